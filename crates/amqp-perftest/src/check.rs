@@ -5,10 +5,9 @@ use anyhow::Context as _;
 use harness::cli::lines_of_files;
 use harness::failure::Failure;
 use harness::verify::check::{self, Finding};
-use load::driver::Driver as _;
 
 use crate::cli::CheckArgs;
-use crate::driver::Perftest;
+use crate::spec::SPEC;
 use amqp_client::Broker;
 
 /// Checks the brokers given on the command line. Returns true if every broker answered correctly.
@@ -17,7 +16,7 @@ use amqp_client::Broker;
 /// A wrong call, or a failure that has nothing to do with a broker.
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     let Some(uri) = &typed.uri else {
-        return check::check_daemons(Perftest::PROTOCOL, &typed.options, |name, endpoint| {
+        return check::check_daemons(&SPEC.protocol, &typed.options, |name, endpoint| {
             let url = endpoint.url.as_deref();
             let found = url
                 .context("its manifest has no `url`")

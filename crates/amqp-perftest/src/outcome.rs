@@ -25,9 +25,6 @@ pub(crate) const DESCRIPTORS: &str = "descriptors";
 /// Churn: no local ports are left. Failed reconnects are also counted by this name.
 pub(crate) const PORTS: &str = "ports";
 
-/// Failures caused by exhausted resources of the driver.
-pub(crate) const EXHAUSTED: &[&str] = &[DESCRIPTORS, PORTS];
-
 /// Returns the kind of an attempt that failed because this process has no descriptor or port left.
 pub(crate) fn exhausted(error: &SessionError) -> Option<&'static str> {
     match error.errno()? {
@@ -36,22 +33,6 @@ pub(crate) fn exhausted(error: &SessionError) -> Option<&'static str> {
         _ => None,
     }
 }
-
-/// All error kinds.
-pub(crate) const ERRORS: &[&str] = &[
-    NACKED,
-    RETURNED,
-    CONNECTION_LOST,
-    CHANNEL_CLOSED,
-    CONFIRM_TIMEOUT,
-    LOST,
-    DAMAGED,
-    REFUSED,
-    DESCRIPTORS,
-    PORTS,
-];
-/// Error kinds that a planned fault may cause.
-pub(crate) const OF_A_FAULT: &[&str] = &[NACKED, CONNECTION_LOST, CHANNEL_CLOSED, CONFIRM_TIMEOUT];
 
 /// Returns the name under which an unusable connection is counted, given the outcome `kind` of its unconfirmed
 /// messages.

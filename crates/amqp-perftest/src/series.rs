@@ -1,9 +1,6 @@
-//! The series of the driver, in the order of reports.
+//! Indices of the series in the [specification](crate::spec).
 
 use measure::tally::Series;
-
-/// Names of the series.
-pub const NAMES: &[&str] = &["publish", "confirm", "end_to_end", "churn", "open"];
 
 /// Time from the intended start to the write of the message. Measured only without confirms and consumers.
 pub const PUBLISH: Series = Series(0);

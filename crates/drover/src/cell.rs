@@ -5,8 +5,7 @@ use std::path::Path;
 use harness::signals::Signals;
 use harness::store::{self, RESULT};
 use measure::result::RunResult;
-use measure::threshold;
-use measure::warning::{Kind, Verdict};
+use measure::warning::Kind;
 use tokio::process::Command;
 
 use crate::child::{self, Ending};
@@ -62,9 +61,7 @@ pub(crate) fn reuse_result(folder: &Folder, key: &RunKey) -> Option<Outcome> {
         return None;
     }
     Some(Outcome::Measured {
-        exit: result
-            .exit_code
-            .unwrap_or_else(|| derive_exit_code(&result)),
+        exit: measure::exit::code(&[&result]),
         result: Box::new(result),
     })
 }
@@ -107,21 +104,4 @@ pub(crate) fn was_interrupted(result: &RunResult) -> bool {
         .warnings
         .iter()
         .any(|warning| warning.kind == Kind::Interrupted)
-}
-
-/// Derives the driver's exit code from an older result that does not have it, as far as the result allows.
-fn derive_exit_code(result: &RunResult) -> u8 {
-    let judged = |kind: &String| {
-        let mut texts = result.thresholds.iter().map(|threshold| &threshold.text);
-        texts.any(|text| threshold::judges(text, kind))
-    };
-    if result.errors.keys().any(|kind| !judged(kind)) {
-        exit::FAILED
-    } else if result.thresholds.iter().any(|threshold| !threshold.met) {
-        exit::MISSED
-    } else if result.verdict != Verdict::Valid {
-        exit::SUSPECT
-    } else {
-        exit::FINE
-    }
 }

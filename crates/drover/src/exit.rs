@@ -1,15 +1,9 @@
 //! Exit codes: those of the drivers, and their combination for many runs.
 
-/// Everything is fine.
-pub(crate) const FINE: u8 = 0;
-/// A run failed, or something could not be done.
-pub(crate) const FAILED: u8 = 1;
+pub(crate) use measure::exit::{FAILED, FINE, MISSED, SUSPECT};
+
 /// The call or a plan is wrong.
 pub(crate) const WRONG_CALL: u8 = 2;
-/// Results are suspect, or were interrupted.
-pub(crate) const SUSPECT: u8 = 3;
-/// A threshold was missed.
-pub(crate) const MISSED: u8 = 4;
 
 /// The order of severity, as in the drivers: a missed threshold is what the user asked about, so it precedes a suspect
 /// result.

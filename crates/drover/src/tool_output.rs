@@ -9,12 +9,18 @@ use std::str::FromStr;
 
 use measure::imported::{Imported, SeriesSummary};
 use measure::machine::Machine;
-use measure::result::{DaemonInfo, Operations, RunResult, SCHEMA, ThresholdResult, Usage};
+use measure::result::{
+    AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, ThresholdResult, Usage,
+};
+use measure::spec::{Spec, Text};
 use measure::warning::{EndedBy, Warning, verdict};
 
 mod k6;
 mod oha;
+mod spec;
 mod wrk;
+
+use spec::SPEC;
 
 /// A load generator whose output can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,9 +186,14 @@ impl ToolReport {
             schema: SCHEMA,
             run_id: format!("{}-{hash:016x}", self.driver),
             driver: self.driver.to_owned(),
+            spec: Spec {
+                driver: Text::Borrowed(self.driver),
+                ..SPEC.clone()
+            },
             started_at: self.started_at,
             wall_s: self.wall_s,
             plan: serde_json::json!({ "imported": self.plan }),
+            phases: None,
             plan_sentence: format!("{}, imported: {}", self.driver, self.sentence),
             level: subject.level.clone().unwrap_or(self.level),
             daemon: DaemonInfo {
@@ -211,8 +222,7 @@ impl ToolReport {
             thresholds: self.thresholds,
             faults: Vec::new(),
             answer: None,
-            facts: measure::audit::Facts::default(),
-            exit_code: None,
+            audit_inputs: AuditInputs::default(),
             throughput: None,
             imported: Some(Imported {
                 times: self.times,

@@ -9,7 +9,6 @@ use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::check::{self, Finding};
 use load::clock;
-use load::driver::Driver as _;
 use load::plan::Invalid;
 use nix::errno::Errno;
 use subject::daemon::{Daemon, Prepared};
@@ -17,8 +16,9 @@ use subject::daemon::{Daemon, Prepared};
 use crate::cli::CheckArgs;
 use crate::client::{after, read_to_end};
 use crate::counters::Page;
-use crate::driver::{FdPass, explain};
+use crate::driver::explain;
 use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
+use crate::spec::SPEC;
 use crate::transcript::{Case, Difference, Transcript};
 
 /// Time without data after which a daemon has stopped.
@@ -34,7 +34,7 @@ pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     let transcript = Transcript::golden();
     match &typed.socket {
         Some(socket) => check_running(socket, typed.messages, &transcript),
-        None => check::check_prepared(FdPass::PROTOCOL, &typed.options, |launcher, prepared| {
+        None => check::check_prepared(&SPEC.protocol, &typed.options, |launcher, prepared| {
             let answers = compare(launcher, prepared, &transcript);
             vec![answers.finding(prepared.name(), "")]
         }),

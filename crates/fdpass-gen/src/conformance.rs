@@ -5,13 +5,12 @@
 use anyhow::Context as _;
 use harness::failure::Failure;
 use harness::verify::conformance::{Finished, Source, Suite, in_parallel};
-use load::driver::Driver as _;
 use load::limits;
 
 use crate::check::socket_type;
 use crate::cli::ConformanceArgs;
-use crate::driver::FdPass;
 use crate::handoff::SocketType;
+use crate::spec::SPEC;
 
 mod answer;
 mod capacity;
@@ -38,7 +37,7 @@ use track::{CaseRunner, DaemonSource};
 /// A wrong call, or a failure that has nothing to do with the daemon.
 pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
     let suite = Suite {
-        protocol: FdPass::PROTOCOL,
+        protocol: &SPEC.protocol,
         subject: "daemon",
         cases: CASES.iter().collect(),
         name: |case: &&'static Case| case.name,

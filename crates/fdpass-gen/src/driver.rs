@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use harness::output;
-use load::driver::{Driver, Target, Worker};
-use load::plan::{Invalid, Plan};
+use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
+use load::plan::{Group, Invalid, Plan};
 use load::recorder::Recorder;
-use measure::audit::{Facts, Lifetime};
-use measure::tally::{Series, Tally};
+use measure::result::{AuditInputs, Lifetime};
+use measure::spec::Spec;
+use measure::tally::Tally;
 use measure::warning::Warning;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
@@ -22,6 +23,7 @@ use crate::handoff::{Clients, HandoffEndpoint, pass, peer};
 use crate::outcome::{self, count};
 use crate::series;
 use crate::settings::Settings;
+use crate::spec::SPEC;
 use crate::sse::Reader;
 use crate::stream::Stream;
 use crate::transcript::Difference;
@@ -43,8 +45,6 @@ pub struct FdPass {
     pub(crate) nominal_ns: Option<u64>,
     /// Their paths.
     sockets: Vec<PathBuf>,
-    /// The listening process, determined by the check.
-    listener: OnceLock<i32>,
     /// The expected contents, learned by the check.
     expected: OnceLock<Expected>,
     /// Used once the first differing text was reported.
@@ -101,80 +101,35 @@ impl Timeouts {
 }
 
 impl Driver for FdPass {
-    const NAME: &'static str = "fdpass-gen";
-    const PROTOCOL: &'static str = "fdpass";
-    const SERIES: &'static [&'static str] = series::NAMES;
-    const AUDIT: &'static [(&'static str, &'static str)] =
-        &[("daemon_handoffs_total", outcome::count::HANDOFFS)];
-    const ACTIVE_METRIC: &'static str = "daemon_active_connections";
-    const PEAK_METRIC: Option<&'static str> = Some("daemon_peak_streams");
-    const ERRORS: &'static [&'static str] = outcome::ERRORS;
-    const ASKED_FOR: &'static [&'static str] = &[outcome::ABORTED, outcome::UNREAD];
-    const OF_A_FAULT: &'static [&'static str] = outcome::OF_A_FAULT;
-    const EXHAUSTED: &'static [&'static str] = outcome::EXHAUSTED;
+    const SPEC: &'static Spec = &SPEC;
     type Config = Settings;
 
-    fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
-        Settings::validate(plan)
-    }
-
-    fn sentence(plan: &Plan<Settings>) -> String {
-        Settings::sentence(plan)
-    }
-
-    fn response(_plan: &Plan<Settings>) -> Series {
-        series::FIRST_EVENT
-    }
-
-    /// Returns the facts for the audit. A stream is open from its connect to its end; the pause before a retried
-    /// connect is in no series.
-    fn facts(plan: &Plan<Settings>) -> Facts {
-        let series = [series::CONNECT, series::HANDOFF, series::STREAM];
-        let series = series.map(|series| series::NAMES[series.0].to_owned());
-        Facts {
-            lifetime: Some(Lifetime {
-                series: series.into(),
-                ..Lifetime::default()
-            }),
-            ..plan.facts()
-        }
-    }
-
-    /// Returns the maximum duration of a stream: its nominal duration plus some slack, or its timeout.
-    fn longest(plan: &Plan<Settings>) -> Duration {
-        let most = plan.driver.stream_timeout;
-        let nominal = plan.driver.nominal();
-        nominal.map_or(most, |nominal| {
-            most.min(nominal + nominal / 10 + Duration::from_secs(1))
+    /// Describes the load. A stream is open from its connect to its end; the pause before a retried connect is in no
+    /// series.
+    fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
+        Settings::validate(plan)?;
+        let settings = &plan.driver;
+        let sentence = Settings::sentence(plan);
+        let parts = [series::CONNECT, series::HANDOFF, series::STREAM];
+        let parts = parts.map(|part| SPEC.series[part.0].name.to_string());
+        Ok(Description {
+            audit_inputs: AuditInputs {
+                lifetime: Some(Lifetime {
+                    series: parts.into(),
+                    ..Lifetime::default()
+                }),
+                ..plan.audit_inputs()
+            },
+            longest: longest(settings),
+            open_at_once: open_at_once(plan),
+            ..Description::new(
+                plan,
+                &SPEC,
+                sentence,
+                series::FIRST_EVENT,
+                descriptors(plan),
+            )
         })
-    }
-
-    fn descriptors(plan: &Plan<Settings>) -> u64 {
-        let open = |group: &load::plan::Group| match group.rate {
-            // Little's law: open streams are the rate times their duration.
-            Some(rate) => {
-                (rate * plan.driver.nominal().unwrap_or_default().as_secs_f64() * 1.2) as u64
-            }
-            None => group.workers,
-        };
-        plan.groups.iter().map(open).sum()
-    }
-
-    /// Returns how many streams may be open at once. Streams known to end while others begin are not all open together
-    /// (Little's law).
-    fn open_at_once(plan: &Plan<Settings>) -> u64 {
-        let nominal = plan.driver.nominal().map(|nominal| nominal.as_secs_f64());
-        let open = |group: &load::plan::Group| {
-            let ramp = group.ramp.as_secs_f64();
-            match (group.rate, nominal) {
-                (Some(rate), nominal) => (rate * nominal.unwrap_or_default()) as u64,
-                (None, Some(nominal)) if group.ops == Some(1) && nominal < ramp => {
-                    (group.workers as f64 * nominal / ramp) as u64
-                }
-                (None, _) => group.workers,
-            }
-        };
-        plan.groups.iter().map(open).sum()
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
@@ -197,26 +152,29 @@ impl Driver for FdPass {
                 .nominal()
                 .and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
             sockets,
-            listener: OnceLock::new(),
             expected: OnceLock::new(),
             told: Once::new(),
             settings,
         })
     }
 
-    fn check(&self) -> anyhow::Result<()> {
+    fn check(&self) -> anyhow::Result<Checked> {
         let mut expected = Expected::new(&self.settings);
         let mut endpoints = self.endpoints.iter().zip(&self.sockets);
+        let mut listener = None;
         endpoints.try_for_each(|(endpoint, socket)| {
-            self.check_endpoint(endpoint, socket, &mut expected)
+            let peer = self.check_endpoint(endpoint, socket, &mut expected)?;
+            listener = listener.or(peer);
+            anyhow::Ok(())
         })?;
+        let learned = serde_json::to_value(&expected)?;
         // Another check can only have found the same.
         let _ = self.expected.set(expected);
-        Ok(())
-    }
-
-    fn learned(&self) -> serde_json::Value {
-        serde_json::to_value(self.expected.get()).unwrap_or_default()
+        Ok(Checked {
+            daemon_pid: listener.and_then(|pid| u32::try_from(pid).ok()),
+            learned,
+            ..Checked::default()
+        })
     }
 
     fn learn(&self, learned: serde_json::Value) -> anyhow::Result<()> {
@@ -228,19 +186,16 @@ impl Driver for FdPass {
         Ok(())
     }
 
-    fn doubts(_plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
+    fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
         let differences = total.counts.keys();
         let mut differences = differences.filter_map(|name| name.strip_prefix(count::DIFFERS));
         let hint = "the differing streams are counted as protocol_content: see the daemon's log, or use --expect any for a backend whose texts vary";
         let first = differences.next();
-        first
-            .map(|first| Warning::content_differs(first, hint))
-            .into_iter()
-            .collect()
-    }
-
-    fn daemon_pid(&self) -> Option<u32> {
-        self.listener.get().and_then(|pid| u32::try_from(*pid).ok())
+        let warning = first.map(|first| Warning::content_differs(first, hint));
+        Findings {
+            warnings: warning.into_iter().collect(),
+            ..Findings::default()
+        }
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
@@ -248,25 +203,59 @@ impl Driver for FdPass {
     }
 }
 
+/// Returns the maximum duration of a stream: its nominal duration plus some slack, or its timeout.
+fn longest(settings: &Settings) -> Duration {
+    let most = settings.stream_timeout;
+    settings.nominal().map_or(most, |nominal| {
+        most.min(nominal + nominal / 10 + Duration::from_secs(1))
+    })
+}
+
+/// Returns how many descriptors the load opens at once.
+fn descriptors(plan: &Plan<Settings>) -> u64 {
+    let open = |group: &Group| match group.rate {
+        // Little's law: open streams are the rate times their duration.
+        Some(rate) => (rate * plan.driver.nominal().unwrap_or_default().as_secs_f64() * 1.2) as u64,
+        None => group.workers,
+    };
+    plan.groups.iter().map(open).sum()
+}
+
+/// Returns how many streams may be open at once. Streams known to end while others begin are not all open together
+/// (Little's law).
+fn open_at_once(plan: &Plan<Settings>) -> u64 {
+    let nominal = plan.driver.nominal().map(|nominal| nominal.as_secs_f64());
+    let open = |group: &Group| {
+        let ramp = group.ramp.as_secs_f64();
+        match (group.rate, nominal) {
+            (Some(rate), nominal) => (rate * nominal.unwrap_or_default()) as u64,
+            (None, Some(nominal)) if group.ops == Some(1) && nominal < ramp => {
+                (group.workers as f64 * nominal / ramp) as u64
+            }
+            (None, _) => group.workers,
+        }
+    };
+    plan.groups.iter().map(open).sum()
+}
+
 impl FdPass {
+    /// Hands over one client and checks its stream. Returns the listening process, if it is visible.
     fn check_endpoint(
         &self,
         endpoint: &HandoffEndpoint,
         socket: &Path,
         expected: &mut Expected,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Option<i32>> {
         let handoff = endpoint.connect().map_err(|errno| explain(socket, errno))?;
-        if let Some(pid) = peer(&handoff) {
-            // Another check can only have found the same.
-            let _ = self.listener.set(pid);
-        }
+        let listener = peer(&handoff);
         let (ours, theirs) = Clients::new(self.settings.client)?
             .open()
             .context("creating a client")?;
         pass(&handoff, &self.payload, theirs.as_raw_fd()).context("handing over a client")?;
         drop((theirs, handoff));
         self.check_answer(&ours, expected)
-            .with_context(|| format!("checking the answer of {}", socket.display()))
+            .with_context(|| format!("checking the answer of {}", socket.display()))?;
+        Ok(listener)
     }
 
     /// Returns the expected contents, as far as the check has learned them.

@@ -18,6 +18,7 @@ mod pending_outcomes;
 pub mod reference;
 pub mod series;
 pub mod settings;
+pub mod spec;
 pub mod sse;
 mod stream;
 pub mod transcript;

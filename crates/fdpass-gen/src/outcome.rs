@@ -64,46 +64,6 @@ pub fn connect_error(errno: Errno) -> &'static str {
     }
 }
 
-/// All error kinds. Those of the protocol are named by [`crate::sse::Fault`].
-pub const ERRORS: &[&str] = &[
-    REJECTED,
-    LOST,
-    INCOMPLETE,
-    TIMEOUT_FIRST_BYTE,
-    TIMEOUT_IDLE,
-    TIMEOUT_TOTAL,
-    RESET,
-    "protocol_head",
-    "protocol_sse",
-    "protocol_json",
-    "protocol_order",
-    "protocol_trailing",
-    "protocol_content",
-    SEND,
-    "connect_EAGAIN",
-    "connect_EMFILE",
-    "connect_ENFILE",
-    "connect_ENOENT",
-    "connect_ECONNREFUSED",
-    "connect_EPROTOTYPE",
-    "connect_EACCES",
-    "connect_EADDRNOTAVAIL",
-    "connect_other",
-    ABORTED,
-    UNREAD,
-];
-
-/// Error kinds that a planned fault causes: streams that end with their daemon, and connects while no daemon listens.
-pub const OF_A_FAULT: &[&str] = &[
-    LOST,
-    "connect_EAGAIN",
-    "connect_ECONNREFUSED",
-    "connect_ENOENT",
-];
-
-/// Error kinds of a driver without descriptors or ports left for its clients or connections.
-pub const EXHAUSTED: &[&str] = &["connect_EMFILE", "connect_ENFILE", "connect_EADDRNOTAVAIL"];
-
 /// Returns true if a retry may help: the accept queue is full, or the daemon is restarting.
 #[must_use]
 pub fn may_retry(errno: Errno) -> bool {
@@ -116,28 +76,5 @@ pub fn send_error(errno: Errno) -> &'static str {
     match errno {
         Errno::EPIPE | Errno::ECONNRESET => REJECTED,
         _ => SEND,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sse::Fault;
-
-    #[test]
-    fn every_kind_that_is_counted_is_in_the_list_of_failures() {
-        let errnos = (1..=133).map(|errno| connect_error(Errno::from_raw(errno)));
-        let faults = [
-            Fault::Head,
-            Fault::Sse,
-            Fault::Json,
-            Fault::Order,
-            Fault::Trailing,
-            Fault::Content,
-        ];
-        let kinds = errnos.chain(faults.map(Fault::kind));
-        for kind in kinds.chain(OF_A_FAULT.iter().copied()) {
-            assert!(ERRORS.contains(&kind), "{kind}");
-        }
     }
 }

@@ -1,18 +1,6 @@
-//! The series of the driver, in the order of reports.
+//! Indices of the series in the [specification](crate::spec).
 
 use measure::tally::Series;
-
-/// Names of the series.
-pub const NAMES: &[&str] = &[
-    "connect",
-    "handoff",
-    "take",
-    "first_byte",
-    "first_event",
-    "gap",
-    "stream",
-    "drift",
-];
 
 /// Time of `socket` and `connect` to the daemon, until its accept queue holds the connection.
 pub const CONNECT: Series = Series(0);

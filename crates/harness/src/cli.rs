@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{ArgMatches, FromArgMatches as _};
+use measure::exit;
 use measure::redact;
 use measure::result::RunResult;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use crate::run::{External, Settings, Subject, run};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
 use crate::{launcher, output};
-use load::driver::{Driver, Target};
+use load::driver::{Driver, Target, ValidPlan};
 use load::limits::{self, TooFewFiles};
 use load::plan::{Invalid, Plan};
 use load::workers::{SHARD_ARGUMENT, shard};
@@ -24,7 +25,6 @@ use subject::host;
 mod command;
 mod common;
 mod driver_cli;
-pub(crate) mod exit;
 mod variables;
 
 pub use command::{exit_with, lines_of_files, refuse, two_dashes};
@@ -56,7 +56,7 @@ fn parse<D: DriverCli>() -> Result<ArgMatches, Failure> {
     let words = D::words(std::env::args_os().collect())?;
     let typed = driver_cli::command::<D>().try_get_matches_from(words);
     Ok(typed.unwrap_or_else(|error| {
-        if let (true, Some(note)) = (error.use_stderr(), variables::note(D::NAME)) {
+        if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
             output::remark(&note);
         }
         refuse(&error)
@@ -92,27 +92,24 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     } = job;
     plan.instances = common.instances.unwrap_or(plan.instances);
     plan.thresholds.extend(common.threshold.iter().cloned());
-    D::spell_out(&mut plan)?;
     refuse_redacted(&plan)?;
-    plan.validate()?;
-    plan.thresholds(D::SERIES, D::ERRORS)?;
-    D::validate(&plan)?;
+    let load = ValidPlan::new::<D>(plan)?;
     if common.print_plan {
-        let text = plan_toml(&plan).map_err(Failure::Run)?;
+        let text = plan_toml(&load.plan).map_err(Failure::Run)?;
         output::print(&text).map_err(|error| Failure::Run(error.into()))?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(output) = &common.output {
         store::probe("--output", output).map_err(Failure::Call)?;
     }
-    let settings = size::<D>(&plan, &common)?;
-    remark(common.quiet, &D::sentence(&plan));
+    let settings = size::<D>(&load, &common)?;
+    remark(common.quiet, &load.description.sentence);
     // Until the daemon is built a signal ends this program at once, and the build with it.
-    let subject = subject::<D>(&plan, target, &common)?;
+    let subject = subject::<D>(&load.plan, target, &common)?;
     let mut signals = Signals::listen()
         .context("listening for signals")
         .map_err(Failure::Run)?;
-    let (results, failure) = repeat::<D>(&plan, &subject, &settings, &common, &mut signals).await;
+    let (results, failure) = repeat::<D>(&load, &subject, &settings, &common, &mut signals).await;
     let shown = match results.is_empty() {
         true => Ok(()),
         false => report::<D>(&results, &common).map_err(Failure::Run),
@@ -124,7 +121,7 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     }
     shown?;
     let results: Vec<&RunResult> = results.iter().collect();
-    failure.map_or_else(|| Ok(ExitCode::from(exit::code::<D>(&results))), Err)
+    failure.map_or_else(|| Ok(ExitCode::from(exit::code(&results))), Err)
 }
 
 /// Refuses a plan with the placeholder of a removed secret: the run would use the placeholder as the value.
@@ -184,7 +181,7 @@ fn show<D: Driver>(results: &[RunResult], common: &Common) -> anyhow::Result<()>
 
 /// Runs the plan `--repeat` times. Returns the results measured before a failure, and the failure.
 async fn repeat<D: Driver>(
-    plan: &Plan<D::Config>,
+    load: &ValidPlan<D::Config>,
     subject: &Subject,
     settings: &Settings,
     common: &Common,
@@ -192,11 +189,11 @@ async fn repeat<D: Driver>(
 ) -> (Vec<RunResult>, Option<Failure>) {
     let mut results = Vec::new();
     for _ in 0..common.repeat {
-        let folder = match folder(plan, subject, common) {
+        let folder = match folder(&load.plan, subject, common) {
             Ok(folder) => folder,
             Err(error) => return (results, Some(Failure::Call(error))),
         };
-        let result = match run::<D>(plan, subject, settings, &folder, signals).await {
+        let result = match run::<D>(load, subject, settings, &folder, signals).await {
             Ok(result) => result,
             Err(error) => {
                 folder.release();
@@ -270,7 +267,8 @@ fn subject<D: Driver>(
             Err(only_for_running("--daemon-metrics").into())
         }
         (None, Some(name)) => {
-            let prepared = launcher::prepare(&launcher::root()?, name, D::PROTOCOL, common.quiet)?;
+            let prepared =
+                launcher::prepare(&launcher::root()?, name, &D::SPEC.protocol, common.quiet)?;
             Ok(Subject::Launched(Box::new(prepared)))
         }
         (None, None) => Err(Invalid::new(
@@ -287,7 +285,8 @@ fn only_for_running(option: &str) -> Invalid {
 }
 
 /// Returns the numbers of threads and processes: by default as many processes as the open-file limit requires.
-fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, Failure> {
+fn size<D: Driver>(load: &ValidPlan<D::Config>, common: &Common) -> Result<Settings, Failure> {
+    let (plan, can_split) = (&load.plan, !D::SPEC.single_process);
     let (soft, limit) = limits::raise_nofile()
         .context("raising the open-file limit")
         .map_err(Failure::Run)?;
@@ -297,7 +296,7 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
             &format!("Raised the open-file limit from {soft} to {limit}."),
         );
     }
-    let need = D::descriptors(plan);
+    let need = load.description.max_open_fds;
     if plan.daemon.is_some() {
         let each = need.div_ceil(plan.instances) + OWN_DESCRIPTORS;
         limits::require_nofile("the daemon", each).map_err(|error| {
@@ -308,13 +307,13 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
             Failure::Limit(anyhow::Error::msg(text))
         })?;
     }
-    if !D::SHARDS && matches!(common.processes, ProcessCount::Exactly(2..)) {
+    if !can_split && matches!(common.processes, ProcessCount::Exactly(2..)) {
         let problem =
             "this driver tracks every message in one process and cannot be split: use --threads";
         return Err(Invalid::new("--processes", problem).into());
     }
     let processes = match common.processes {
-        ProcessCount::Auto if !D::SHARDS => 1,
+        ProcessCount::Auto if !can_split => 1,
         ProcessCount::Exactly(processes) => processes,
         ProcessCount::Auto => need
             .div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1))
@@ -322,7 +321,7 @@ fn size<D: Driver>(plan: &Plan<D::Config>, common: &Common) -> Result<Settings, 
     };
     let share = need.div_ceil(processes) + OWN_DESCRIPTORS;
     limits::require_nofile("each process of the driver", share)
-        .map_err(|error| too_few(&error, D::SHARDS && common.processes != ProcessCount::Auto))?;
+        .map_err(|error| too_few(&error, can_split && common.processes != ProcessCount::Auto))?;
     if processes > MOST_PROCESSES {
         let problem = format!(
             "the load needs {processes} processes, at most {MOST_PROCESSES} are allowed: raise the open-file limit (ulimit -n)"

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use measure::audit::count;
+use measure::spec::{CounterRole, Spec};
 use measure::tally::Tally;
 use measure::units;
 
@@ -18,11 +18,20 @@ pub struct Progress {
     bar: ProgressBar,
     quiet: bool,
     draining: bool,
-    /// Connections to open before the load, and connections that are open; absent once the load has begun.
-    opening: Option<(u64, u64)>,
+    /// The opening of connections before the load; absent once the load has begun.
+    opening: Option<OpeningProgress>,
     started: u64,
     ok: u64,
     failed: u64,
+}
+
+/// The connections opened before the load.
+#[derive(Debug)]
+struct OpeningProgress {
+    planned: u64,
+    open: u64,
+    /// The counters of opened connections.
+    counters: Vec<&'static str>,
 }
 
 impl Progress {
@@ -57,8 +66,14 @@ impl Progress {
     }
 
     /// Counts connections up to `connections` until the load begins.
-    pub fn count_opening(&mut self, connections: Option<u64>) {
-        self.opening = connections.map(|all| (all, 0));
+    pub fn count_opening(&mut self, connections: Option<u64>, spec: &'static Spec) {
+        let counters = spec.counters_with(CounterRole::Opened);
+        let counters: Vec<&str> = counters.map(|counter| counter.name.as_ref()).collect();
+        self.opening = connections.map(|planned| OpeningProgress {
+            planned,
+            open: 0,
+            counters,
+        });
     }
 
     /// Shows one more second.
@@ -93,14 +108,15 @@ impl Progress {
 
     /// Returns the message about the opening of connections, until the first operation has started.
     fn opened(&mut self, tally: &Tally) -> Option<String> {
-        let (all, open) = self.opening.as_mut()?;
-        *open += tally.counted(count::OPENED);
+        let opening = self.opening.as_mut()?;
+        let counters = opening.counters.iter();
+        opening.open += counters.map(|name| tally.counted(name)).sum::<u64>();
         if self.started > 0 {
             self.opening = None;
             return None;
         }
-        let (all, open) = (units::count(*all), units::count(*open));
-        Some(format!("opening connections: {open} of {all}"))
+        let [planned, open] = [opening.planned, opening.open].map(units::count);
+        Some(format!("opening connections: {open} of {planned}"))
     }
 
     /// Prints a line above the live one, unless `quiet`.
@@ -123,27 +139,26 @@ impl Progress {
     }
 }
 
-/// Returns the 99th percentile of the series with this name.
-#[must_use]
-pub fn p99(tally: &Tally, series: &str) -> Option<u64> {
-    tally
-        .series()
-        .find(|(name, _)| *name == series)?
-        .1
-        .quantile(0.99)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
+    use measure::spec::CounterSpec;
+
     use super::*;
+
+    static SPEC: Spec = Spec {
+        counters: Cow::Borrowed(&[CounterSpec::new("opened", "opened", CounterRole::Opened)]),
+        ..Spec::UNKNOWN
+    };
 
     #[test]
     fn connections_are_counted_until_the_load_begins() {
         let mut progress = Progress::new(Duration::from_secs(1), true);
-        let mut tally = Tally::new(&["response"]);
+        let mut tally = Tally::new(&[]);
         assert_eq!(progress.opened(&tally), None);
-        progress.count_opening(Some(1_000_000));
-        tally.count(count::OPENED, 20_000);
+        progress.count_opening(Some(1_000_000), &SPEC);
+        tally.count("opened", 20_000);
         let said = progress.opened(&tally);
         assert_eq!(said.unwrap(), "opening connections: 20,000 of 1,000,000");
         let said = progress.opened(&tally);

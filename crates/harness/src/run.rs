@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use measure::audit;
 use measure::machine::Machine;
-use measure::result::{Facts, RunResult, SCHEMA, SeriesResult, owned};
+use measure::result::{AuditInputs, RunResult, SCHEMA, SeriesResult};
+use measure::tally::owned;
 use measure::throughput::Throughput;
 use measure::warning::{Verdict, Warning};
 
@@ -27,13 +28,12 @@ use running_load::{LiveOutputs, RunningLoad};
 use site::Fleet;
 use watch::ResourceMonitor;
 
-use crate::cli::exit;
 use crate::exporter::Exporter;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use load::driver::{Driver, Target};
-use load::plan::{self, Invalid, Plan};
+use load::driver::{Driver, Target, ValidPlan};
+use load::plan::{self, Invalid};
 use load::{clock, recorder};
 use subject::daemon::Prepared;
 use subject::headroom;
@@ -118,16 +118,17 @@ impl Subject {
 /// # Errors
 /// A problem that keeps the load from beginning. Once it has begun there is a result, whatever happens.
 pub async fn run<D: Driver>(
-    plan: &Plan<D::Config>,
+    load: &ValidPlan<D::Config>,
     subject: &Subject,
     settings: &Settings,
     folder: &Folder,
     signals: &mut Signals,
 ) -> anyhow::Result<RunResult> {
+    let ValidPlan { plan, description } = load;
     let stored = serde_json::to_value(plan)?;
-    let thresholds = plan.thresholds(D::SERIES, D::ERRORS)?;
+    let thresholds = plan.thresholds(D::SPEC)?;
     let machine = host::machine();
-    let planned = plan.planned() + D::opening(plan).unwrap_or_default();
+    let planned = plan.planned() + description.opening.unwrap_or_default();
     let mut progress = Progress::new(planned, settings.quiet);
     let exporter = settings.metrics_addr.map(exporter).transpose()?;
     let mut fleet = unless_interrupted(signals, Fleet::open(plan, subject, &progress)).await??;
@@ -140,24 +141,33 @@ pub async fn run<D: Driver>(
         tokio::task::spawn_blocking(move || driver.check())
     };
     let checked = unless_interrupted(signals, checking).await?;
-    checked?.map_err(of_subject)?;
-    headroom::require(&fleet.target, D::open_at_once(plan), driver.daemon_pid())?;
+    let checked = checked?.map_err(of_subject)?;
+    headroom::require(&fleet.target, description.open_at_once, checked.daemon_pid)?;
 
-    progress.count_opening(D::facts(plan).held);
-    let mut monitor = ResourceMonitor::open::<D>(&fleet, driver.daemon_pid(), folder).await?;
-    let mut load = RunningLoad::start(&driver, plan, &fleet.target, settings).await?;
+    progress.count_opening(description.audit_inputs.held, D::SPEC);
+    let mut monitor = ResourceMonitor::open(&fleet, D::SPEC, checked.daemon_pid, folder).await?;
+    let shards = running_load::Shards {
+        settings,
+        target: &fleet.target,
+        learned: &checked.learned,
+    };
+    let mut running = RunningLoad::start(&driver, load, &shards).await?;
     let began_unix = clock::unix_ns();
     let steal = host::StealTime::start();
     let mut view = LiveOutputs {
         progress,
         exporter,
-        response: D::SERIES[D::response(plan).0],
-        line: if settings.quiet { |_, _| None } else { D::line },
+        response: description.response,
+        line: if settings.quiet {
+            |_, _| None
+        } else {
+            D::live_line
+        },
         total: recorder::empty_tally(driver.as_ref()),
         rows: SecondsSpool::beside(folder)?,
     };
-    let mut faults = Faults::new(&plan.faults, &load.phases);
-    let ending = load
+    let mut faults = Faults::new(&plan.faults, &running.phases);
+    let ending = running
         .drive(
             &mut view,
             &mut fleet,
@@ -168,8 +178,8 @@ pub async fn run<D: Driver>(
         )
         .await;
     let over = clock::now();
-    let wall_s = over.saturating_sub(load.phases.origin) as f64 / 1e9;
-    let measured_s = measured_s(&load.phases, load.stop.asked_at(), over);
+    let wall_s = over.saturating_sub(running.phases.origin) as f64 / 1e9;
+    let measured_s = measured_s(&running.phases, running.stop.asked_at(), over);
     let steal_pct = steal.pct();
     monitor.finish(&fleet, ending.is_hurried()).await;
     view.progress.finish();
@@ -183,19 +193,26 @@ pub async fn run<D: Driver>(
     warnings.extend(run_warnings::<D>(
         &view.total,
         &operations,
-        plan,
+        load,
         &machine,
         steal_pct,
     ));
-    let compared = compared::<D>(&monitor.daemon_counters, plan, &view.total, &load);
+    let findings = D::findings(plan, &view.total);
+    let compared = compared(
+        D::SPEC,
+        &monitor.daemon_counters,
+        &findings.bounds,
+        &view.total,
+        running.collector.failures().next().is_some(),
+    );
     warnings.extend(counter_warnings(&compared));
-    warnings.extend(fleet.without_counters::<D>(&compared));
-    warnings.extend(D::doubts(plan, &view.total));
+    warnings.extend(fleet.without_counters(D::SPEC, &compared));
+    warnings.extend(findings.warnings);
     // Unix sockets have their own queues, which the watch reads.
     if fleet.target.sockets().is_empty()
         && let Some(system) = monitor.system()
     {
-        warnings.extend(system.doubts(slowest_ns(&view.total)));
+        warnings.extend(system.warnings(slowest_ns(&view.total)));
     }
     warnings.extend(
         monitor
@@ -204,26 +221,34 @@ pub async fn run<D: Driver>(
             .map(|error| Warning::rows_lost(&error.to_string())),
     );
     // The seconds of opening and warm-up are in no figure.
-    let warmup_s = (load.phases.measure - load.phases.origin) as f64 / 1e9;
-    let (usage, resources) = monitor.summary(load.phases.origin, warmup_s, &seconds);
-    let facts = Facts {
-        worker_cpu_pct: Some(load.collector.busiest_pct((wall_s * 1e9) as u64)),
+    let warmup_s = (running.phases.measure - running.phases.origin) as f64 / 1e9;
+    let (usage, resources) = monitor.summary(running.phases.origin, warmup_s, &seconds);
+    let audit_inputs = AuditInputs {
+        worker_cpu_pct: Some(running.collector.busiest_pct((wall_s * 1e9) as u64)),
         compared,
-        peak_metric: D::PEAK_METRIC.map(str::to_owned),
-        opening: load.opening::<D>(plan),
-        ..D::facts(plan)
+        opening: running.opening_time(description.opening),
+        ..description.audit_inputs.clone()
     };
-    warnings.extend(disturbances::<D>(&usage, plan, &facts, load.workers));
-    let offered = D::is_open_loop(plan).then_some(operations.started + operations.missed);
-    let throughput = Throughput::new(&view.total.measured, measured_s, offered);
+    warnings.extend(disturbances(
+        &usage,
+        description.busy_waits,
+        &audit_inputs,
+        running.workers,
+    ));
+    let offered = description
+        .is_open_loop
+        .then_some(operations.started + operations.missed);
+    let throughput = Throughput::new(&view.total.measured, measured_s, offered, D::SPEC);
     let mut result = RunResult {
         schema: SCHEMA,
         run_id: format!("{began_unix:x}-{:x}", std::process::id()),
-        driver: D::NAME.to_owned(),
+        driver: D::SPEC.driver.clone().into_owned(),
+        spec: D::SPEC.clone(),
         started_at: store::timestamp_of(began_unix),
         wall_s,
         plan: stored,
-        plan_sentence: D::sentence(plan),
+        phases: Some(plan.phases()),
+        plan_sentence: description.sentence.clone(),
         level: plan.level(),
         daemon: fleet.info(subject),
         machine: Machine {
@@ -233,7 +258,6 @@ pub async fn run<D: Driver>(
         processes: settings.processes,
         threads: settings.processes * settings.threads,
         verdict: Verdict::Valid,
-        exit_code: None,
         warnings,
         operations,
         throughput: Some(throughput),
@@ -250,16 +274,15 @@ pub async fn run<D: Driver>(
         resources,
         thresholds: Vec::new(),
         faults: faults.done,
-        answer: driver.answer(),
+        answer: checked.answer,
         imported: None,
-        facts,
+        audit_inputs,
     };
     audit::judge(&mut result);
     result.thresholds = thresholds
         .iter()
         .map(|threshold| threshold.judge(&result))
         .collect();
-    result.exit_code = Some(exit::code::<D>(&[&result]));
     result.redact();
     fleet.close(folder, hurried, signals).await;
     Ok(result)

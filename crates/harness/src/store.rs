@@ -10,6 +10,8 @@ use anyhow::{Context as _, ensure};
 use measure::result::RunResult;
 use tempfile::NamedTempFile;
 
+mod schema_1;
+
 /// Name of the file with everything about a run.
 pub const RESULT: &str = "result.json";
 /// Name of the file with everything about a suite; it makes the folder of a plan that of the suite.
@@ -167,6 +169,9 @@ pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
     result
         .check_intact()
         .with_context(|| format!("{} is not intact: restore it, or run again", path.display()))?;
+    if result.schema == 1 {
+        schema_1::complete(&mut result);
+    }
     // An older result may have been stored with secrets.
     result.redact();
     Ok(result)

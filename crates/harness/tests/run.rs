@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,11 +10,12 @@ use harness::run::{External, Settings, Subject, run};
 use harness::signals::Signals;
 use harness::store::Folder;
 use load::clock::{self, Timer};
-use load::driver::{Driver, Target, Worker};
+use load::driver::{Checked, Description, Driver, Target, ValidPlan, Worker};
 use load::pacer::Tick;
 use load::plan::{Group, Invalid, Plan, Timeline};
 use load::schedule::Arrival;
 use measure::result::RunResult;
+use measure::spec::{SeriesRole, SeriesSpec, Spec};
 use measure::tally::Series;
 use measure::warning::{Kind, Verdict};
 use nix::sys::signal::{Signal, kill};
@@ -21,6 +23,12 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 const RESPONSE: Series = Series(0);
+static SPEC: Spec = Spec {
+    driver: Cow::Borrowed("toy"),
+    protocol: Cow::Borrowed("toy"),
+    series: Cow::Borrowed(&[SeriesSpec::new("response", SeriesRole::Headline)]),
+    ..Spec::UNKNOWN
+};
 
 /// The behaviour of the driver's workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,39 +44,21 @@ enum Behaviour {
 struct Toy(Behaviour);
 
 impl Driver for Toy {
-    const NAME: &'static str = "toy";
-    const PROTOCOL: &'static str = "toy";
-    const SERIES: &'static [&'static str] = &["response"];
-    const AUDIT: &'static [(&'static str, &'static str)] = &[];
-    const ACTIVE_METRIC: &'static str = "none";
-    const ERRORS: &'static [&'static str] = &[];
-    const ASKED_FOR: &'static [&'static str] = &[];
-    const OF_A_FAULT: &'static [&'static str] = &[];
+    const SPEC: &'static Spec = &SPEC;
     type Config = Behaviour;
 
-    fn validate(_: &Plan<Behaviour>) -> Result<(), Invalid> {
-        Ok(())
-    }
-
-    fn sentence(_: &Plan<Behaviour>) -> String {
-        "Play.".to_owned()
-    }
-
-    fn response(_: &Plan<Behaviour>) -> Series {
-        RESPONSE
-    }
-
-    fn descriptors(_: &Plan<Behaviour>) -> u64 {
-        0
+    fn validate(plan: &mut Plan<Behaviour>) -> Result<Description, Invalid> {
+        let sentence = "Play.".to_owned();
+        Ok(Description::new(plan, &SPEC, sentence, RESPONSE, 0))
     }
 
     fn setup(plan: &Plan<Behaviour>, _: &Target) -> anyhow::Result<Self> {
         Ok(Self(plan.driver))
     }
 
-    fn check(&self) -> anyhow::Result<()> {
+    fn check(&self) -> anyhow::Result<Checked> {
         anyhow::ensure!(self.0 != Behaviour::CheckFails, "the answer is wrong");
-        Ok(())
+        Ok(Checked::default())
     }
 
     /// Performs one operation at a time, each of 1 ms, like the loop of a driver whose clients are tasks.
@@ -146,12 +136,13 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
     };
     let subject = External::new(Target::at(PathBuf::from("/nowhere")), None, Vec::new())?;
     let subject = Subject::External(subject);
+    let plan = ValidPlan::new::<Toy>(plan(behaviour))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let result = runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        run::<Toy>(&plan(behaviour), &subject, &settings, &folder, &mut signals).await
+        run::<Toy>(&plan, &subject, &settings, &folder, &mut signals).await
     })?;
     let path = folder.write_result(&result)?;
     let kept: RunResult = serde_json::from_str(&std::fs::read_to_string(path)?)?;

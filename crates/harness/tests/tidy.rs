@@ -116,6 +116,68 @@ fn measure_knows_no_runtime_clock_file_or_socket() {
     }
 }
 
+/// Words of drivers' specifications that are also plain words of reports, or the scheme of a URL.
+const PLAIN_WORDS: [&str; 5] = ["lost", "open", "opened", "held", "http"];
+
+/// Returns the names in the sources that specify a driver: protocol, series, errors, counters and metrics.
+fn specified_names(text: &str) -> BTreeSet<String> {
+    let plain = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = plain
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let is_name = |word: &str| {
+        let letters = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+        word.len() > 2 && word.chars().all(letters) && !PLAIN_WORDS.contains(&word)
+    };
+    code.flat_map(|line| {
+        line.split('"')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    })
+    .filter(|word| is_name(word))
+    .collect()
+}
+
+#[test]
+fn measure_reads_roles_and_names_nothing_of_a_driver() {
+    let sources = rust_sources();
+    let mut names = BTreeSet::new();
+    for member in members() {
+        for file in ["spec.rs", "outcome.rs"] {
+            let path = member.folder.join("src").join(file);
+            let is_driver = member.folder.join("src/spec.rs").is_file() && member.name != "measure";
+            if let Some((_, text)) = sources
+                .iter()
+                .find(|(known, _)| is_driver && *known == path)
+            {
+                names.extend(specified_names(text));
+            }
+        }
+    }
+    assert!(
+        names.len() > 50,
+        "the specifications were not found: {names:?}"
+    );
+    let folder = root().join("crates/measure/src");
+    let mut found = Vec::new();
+    for (path, text) in &sources {
+        if !path.starts_with(&folder) {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let named = names
+            .iter()
+            .filter(|name| code.contains(&format!("\"{name}\"")));
+        found.extend(named.map(|name| format!("{}: \"{name}\"", path.display())));
+        if code.contains("[\"driver\"]") {
+            found.push(format!("{} reads a setting of a driver", path.display()));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 #[test]
 fn every_crate_inherits_lints_and_package_facts() {
     let inherits = |table: &Value| table.get("workspace").and_then(Value::as_bool) == Some(true);

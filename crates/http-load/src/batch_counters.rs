@@ -1,7 +1,6 @@
 //! Counters of one turn of the loop. Counting by name costs more than adding, so names are looked up once per turn.
 
 use load::recorder::Recorder;
-use measure::audit::count as audit;
 
 use crate::check_counters::CheckCounters;
 use crate::checks::{Captured, ResponseView};
@@ -224,7 +223,7 @@ impl<'a> BatchCounters<'a> {
             (count::SERVED, sums.served),
             (count::BYTES, sums.bytes),
             (count::BODY_BYTES, sums.body_bytes),
-            (audit::EXPECTED_BODY_BYTES, sums.expected_body_bytes),
+            (count::EXPECTED_BODY_BYTES, sums.expected_body_bytes),
             (count::BYTES_SENT, sums.bytes_sent),
             (count::REDIRECTS, sums.redirects),
             (count::COMPARED, sums.compared),

@@ -4,14 +4,13 @@ use anyhow::{Context as _, ensure};
 use harness::cli::lines_of_files;
 use harness::failure::Failure;
 use harness::verify::check::{self, Finding};
-use load::driver::Driver as _;
 use subject::daemon::Endpoint;
 
 use crate::cli::CheckArgs;
-use crate::driver::HttpLoad;
 use crate::preflight::{self, Sample};
 use crate::requests::Requests;
 use crate::settings::Settings;
+use crate::spec::SPEC;
 use crate::target::Server;
 
 /// The files that every daemon of the project serves, with their lengths.
@@ -32,7 +31,7 @@ const MISSING: &str = "/no-such-file.txt";
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     let mut first = None;
     if typed.urls.is_empty() {
-        return check::check_daemons(HttpLoad::PROTOCOL, &typed.options, |name, endpoint| {
+        return check::check_daemons(&SPEC.protocol, &typed.options, |name, endpoint| {
             let responses = responses_of(name, endpoint).into_iter();
             responses
                 .map(|(name, samples)| finding(name, samples, &mut first))

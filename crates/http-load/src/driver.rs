@@ -1,14 +1,11 @@
 //! The driver: its contract with the harness, and the check before the run.
 
-use std::sync::OnceLock;
-use std::time::Duration;
-
 use anyhow::Context as _;
 use harness::cli;
-use load::driver::{Driver, Target, Worker};
+use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Invalid, Plan};
-use measure::audit::{Facts, Lifetime};
-use measure::result::{Answer, RunResult};
+use measure::result::{AuditInputs, RunResult};
+use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
 use serde::{Deserialize, Serialize};
@@ -17,6 +14,7 @@ use crate::content::Expected;
 use crate::preflight::{self, Sample};
 use crate::settings::{Engine, Pacing, Settings};
 use crate::shared::Shared;
+use crate::spec::SPEC;
 use crate::{hyper, k6, outcome, series, summary, wire};
 
 /// The load on one server or several.
@@ -25,7 +23,6 @@ pub struct HttpLoad {
     shared: Shared,
     /// Per-server state of the engine `hyper`; empty with the other engine.
     hyper: Vec<hyper::Prepared>,
-    answer: OnceLock<Answer>,
 }
 
 /// Facts about the responses before the run, passed to shards.
@@ -55,44 +52,35 @@ impl HttpLoad {
 }
 
 impl Driver for HttpLoad {
-    const NAME: &'static str = "http-load";
-    const PROTOCOL: &'static str = "http";
-    const SERIES: &'static [&'static str] = series::NAMES;
-    const AUDIT: &'static [(&'static str, &'static str)] =
-        &[("http_requests_total", outcome::count::SERVED)];
-    const ACTIVE_METRIC: &'static str = "http_connections_open";
-    const ERRORS: &'static [&'static str] = outcome::ALL;
-    const ASKED_FOR: &'static [&'static str] = &[];
-    const OF_A_FAULT: &'static [&'static str] = outcome::FAULT_ERRORS;
-    const EXHAUSTED: &'static [&'static str] = outcome::EXHAUSTED;
+    const SPEC: &'static Spec = &SPEC;
     type Config = Settings;
 
-    fn validate(plan: &Plan<Settings>) -> Result<(), Invalid> {
-        Settings::validate(plan)
+    fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
+        rewrite(plan)?;
+        Settings::validate(plan)?;
+        let (settings, opening) = (&plan.driver, Settings::opening(plan));
+        let sentence = Settings::sentence(plan);
+        let connections = Settings::connection_count(plan);
+        let description = Description::new(plan, &SPEC, sentence, series::RESPONSE, connections);
+        let inputs = description.audit_inputs;
+        // A client with several requests in flight counts as that many users.
+        let at_once = f64::from(settings.streams.max(settings.pipeline));
+        Ok(Description {
+            audit_inputs: AuditInputs {
+                users: inputs.users.map(|users| users * at_once),
+                // If connections are opened in a phase of their own, holding them is the purpose.
+                held: opening.map(|_| settings.connections),
+                reuses_connections: settings.keep_alive,
+                ..inputs
+            },
+            longest: settings.timeout,
+            opening,
+            busy_waits: settings.pacing == Pacing::Spin,
+            ..description
+        })
     }
 
-    /// Rewrites thresholds from k6's syntax, and enables the phases they use.
-    fn spell_out(plan: &mut Plan<Settings>) -> Result<(), Invalid> {
-        for (index, text) in plan.thresholds.iter_mut().enumerate() {
-            let wrong =
-                |problem| Invalid::new(format!("thresholds[{index}] (--threshold)"), problem);
-            *text = k6::threshold(text).map_err(wrong)?;
-            plan.driver.phases |= k6::uses_phase(text);
-        }
-        let headers = std::mem::take(&mut plan.driver.headers);
-        plan.driver.headers = cli::lines_of_files("driver.headers (--header)", headers)?;
-        Ok(())
-    }
-
-    fn sentence(plan: &Plan<Settings>) -> String {
-        Settings::sentence(plan)
-    }
-
-    fn response(_: &Plan<Settings>) -> Series {
-        series::RESPONSE
-    }
-
-    fn records(&self, series: Series) -> bool {
+    fn uses_series(&self, series: Series) -> bool {
         match series {
             series::TLS => self.shared.servers.iter().any(|server| server.tls),
             series::BLOCKED | series::SENDING | series::WAITING | series::RECEIVING => {
@@ -102,40 +90,8 @@ impl Driver for HttpLoad {
         }
     }
 
-    /// A client with several requests in flight counts as that many users.
-    fn facts(plan: &Plan<Settings>) -> Facts {
-        let at_once = plan.driver.streams.max(plan.driver.pipeline);
-        let facts = plan.facts();
-        Facts {
-            lifetime: Some(Lifetime {
-                from_due: plan.is_paced(),
-                ..Lifetime::new("response")
-            }),
-            users: facts.users.map(|users| users * f64::from(at_once)),
-            // If connections are opened in a phase of their own, holding them is the purpose.
-            held: Settings::opening(plan).map(|_| plan.driver.connections),
-            ..facts
-        }
-    }
-
-    fn opening(plan: &Plan<Settings>) -> Option<Duration> {
-        Settings::opening(plan)
-    }
-
-    fn spins(plan: &Plan<Settings>) -> bool {
-        plan.driver.pacing == Pacing::Spin
-    }
-
     fn summary(result: &RunResult) -> Option<String> {
         summary::render(result)
-    }
-
-    fn longest(plan: &Plan<Settings>) -> Duration {
-        plan.driver.timeout
-    }
-
-    fn descriptors(plan: &Plan<Settings>) -> u64 {
-        Settings::connection_count(plan)
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
@@ -148,16 +104,12 @@ impl Driver for HttpLoad {
                 .collect::<Result<_, _>>()?,
             _ => Vec::new(),
         };
-        Ok(Self {
-            shared,
-            hyper,
-            answer: OnceLock::new(),
-        })
+        Ok(Self { shared, hyper })
     }
 
     /// Requests every server once: the status must be expected, and all must respond alike. If bodies are to be
     /// compared and none was named, the first server is requested twice.
-    fn check(&self) -> anyhow::Result<()> {
+    fn check(&self) -> anyhow::Result<Checked> {
         let mut first: Option<Sample> = None;
         let settings = &self.shared.settings;
         for (server, requests) in self.shared.servers.iter().zip(&self.shared.requests) {
@@ -172,20 +124,21 @@ impl Driver for HttpLoad {
                 Some(first) => first.compare(&sample)?,
             }
         }
+        let mut answer = None;
         if let Some(sample) = first {
             let _ = self.shared.has_expected_length(sample.length);
             self.learn_content(&sample);
-            let _ = self.answer.set(sample.into());
+            answer = Some(sample.into());
         }
-        Ok(())
-    }
-
-    fn learned(&self) -> serde_json::Value {
         let learned = Learned {
             length: self.shared.expected_length(),
             content: self.shared.content.get().copied(),
         };
-        serde_json::to_value(learned).unwrap_or_default()
+        Ok(Checked {
+            answer,
+            daemon_pid: None,
+            learned: serde_json::to_value(learned)?,
+        })
     }
 
     fn learn(&self, learned: serde_json::Value) -> anyhow::Result<()> {
@@ -199,7 +152,7 @@ impl Driver for HttpLoad {
         Ok(())
     }
 
-    fn doubts(_plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
+    fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
         let compared = total.counted(outcome::count::COMPARED);
         let differing = total.errors.get(outcome::BODY).copied().unwrap_or(0);
         let hint = "responses with the right status and length but another body are counted as body: inspect one; if bodies may change, use --any-content";
@@ -209,11 +162,10 @@ impl Driver for HttpLoad {
             );
             Warning::content_differs(&text, hint)
         });
-        differs.into_iter().collect()
-    }
-
-    fn answer(&self) -> Option<Answer> {
-        self.answer.get().cloned()
+        Findings {
+            warnings: differs.into_iter().collect(),
+            ..Findings::default()
+        }
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
@@ -222,4 +174,16 @@ impl Driver for HttpLoad {
             _ => wire::work(&self.shared, worker),
         }
     }
+}
+
+/// Rewrites thresholds from k6's syntax and enables the phases they use, and reads headers from files.
+fn rewrite(plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+    for (index, text) in plan.thresholds.iter_mut().enumerate() {
+        let wrong = |problem| Invalid::new(format!("thresholds[{index}] (--threshold)"), problem);
+        *text = k6::threshold(text).map_err(wrong)?;
+        plan.driver.phases |= k6::uses_phase(text);
+    }
+    let headers = std::mem::take(&mut plan.driver.headers);
+    plan.driver.headers = cli::lines_of_files("driver.headers (--header)", headers)?;
+    Ok(())
 }

@@ -231,7 +231,8 @@ mod tests {
                 .iter()
                 .filter_map(|of| threshold(&format!("{metric}: {of}")).ok());
             assert!(all.all(|ours| {
-                measure::threshold::Threshold::parse(&ours, crate::series::NAMES).is_ok()
+                measure::threshold::Threshold::parse(&ours, &crate::spec::SPEC.series_names())
+                    .is_ok()
             }));
             assert!(
                 statistics

@@ -21,6 +21,7 @@ mod sample;
 mod series;
 mod settings;
 mod shared;
+mod spec;
 mod summary;
 mod target;
 mod tls;

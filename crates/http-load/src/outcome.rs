@@ -2,8 +2,6 @@
 
 use nix::errno::Errno;
 
-use crate::answer::KINDS;
-
 pub(crate) use crate::answer::EARLY_CLOSE;
 
 /// Counters other than outcomes.
@@ -16,6 +14,8 @@ pub(crate) mod count {
     pub(crate) const BYTES: &str = "bytes";
     /// Bytes of response bodies received.
     pub(crate) const BODY_BYTES: &str = "body_bytes";
+    /// Bytes of the bodies that were expected: for each response the length before the run.
+    pub(crate) const EXPECTED_BODY_BYTES: &str = "expected_body_bytes";
     /// Bytes sent, heads included.
     pub(crate) const BYTES_SENT: &str = "bytes_sent";
     /// Redirects that were followed; the redirect responses count as answers too.
@@ -28,14 +28,14 @@ pub(crate) mod count {
     pub(crate) const UNCONNECTED: &str = "unconnected";
     /// Open connections, reported once a second by each worker.
     pub(crate) const HELD: &str = "held";
-    /// Checks that passed, for all responses that count. `measure::threshold` derives metrics from it.
+    /// Checks that passed, for all responses that count.
     pub(crate) const CHECKS_PASSED: &str = "checks_passed";
     /// Checks that failed.
     pub(crate) const CHECKS_FAILED: &str = "checks_failed";
     /// Successful responses that failed a check.
     pub(crate) const FAILED_A_CHECK: &str = "failed_a_check";
     /// Bytes after the end of a response that belong to no response.
-    pub(crate) const EXCESS: &str = measure::audit::count::EXCESS_BYTES;
+    pub(crate) const EXCESS: &str = "excess_bytes";
     /// Responses whose body was compared with that of the responses before the run, or with the named one.
     pub(crate) const COMPARED: &str = "bodies_compared";
 }
@@ -72,50 +72,6 @@ pub(crate) const REDIRECT_WITHOUT_LOCATION: &str = "redirect_without_location";
 pub(crate) const TLS: &str = "tls";
 /// An invalid HTTP/2 frame (RFC 9113), or a body whose length differs from the one in its head.
 pub(crate) const HTTP2: &str = "protocol_http2";
-
-/// Outcomes that are not a framing fault of a response.
-const OTHERS: [&str; 15] = [
-    REFUSED,
-    CONNECT_TIMEOUT,
-    CONNECT,
-    DESCRIPTORS,
-    PORTS,
-    TIMEOUT,
-    RESET,
-    STATUS,
-    LENGTH,
-    BODY,
-    REDIRECT_ELSEWHERE,
-    TOO_MANY_REDIRECTS,
-    REDIRECT_WITHOUT_LOCATION,
-    TLS,
-    HTTP2,
-];
-/// All outcomes except success.
-pub(crate) const ALL: &[&str] = &all();
-
-const fn all() -> [&'static str; OTHERS.len() + KINDS.len()] {
-    let mut all = [""; OTHERS.len() + KINDS.len()];
-    let mut index = 0;
-    while index < all.len() {
-        all[index] = match index.checked_sub(OTHERS.len()) {
-            None => OTHERS[index],
-            Some(index) => KINDS[index],
-        };
-        index += 1;
-    }
-    all
-}
-
-/// Outcomes that a stopped or stalled daemon causes.
-pub(crate) const FAULT_ERRORS: &[&str] = &[
-    REFUSED,
-    CONNECT_TIMEOUT,
-    CONNECT,
-    TIMEOUT,
-    RESET,
-    EARLY_CLOSE,
-];
 
 /// Outcomes of a driver that has no resources left to connect; attempts for no particular request are counted by the
 /// same names.

@@ -1,19 +1,7 @@
-//! The measured series. If redirects are followed, `sending`, `waiting` and `receiving` apply to each hop, as in k6,
+//! Indices of the series in the [specification](crate::spec). If redirects are followed, `sending`, `waiting` and `receiving` apply to each hop, as in k6,
 //! and the other series to the whole chain. Those three then have more values than the response time.
 
 use measure::tally::Series;
-
-/// The series, in the order of reports.
-pub(crate) const NAMES: &[&str] = &[
-    "response",
-    "service",
-    "blocked",
-    "connecting",
-    "tls",
-    "sending",
-    "waiting",
-    "receiving",
-];
 
 /// Response time: from the intended start to the last byte of the response.
 pub(crate) const RESPONSE: Series = Series(0);

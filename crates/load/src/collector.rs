@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use measure::disturbance::Stalls;
-use measure::result::{Second, SecondSeries, owned};
-use measure::tally::Tally;
+use measure::result::{Second, SecondSeries};
+use measure::tally::{Tally, owned};
 
 use crate::recorder::{Interval, SECOND_NS, UNFINISHED};
 
@@ -278,14 +278,15 @@ fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use measure::spec::{SeriesRole, SeriesSpec};
     use measure::tally::Series;
 
     use super::*;
 
-    const NAMES: &[&str] = &["one"];
+    const SERIES: &[SeriesSpec] = &[SeriesSpec::new("one", SeriesRole::Main)];
 
     fn interval(worker: u64, second: u64, ended: bool) -> Interval {
-        let mut tally = Tally::new(NAMES);
+        let mut tally = Tally::new(SERIES);
         tally.record(Series(0), 1_000 + worker);
         tally.count("started", 1);
         Interval {
@@ -306,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_second_is_a_row_once_every_worker_has_reported_it() {
-        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let mut collector = Collector::new(2, Tally::new(SERIES));
         collector.add(interval(0, 0, false));
         assert!(collector.row().is_none());
         collector.add(interval(1, 0, false));
@@ -325,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_given_up_leaves_its_operations_unfinished_and_reports_no_more() {
-        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let mut collector = Collector::new(2, Tally::new(SERIES));
         collector.add(interval(0, 0, false));
         collector.add(interval(1, 0, true));
         collector.add(interval(0, 1, false));
@@ -345,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_busiest_worker_and_the_one_that_waited_longest_and_the_stalls_of_all() {
-        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let mut collector = Collector::new(2, Tally::new(SERIES));
         let mut held = Stalls::default();
         held.add(30_000_000);
         collector.add(Interval {
@@ -375,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_one_worker_begins_and_another_ends_is_open_in_between_and_no_longer() {
-        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let mut collector = Collector::new(2, Tally::new(SERIES));
         let of = |worker, active, active_peak| Interval {
             active,
             active_peak,
@@ -407,7 +408,7 @@ mod tests {
 
     #[test]
     fn what_an_ended_worker_left_open_is_open_in_every_second_that_follows() {
-        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let mut collector = Collector::new(2, Tally::new(SERIES));
         let of = |worker, second, active, active_ns, ended| Interval {
             active,
             active_ns,
@@ -425,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_skipped_a_second_holds_up_no_row() {
-        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let mut collector = Collector::new(2, Tally::new(SERIES));
         collector.add(interval(0, 0, false));
         collector.add(interval(0, 1, false));
         collector.add(interval(1, 1, false));
@@ -435,7 +436,7 @@ mod tests {
 
     #[test]
     fn a_lost_worker_is_a_failure_and_holds_up_no_row() {
-        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let mut collector = Collector::new(2, Tally::new(SERIES));
         collector.add(interval(0, 0, true));
         assert!(collector.row().is_none() && !collector.over());
         collector.add(lost(1, 0, 0));
@@ -449,7 +450,12 @@ mod tests {
             active,
             ..interval(worker, second, false)
         };
-        Interval::lost(worker, &last.last(), Tally::new(NAMES), "killed".to_owned())
+        Interval::lost(
+            worker,
+            &last.last(),
+            Tally::new(SERIES),
+            "killed".to_owned(),
+        )
     }
 
     /// Takes all available rows, and returns the second and the unfinished count of each.
@@ -464,7 +470,7 @@ mod tests {
 
     #[test]
     fn what_lost_workers_had_open_is_unfinished_once_and_after_all_have_ended() {
-        let mut collector = Collector::new(3, Tally::new(NAMES));
+        let mut collector = Collector::new(3, Tally::new(SERIES));
         let of = |worker, second, active, ended: Option<Result<(), String>>| Interval {
             active,
             ended,
@@ -484,7 +490,7 @@ mod tests {
 
     #[test]
     fn what_a_lost_worker_began_and_another_ended_is_not_unfinished() {
-        let mut collector = Collector::new(2, Tally::new(NAMES));
+        let mut collector = Collector::new(2, Tally::new(SERIES));
         let ends = Interval {
             active: -97,
             ended: Some(Ok(())),
@@ -497,7 +503,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_lost_count_without_losing_a_worker_is_not_helped_out() {
-        let mut collector = Collector::new(1, Tally::new(NAMES));
+        let mut collector = Collector::new(1, Tally::new(SERIES));
         collector.add(interval(0, 0, true));
         assert_eq!(unfinished(&mut collector), [(0, 0)], "one is open");
     }

@@ -1,5 +1,6 @@
 //! Defines the protocol code of a driver, and what it is given.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use measure::audit::{Facts, Lifetime};
 use measure::redact;
-use measure::result::{Answer, RunResult};
+use measure::result::{Answer, AuditInputs, Lifetime, RunResult};
+use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -89,30 +90,8 @@ impl Target {
 
 /// Protocol code. It knows nothing of time, processes, files and reports.
 pub trait Driver: Sized + Send + Sync + 'static {
-    /// Name of the driver, which is that of its program.
-    const NAME: &'static str;
-    /// Name of the protocol in daemon manifests and plan folders.
-    const PROTOCOL: &'static str;
-    /// Measured series in the order of reports; a [`Series`] is an index into this list.
-    const SERIES: &'static [&'static str];
-    /// Counters that the daemon keeps as well, as pairs of its metric and our counter. The two are compared after a
-    /// run.
-    const AUDIT: &'static [(&'static str, &'static str)];
-    /// Daemon metric for what is open, for `resources.csv`.
-    const ACTIVE_METRIC: &'static str;
-    /// Daemon metric for the most that was open at once, if it has one.
-    const PEAK_METRIC: Option<&'static str> = None;
-    /// Kinds of failures that the driver counts.
-    const ERRORS: &'static [&'static str];
-    /// Kinds of failures that a plan asks for: they are counted, and fail no run.
-    const ASKED_FOR: &'static [&'static str];
-    /// Kinds of failures that a fault in the plan causes: those in its seconds fail no run.
-    const OF_A_FAULT: &'static [&'static str];
-    /// Errors and counters that show that the driver itself had no descriptor or port left. They are not failures of
-    /// the daemon, and make a result INVALID.
-    const EXHAUSTED: &'static [&'static str] = &[];
-    /// False if the workers keep joint accounts, so that they must share one process.
-    const SHARDS: bool = true;
+    /// The driver's names, series, errors and counters.
+    const SPEC: &'static Spec;
     /// The driver's own settings.
     type Config: std::fmt::Debug
         + Clone
@@ -123,100 +102,13 @@ pub trait Driver: Sized + Send + Sync + 'static {
         + Sync
         + 'static;
 
-    /// Checks the driver's own settings and the shape of the load, before anything starts.
+    /// Checks the driver's own settings and the shape of the load, before anything starts, and describes the load.
+    /// Foreign syntax, such as the thresholds of another tool, is first rewritten in the plan. A plan that has passed
+    /// once passes again unchanged.
     ///
     /// # Errors
     /// The first field that can't be run, with the remedy.
-    fn validate(plan: &Plan<Self::Config>) -> Result<(), Invalid>;
-
-    /// Rewrites foreign syntax (e.g. k6 thresholds) into plan syntax. Called before validation.
-    ///
-    /// # Errors
-    /// The first field that can't be rewritten, with the remedy.
-    fn spell_out(_plan: &mut Plan<Self::Config>) -> Result<(), Invalid> {
-        Ok(())
-    }
-
-    /// Describes the plan in one sentence.
-    fn sentence(plan: &Plan<Self::Config>) -> String;
-
-    /// Returns the series that counts from the intended start to the end of the operation: the response time.
-    fn response(plan: &Plan<Self::Config>) -> Series;
-
-    /// Returns whether the configured driver records `series`, so that its histogram (264 KiB per tally) is allocated
-    /// up front. Other series still work, but allocate on first use, inside the hot loop.
-    fn records(&self, _series: Series) -> bool {
-        true
-    }
-
-    /// Returns true if a schedule alone determines when operations begin, so that the audit can compare due and ended
-    /// operations.
-    fn is_open_loop(plan: &Plan<Self::Config>) -> bool {
-        plan.is_open_loop()
-    }
-
-    /// Returns what the audit compares the figures with, as far as the plan determines it. By default an operation is
-    /// open for as long as its response takes, and the users of a closed loop are always busy.
-    fn facts(plan: &Plan<Self::Config>) -> Facts {
-        let response = Self::SERIES[Self::response(plan).0];
-        Facts {
-            lifetime: Some(Lifetime {
-                series: vec![response.to_owned()],
-                from_due: plan.is_paced(),
-                counted_late_ns: 0,
-            }),
-            ..plan.facts()
-        }
-    }
-
-    /// Returns the line that users of this driver expect on stderr for each second, if any. It is printed even if
-    /// stderr is not a terminal.
-    fn line(_second: &Tally, _total: &Tally) -> Option<String> {
-        None
-    }
-
-    /// Returns the text that users of this driver expect on stdout at the end, before the report that all drivers
-    /// share.
-    fn summary(_result: &RunResult) -> Option<String> {
-        None
-    }
-
-    /// Returns driver-specific warnings derived from the totals.
-    fn doubts(_plan: &Plan<Self::Config>, _total: &Tally) -> Vec<Warning> {
-        Vec::new()
-    }
-
-    /// Returns how the daemon's count may legitimately differ from the driver's counter `name` of [`Self::AUDIT`].
-    fn bounds(_name: &str, _plan: &Plan<Self::Config>, _total: &Tally) -> Bounds {
-        Bounds::default()
-    }
-
-    /// Returns the longest time that one operation may take. After an interruption, open operations get that time if
-    /// it exceeds the plan's drain time.
-    fn longest(_plan: &Plan<Self::Config>) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Returns true if each worker uses a whole core on purpose, so that CPU use does not show how busy it is.
-    fn spins(_plan: &Plan<Self::Config>) -> bool {
-        false
-    }
-
-    /// Returns the time limit for opening connections before the load begins, if the driver opens them in a phase of
-    /// its own. Its workers report when theirs are open ([`Worker::opening`]), and the load begins when all have.
-    fn opening(_plan: &Plan<Self::Config>) -> Option<Duration> {
-        None
-    }
-
-    /// Returns the number of descriptors that the load keeps open at once: in the daemon, and in all processes of the
-    /// driver together.
-    fn descriptors(plan: &Plan<Self::Config>) -> u64;
-
-    /// Returns the number of connections that the load certainly keeps open at once, in all daemons together. The run
-    /// is refused if they may not open that many.
-    fn open_at_once(plan: &Plan<Self::Config>) -> u64 {
-        Self::descriptors(plan)
-    }
+    fn validate(plan: &mut Plan<Self::Config>) -> Result<Description, Invalid>;
 
     /// Builds everything that the hot loop sends.
     ///
@@ -228,14 +120,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// An answer that is wrong.
-    fn check(&self) -> anyhow::Result<()>;
+    fn check(&self) -> anyhow::Result<Checked>;
 
-    /// Returns what the check has learned, for workers in other processes.
-    fn learned(&self) -> serde_json::Value {
-        serde_json::Value::Null
-    }
-
-    /// Takes over what the check has learned in the process that started this one.
+    /// Takes over what the check has [learned](Checked::learned) in the process that started this one.
     ///
     /// # Errors
     /// A value that this driver has not written.
@@ -243,19 +130,132 @@ pub trait Driver: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns the answer that the check got, if answers of several daemons can be compared.
-    fn answer(&self) -> Option<Answer> {
-        None
-    }
-
-    /// Returns the process id of a daemon that was not launched for the run, learned by the check, so that its
-    /// resources can be sampled.
-    fn daemon_pid(&self) -> Option<u32> {
-        None
+    /// Returns whether the configured driver records `series`, so that its histogram (264 KiB per tally) is allocated
+    /// up front. Other series still work, but allocate on first use, inside the hot loop.
+    fn uses_series(&self, _series: Series) -> bool {
+        true
     }
 
     /// Does one worker's share of the load, until its pacer is over and its operations have ended.
     fn work(&self, worker: Worker) -> impl Future<Output = anyhow::Result<()>>;
+
+    /// Returns the line that users of this driver expect on stderr for each second, if any. It is printed even if
+    /// stderr is not a terminal.
+    fn live_line(_second: &Tally, _total: &Tally) -> Option<String> {
+        None
+    }
+
+    /// Returns the text that users of this driver expect on stdout at the end, before the report that all drivers
+    /// share.
+    fn summary(_result: &RunResult) -> Option<String> {
+        None
+    }
+
+    /// Returns what the totals of a run show beyond what is examined for every driver.
+    fn findings(_plan: &Plan<Self::Config>, _total: &Tally) -> Findings {
+        Findings::default()
+    }
+}
+
+/// The description of a load, derived from a valid plan.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Description {
+    /// The plan in one sentence.
+    pub sentence: String,
+    /// The series that counts from the intended start to the end of the operation: the response time.
+    pub response: Series,
+    /// True if a schedule alone determines when operations begin, so that due and ended operations can be compared.
+    pub is_open_loop: bool,
+    /// Expectations for the audit, as far as the plan determines them.
+    pub audit_inputs: AuditInputs,
+    /// The longest time that one operation may take. After an interruption, open operations get that time if it exceeds
+    /// the plan's drain time.
+    pub longest: Duration,
+    /// The time limit for opening connections before the load begins, if the driver opens them in a phase of its own.
+    /// Its workers report when theirs are open ([`Worker::opening`]), and the load begins when all have.
+    pub opening: Option<Duration>,
+    /// True if each worker uses a whole core on purpose, so that CPU use does not show how busy it is.
+    pub busy_waits: bool,
+    /// The number of descriptors that the load keeps open at once: in the daemon, and in all processes of the driver
+    /// together.
+    pub max_open_fds: u64,
+    /// The number of connections that the load certainly keeps open at once, in all daemons together. The run is
+    /// refused if they may not open that many.
+    pub open_at_once: u64,
+}
+
+impl Description {
+    /// Describes a load as most drivers have it: an operation is open for as long as its response takes, the users of a
+    /// closed loop are always busy, and every descriptor is a connection.
+    #[must_use]
+    pub fn new<C>(
+        plan: &Plan<C>,
+        spec: &Spec,
+        sentence: String,
+        response: Series,
+        max_open_fds: u64,
+    ) -> Self {
+        let name = spec.series[response.0].name.as_ref();
+        Self {
+            sentence,
+            response,
+            is_open_loop: plan.is_open_loop(),
+            audit_inputs: AuditInputs {
+                lifetime: Some(Lifetime {
+                    from_due: plan.is_paced(),
+                    ..Lifetime::new(name)
+                }),
+                ..plan.audit_inputs()
+            },
+            longest: Duration::ZERO,
+            opening: None,
+            busy_waits: false,
+            max_open_fds,
+            open_at_once: max_open_fds,
+        }
+    }
+}
+
+/// A plan that its driver accepts, with the description of its load.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ValidPlan<C> {
+    /// The plan, with foreign syntax rewritten.
+    pub plan: Plan<C>,
+    /// Its description.
+    pub description: Description,
+}
+
+impl<C> ValidPlan<C> {
+    /// Checks a plan: what every driver requires, the driver's own settings, then the thresholds.
+    ///
+    /// # Errors
+    /// The first field that can't be run, with the remedy.
+    pub fn new<D: Driver<Config = C>>(mut plan: Plan<C>) -> Result<Self, Invalid> {
+        plan.validate()?;
+        let description = D::validate(&mut plan)?;
+        plan.thresholds(D::SPEC)?;
+        Ok(Self { plan, description })
+    }
+}
+
+/// Findings of the check before a run.
+#[derive(Debug, Clone, Default)]
+pub struct Checked {
+    /// The answer that the check got, if answers of several daemons can be compared.
+    pub answer: Option<Answer>,
+    /// The process id of a daemon that was not launched for the run, so that its resources can be sampled.
+    pub daemon_pid: Option<u32>,
+    /// State that workers in other processes [take over](Driver::learn).
+    pub learned: serde_json::Value,
+}
+
+/// Findings of a driver in the totals of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Findings {
+    /// Warnings beyond those that every driver has.
+    pub warnings: Vec<Warning>,
+    /// Permitted differences of the daemon's counts, by the driver's counter; for the others, none.
+    pub bounds: BTreeMap<&'static str, Bounds>,
 }
 
 /// Permitted differences of the daemon's count from the driver's; by default none.

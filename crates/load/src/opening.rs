@@ -1,5 +1,5 @@
 //! Opens connections before the load begins, if a driver asks for that
-//! ([`Driver::opening`](crate::driver::Driver::opening)).
+//! ([`Description::opening`](crate::driver::Description::opening)).
 //!
 //! Workers begin to open at the origin of the run, and each reports when all of its connections are open. When all
 //! have reported, the load is brought forward to one instant for all workers, including those of shard processes; the

@@ -6,11 +6,12 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
+use measure::spec::Spec;
 use measure::threshold::Threshold;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-mod facts;
+mod audit_inputs;
 mod fault;
 mod stages;
 mod suite;
@@ -235,16 +236,22 @@ impl<D> Plan<D> {
         Err(Invalid::new(format!("groups[{index}].ramp"), problem))
     }
 
-    /// Parses the thresholds; `series` and `errors` are those of the driver.
+    /// Parses the thresholds with the series and errors of the driver.
     ///
     /// # Errors
     /// The first threshold that can't be parsed, with the known figures, or that counts an unknown kind of error.
-    pub fn thresholds(&self, series: &[&str], errors: &[&str]) -> Result<Vec<Threshold>, Invalid> {
+    pub fn thresholds(&self, spec: &Spec) -> Result<Vec<Threshold>, Invalid> {
+        let series = spec.series_names();
+        let errors: Vec<&str> = spec
+            .errors
+            .iter()
+            .map(|error| error.name.as_ref())
+            .collect();
         let read = |(index, text): (usize, &String)| {
             let wrong =
                 |problem| Invalid::new(format!("thresholds[{index}] (--threshold)"), problem);
-            let threshold =
-                Threshold::parse(text, series).map_err(|malformed| wrong(malformed.to_string()))?;
+            let threshold = Threshold::parse(text, &series)
+                .map_err(|malformed| wrong(malformed.to_string()))?;
             match threshold.error_kind().filter(|kind| !errors.contains(kind)) {
                 Some(kind) => Err(wrong(format!(
                     "{text}: there is no error kind `{kind}`: use one of {}",

@@ -30,16 +30,10 @@ use thread::ThreadUsage;
 /// Nanoseconds of one row.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
+pub use measure::tally::{MISSED, OK, STARTED, UNFINISHED};
+
 /// Counter of operations that start in the warm-up, and are in no total.
 pub const WARMUP: &str = "warmup";
-/// Counter of operations begun.
-pub const STARTED: &str = "started";
-/// Counter of operations that ended successfully.
-pub const OK: &str = "ok";
-/// Counter of operations left open.
-pub const UNFINISHED: &str = "unfinished";
-/// Counter of operations that were due and never begun.
-pub const MISSED: &str = "missed";
 
 /// Maximum number of tallies of one thread. If its seconds are not read in time because all processors are busy,
 /// memory would grow by some MiB per second and thread. At this limit the thread waits instead, and is late.
@@ -293,7 +287,7 @@ impl CurrentSecond {
 /// fault falls into the driver's loop.
 #[must_use]
 pub fn empty_tally<D: Driver>(driver: &D) -> Tally {
-    Tally::resident(D::SERIES, |series| driver.records(series))
+    Tally::resident(&D::SPEC.series, |series| driver.uses_series(series))
 }
 
 #[cfg(test)]

@@ -12,16 +12,16 @@ use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
+use measure::spec::SeriesSpec;
 use measure::tally::{PackedTally, Tally};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::driver::{Driver, Phases, Stop, Target, Worker};
+use crate::driver::{Driver, Phases, Stop, Target, ValidPlan, Worker};
 use crate::opening::{Opening, WorkerOpening};
 use crate::pacer::Pacer;
-use crate::plan::Plan;
 use crate::recorder::{self, Interval, LastReport, MISSED, Recorder};
 use crate::schedule::Share;
 use crate::{clock, limits};
@@ -54,7 +54,7 @@ impl Threads {
     /// A thread that can't be started.
     pub fn start<D: Driver>(
         driver: &Arc<D>,
-        plan: &Plan<D::Config>,
+        load: &ValidPlan<D::Config>,
         range: WorkerRange,
         phases: Phases,
         opening: Option<&Arc<Opening>>,
@@ -75,8 +75,8 @@ impl Threads {
                 index: worker,
                 of: range.total,
             };
-            let pacer = Pacer::new(phases.begin, phases.end, plan.schedules(share));
-            let response = D::response(plan);
+            let pacer = Pacer::new(phases.begin, phases.end, load.plan.schedules(share));
+            let response = load.description.response;
             let (driver, stop, intervals) =
                 (Arc::clone(driver), Arc::clone(stop), intervals.clone());
             let opening = WorkerOpening::new(opening.cloned());
@@ -138,7 +138,7 @@ fn run_worker<D: Driver>(driver: &D, worker: Worker) -> Result<(), String> {
 /// The specification of a shard process.
 #[derive(Debug, Serialize, Deserialize)]
 struct ShardSpec<C> {
-    plan: Plan<C>,
+    load: ValidPlan<C>,
     target: Target,
     /// State that the check has learned.
     learned: serde_json::Value,
@@ -183,8 +183,8 @@ impl Processes {
     /// # Errors
     /// A process can't be started or ends before it is ready.
     pub async fn start<D: Driver>(
-        driver: &D,
-        plan: &Plan<D::Config>,
+        load: &ValidPlan<D::Config>,
+        learned: &serde_json::Value,
         target: &Target,
         processes: u64,
         threads: u64,
@@ -211,9 +211,9 @@ impl Processes {
                 child.stdout.take().expect("stdout is piped"),
             ));
             let order = ShardSpec {
-                plan: plan.clone(),
+                load: load.clone(),
                 target: target.clone(),
-                learned: driver.learned(),
+                learned: learned.clone(),
                 first: index * threads,
                 count: threads,
                 total: processes * threads,
@@ -253,7 +253,7 @@ impl Processes {
             let first = index as u64 * self.threads;
             tokio::spawn(forward(
                 reader,
-                D::SERIES,
+                &D::SPEC.series,
                 first..first + self.threads,
                 opening.cloned(),
                 intervals.clone(),
@@ -299,7 +299,7 @@ async fn send_message(stdin: &mut ChildStdin, message: &impl Serialize) -> anyho
 /// Reads a shard's reports until it ends. Workers that did not report their end are reported as lost.
 async fn forward(
     mut reader: BufReader<tokio::process::ChildStdout>,
-    names: &'static [&'static str],
+    series: &'static [SeriesSpec],
     workers: std::ops::Range<u64>,
     mut opening: Option<Arc<Opening>>,
     intervals: UnboundedSender<Interval>,
@@ -321,7 +321,7 @@ async fn forward(
         if let Ok(ShardEvent::Opened) = report {
             all_open();
         }
-        match report.and_then(|report| read(report, names)) {
+        match report.and_then(|report| read(report, series)) {
             Ok(Some(interval)) => {
                 match interval.ended {
                     Some(_) => drop(running.remove(&interval.worker)),
@@ -341,16 +341,16 @@ async fn forward(
         why = (*reason).to_owned();
     }
     for (worker, last) in running {
-        let lost = Interval::lost(worker, &last, Tally::new(names), why.clone());
+        let lost = Interval::lost(worker, &last, Tally::new(series), why.clone());
         let _ = intervals.send(lost);
     }
 }
 
-fn read(report: ShardEvent, names: &'static [&'static str]) -> Result<Option<Interval>, String> {
+fn read(report: ShardEvent, series: &'static [SeriesSpec]) -> Result<Option<Interval>, String> {
     let ShardEvent::Interval(interval) = report else {
         return Ok(None);
     };
-    let tally = Tally::unpack(names, &interval.tally).map_err(|error| error.to_string())?;
+    let tally = Tally::unpack(series, &interval.tally).map_err(|error| error.to_string())?;
     Ok(Some((*interval).replace(tally).0))
 }
 
@@ -366,14 +366,14 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         .await?
         .context("no specification on stdin: a shard is started only by its parent process")?;
     let ShardSpec {
-        plan,
+        load,
         target,
         learned,
         first,
         count,
         total,
     } = serde_json::from_str::<ShardSpec<D::Config>>(&order)?;
-    let driver = Arc::new(D::setup(&plan, &target)?);
+    let driver = Arc::new(D::setup(&load.plan, &target)?);
     driver.learn(learned)?;
     report(&ShardEvent::Ready)?;
     let Some(go) = orders.next_line().await? else {
@@ -390,13 +390,13 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         count,
         total,
     };
-    let limit = D::opening(&plan);
+    let limit = load.description.opening;
     let opening = Arc::new(Opening::new(count));
     let threads = Threads::start(
         &driver,
-        &plan,
+        &load,
         range,
-        Phases::after_opening(plan.timeline, origin, limit.unwrap_or_default()),
+        Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default()),
         limit.map(|_| &opening),
         &stop,
         &send,

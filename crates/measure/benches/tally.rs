@@ -3,9 +3,14 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use measure::spec::{SeriesRole, SeriesSpec};
 use measure::tally::{Distribution, Series, Tally};
 
-const NAMES: &[&str] = &["handoff", "first_byte", "gap"];
+const SERIES: &[SeriesSpec] = &[
+    SeriesSpec::new("handoff", SeriesRole::Main),
+    SeriesSpec::new("first_byte", SeriesRole::Main),
+    SeriesSpec::new("gap", SeriesRole::Main),
+];
 const VALUES: usize = 4_096;
 
 /// Returns latencies from 1 µs to some 100 ms, many small and few large, the same in every run (xorshift).
@@ -41,7 +46,7 @@ fn recording(criterion: &mut Criterion) {
                 .for_each(|value| distribution.record(black_box(*value)))
         })
     });
-    let mut tally = Tally::new(NAMES);
+    let mut tally = Tally::new(SERIES);
     group.bench_function("tally series and count", |bencher| {
         bencher.iter(|| {
             for value in &values {

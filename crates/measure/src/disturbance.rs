@@ -161,7 +161,7 @@ pub struct Context {
     /// Workers of the driver.
     pub workers: u64,
     /// True if each worker uses a whole core on purpose.
-    pub spins: bool,
+    pub busy_waits: bool,
     /// True if every client continues as soon as it is answered.
     pub closed: bool,
     /// CPU use of the busiest worker over the run, percent of a core.
@@ -353,7 +353,7 @@ impl Disturbance {
 
     /// Checks for a worker that was fully used over the run or in some of its seconds.
     fn full_worker(&self, context: &Context) -> Option<Warning> {
-        if context.spins {
+        if context.busy_waits {
             return None;
         }
         let full = self.full_seconds;
@@ -409,7 +409,7 @@ impl Disturbance {
         let is_full = [daemon, worker, all]
             .into_iter()
             .any(|used| used > FULL_PCT);
-        if !context.closed || context.spins || is_full {
+        if !context.closed || context.busy_waits || is_full {
             return None;
         }
         let message = format!(
@@ -591,7 +591,7 @@ mod tests {
 
     #[test]
     fn a_worker_is_judged_by_its_full_seconds_too() {
-        let of = |worker_cpu_pct, full_seconds, spins| {
+        let of = |worker_cpu_pct, full_seconds, busy_waits| {
             let found = Disturbance {
                 seconds: 60,
                 full_seconds,
@@ -599,7 +599,7 @@ mod tests {
             };
             let context = Context {
                 worker_cpu_pct,
-                spins,
+                busy_waits,
                 ..Context::default()
             };
             severity(&found, &context, Kind::GeneratorCpuBound)

@@ -2,6 +2,7 @@
 
 use crate::regression::LinearFit;
 use crate::result::{Resources, RunResult, Second};
+use crate::tally::{OK, STARTED};
 
 /// Growth of the daemon per 1,000 finished operations, by least squares.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,12 +125,12 @@ fn open(seconds: &[Second]) -> f64 {
 fn starts(second: &Second) -> bool {
     second
         .counts
-        .get("started")
+        .get(STARTED)
         .is_some_and(|started| *started > 0)
 }
 
 fn finished(second: &Second) -> f64 {
-    let ok = second.counts.get("ok").copied().unwrap_or(0);
+    let ok = second.counts.get(OK).copied().unwrap_or(0);
     (ok + second.errors.values().sum::<u64>()) as f64
 }
 
@@ -143,7 +144,7 @@ mod tests {
         // A second without a row: nothing finished in it.
         let seconds = [(0, 10), (1, 20), (3, 40)].map(|(second, ok)| Second {
             second,
-            counts: [("ok".to_owned(), ok)].into(),
+            counts: [(OK.to_owned(), ok)].into(),
             ..Second::default()
         });
         let sums = Sums::new(&seconds);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::result::{RunResult, Second, SeriesResult};
+use crate::tally::{MISSED, OK, STARTED, UNFINISHED};
 use crate::warning::{Kind, verdict};
 
 /// Tolerance between two ways to compute the same mean, as a share.
@@ -59,10 +60,10 @@ impl RunResult {
             differs("operations.started", &operations.started, &ended, by)?;
         }
         for (name, found) in [
-            ("started", operations.started),
-            ("ok", operations.ok),
-            ("unfinished", operations.unfinished),
-            ("missed", operations.missed),
+            (STARTED, operations.started),
+            (OK, operations.ok),
+            (UNFINISHED, operations.unfinished),
+            (MISSED, operations.missed),
         ] {
             let field = format!("operations.{name}");
             if let Some(counted) = self.counts.get(name) {

@@ -6,7 +6,8 @@
 pub mod audit;
 pub mod capacity;
 pub mod disturbance;
-mod growth;
+pub mod exit;
+pub mod growth;
 pub mod imported;
 mod intact;
 pub mod machine;
@@ -16,6 +17,7 @@ pub mod redact;
 pub mod regression;
 pub mod report;
 pub mod result;
+pub mod spec;
 pub mod suite;
 pub mod summary;
 pub mod system;

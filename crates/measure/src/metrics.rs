@@ -4,7 +4,9 @@
 use crate::disturbance::Disturbance;
 use crate::imported::SeriesSummary;
 use crate::result::{RunResult, Second, SecondSeries};
+use crate::spec::CounterRole;
 use crate::system::TcpCounters;
+use crate::tally::OK;
 use crate::units::Unit;
 
 use Better::{Higher, Lower, Neither};
@@ -83,11 +85,11 @@ const OF_THE_RUN: [Metric; 38] = [
     }),
     // The checks need a driver that checks answers and keeps these counters.
     metric("checks", "checks passed", Percent, Higher, |run| {
-        let passed = run.count("checks_passed");
-        share(passed, passed + run.count("checks_failed"))
+        let passed = run.total(CounterRole::ChecksPassed);
+        share(passed, passed + run.total(CounterRole::ChecksFailed))
     }),
     metric("checks.errors", "failed or wrong", Percent, Lower, |run| {
-        let failed = run.operations.failed + run.count("failed_a_check");
+        let failed = run.operations.failed + run.total(CounterRole::OperationsFailingChecks);
         share(failed, run.operations.started)
     }),
     metric(
@@ -114,17 +116,17 @@ const OF_THE_RUN: [Metric; 38] = [
         RunResult::peak_of_daemon,
     ),
     metric("rate", "completed", PerSecond, Higher, |run| {
-        run.per_second("ok")
+        run.per_second(OK)
     }),
     metric("connections", "connections", Count, Neither, connections),
     metric("connections.opened", "opened", Count, Neither, |run| {
-        Some(run.count("opened") as f64)
+        Some(run.total(CounterRole::Opened) as f64)
     }),
     metric("connections.held", "held", Count, Higher, |run| {
         run.most_held().map(|held| held as f64)
     }),
     metric("connections.lost", "lost", Count, Lower, |run| {
-        Some(run.count("lost") as f64)
+        Some(run.total(CounterRole::Lost) as f64)
     }),
     metric("backlog.peak", "backlog peak", Count, Lower, backlog_peak),
     metric("down", "downtime", Nanoseconds, Lower, RunResult::down_ns),

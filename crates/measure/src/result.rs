@@ -6,20 +6,27 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::audit::Facts;
 use crate::disturbance::{Disturbance, Stalls};
 pub use crate::growth::GrowthUnderLoad;
 use crate::imported::Imported;
 use crate::machine::Machine;
 use crate::redact;
+use crate::spec::Spec;
 use crate::system::System;
-use crate::tally::{Counts, DecodeError, Distribution};
+use crate::tally::{DecodeError, Distribution};
 use crate::throughput::Throughput;
 use crate::usage::UsageSummary;
 use crate::warning::{Verdict, Warning};
 
-/// The version of the result format that this crate writes.
-pub const SCHEMA: u32 = 1;
+mod audit_inputs;
+mod figures;
+
+pub use audit_inputs::{
+    AuditInputs, CounterComparison, Lifetime, OpeningTime, PlannedPhases, StagedGroup,
+};
+
+/// The version of the result format that this crate writes. Version 1 has neither `spec` nor `phases`.
+pub const SCHEMA: u32 = 2;
 
 /// A run of a plan against a daemon.
 ///
@@ -32,12 +39,18 @@ pub struct RunResult {
     pub run_id: String,
     /// Name of the driver.
     pub driver: String,
+    /// The meaning of the driver's series, errors and counters.
+    #[serde(default)]
+    pub spec: Spec,
     /// Start time of the load, RFC 3339 in UTC.
     pub started_at: String,
     /// Seconds from the first start, or from the first connection of an opening phase, to the end of the drain phase.
     pub wall_s: f64,
     /// The complete resolved plan.
     pub plan: serde_json::Value,
+    /// The phases of the plan; absent in the results of other tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<PlannedPhases>,
     /// The plan as a sentence.
     pub plan_sentence: String,
     /// Size of the load, as used in the names of result folders: `10000`, `500-per-s`.
@@ -53,9 +66,6 @@ pub struct RunResult {
     pub threads: u64,
     /// Trustworthiness of the figures: the most severe of `warnings`.
     pub verdict: Verdict,
-    /// Exit code of the driver if this is its only run. Absent in older results and in imported ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<u8>,
     /// Reasons to doubt the figures.
     pub warnings: Vec<Warning>,
     /// Outcomes of the operations.
@@ -92,8 +102,8 @@ pub struct RunResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
     /// Expectations that the audit compares the figures with.
-    #[serde(default)]
-    pub facts: Facts,
+    #[serde(default, rename = "facts")]
+    pub audit_inputs: AuditInputs,
 }
 
 /// A sample of the resource use of daemon and driver.
@@ -139,7 +149,7 @@ pub struct Cost {
 /// A threshold of the plan and its outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThresholdResult {
-    /// The text from the plan: `first_byte.p99 <= 50ms`.
+    /// The text from the plan: `lag.p99 <= 50ms`.
     pub text: String,
     /// The measured value, in the unit of the threshold; absent if nothing was measured.
     pub measured: Option<String>,
@@ -395,51 +405,6 @@ impl RunResult {
             .chain(measured);
         all.chain(counted).for_each(redact_names);
     }
-
-    /// Returns a series by name.
-    #[must_use]
-    pub fn series(&self, name: &str) -> Option<&SeriesResult> {
-        self.series.iter().find(|series| series.name == name)
-    }
-
-    /// Returns a counter by name, or 0 if it was not counted.
-    #[must_use]
-    pub fn count(&self, name: &str) -> u64 {
-        self.counts.get(name).copied().unwrap_or(0)
-    }
-
-    /// Returns the peak number of open operations according to the daemon's own gauge, which the driver names. Returns
-    /// `None` if the daemon has none. With several instances it is the sum of their peaks, an upper bound.
-    #[must_use]
-    pub fn peak_of_daemon(&self) -> Option<f64> {
-        let gauges = &self.usage.daemon.as_ref()?.gauges_peak;
-        // Older results do not name the gauge.
-        let name = self.facts.peak_metric.as_deref();
-        gauges.get(name.unwrap_or("daemon_peak_streams")).copied()
-    }
-
-    /// Returns the seconds in which connections were opened before the load, or 0 if the plan has no such phase.
-    #[must_use]
-    pub fn opening_s(&self) -> f64 {
-        let opening = self.facts.opening.as_ref();
-        opening.map_or(0.0, |opening| opening.took_s)
-    }
-
-    /// Returns the total time in nanoseconds in which faults kept the daemon from accepting connections. Returns `None`
-    /// if there were no faults, or if the daemon did not recover.
-    #[must_use]
-    pub fn down_ns(&self) -> Option<f64> {
-        let down = |fault: &FaultResult| Some((fault.back_s? - fault.at_s) * 1e9);
-        let downs: Vec<f64> = self.faults.iter().map(down).collect::<Option<_>>()?;
-        (!downs.is_empty()).then(|| downs.iter().sum())
-    }
-
-    /// Returns the share of started operations that succeeded, in percent, or `None` if none was started.
-    #[must_use]
-    pub fn success_pct(&self) -> Option<f64> {
-        let Operations { started, ok, .. } = self.operations;
-        (started > 0).then(|| 100.0 * ok as f64 / started as f64)
-    }
 }
 
 fn redact_names(counts: &mut BTreeMap<String, u64>) {
@@ -451,15 +416,6 @@ fn redact_names(counts: &mut BTreeMap<String, u64>) {
         let count = counts.remove(&name).unwrap_or(0);
         *counts.entry(redacted).or_default() += count;
     }
-}
-
-/// Copies counters into owned names, as a result stores them.
-#[must_use]
-pub fn owned(counts: &Counts) -> BTreeMap<String, u64> {
-    counts
-        .iter()
-        .map(|(name, count)| (name.clone().into_owned(), *count))
-        .collect()
 }
 
 /// Returns the JSON Schema of [`RunResult`], pretty-printed.

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::RunResult;
 use crate::units;
 use crate::warning::{Kind, Severity, Warning};
 
@@ -116,7 +115,7 @@ impl System {
     }
 
     /// Returns the growth of the kernel's own objects over the value before the load, KiB: sockets, files, inodes and
-    /// the like (the slab) and the pages of TCP's queues, without page tables. It complements [`RunResult::kernel_kb`]:
+    /// the like (the slab) and the pages of TCP's queues, without page tables. It complements [`RunResult::kernel_kb`](crate::result::RunResult::kernel_kb):
     /// inodes and directory entries of open sockets are counted as reclaimable, so `MemAvailable` treats them as free
     /// although they are not. Files opened by other programs during the run are included. With 9,000 idle pairs of
     /// sockets over loopback (Linux 6.18) the slab grew by 7.1 and 8.7 KiB a pair, its unreclaimable part by 5.3 and
@@ -161,7 +160,7 @@ impl System {
     /// times include that delay, which the queue caused. If no time is that long, the drops hit connections of other
     /// programs. Loopback loses no packets, so a retransmission there means a full queue or a stalled process.
     #[must_use]
-    pub fn doubts(&self, slowest_ns: u64) -> Vec<Warning> {
+    pub fn warnings(&self, slowest_ns: u64) -> Vec<Warning> {
         let TcpCounters {
             listen_overflows,
             listen_drops,
@@ -212,55 +211,6 @@ fn warning(kind: Kind, severity: Severity, message: String, hint: &str) -> Warni
         severity,
         message,
         hint: hint.to_owned(),
-    }
-}
-
-impl RunResult {
-    /// Returns the memory that the load took from the machine outside of any process, KiB: the drop in available
-    /// memory, minus the growth of daemon and driver. Other activity on the machine is included. Returns `None` if a
-    /// side was not sampled, or if the sides grew by more than the drop, as with memory shared between processes.
-    #[must_use]
-    pub fn kernel_kb(&self) -> Option<u64> {
-        let growth = |side: &Option<crate::usage::UsageSummary>| {
-            let usage = side.as_ref()?;
-            Some(usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb))
-        };
-        let taken = self.usage.system?.taken_kb();
-        taken.checked_sub(growth(&self.usage.daemon)? + growth(&self.usage.driver)?)
-    }
-
-    /// Returns the connections open at the end of each second, as the driver counted them. If its workers report `held`
-    /// once a second, that is used; otherwise it is the total `opened` so far minus `closed` and `lost`. Empty for a
-    /// driver that counts neither.
-    #[must_use]
-    pub fn held(&self) -> Vec<(u64, u64)> {
-        if self.count("held") > 0 {
-            let told = |row: &crate::result::Second| Some((row.second, *row.counts.get("held")?));
-            return self.seconds.iter().filter_map(told).collect();
-        }
-        if self.count("opened") == 0 {
-            return Vec::new();
-        }
-        let mut open = 0_u64;
-        let row = |row: &crate::result::Second| {
-            let of = |name: &str| row.counts.get(name).copied().unwrap_or(0);
-            open = (open + of("opened")).saturating_sub(of("closed") + of("lost"));
-            (row.second, open)
-        };
-        self.seconds.iter().map(row).collect()
-    }
-
-    /// Returns the number of operations that ended, successful or not, including warm-up operations that a driver
-    /// counts separately (`warmup`). The CPU time of a whole run was spent on these.
-    #[must_use]
-    pub fn finished(&self) -> u64 {
-        self.operations.ok + self.operations.failed + self.count("warmup")
-    }
-
-    /// Returns the most connections open at the end of any second, as the driver counted them.
-    #[must_use]
-    pub fn most_held(&self) -> Option<u64> {
-        self.held().into_iter().map(|(_, open)| open).max()
     }
 }
 
@@ -326,7 +276,7 @@ mod tests {
                 },
                 ..System::default()
             };
-            let found = system.doubts(slowest_ns);
+            let found = system.warnings(slowest_ns);
             found
                 .first()
                 .map(|warning| (warning.kind, warning.severity))

@@ -17,6 +17,16 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use serde::{Deserialize, Serialize};
 
 use crate::regression::RegressionSums;
+use crate::spec::SeriesSpec;
+
+/// Counter of operations begun.
+pub const STARTED: &str = "started";
+/// Counter of operations that ended successfully.
+pub const OK: &str = "ok";
+/// Counter of operations left open.
+pub const UNFINISHED: &str = "unfinished";
+/// Counter of operations that were due and never begun.
+pub const MISSED: &str = "missed";
 
 /// Smallest value that a histogram distinguishes, in nanoseconds.
 pub const LOWEST_NS: u64 = 1;
@@ -157,7 +167,7 @@ pub enum DecodeError {
 }
 
 /// A series of a driver: the index of its name in the driver's list of series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series(pub usize);
 
 /// Counters by name. Names are static in a driver, and owned after reading them back.
@@ -195,7 +205,7 @@ impl Measured {
 /// Mergeable histograms and counters of a shard, a second or a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tally {
-    names: &'static [&'static str],
+    specs: &'static [SeriesSpec],
     series: Vec<Distribution>,
     /// Lateness of the driver when starting operations that it was free to start, in nanoseconds.
     pub lag: Distribution,
@@ -208,12 +218,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Creates an empty tally with one distribution for each name.
+    /// Creates an empty tally with one distribution for each series.
     #[must_use]
-    pub fn new(names: &'static [&'static str]) -> Self {
+    pub fn new(specs: &'static [SeriesSpec]) -> Self {
         Self {
-            names,
-            series: names.iter().map(|_| Distribution::default()).collect(),
+            specs,
+            series: specs.iter().map(|_| Distribution::default()).collect(),
             lag: Distribution::default(),
             counts: Counts::new(),
             errors: Counts::new(),
@@ -224,8 +234,8 @@ impl Tally {
     /// Creates an empty tally with preallocated memory for the lag and the series that are `recorded`, so that
     /// recording their values neither allocates nor faults a page in. The other series accept values too.
     #[must_use]
-    pub fn resident(names: &'static [&'static str], recorded: impl Fn(Series) -> bool) -> Self {
-        let mut tally = Self::new(names);
+    pub fn resident(specs: &'static [SeriesSpec], recorded: impl Fn(Series) -> bool) -> Self {
+        let mut tally = Self::new(specs);
         for (place, values) in tally.series.iter_mut().enumerate() {
             if recorded(Series(place)) {
                 values.get_or_init();
@@ -238,7 +248,7 @@ impl Tally {
     /// Creates an empty tally with the same series.
     #[must_use]
     pub fn another(&self) -> Self {
-        Self::new(self.names)
+        Self::new(self.specs)
     }
 
     /// Records a value of a series, in nanoseconds.
@@ -258,7 +268,8 @@ impl Tally {
 
     /// Returns the series with their names, in the driver's order.
     pub fn series(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
-        self.names.iter().copied().zip(&self.series)
+        let names = self.specs.iter().map(|series| series.name.as_ref());
+        names.zip(&self.series)
     }
 
     /// Returns a series.
@@ -279,7 +290,7 @@ impl Tally {
     /// If the two tallies belong to different drivers.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(
-            self.names, other.names,
+            self.specs, other.specs,
             "tallies of one driver share their series"
         );
         for (mine, theirs) in self.series.iter_mut().zip(&other.series) {
@@ -334,15 +345,12 @@ impl Tally {
     ///
     /// # Errors
     /// A histogram cannot be decoded, or the driver does not have one of the series.
-    pub fn unpack(
-        names: &'static [&'static str],
-        packed: &PackedTally,
-    ) -> Result<Self, DecodeError> {
-        let mut tally = Self::new(names);
+    pub fn unpack(specs: &'static [SeriesSpec], packed: &PackedTally) -> Result<Self, DecodeError> {
+        let mut tally = Self::new(specs);
         for (name, value) in &packed.series {
-            let place = names
+            let place = specs
                 .iter()
-                .position(|known| known == name)
+                .position(|known| known.name == *name)
                 .ok_or_else(|| {
                     DecodeError::Histogram(format!(
                         "the series `{name}` is unknown: check whether it was written by another version"
@@ -358,6 +366,15 @@ impl Tally {
         tally.measured.clone_from(&packed.measured);
         Ok(tally)
     }
+}
+
+/// Copies counters into owned names, as a result stores them.
+#[must_use]
+pub fn owned(counts: &Counts) -> BTreeMap<String, u64> {
+    counts
+        .iter()
+        .map(|(name, count)| (name.clone().into_owned(), *count))
+        .collect()
 }
 
 /// Adds counters name by name.

@@ -1,4 +1,4 @@
-//! Thresholds: a figure of a result, an operator and a bound, such as `first_byte.p99 <= 50ms`.
+//! Thresholds: a figure of a result, an operator and a bound, such as `lag.p99 <= 50ms`.
 
 use std::fmt;
 
@@ -83,9 +83,7 @@ impl Threshold {
         };
         let place = text.find(['<', '>', '=', '!']);
         let (name, rest) = place.map(|place| text.split_at(place)).ok_or_else(|| {
-            malformed(
-                "has no operator: write a threshold such as `first_byte.p99 <= 50ms`".to_owned(),
-            )
+            malformed("has no operator: write a threshold such as `lag.p99 <= 50ms`".to_owned())
         })?;
         let (sign, operator) = OPERATORS
             .into_iter()
@@ -256,7 +254,7 @@ fn list_figures(series: &[&str]) -> String {
     let statistics = STATISTICS.map(|statistic| statistic.key).join(" ");
     let metrics: Vec<&str> = metrics::all().map(|metric| metric.key).collect();
     format!(
-        "{} with one of {statistics} (as in first_byte.p99) or any percentile such as p97.5, {}, errors.KIND, counts.NAME, verdict",
+        "{} with one of {statistics} (as in lag.p99) or any percentile such as p97.5, {}, errors.KIND, counts.NAME, verdict",
         series.collect::<Vec<_>>().join(", "),
         metrics.join(", ")
     )

@@ -6,8 +6,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::result::{RunResult, owned};
-use crate::tally::Measured;
+use crate::spec::{CounterRole, Spec};
+use crate::tally::{self, MISSED, Measured, OK, STARTED, UNFINISHED};
 use crate::units;
 
 /// Share of the offered operations that must end in the measured time; a smaller share is an overload.
@@ -18,8 +18,8 @@ const MIN_GROWTH: f64 = 0.01;
 /// Standard errors by which the growth must exceed 0, so that the scatter of few operations is not mistaken for growth.
 const MIN_STANDARD_ERRORS: f64 = 3.0;
 
-/// Counters that a [`Throughput`] stores elsewhere, or that are not sums over time.
-const STORED_ELSEWHERE: [&str; 5] = ["started", "ok", "unfinished", "missed", "held"];
+/// Counters that a result stores as its operations.
+const STORED_ELSEWHERE: [&str; 4] = [STARTED, OK, UNFINISHED, MISSED];
 
 /// Operations that ended in the measured time, whenever they started. It includes operations started in the warm-up and
 /// excludes operations that ended in the drain phase.
@@ -63,10 +63,14 @@ pub struct Overload {
 impl Throughput {
     /// Summarizes `measured_s` seconds, in which `offered` operations were due; `None` for a closed loop.
     #[must_use]
-    pub fn new(measured: &Measured, measured_s: f64, offered: Option<u64>) -> Self {
-        let mut counts = owned(&measured.counts);
-        let ok = counts.get("ok").copied().unwrap_or(0);
-        counts.retain(|name, _| !STORED_ELSEWHERE.contains(&name.as_str()));
+    pub fn new(measured: &Measured, measured_s: f64, offered: Option<u64>, spec: &Spec) -> Self {
+        let mut counts = tally::owned(&measured.counts);
+        let ok = counts.get(OK).copied().unwrap_or(0);
+        let is_sum = |name: &str| {
+            let counter = spec.counter(name);
+            counter.is_none_or(|counter| counter.role != CounterRole::Held)
+        };
+        counts.retain(|name, _| !STORED_ELSEWHERE.contains(&name.as_str()) && is_sum(name));
         let line = measured.responses.line();
         let grows = line.is_some_and(|line| {
             line.slope > MIN_GROWTH && line.slope > MIN_STANDARD_ERRORS * line.slope_error
@@ -114,7 +118,7 @@ impl Throughput {
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         match name {
-            "ok" => self.ok,
+            OK => self.ok,
             name => self.counts.get(name).copied().unwrap_or(0),
         }
     }
@@ -143,54 +147,10 @@ impl fmt::Display for Overload {
     }
 }
 
-impl RunResult {
-    /// Returns a sentence about the overload if the daemon did not serve the offered load.
-    #[must_use]
-    pub fn overload(&self) -> Option<&str> {
-        let overload = self.throughput.as_ref()?.overload.as_ref()?;
-        Some(overload.headline.as_str())
-    }
-
-    /// Returns the rate of the counter `name` per second of the measured time, whenever the operations started.
-    /// Operations that ended in the drain phase are not included. Returns `None` if no time was measured.
-    ///
-    /// For a result without a [`Throughput`], the rate covers the full seconds of the measured time; for an imported
-    /// one, the whole run.
-    #[must_use]
-    pub fn per_second(&self, name: &str) -> Option<f64> {
-        match &self.throughput {
-            Some(throughput) => throughput.per_second(throughput.count(name)),
-            None if self.imported.is_some() => {
-                let counted = match name {
-                    "ok" => self.operations.ok,
-                    name => *self.counts.get(name)?,
-                } as f64;
-                (self.wall_s > 0.0).then(|| counted / self.wall_s)
-            }
-            None => self.per_whole_second(name),
-        }
-    }
-
-    fn per_whole_second(&self, name: &str) -> Option<f64> {
-        let planned = |phase: &str| {
-            let text = self.plan["timeline"][phase].as_str()?;
-            Some(humantime::parse_duration(text).ok()?.as_secs_f64())
-        };
-        let begin = planned("warmup").unwrap_or(0.0);
-        let end = (begin + planned("measure")?).min(self.wall_s).floor();
-        let rows = self.seconds.iter().filter(|row| {
-            let second = row.second as f64;
-            second >= begin && second < end
-        });
-        let counted: u64 = rows.filter_map(|row| row.counts.get(name)).sum();
-        let whole = end - begin.ceil();
-        (whole >= 1.0).then(|| counted as f64 / whole)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::regression::RegressionSums;
+    use crate::spec::CounterSpec;
     use crate::tally::add;
 
     use super::*;
@@ -202,7 +162,7 @@ mod tests {
             failed,
             ..Measured::default()
         };
-        add(&mut measured.counts, "ok", ok);
+        add(&mut measured.counts, OK, ok);
         for place in 0..300 {
             let due = f64::from(place) / 100.0;
             let sign = if place % 2 == 0 { 1.0 } else { -1.0 };
@@ -213,7 +173,7 @@ mod tests {
     }
 
     fn headline(measured: &Measured, offered: Option<u64>) -> Option<String> {
-        let throughput = Throughput::new(measured, 3.0, offered);
+        let throughput = Throughput::new(measured, 3.0, offered, &Spec::default());
         throughput.overload.map(|overload| overload.headline)
     }
 
@@ -249,14 +209,20 @@ mod tests {
 
     #[test]
     fn counts_that_are_no_sum_of_what_went_through_are_left_out() {
+        let spec = Spec {
+            counters: [CounterSpec::new("seats", "seats", CounterRole::Held)][..]
+                .to_owned()
+                .into(),
+            ..Spec::default()
+        };
         let mut measured = measured(3, 0, 0.0, 0.0);
-        for name in ["held", "started", "answers"] {
+        for name in ["seats", STARTED, "meals"] {
             add(&mut measured.counts, name, 6);
         }
-        let throughput = Throughput::new(&measured, 3.0, None);
+        let throughput = Throughput::new(&measured, 3.0, None, &spec);
         let names: Vec<&str> = throughput.counts.keys().map(String::as_str).collect();
-        assert_eq!(names, ["answers"]);
-        assert_eq!((throughput.count("ok"), throughput.count("held")), (3, 0));
+        assert_eq!(names, ["meals"]);
+        assert_eq!((throughput.count(OK), throughput.count("seats")), (3, 0));
         assert_eq!(throughput.per_second(6), Some(2.0));
     }
 }

@@ -5,14 +5,16 @@ mod example;
 
 use std::collections::BTreeMap;
 
-use measure::audit::{self, Compared, Facts, Lifetime, OpeningTime, count};
+use measure::audit;
 use measure::report::{FORMATS, html, markdown, terminal};
-use measure::result::{FaultResult, Operations, RunResult, Second, SeriesResult};
+use measure::result::{
+    AuditInputs, CounterComparison, FaultResult, Lifetime, OpeningTime, Operations, PlannedPhases,
+    RunResult, Second, SeriesResult, StagedGroup,
+};
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::{Kind, Severity, Verdict, Warning};
 use proptest::prelude::*;
-use serde_json::json;
 
 /// A closed loop: `users` run operations of a fixed time one after the other, for a number of seconds.
 struct Loop {
@@ -41,11 +43,8 @@ impl Loop {
         };
         RunResult {
             wall_s: self.seconds as f64,
-            plan: json!({
-                "timeline": { "measure": format!("{}s", self.seconds), "drain": "5s" },
-                "groups": [{ "name": "users", "workers": self.users }],
-                "driver": { "keep_alive": true },
-            }),
+            spec: example::spec::REQUESTS.clone(),
+            phases: phases(0.0, self.seconds as f64, 5.0),
             operations: Operations {
                 started: operations,
                 ok: operations,
@@ -53,37 +52,51 @@ impl Loop {
                 ..Operations::default()
             },
             counts: named(&[
-                (count::ANSWERS, operations),
-                (count::BODY_BYTES, operations * 1_024),
-                (count::EXPECTED_BODY_BYTES, operations * 1_024),
-                (count::BYTES, operations * 1_264),
-                (count::OPENED, self.users),
+                ("answers", operations),
+                ("body_bytes", operations * 1_024),
+                ("expected_body_bytes", operations * 1_024),
+                ("bytes", operations * 1_264),
+                ("opened", self.users),
             ]),
             errors: BTreeMap::new(),
             series: vec![response],
             seconds: (0..self.seconds).map(second).collect(),
             warnings: Vec::new(),
             verdict: Verdict::Valid,
-            facts: Facts {
-                peak_metric: None,
+            audit_inputs: AuditInputs {
                 lifetime: Some(Lifetime::new("response")),
                 users: Some(self.users as f64),
-                held: None,
-                opening: None,
+                reuses_connections: true,
                 load_s: Some(self.seconds as f64),
-                drain_s: Some(5.0),
                 worker_cpu_pct: Some(43.0),
-                compared: vec![Compared {
+                compared: vec![CounterComparison {
                     name: "requests".to_owned(),
                     driver: operations,
                     daemon: operations,
                     whole: true,
                     driver_short: false,
                 }],
+                ..AuditInputs::default()
             },
             ..example::full()
         }
     }
+}
+
+fn phases(warmup_s: f64, measure_s: f64, drain_s: f64) -> Option<PlannedPhases> {
+    Some(PlannedPhases {
+        warmup_s,
+        measure_s,
+        drain_s,
+    })
+}
+
+fn staged(planned_s: f64, idle_tail_s: f64) -> Vec<StagedGroup> {
+    vec![StagedGroup {
+        group: "users".to_owned(),
+        planned_s,
+        idle_tail_s,
+    }]
 }
 
 /// Builds a small version of the seed document's throughput run: 100 users for 10 s.
@@ -115,9 +128,9 @@ fn an_opening_is_no_part_of_the_load_and_is_told_where_not_all_was_open() {
     for row in &mut result.seconds {
         row.second += 30;
     }
-    result.facts.opening = Some(opening(true));
+    result.audit_inputs.opening = Some(opening(true));
     assert_eq!(failing(&result), Vec::<String>::new());
-    result.facts.opening = Some(opening(false));
+    result.audit_inputs.opening = Some(opening(false));
     assert_eq!(
         failing(&result),
         [
@@ -208,7 +221,7 @@ fn fifteen_busy_users_where_the_plan_averages_1_965_are_suspect() {
         ns: 1_050_000,
     }
     .result();
-    result.facts.users = Some(1_965.0);
+    result.audit_inputs.users = Some(1_965.0);
     let result = judged(result);
     assert_eq!(
         failing(&result),
@@ -258,7 +271,7 @@ fn what_was_open_must_be_the_rate_times_the_mean_time() {
     }
     assert_eq!(failing(&result).len(), 1);
     // Times that include waiting before the start may exceed the open time.
-    result.facts.lifetime.as_mut().unwrap().from_due = true;
+    result.audit_inputs.lifetime.as_mut().unwrap().from_due = true;
     assert_eq!(failing(&result), [""; 0]);
 }
 
@@ -270,20 +283,19 @@ fn stages_that_do_not_fit_are_suspect() {
         ns: 1_050_000,
     }
     .result();
-    let stages = [30, 60, 120, 60, 30].map(|s| json!({ "rate": 100, "over": format!("{s}s") }));
-    result.plan["groups"][0]["stages"] = json!(stages);
+    result.audit_inputs.staged = staged(300.0, 0.0);
     assert_eq!(
         failing(&result),
         ["seconds of load for the stages of users: 240 s for 300 s (at least 294 s)"]
     );
     assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
-    result.plan["timeline"]["measure"] = json!("300s");
-    result.facts.load_s = Some(300.0);
+    result.phases = phases(0.0, 300.0, 5.0);
+    result.audit_inputs.load_s = Some(300.0);
     assert_eq!(failing(&result).len(), 2, "{:?}", failing(&result));
     result.wall_s = 301.0;
     assert!(!failing(&result).iter().any(|row| row.contains("seconds")));
-    // Results of another tool have no timeline.
-    result.plan["timeline"] = json!(null);
+    // Results of another tool have no phases.
+    result.phases = None;
     result.wall_s = 240.0;
     assert!(failing(&result)[0].contains("240 s for 300 s"));
 }
@@ -306,7 +318,7 @@ fn a_run_that_ends_early_or_drags_on_is_suspect() {
     }
     let mut result = good();
     result.wall_s = 7.0;
-    result.facts.load_s = None;
+    result.audit_inputs.load_s = None;
     assert!(
         !failing(&result)
             .iter()
@@ -314,32 +326,26 @@ fn a_run_that_ends_early_or_drags_on_is_suspect() {
     );
 }
 
-/// The last of five users leaves when the curve falls below one, so nobody is left before the end. A rate that falls to
-/// 0 has its last operation some time before the end.
 #[test]
 fn users_that_leave_as_the_stages_say_end_the_load_early_and_rightly() {
-    let staged = |stages: serde_json::Value, wall_s: f64| {
+    let ended = |idle_tail_s: f64, wall_s: f64| {
         let mut result = good();
-        result.plan["timeline"] = json!({ "measure": "4s", "drain": "5s" });
-        result.plan["groups"] = json!([{ "name": "users", "stages": stages }]);
-        result.facts = Facts {
+        result.phases = phases(0.0, 4.0, 5.0);
+        result.audit_inputs = AuditInputs {
             load_s: Some(4.0),
-            drain_s: Some(5.0),
-            ..Facts::default()
+            idle_tail_s,
+            staged: staged(4.0, idle_tail_s),
+            ..AuditInputs::default()
         };
         result.wall_s = wall_s;
         failing(&result)
     };
-    let users = json!([{ "users": 5, "over": "2s" }, { "users": 0, "over": "2s" }]);
-    assert_eq!(staged(users.clone(), 3.6), [""; 0]);
-    assert_eq!(staged(users, 3.2).len(), 2);
-    let one = json!([{ "users": 1, "over": "0s" }, { "users": 0, "over": "1s" }, { "users": 0, "over": "3s" }]);
-    assert_eq!(staged(one, 0.1), [""; 0]);
-    let rate = json!([{ "rate": 4.0, "over": "2s" }, { "rate": 0.0, "over": "2s" }]);
-    assert_eq!(staged(rate.clone(), 3.0), [""; 0]);
-    assert_eq!(staged(rate, 2.5).len(), 2);
-    let up = json!([{ "users": 5, "over": "2s" }, { "users": 1, "over": "2s" }]);
-    assert_eq!(staged(up, 3.6).len(), 2);
+    assert_eq!(ended(0.4, 3.6), [""; 0]);
+    assert_eq!(ended(0.4, 3.2).len(), 2);
+    assert_eq!(ended(4.0, 0.1), [""; 0]);
+    assert_eq!(ended(1.0, 3.0), [""; 0]);
+    assert_eq!(ended(1.0, 2.5).len(), 2);
+    assert_eq!(ended(0.0, 3.6).len(), 2);
 }
 
 /// A burst starts in one turn of the loop, so the start times of its operations are not known exactly.
@@ -349,7 +355,7 @@ fn a_burst_that_began_in_one_long_turn_is_not_accused() {
     for row in &mut result.seconds {
         row.active_mean = Some(180.0);
     }
-    result.facts.users = None;
+    result.audit_inputs.users = None;
     assert_eq!(failing(&result).len(), 1);
     result.seconds[0].active_slack = Some(600.0);
     assert_eq!(failing(&result), [""; 0]);
@@ -358,24 +364,22 @@ fn a_burst_that_began_in_one_long_turn_is_not_accused() {
 #[test]
 fn a_server_that_answers_the_wrong_file_with_200_is_suspect() {
     let mut result = good();
-    let answers = result.count(count::ANSWERS);
-    result
-        .counts
-        .insert(count::BODY_BYTES.to_owned(), 145 * answers);
+    let answers = result.count("answers");
+    result.counts.insert("body_bytes".to_owned(), 145 * answers);
     assert_eq!(
         failing(&result),
         ["bytes per answer, body: 145 B for 1,024 B (1,014 B to 1,034 B)"]
     );
     assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
     // Another tool reports only all bytes, so the body alone would be larger.
-    result.counts.remove(count::BODY_BYTES);
-    result.counts.insert(count::BYTES.to_owned(), 145 * answers);
+    result.counts.remove("body_bytes");
+    result.counts.insert("bytes".to_owned(), 145 * answers);
     assert_eq!(
         failing(&result),
         ["bytes per answer, head and body: 145 B for 1,024 B (at least 1,014 B)"]
     );
     // If the expected value is not known, the row only shows the figure.
-    result.counts.remove(count::EXPECTED_BODY_BYTES);
+    result.counts.remove("expected_body_bytes");
     assert_eq!(failing(&result), [""; 0]);
     let rows = audit::comparisons(&result);
     assert!(
@@ -387,26 +391,26 @@ fn a_server_that_answers_the_wrong_file_with_200_is_suspect() {
 #[test]
 fn halves_of_answers_that_failed_are_no_wrong_file() {
     let mut result = good();
-    let answers = result.count(count::ANSWERS);
+    let answers = result.count("answers");
     result.operations.ok -= 50_000;
     result.operations.failed += 50_000;
     result.errors.insert("length".to_owned(), 50_000);
     result
         .counts
-        .insert(count::BODY_BYTES.to_owned(), 1_024 * answers + 512 * 50_000);
+        .insert("body_bytes".to_owned(), 1_024 * answers + 512 * 50_000);
     assert_eq!(failing(&result), [""; 0]);
     result
         .counts
-        .insert(count::BODY_BYTES.to_owned(), 2_048 * answers);
+        .insert("body_bytes".to_owned(), 2_048 * answers);
     assert_eq!(failing(&result).len(), 1);
 }
 
 #[test]
 fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
     let mut result = good();
-    result.counts.insert(count::OPENED.to_owned(), 42_850);
-    result.counts.insert(count::ANSWERS.to_owned(), 42_848);
-    for bytes in [count::BODY_BYTES, count::EXPECTED_BODY_BYTES] {
+    result.counts.insert("opened".to_owned(), 42_850);
+    result.counts.insert("answers".to_owned(), 42_848);
+    for bytes in ["body_bytes", "expected_body_bytes"] {
         result.counts.remove(bytes);
     }
     assert_eq!(
@@ -415,9 +419,9 @@ fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
     );
     assert_eq!(judged(result.clone()).verdict, Verdict::Suspect);
     // These are allowed: a server that closes after 100 requests, failed connections, and a plan without keep-alive.
-    result.counts.insert(count::OPENED.to_owned(), 528);
+    result.counts.insert("opened".to_owned(), 528);
     assert_eq!(failing(&result), [""; 0]);
-    result.counts.insert(count::OPENED.to_owned(), 42_850);
+    result.counts.insert("opened".to_owned(), 42_850);
     let mut failed = result.clone();
     failed.operations.ok -= 42_750;
     failed.operations.failed += 42_750;
@@ -427,12 +431,10 @@ fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
             .any(|row| row.starts_with("connections"))
     );
     let mut held = result.clone();
-    held.seconds[0]
-        .counts
-        .insert(count::HELD.to_owned(), 42_000);
-    held.counts.insert(count::LOST.to_owned(), 850);
+    held.seconds[0].counts.insert("held".to_owned(), 42_000);
+    held.counts.insert("lost".to_owned(), 850);
     assert_eq!(failing(&held), [""; 0], "held, and opened again where lost");
-    result.plan["driver"]["keep_alive"] = json!(false);
+    result.audit_inputs.reuses_connections = false;
     assert_eq!(failing(&result), [""; 0]);
 }
 
@@ -440,11 +442,9 @@ fn a_client_that_opens_a_connection_for_each_request_is_suspect() {
 fn a_run_that_held_fewer_connections_than_planned_or_lost_some_is_suspect() {
     let mut result = good();
     let mut held = |held: u64, lost: u64| {
-        result.facts.held = Some(1_000_000);
-        result.seconds[0]
-            .counts
-            .insert(count::HELD.to_owned(), held);
-        result.counts.insert(count::LOST.to_owned(), lost);
+        result.audit_inputs.held = Some(1_000_000);
+        result.seconds[0].counts.insert("held".to_owned(), held);
+        result.counts.insert("lost".to_owned(), lost);
         failing(&result)
     };
     assert_eq!(held(1_000_000, 0), [""; 0]);
@@ -461,7 +461,7 @@ fn a_run_that_held_fewer_connections_than_planned_or_lost_some_is_suspect() {
 #[test]
 fn counts_that_differ_are_rows_and_are_told_once() {
     let mut result = good();
-    result.facts.compared[0].daemon -= 1;
+    result.audit_inputs.compared[0].daemon -= 1;
     result.operations.ok -= 1;
     assert_eq!(failing(&result).len(), 2);
     let told = judged(result.clone());
@@ -473,26 +473,26 @@ fn counts_that_differ_are_rows_and_are_told_once() {
     assert_eq!(told.warnings.len(), 1, "{:?}", told.warnings);
     // A restarted daemon may have lost some counts, but cannot have more.
     let mut started_again = good();
-    started_again.facts.compared[0].whole = false;
-    started_again.facts.compared[0].daemon -= 1_000;
+    started_again.audit_inputs.compared[0].whole = false;
+    started_again.audit_inputs.compared[0].daemon -= 1_000;
     assert_eq!(failing(&started_again), [""; 0]);
-    started_again.facts.compared[0].daemon += 2_000;
+    started_again.audit_inputs.compared[0].daemon += 2_000;
     assert_eq!(failing(&started_again).len(), 1);
     // A failed worker loses its unreported counts.
     let mut lost_worker = good();
-    lost_worker.facts.compared[0].driver_short = true;
-    lost_worker.facts.compared[0].daemon += 1_000;
+    lost_worker.audit_inputs.compared[0].driver_short = true;
+    lost_worker.audit_inputs.compared[0].daemon += 1_000;
     assert_eq!(failing(&lost_worker), [""; 0]);
-    lost_worker.facts.compared[0].daemon -= 2_000;
+    lost_worker.audit_inputs.compared[0].daemon -= 2_000;
     assert_eq!(failing(&lost_worker).len(), 1);
-    lost_worker.facts.compared[0].whole = false;
+    lost_worker.audit_inputs.compared[0].whole = false;
     assert_eq!(failing(&lost_worker), [""; 0]);
 }
 
 #[test]
 fn a_driver_that_used_its_core_is_a_row_and_its_warning_is_not_said_twice() {
     let mut result = good();
-    result.facts.worker_cpu_pct = Some(97.0);
+    result.audit_inputs.worker_cpu_pct = Some(97.0);
     let full = Warning::generator_cpu_bound(Severity::Invalid, 97.0, 10, 10);
     result.warnings.push(full);
     let result = judged(result);
@@ -516,8 +516,8 @@ fn times_of_a_run_that_was_disturbed_on_purpose_are_not_judged_and_its_counts_ar
     for disturb in disturb {
         let mut result = good();
         result.wall_s = 2.0;
-        result.facts.users = Some(5_000.0);
-        result.counts.insert(count::OPENED.to_owned(), 400_000);
+        result.audit_inputs.users = Some(5_000.0);
+        result.counts.insert("opened".to_owned(), 400_000);
         disturb(&mut result);
         assert_eq!(failing(&result), [""; 0]);
         result.operations.ok -= 1;
@@ -540,20 +540,21 @@ fn a_result_without_facts_has_the_rows_that_its_figures_allow() {
     (series.count, series.mean_ns) = (17_102_453, 3.51e6);
     let wrk = RunResult {
         wall_s: 60.05,
-        plan: json!({}),
+        spec: example::spec::REQUESTS.clone(),
+        phases: None,
         operations: Operations {
             started: 17_102_453,
             ok: 17_102_453,
             ..Operations::default()
         },
         errors: BTreeMap::new(),
-        counts: named(&[(count::ANSWERS, 17_102_453), (count::BYTES, 2_480_343_613)]),
+        counts: named(&[("answers", 17_102_453), ("bytes", 2_480_343_613)]),
         series: vec![series],
         seconds: Vec::new(),
-        facts: Facts {
+        audit_inputs: AuditInputs {
             lifetime: Some(Lifetime::new("response")),
             users: Some(1_000.0),
-            ..Facts::default()
+            ..AuditInputs::default()
         },
         ..example::full()
     };
@@ -572,7 +573,7 @@ fn a_result_without_facts_has_the_rows_that_its_figures_allow() {
 #[test]
 fn reports_show_every_row_and_those_that_fail_in_bold_or_red() {
     let mut result = good();
-    result.facts.users = Some(1_965.0);
+    result.audit_inputs.users = Some(1_965.0);
     let result = judged(result);
     let shown = terminal::render(&std::slice::from_ref(&result).into()).unwrap();
     assert!(shown.starts_with("SUSPECT: "), "{shown}");
@@ -616,7 +617,7 @@ fn reports_show_every_row_and_those_that_fail_in_bold_or_red() {
 #[test]
 fn a_suite_counts_the_runs_that_add_up_and_names_those_that_do_not() {
     let mut other = good();
-    other.facts.users = Some(1_965.0);
+    other.audit_inputs.users = Some(1_965.0);
     let runs = Suite {
         name: "audited".to_owned(),
         results: vec![good(), judged(other), good()],
@@ -698,7 +699,7 @@ fn simulate(
     let operations = spans.len() as u64;
     RunResult {
         wall_s,
-        plan: json!({ "timeline": { "warmup": format!("{}ms", (warmup_s * 1e3) as u64), "measure": format!("{}ms", (measure_s * 1e3) as u64) } }),
+        phases: phases(warmup_s, measure_s, 60.0),
         operations: Operations {
             started: operations,
             ok: operations,
@@ -712,12 +713,11 @@ fn simulate(
             .collect(),
         seconds,
         warnings: Vec::new(),
-        facts: Facts {
+        audit_inputs: AuditInputs {
             lifetime: Some(Lifetime::new("response")),
             users: Some(users as f64),
             load_s: Some(end),
-            drain_s: Some(60.0),
-            ..Facts::default()
+            ..AuditInputs::default()
         },
         ..example::full()
     }
@@ -765,14 +765,15 @@ proptest! {
     ) {
         let mut result = good();
         result.wall_s = floats[0];
-        result.facts.users = Some(floats[1]);
-        result.facts.load_s = Some(floats[2]);
-        result.facts.drain_s = Some(floats[3]);
-        result.facts.worker_cpu_pct = Some(floats[4]);
+        result.audit_inputs.users = Some(floats[1]);
+        result.audit_inputs.load_s = Some(floats[2]);
+        result.phases = phases(floats[0], floats[2], floats[3]);
+        result.audit_inputs.staged = staged(floats[1], floats[3]);
+        result.audit_inputs.worker_cpu_pct = Some(floats[4]);
         result.seconds[0].active_mean = Some(floats[0]);
         result.series[0].count = numbers[0];
-        result.facts.lifetime.as_mut().unwrap().counted_late_ns = numbers[1];
-        for (name, number) in [count::ANSWERS, count::BODY_BYTES, count::OPENED, count::RETRIES].iter().zip(&numbers[2..]) {
+        result.audit_inputs.lifetime.as_mut().unwrap().counted_late_ns = numbers[1];
+        for (name, number) in ["answers", "body_bytes", "opened", "retries"].iter().zip(&numbers[2..]) {
             result.counts.insert((*name).to_owned(), *number);
         }
         for row in audit::comparisons(&result) {

@@ -258,7 +258,7 @@ fn a_summary_names_what_went_wrong_in_a_line_each() {
     }];
     suite::invalidate(&mut suite.results[1]);
     suite::miss(&mut suite.results[2]);
-    suite.results[0].warnings = suite.results[0].usage.system.unwrap().doubts(0);
+    suite.results[0].warnings = suite.results[0].usage.system.unwrap().warnings(0);
     suite.results[2].machine.cpu_model = Some("Another".to_owned());
     let text = summary(&suite, None);
     for line in [

@@ -2,11 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use measure::spec::{SeriesRole, SeriesSpec};
 use measure::tally::{Series, Tally};
 
 /// A driver with many series that records only a few of them.
-const NAMES: &[&str] = &[
-    "one", "two", "three", "four", "five", "six", "seven", "eight",
+const SERIES: &[SeriesSpec] = &[
+    SeriesSpec::new("one", SeriesRole::Main),
+    SeriesSpec::new("two", SeriesRole::Main),
+    SeriesSpec::new("three", SeriesRole::Main),
+    SeriesSpec::new("four", SeriesRole::Main),
+    SeriesSpec::new("five", SeriesRole::Main),
+    SeriesSpec::new("six", SeriesRole::Main),
+    SeriesSpec::new("seven", SeriesRole::Main),
+    SeriesSpec::new("eight", SeriesRole::Main),
 ];
 const RECORDED: Series = Series(3);
 /// A histogram of the common shape.
@@ -37,7 +45,7 @@ fn second(tally: &mut Tally, row: &mut Tally, total: &mut Tally) {
 #[test]
 fn a_tally_has_the_memory_of_what_is_recorded_from_the_beginning_and_never_more() {
     let before = resident_kb();
-    let resident = || Tally::resident(NAMES, |series| series == RECORDED);
+    let resident = || Tally::resident(SERIES, |series| series == RECORDED);
     let mut tallies: Vec<Tally> = (0..TALLIES).map(|_| resident()).collect();
     // The recorded series and the lag. The kernel's count lags by some pages per processor.
     let expected = TALLIES * 2 * HISTOGRAM_KB;

@@ -1,12 +1,17 @@
 //! Properties for any values: merging is exact, and stored data is read back unchanged.
 
 use measure::regression::LinearFit;
+use measure::spec::{SeriesRole, SeriesSpec};
 use measure::summary::SummaryStats;
 use measure::tally::{Distribution, HIGHEST_NS, LOWEST_NS, PackedTally, Series, Tally};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-const NAMES: &[&str] = &["handoff", "first_byte", "never"];
+const SERIES: &[SeriesSpec] = &[
+    SeriesSpec::new("handoff", SeriesRole::Main),
+    SeriesSpec::new("first_byte", SeriesRole::Main),
+    SeriesSpec::new("never", SeriesRole::Main),
+];
 const COUNTS: [&str; 3] = ["bytes", "events", "started"];
 const ERRORS: [&str; 2] = ["reset", "timeout"];
 
@@ -35,7 +40,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn tally(steps: &[Step]) -> Tally {
-    let mut tally = Tally::new(NAMES);
+    let mut tally = Tally::new(SERIES);
     for step in steps {
         match *step {
             Step::Record(series, ns) => tally.record(Series(series), ns),
@@ -77,8 +82,8 @@ proptest! {
 
     #[test]
     fn an_empty_tally_changes_nothing(steps in steps()) {
-        prop_assert_eq!(merged(tally(&steps), &Tally::new(NAMES)), tally(&steps));
-        prop_assert_eq!(merged(Tally::new(NAMES), &tally(&steps)), tally(&steps));
+        prop_assert_eq!(merged(tally(&steps), &Tally::new(SERIES)), tally(&steps));
+        prop_assert_eq!(merged(Tally::new(SERIES), &tally(&steps)), tally(&steps));
     }
 
     #[test]
@@ -86,7 +91,7 @@ proptest! {
         let tally = tally(&steps);
         let text = serde_json::to_string(&tally.pack()).unwrap();
         let packed: PackedTally = serde_json::from_str(&text).unwrap();
-        prop_assert_eq!(Tally::unpack(NAMES, &packed).unwrap(), tally);
+        prop_assert_eq!(Tally::unpack(SERIES, &packed).unwrap(), tally);
     }
 
     #[test]
@@ -94,7 +99,7 @@ proptest! {
         let mut tally = tally(&steps);
         tally.clear();
         prop_assert!(tally.is_empty());
-        prop_assert_eq!(tally, Tally::new(NAMES));
+        prop_assert_eq!(tally, Tally::new(SERIES));
     }
 
     #[test]

@@ -5,8 +5,10 @@ mod example;
 
 use std::path::Path;
 
+use measure::exit;
 use measure::report::FORMATS;
 use measure::result::{RunResult, SCHEMA, schema};
+use measure::spec::{CounterRole, ErrorCause, SeriesRole};
 use measure::warning::{Verdict, Warning};
 use serde_json::{Value, json};
 
@@ -83,6 +85,34 @@ fn a_file_of_schema_1_is_still_read_and_shown() {
         let text = format.render(std::slice::from_ref(&result)).unwrap();
         assert!(text.contains("first_byte"), "{format}: {text}");
     }
+}
+
+#[test]
+fn a_file_of_schema_2_says_by_itself_what_its_names_mean() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/result-2.json");
+    let result: RunResult = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(result.schema, 2);
+    assert_eq!(result.check_intact(), Ok(()));
+    let headline = result.spec.series("first_byte").unwrap();
+    assert_eq!(
+        (headline.role, headline.label.as_ref()),
+        (SeriesRole::Headline, "TTFB")
+    );
+    assert_eq!(result.spec.cause("aborted"), ErrorCause::Expected);
+    assert_eq!(result.spec.cause("rejected"), ErrorCause::Failure);
+    assert_eq!(
+        result.counted(CounterRole::BytesReceived),
+        Some(result.count("bytes"))
+    );
+    assert_eq!(result.phases.unwrap().measure_s, 3.0);
+    assert_eq!(exit::code(&[&result]), exit::FAILED);
+    let mut expected = result.clone();
+    expected.errors = [("aborted".to_owned(), 3)].into();
+    assert_eq!(
+        exit::code(&[&expected]),
+        exit::SUSPECT,
+        "the plan asked for it"
+    );
 }
 
 #[test]

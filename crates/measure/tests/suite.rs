@@ -13,6 +13,7 @@ use measure::report::html::render as html;
 use measure::report::markdown::render as markdown;
 use measure::report::terminal::render as terminal;
 use measure::report::{Error, FORMATS};
+use measure::result::PlannedPhases;
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::{EndedBy, Kind, Verdict, Warning, verdict};
@@ -72,7 +73,12 @@ fn messages_have_rates_beside_the_first_daemon_and_an_account() {
         let second = result.daemon.name == FOUR[1];
         let each = 1_000 + 100 * (place as u64 / 2);
         let published = if second { 4 * each } else { each };
-        result.plan = serde_json::json!({ "timeline": { "warmup": "2s", "measure": "6s" } });
+        result.spec = result::spec::MESSAGES.clone();
+        result.phases = Some(PlannedPhases {
+            warmup_s: 2.0,
+            measure_s: 6.0,
+            drain_s: 5.0,
+        });
         result.wall_s = 13.0;
         result.series.retain(|series| series.name == "first_byte");
         result.series[0].name = "end_to_end".to_owned();

@@ -78,6 +78,7 @@ fn checks_and_the_operations_that_failed_one_are_shares() {
         judged(&result, "checks.errors <= 0.3%"),
         (Some("0.300 %".to_owned()), true)
     );
+    result.spec = example::spec::REQUESTS.clone();
     for (name, count) in [
         ("checks_passed", 1975),
         ("checks_failed", 15),

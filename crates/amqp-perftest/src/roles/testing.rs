@@ -15,8 +15,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::nodes::Nodes;
 use crate::run::Run;
-use crate::series;
 use crate::settings::{CONSUMERS, PRODUCERS, Settings};
+use crate::spec::SPEC;
 
 /// Nanoseconds at which the load of a test begins.
 pub(super) const ORIGIN: u64 = 1_000_000_000_000;
@@ -66,7 +66,7 @@ pub(super) fn worker() -> (Worker, Recorded) {
     let phases = Phases::new(timeline, ORIGIN);
     let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
     let (_, clean) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, ORIGIN, Tally::new(series::NAMES), send, clean);
+    let record = Recorder::new(0, ORIGIN, Tally::new(&SPEC.series), send, clean);
     let worker = Worker {
         share: Share::ALL,
         pacer: Pacer::new(phases.begin, phases.end, Vec::new()),
@@ -90,7 +90,7 @@ impl Recorded {
     /// Returns all that was recorded.
     pub(super) fn end(mut self) -> Tally {
         self.record.finish(Ok(()));
-        let mut sum = Tally::new(series::NAMES);
+        let mut sum = Tally::new(&SPEC.series);
         while let Ok(interval) = self.intervals.try_recv() {
             sum.merge(&interval.tally);
         }

@@ -95,13 +95,13 @@ pub struct Job<C> {
 /// Returns the whole command line of a driver.
 #[must_use]
 pub fn command<D: DriverCli>() -> Command {
-    let command = Common::augment_args(D::Options::augment_args(Command::new(D::NAME)));
+    let command = Common::augment_args(D::Options::augment_args(Command::new(&*D::SPEC.driver)));
     let daemon = format!(
         "Launch the daemon with this folder name in daemons/ [default without a target: {}]",
         D::EMBEDDED
     );
     let command = command.mut_arg("daemon", |arg| arg.help(daemon));
-    let command = variables::add(D::adapt(command), D::NAME);
+    let command = variables::add(D::adapt(command), &D::SPEC.driver);
     let about = D::ABOUT.split("\n\n").next().unwrap_or_default();
     D::Command::augment_subcommands(command)
         .version(env!("CARGO_PKG_VERSION"))
@@ -119,9 +119,9 @@ fn after_help<D: DriverCli>() -> String {
     let mut help = "Examples:\n".to_owned();
     for (call, effect) in D::EXAMPLES {
         // Writing to a string can't fail.
-        let _ = writeln!(help, "  {} {call:width$}  {effect}", D::NAME);
+        let _ = writeln!(help, "  {} {call:width$}  {effect}", D::SPEC.driver);
     }
-    let variable = variables::name(D::NAME, "repeat");
+    let variable = variables::name(&D::SPEC.driver, "repeat");
     let _ = write!(
         help,
         "\nEnvironment: every option has a variable, named after the program and the option ({variable}=3). Options take precedence; a flag is set by 1, true, yes or on.\n

@@ -1,16 +1,16 @@
 //! Derives the numbers of a run, and the warnings about them.
 
-use measure::audit::{Compared, Facts};
+use std::collections::BTreeMap;
+
 use measure::disturbance::Context;
 use measure::machine::Machine;
-use measure::result::{Operations, Second, Usage};
+use measure::result::{AuditInputs, CounterComparison, Operations, Second, Usage};
+use measure::spec::{CounterSpec, ErrorCause, Spec};
 use measure::tally::Tally;
 use measure::warning::Warning;
 
 use super::pages::DaemonCounters;
-use super::running_load::RunningLoad;
-use load::driver::{Driver, Phases};
-use load::plan::Plan;
+use load::driver::{Bounds, Driver, Phases, ValidPlan};
 use load::recorder::{MISSED, OK, STARTED, UNFINISHED};
 
 pub(super) fn operations(total: &Tally, seconds: &[Second]) -> Operations {
@@ -33,18 +33,18 @@ pub(super) fn operations(total: &Tally, seconds: &[Second]) -> Operations {
 pub(super) fn run_warnings<D: Driver>(
     total: &Tally,
     operations: &Operations,
-    plan: &Plan<D::Config>,
+    load: &ValidPlan<D::Config>,
     machine: &Machine,
     steal_pct: Option<f64>,
 ) -> Vec<Warning> {
-    let response = D::response(plan);
+    let response = load.description.response;
     let responses = total.distribution(response);
     let mut found = vec![
-        Warning::generator_late(&total.lag, responses, plan.is_paced()),
-        Warning::driver_exhausted(&exhausted::<D>(total)),
-        nothing_succeeded::<D>(total, operations),
+        Warning::generator_late(&total.lag, responses, load.plan.is_paced()),
+        Warning::driver_exhausted(&exhausted(D::SPEC, total)),
+        nothing_succeeded(D::SPEC, total, operations),
         Warning::missed(operations.missed, operations.started),
-        Warning::few_samples(D::SERIES[response.0], responses.len()),
+        Warning::few_samples(&D::SPEC.series[response.0].name, responses.len()),
         Warning::noisy_host(machine.load1, machine.cpus, steal_pct),
         cfg!(debug_assertions).then(Warning::debug_build),
     ];
@@ -57,17 +57,17 @@ pub(super) fn run_warnings<D: Driver>(
 }
 
 /// Returns the warnings about disturbances of daemon and driver.
-pub(super) fn disturbances<D: Driver>(
+pub(super) fn disturbances(
     usage: &Usage,
-    plan: &Plan<D::Config>,
-    facts: &Facts,
+    busy_waits: bool,
+    inputs: &AuditInputs,
     workers: u64,
 ) -> Vec<Warning> {
     let context = Context {
         workers,
-        spins: D::spins(plan),
-        closed: facts.users.is_some(),
-        worker_cpu_pct: facts.worker_cpu_pct.unwrap_or(0.0),
+        busy_waits,
+        closed: inputs.users.is_some(),
+        worker_cpu_pct: inputs.worker_cpu_pct.unwrap_or(0.0),
         forced_switches: usage
             .driver
             .as_ref()
@@ -84,47 +84,48 @@ pub(super) fn disturbances<D: Driver>(
 }
 
 /// Counts the operations for which the driver itself had no descriptor or port, by kind.
-fn exhausted<D: Driver>(total: &Tally) -> Vec<(&'static str, u64)> {
-    let found = D::EXHAUSTED.iter().map(|kind| {
-        let failed = total.errors.get(*kind).copied().unwrap_or(0);
-        (*kind, failed + total.counted(kind))
+fn exhausted(spec: &'static Spec, total: &Tally) -> Vec<(&'static str, u64)> {
+    let found = spec.errors_by(ErrorCause::Exhausted).map(|kind| {
+        let failed = total.errors.get(kind).copied().unwrap_or(0);
+        (kind, failed + total.counted(kind))
     });
     found.filter(|(_, count)| *count > 0).collect()
 }
 
 /// Returns a warning if operations failed unexpectedly, and none succeeded.
-fn nothing_succeeded<D: Driver>(total: &Tally, operations: &Operations) -> Option<Warning> {
+fn nothing_succeeded(spec: &Spec, total: &Tally, operations: &Operations) -> Option<Warning> {
     let errors = total.errors.iter();
-    let unasked = errors.filter(|(kind, _)| !D::ASKED_FOR.contains(&kind.as_ref()));
-    let (most, _) = unasked.max_by_key(|(_, count)| **count)?;
+    let unexpected = errors.filter(|(kind, _)| spec.cause(kind) != ErrorCause::Expected);
+    let (most, _) = unexpected.max_by_key(|(_, count)| **count)?;
     (operations.ok == 0).then(|| Warning::nothing_succeeded(operations.failed, most))
 }
 
 /// Returns the driver's counters beside those of the daemons. If daemons were started again, their counts after the
 /// last page are lost: they may then have counted less than the driver, but never more.
-pub(super) fn compared<D: Driver>(
+pub(super) fn compared(
+    spec: &'static Spec,
     daemon_counters: &DaemonCounters,
-    plan: &Plan<D::Config>,
+    bounds: &BTreeMap<&str, Bounds>,
     total: &Tally,
-    load: &RunningLoad,
-) -> Vec<Compared> {
-    let driver_short = load.collector.failures().next().is_some();
-    let compared = |(metric, name): &(&str, &str)| {
+    driver_short: bool,
+) -> Vec<CounterComparison> {
+    let compared = |(metric, counter): (&str, &CounterSpec)| {
         let daemon = daemon_counters.counted(metric)?;
-        let bounds = D::bounds(name, plan, total);
-        Some(Compared {
-            name: (*name).to_owned(),
+        let name = counter.name.as_ref();
+        let bounds = bounds.get(name).copied().unwrap_or_default();
+        Some(CounterComparison {
+            name: name.to_owned(),
             driver: total.counted(name),
             daemon: daemon.number as u64,
             whole: daemon.complete && !bounds.daemon_less,
             driver_short: driver_short || bounds.daemon_more,
         })
     };
-    D::AUDIT.iter().filter_map(compared).collect()
+    spec.compared().filter_map(compared).collect()
 }
 
 /// Returns a warning for each counter that does not agree.
-pub(super) fn counter_warnings(compared: &[Compared]) -> impl Iterator<Item = Warning> {
+pub(super) fn counter_warnings(compared: &[CounterComparison]) -> impl Iterator<Item = Warning> {
     let differing = compared.iter().filter(|compared| !compared.agrees());
     differing.map(|of| Warning::counts_disagree(&of.name, of.driver, of.daemon))
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use measure::audit::OpeningTime;
-use measure::tally::Tally;
+use measure::result::OpeningTime;
+use measure::tally::{Series, Tally};
 use measure::units;
 use measure::warning::{EndedBy, Kind, Warning};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -16,13 +16,12 @@ use super::rows::SecondsSpool;
 use super::site::Fleet;
 use super::watch::ResourceMonitor;
 use crate::exporter::Exporter;
-use crate::progress::{Progress, p99};
+use crate::progress::Progress;
 use crate::signals::Signals;
 use load::clock;
 use load::collector::{Collector, Row};
-use load::driver::{Driver, Phases, Stop, Target};
+use load::driver::{Driver, Phases, Stop, Target, ValidPlan};
 use load::opening::Opening;
-use load::plan::Plan;
 use load::recorder::{self, Interval};
 use load::workers::{Processes, Threads, WorkerRange};
 
@@ -34,6 +33,15 @@ const LAST_REPORT: Duration = Duration::from_millis(1_500);
 const DEATH_GRACE_NS: u64 = 1_000_000_000;
 /// Number of lines of the daemon's log that are shown when it dies.
 const LAST_LINES: usize = 20;
+
+/// The settings and the state that all processes of the driver share.
+#[derive(Debug)]
+pub(super) struct Shards<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) target: &'a Target,
+    /// State that the check has learned.
+    pub(super) learned: &'a serde_json::Value,
+}
 
 /// The running workers.
 #[derive(Debug)]
@@ -84,24 +92,28 @@ impl LoadOutcome {
 impl RunningLoad {
     pub(super) async fn start<D: Driver>(
         driver: &Arc<D>,
-        plan: &Plan<D::Config>,
-        target: &Target,
-        settings: &Settings,
+        load: &ValidPlan<D::Config>,
+        shards: &Shards<'_>,
     ) -> anyhow::Result<Self> {
+        let Shards {
+            settings,
+            target,
+            learned,
+        } = shards;
         let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
         let stop = Arc::new(Stop::new()?);
         let workers = settings.processes * settings.threads;
         let collector = Collector::new(workers, recorder::empty_tally(driver.as_ref()));
-        let limit = D::opening(plan);
+        let limit = load.description.opening;
         let opening = limit.map(|_| Arc::new(Opening::new(workers)));
         let mut processes = match settings.processes {
             1 => None,
-            several => Some(
-                Processes::start(driver.as_ref(), plan, target, several, settings.threads).await?,
-            ),
+            several => {
+                Some(Processes::start::<D>(load, learned, target, several, settings.threads).await?)
+            }
         };
         let origin = clock::now() + HEAD_START_NS;
-        let phases = Phases::after_opening(plan.timeline, origin, limit.unwrap_or_default());
+        let phases = Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default());
         let threads = match &mut processes {
             Some(processes) => {
                 processes.go::<D>(origin, opening.as_ref(), &send).await?;
@@ -109,7 +121,7 @@ impl RunningLoad {
             }
             None => Some(Threads::start(
                 driver,
-                plan,
+                load,
                 WorkerRange {
                     first: 0,
                     count: workers,
@@ -131,7 +143,7 @@ impl RunningLoad {
             threads,
             processes,
             workers,
-            longest_ns: u64::try_from(D::longest(plan).as_nanos()).unwrap_or(u64::MAX),
+            longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
         })
     }
 
@@ -202,8 +214,8 @@ impl RunningLoad {
     }
 
     /// Returns the duration of the opening, if the plan has one.
-    pub(super) fn opening<D: Driver>(&self, plan: &Plan<D::Config>) -> Option<OpeningTime> {
-        let limit = D::opening(plan)?;
+    pub(super) fn opening_time(&self, limit: Option<Duration>) -> Option<OpeningTime> {
+        let limit = limit?;
         let took_ns = self.phases.begin - self.phases.origin;
         Some(OpeningTime {
             took_s: took_ns as f64 / 1e9,
@@ -337,7 +349,7 @@ fn about(fleet: &Fleet, index: usize, text: &str) -> (String, String) {
 pub(super) struct LiveOutputs {
     pub(super) progress: Progress,
     pub(super) exporter: Option<Exporter>,
-    pub(super) response: &'static str,
+    pub(super) response: Series,
     pub(super) line: fn(&Tally, &Tally) -> Option<String>,
     pub(super) total: Tally,
     pub(super) rows: SecondsSpool,
@@ -345,7 +357,8 @@ pub(super) struct LiveOutputs {
 
 impl LiveOutputs {
     pub(super) fn row(&mut self, row: &Row) {
-        self.progress.row(row, p99(&row.tally, self.response));
+        self.progress
+            .row(row, row.tally.distribution(self.response).quantile(0.99));
         if let Some(exporter) = &self.exporter {
             exporter.row(row);
         }

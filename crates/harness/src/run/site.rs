@@ -4,8 +4,9 @@ use std::future::{Future as _, poll_fn};
 use std::task::Poll;
 use std::time::Duration;
 
-use measure::audit::Compared;
+use measure::result::CounterComparison;
 use measure::result::DaemonInfo;
+use measure::spec::Spec;
 use measure::warning::Warning;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -15,7 +16,7 @@ use super::pages::{Origin, ScrapeTarget};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::Folder;
-use load::driver::{Driver, Target};
+use load::driver::Target;
 use load::plan::{Invalid, Plan};
 use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
 use subject::gauges::{self, without_user};
@@ -159,8 +160,12 @@ impl Fleet {
     }
 
     /// Returns a note if a metrics page was given that has no counter to compare.
-    pub(super) fn without_counters<D: Driver>(&self, compared: &[Compared]) -> Option<Warning> {
-        let metrics = D::AUDIT.iter().map(|(metric, _)| *metric);
+    pub(super) fn without_counters(
+        &self,
+        spec: &Spec,
+        compared: &[CounterComparison],
+    ) -> Option<Warning> {
+        let metrics = spec.compared().map(|(metric, _)| metric);
         let asked = !self.pages.is_empty() && compared.is_empty();
         asked.then(|| Warning::nothing_compared(&metrics.collect::<Vec<_>>()))
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use measure::disturbance::{Disturbance, Throttled};
 use measure::result::{Cost, Resources, Second, Usage};
+use measure::spec::Spec;
 use measure::system::{System, SystemLook};
 use measure::usage::{Sample, UsageSummary};
 use tokio::task::JoinHandle;
@@ -15,7 +16,6 @@ use super::pages::{self, DaemonCounters, Scrape, ScrapeTarget};
 use super::site::{Fleet, Instance};
 use crate::store::Folder;
 use load::clock;
-use load::driver::Driver;
 use subject::host::ControlGroups;
 use subject::usage::{self, Backlog, Machine, Others, Sampler};
 
@@ -37,8 +37,8 @@ pub(super) struct ResourceMonitor {
     pub(super) daemon_counters: DaemonCounters,
     /// Largest value of each metric of the daemon.
     gauges: Gauges,
-    /// The metric in the last of the reference tool's columns.
-    active: &'static str,
+    /// The metric in the last of the reference tool's columns, if the driver has one.
+    active: Option<&'static str>,
     /// The metrics that have their own column: those that the page had before the load.
     columns: Vec<String>,
     csv: File,
@@ -82,8 +82,9 @@ impl Quotas {
 }
 
 impl ResourceMonitor {
-    pub(super) async fn open<D: Driver>(
+    pub(super) async fn open(
         fleet: &Fleet,
+        spec: &'static Spec,
         external: Option<u32>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
@@ -117,7 +118,7 @@ impl ResourceMonitor {
             fetching: None,
             daemon_counters: DaemonCounters::open(fleet.daemons(), before),
             gauges: Gauges::new(),
-            active: D::ACTIVE_METRIC,
+            active: spec.open_gauge.as_deref(),
             columns,
             csv,
             lost_rows: None,
@@ -174,7 +175,7 @@ impl ResourceMonitor {
         };
         self.daemon_counters.note(pages);
         let gauges = pages::sum(pages).unwrap_or_default();
-        snapshot.active = gauges.get(self.active).copied();
+        snapshot.active = self.active.and_then(|active| gauges.get(active).copied());
         // Rows are informative: a full disk must not end the run.
         if let Err(error) = writeln!(self.csv, "{}", self.row(&snapshot, &gauges)) {
             self.lost_rows.get_or_insert(error);

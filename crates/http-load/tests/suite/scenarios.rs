@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http_load::{Engine, HttpLoad, Settings};
 use load::clock;
-use load::driver::{Driver as _, Phases, Stop, Target};
+use load::driver::{Driver as _, Phases, Stop, Target, ValidPlan};
 use load::plan::{Group, Plan, Timeline};
 use load::recorder::{MISSED, OK, STARTED, UNFINISHED};
 use load::schedule::Arrival;
@@ -72,9 +72,9 @@ pub(crate) fn put_share(
         drain,
     };
     let plan = Plan::new("test", timeline, vec![group], settings);
-    HttpLoad::validate(&plan).expect("the plan is right");
+    let load = ValidPlan::new::<HttpLoad>(plan).expect("the plan is right");
     let target = Target::of_urls(vec![url.to_owned()]);
-    let driver = Arc::new(HttpLoad::setup(&plan, &target).expect("it can be prepared"));
+    let driver = Arc::new(HttpLoad::setup(&load.plan, &target).expect("it can be prepared"));
     let stop = Arc::new(Stop::new().expect("there are descriptors"));
     let (send, mut intervals) = tokio::sync::mpsc::unbounded_channel();
     let crew = WorkerRange {
@@ -83,10 +83,10 @@ pub(crate) fn put_share(
         total: workers,
     };
     let phases = Phases::new(timeline, clock::now());
-    let _threads = Threads::start(&driver, &plan, crew, phases, None, &stop, &send)
+    let _threads = Threads::start(&driver, &load, crew, phases, None, &stop, &send)
         .expect("a thread can be started");
     drop(send);
-    let mut total = Tally::new(HttpLoad::SERIES);
+    let mut total = Tally::new(&HttpLoad::SPEC.series);
     while let Some(interval) = intervals.blocking_recv() {
         total.merge(&interval.tally);
         if let Some(ended) = interval.ended {
@@ -95,7 +95,7 @@ pub(crate) fn put_share(
         }
     }
     for (place, (name, values)) in total.series().enumerate() {
-        let has_memory = driver.records(Series(place));
+        let has_memory = driver.uses_series(Series(place));
         assert!(
             values.is_empty() || has_memory,
             "{name} is recorded and was not made ready"

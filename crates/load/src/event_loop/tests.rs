@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use measure::spec::{SeriesRole, SeriesSpec};
 use measure::tally::Tally;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -22,6 +23,7 @@ use crate::recorder::{Interval, Recorder};
 use crate::schedule::{Arrival, Schedule, Share, Stage};
 
 const MS: u64 = 1_000_000;
+const SERIES: &[SeriesSpec] = &[SeriesSpec::new("response", SeriesRole::Main)];
 
 /// A run of one worker, and what it records.
 struct Run {
@@ -46,7 +48,7 @@ impl Run {
         let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
         let (_, take) = std::sync::mpsc::channel();
         let stop = Arc::new(Stop::new().unwrap());
-        let record = Recorder::new(0, phases.origin, Tally::new(&["response"]), send, take);
+        let record = Recorder::new(0, phases.origin, Tally::new(SERIES), send, take);
         let worker = Worker {
             share: Share::ALL,
             pacer: Pacer::new(phases.begin, phases.end, vec![schedule]),
@@ -92,7 +94,7 @@ struct Recorded(Tally);
 
 impl Recorded {
     fn read(mut intervals: UnboundedReceiver<Interval>) -> Self {
-        let mut sum = Tally::new(&["response"]);
+        let mut sum = Tally::new(SERIES);
         while let Ok(interval) = intervals.try_recv() {
             sum.merge(&interval.tally);
         }

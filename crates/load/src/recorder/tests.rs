@@ -1,20 +1,25 @@
 //! Tests one recorder with times that the tests choose.
 
 use measure::disturbance::Stalls;
+use measure::spec::{SeriesRole, SeriesSpec};
 
 use super::stalls::HEARTBEAT_NS;
 use super::*;
 
 const MS: u64 = 1_000_000;
+const SERIES: &[SeriesSpec] = &[
+    SeriesSpec::new("one", SeriesRole::Main),
+    SeriesSpec::new("two", SeriesRole::Main),
+];
 
 #[test]
 fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (give, take) = std::sync::mpsc::channel();
-    give.send(Tally::new(&["one"])).unwrap();
+    give.send(Tally::new(&SERIES[..1])).unwrap();
     let seconds = 3 * TALLIES as u64;
     let thread = std::thread::spawn(move || {
-        let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+        let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
         (1..=seconds).for_each(|second| {
             record.tick(second * SECOND_NS);
         });
@@ -39,7 +44,7 @@ fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
 fn stalls(turns: &[(u64, u64)]) -> Vec<(u64, Stalls)> {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
     for (now, until) in turns {
         record.tick(now * MS);
         assert!(record.wait_until(until * MS, now * MS) <= now * MS + HEARTBEAT_NS);
@@ -61,7 +66,7 @@ fn stalls(turns: &[(u64, u64)]) -> Vec<(u64, Stalls)> {
 fn what_begins_in_a_long_turn_may_have_begun_at_its_end() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
     record.tick(MS);
     record.begin_many(100);
     record.tick(401 * MS);
@@ -104,7 +109,7 @@ fn a_loop_that_turns_later_than_it_said_has_stalled() {
 fn a_turn_that_works_for_long_is_no_stall() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
     record.tick(MS);
     record.wait_until(MS, MS);
     let begun = clock::thread_cpu_ns();
@@ -119,7 +124,7 @@ fn a_turn_that_works_for_long_is_no_stall() {
 fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_was_open() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, 0, Tally::new(&["one"]), send, take);
+    let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
     record.begin();
     record.tick(100 * MS);
     record.begin_many(2);
@@ -154,7 +159,7 @@ fn measured(work: impl FnOnce(&Recorder, u64)) -> Vec<(u64, u64, u64)> {
         drained: origin + 9_000 * MS,
     };
     let stop = Arc::new(Stop::new().unwrap());
-    let record = Recorder::new(0, origin, Tally::new(&["one"]), send, take).measuring(
+    let record = Recorder::new(0, origin, Tally::new(&SERIES[..1]), send, take).measuring(
         phases,
         &stop,
         Series(0),
@@ -212,7 +217,7 @@ fn the_measured_time_ends_where_the_run_is_asked_to() {
         drained: u64::MAX,
     };
     let stop = Arc::new(Stop::new().unwrap());
-    let record = Recorder::new(0, origin, Tally::new(&["one"]), send, take).measuring(
+    let record = Recorder::new(0, origin, Tally::new(&SERIES[..1]), send, take).measuring(
         phases,
         &stop,
         Series(0),
@@ -245,7 +250,7 @@ fn response_times_are_held_against_the_times_that_they_were_due() {
         drained: u64::MAX,
     };
     let stop = Arc::new(Stop::new().unwrap());
-    let record = Recorder::new(0, origin, Tally::new(&["one", "two"]), send, take).measuring(
+    let record = Recorder::new(0, origin, Tally::new(SERIES), send, take).measuring(
         phases,
         &stop,
         Series(1),

@@ -1,8 +1,9 @@
 //! Audits of counts: bytes and answers, connections and requests, operations and their outcomes, the driver's counts
 //! and the daemon's.
 
-use super::{KEEP_ALIVE, Row, count};
-use crate::result::{RunResult, Second};
+use super::Row;
+use crate::result::RunResult;
+use crate::spec::CounterRole;
 use crate::units;
 use crate::warning::Kind;
 
@@ -15,13 +16,16 @@ const MIN_ANSWERS_PER_CONNECTION: u64 = 10;
 /// Compares the bytes per answer with the target's length before the run. If that length is not known, the row only
 /// shows the figure.
 pub(super) fn bytes(result: &RunResult) -> Option<Row> {
-    let counted = |name| result.counts.get(name).copied();
-    let answers = counted(count::ANSWERS).filter(|answers| *answers > 0)? as f64;
-    let (bodies, all) = (counted(count::BODY_BYTES), counted(count::BYTES));
+    let counted = |role| result.counted(role);
+    let answers = counted(CounterRole::Answers).filter(|answers| *answers > 0)? as f64;
+    let (bodies, all) = (
+        counted(CounterRole::BodyBytes),
+        counted(CounterRole::BytesReceived),
+    );
     let each = |bytes: u64| bytes as f64 / answers;
     let show = |bytes: f64| format!("{} B", units::count(bytes.round() as u64));
     let hint = "the server returned a wrong file, an error page or a truncated body with a success status; inspect one response";
-    let expected = counted(count::EXPECTED_BODY_BYTES).map(each);
+    let expected = counted(CounterRole::ExpectedBodyBytes).map(each);
     // Failed operations may have received a part of a body.
     let operations = &result.operations;
     let parts = 1.0 + (operations.failed + operations.unfinished) as f64 / answers;
@@ -64,7 +68,7 @@ pub(super) fn bytes(result: &RunResult) -> Option<Row> {
 
 /// Checks that no bytes arrived without a request, if the driver counts them.
 pub(super) fn excess(result: &RunResult) -> Option<Row> {
-    let excess = result.counts.get(count::EXCESS_BYTES).copied()?;
+    let excess = result.counted(CounterRole::ExcessBytes)?;
     Some(Row::new(
         "bytes after the end of an answer",
         "0 B".to_owned(),
@@ -76,14 +80,15 @@ pub(super) fn excess(result: &RunResult) -> Option<Row> {
 
 /// Checks that a plan with keep-alive opened about one connection for each one open at once.
 pub(super) fn connections(result: &RunResult) -> Option<Row> {
-    let keeps = result.plan["driver"][KEEP_ALIVE].as_bool() == Some(true);
-    let counted = |name| result.counts.get(name).copied();
-    let opened = counted(count::OPENED).filter(|_| keeps)?;
-    let answers = counted(count::ANSWERS)?;
+    let inputs = &result.audit_inputs;
+    let opened = result
+        .counted(CounterRole::Opened)
+        .filter(|_| inputs.reuses_connections)?;
+    let answers = result.counted(CounterRole::Answers)?;
     let operations = &result.operations;
-    let users = result.facts.users.map_or(0, |users| users.ceil() as u64);
+    let users = inputs.users.map_or(0, |users| users.ceil() as u64);
     // The connections that were held open, and one replacement for each lost one.
-    let lost = counted(count::LOST).unwrap_or(0);
+    let lost = result.total(CounterRole::Lost);
     let kept = users
         .max(operations.peak_active)
         .max(most_held(result) + lost);
@@ -107,14 +112,15 @@ pub(super) fn connections(result: &RunResult) -> Option<Row> {
 
 /// Returns the most connections held open in any second. Each connection is reported once a second.
 fn most_held(result: &RunResult) -> u64 {
-    let told = |row: &Second| row.counts.get(count::HELD).copied();
-    result.seconds.iter().filter_map(told).max().unwrap_or(0)
+    let rows = result.seconds.iter();
+    let held = rows.filter_map(|row| result.spec.sum(CounterRole::Held, &row.counts));
+    held.max().unwrap_or(0)
 }
 
 /// Compares the connections held open with those planned.
 pub(super) fn held(result: &RunResult) -> Option<Row> {
-    let planned = result.facts.held?;
-    let (held, lost) = (most_held(result), result.count(count::LOST));
+    let planned = result.audit_inputs.held?;
+    let (held, lost) = (most_held(result), result.total(CounterRole::Lost));
     let lost_too = match lost {
         0 => String::new(),
         lost => format!(", {} lost", units::count(lost)),
@@ -150,7 +156,7 @@ pub(super) fn operations(result: &RunResult) -> Option<Row> {
 
 /// Compares the driver's counts with the daemon's.
 pub(super) fn compared(result: &RunResult) -> Vec<Row> {
-    let rows = result.facts.compared.iter().map(|compared| {
+    let rows = result.audit_inputs.compared.iter().map(|compared| {
         let bound = match (compared.whole, compared.driver_short) {
             (true, false) => "",
             (false, false) => "at most ",

@@ -1,7 +1,7 @@
 //! Audits of the load: concurrency, users, times and the driver's own CPU use, against the plan and the series.
 
-use super::{Lifetime, Row, ops_without_latency};
-use crate::result::RunResult;
+use super::{Row, ops_without_latency};
+use crate::result::{Lifetime, RunResult, StagedGroup};
 use crate::units;
 use crate::warning::{Kind, WORKER_CPU_LIMIT_PCT};
 
@@ -51,7 +51,7 @@ fn times(result: &RunResult, lifetime: &Lifetime) -> Option<Times> {
 /// Checks Little's law (L = λW; Little, 1961) over the whole run, from warm-up to drain. Such a run begins and ends
 /// with nothing open, so the mean number of open operations is rate times mean time without edge corrections.
 pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
-    let lifetime = result.facts.lifetime.as_ref()?;
+    let lifetime = result.audit_inputs.lifetime.as_ref()?;
     let times = times(result, lifetime)?;
     let means: Option<Vec<f64>> = result.seconds.iter().map(|row| row.active_mean).collect();
     let means = means.filter(|means| !means.is_empty() && result.wall_s > 0.0)?;
@@ -87,8 +87,8 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
 
 /// Checks Little's law for a closed loop, whose users run one operation after the other and are always busy.
 pub(super) fn users(result: &RunResult) -> Option<Row> {
-    let facts = &result.facts;
-    let (users, lifetime) = (facts.users?, facts.lifetime.as_ref()?);
+    let inputs = &result.audit_inputs;
+    let (users, lifetime) = (inputs.users?, inputs.lifetime.as_ref()?);
     let measured_s = measured_s(result)?;
     let times = times(result, lifetime)?;
     let busy = times.sum_s / measured_s;
@@ -96,9 +96,9 @@ pub(super) fn users(result: &RunResult) -> Option<Row> {
     // later.
     let edge = users * times.longest_s / measured_s;
     // With few users, a large share may still be in a warm-up operation that is not recorded.
-    let unseen = match phase(result, "warmup").is_some_and(|warmup| warmup > 0.0) {
-        true => 1.0 + users.sqrt(),
-        false => 0.0,
+    let unseen = match result.phases {
+        Some(phases) if phases.warmup_s > 0.0 => 1.0 + users.sqrt(),
+        _ => 0.0,
     };
     let missing = edge + unseen + ops_without_latency(result, times.timed) as f64;
     let least = users * (1.0 - MAX_IDLE_SHARE) - missing;
@@ -116,13 +116,13 @@ pub(super) fn users(result: &RunResult) -> Option<Row> {
     ))
 }
 
-/// Returns the seconds in which counted operations were started: as planned, or less if the run ended early. Without a
-/// timeline it is the whole run.
+/// Returns the seconds in which counted operations were started: as planned, or less if the run ended early. Without
+/// phases it is the whole run.
 fn measured_s(result: &RunResult) -> Option<f64> {
-    let measured_s = match phase(result, "measure") {
-        Some(measure) => measure.min(load_s(result) - phase(result, "warmup").unwrap_or(0.0)),
-        None => load_s(result),
-    };
+    let load_s = load_s(result);
+    let measured_s = result.phases.map_or(load_s, |phases| {
+        phases.measure_s.min(load_s - phases.warmup_s)
+    });
     (measured_s > 0.0).then_some(measured_s)
 }
 
@@ -131,53 +131,32 @@ fn load_s(result: &RunResult) -> f64 {
     result.wall_s - result.opening_s()
 }
 
-fn phase(result: &RunResult, name: &str) -> Option<f64> {
-    duration(&result.plan["timeline"][name])
-}
-
-fn duration(text: &serde_json::Value) -> Option<f64> {
-    let duration = humantime::parse_duration(text.as_str()?).ok()?;
-    Some(duration.as_secs_f64())
-}
-
 /// Compares the stages of each group with the seconds of load. Stages planned after the end were never run.
 pub(super) fn stages(result: &RunResult) -> Vec<Row> {
-    let timed = phase(result, "measure").map(|measure| {
-        let planned = measure + phase(result, "warmup").unwrap_or(0.0);
-        planned.min(load_s(result))
+    let load_s = load_s(result);
+    let ran_s = result.phases.map_or(load_s, |phases| {
+        load_s.min(phases.warmup_s + phases.measure_s)
     });
-    let ran_s = timed.unwrap_or(load_s(result));
-    let groups = result.plan["groups"].as_array().into_iter().flatten();
-    let of_group = |group: &serde_json::Value| {
-        let stages = group["stages"]
-            .as_array()
-            .filter(|stages| !stages.is_empty())?;
-        let is_limited = !group["ops"].is_null();
-        let each: Option<Vec<f64>> = stages
-            .iter()
-            .map(|stage| duration(&stage["over"]))
-            .collect();
-        let each = each?;
-        let planned_s: f64 = each.iter().sum();
-        let tail_s = tail_s(stages, &each);
-        let least_s = least_s(planned_s - tail_s);
-        let name = group["name"].as_str().unwrap_or("the load");
-        (!is_limited).then(|| {
-            Row::new(
-                format!("seconds of load for the stages of {name}"),
-                format!("{} (at least {})", units::in_seconds(planned_s), units::in_seconds(least_s)),
-                units::in_seconds(ran_s),
-                ran_s >= least_s,
-                "the last stages never ran: make warm-up plus measure as long as all stages together",
-            )
-        })
+    let row = |group: &StagedGroup| {
+        let least_s = least_s(group.planned_s - group.idle_tail_s);
+        Row::new(
+            format!("seconds of load for the stages of {}", group.group),
+            format!(
+                "{} (at least {})",
+                units::in_seconds(group.planned_s),
+                units::in_seconds(least_s)
+            ),
+            units::in_seconds(ran_s),
+            ran_s >= least_s,
+            "the last stages never ran: make warm-up plus measure as long as all stages together",
+        )
     };
-    groups.filter_map(of_group).collect()
+    result.audit_inputs.staged.iter().map(row).collect()
 }
 
 /// Compares the time taken to open the connections with its limit.
 pub(super) fn opening(result: &RunResult) -> Option<Row> {
-    let opening = result.facts.opening.as_ref()?;
+    let opening = result.audit_inputs.opening.as_ref()?;
     let short = if opening.complete {
         ""
     } else {
@@ -194,10 +173,10 @@ pub(super) fn opening(result: &RunResult) -> Option<Row> {
 
 /// Compares the duration of the run, from its first start to the end of its drain, with its phases.
 pub(super) fn wall(result: &RunResult) -> Option<Row> {
-    let planned_s = result.facts.load_s?;
+    let planned_s = result.audit_inputs.load_s?;
     let ran_s = load_s(result);
-    let least = least_s(planned_s - shortest_tail_s(result));
-    let most = result.facts.drain_s.map(|drain_s| planned_s + drain_s);
+    let least = least_s(planned_s - result.audit_inputs.idle_tail_s);
+    let most = result.phases.map(|phases| planned_s + phases.drain_s);
     let most = most.map(|most| most * (1.0 + DURATION_TOLERANCE) + MAX_OVERRUN_S);
     let fits = most.is_none_or(|most| ran_s <= most);
     let bounds = match most {
@@ -223,51 +202,6 @@ fn least_s(planned_s: f64) -> f64 {
     (planned_s * (1.0 - DURATION_TOLERANCE) - WAKE_UP_S).max(0.0)
 }
 
-/// Returns the seconds at the end of the stages in which no operation is due. A user leaves when the curve falls below
-/// the user's number, the last one below 1. On a ramp down to rate 0 the last operation is due when less than one is
-/// left.
-fn tail_s(stages: &[serde_json::Value], each_s: &[f64]) -> f64 {
-    let load = |place: usize| {
-        let stage = &stages[place];
-        stage["users"]
-            .as_f64()
-            .or_else(|| stage["rate"].as_f64())
-            .unwrap_or(0.0)
-    };
-    let mut tail_s = 0.0;
-    for place in (0..stages.len()).rev() {
-        let (over_s, to) = (each_s[place], load(place));
-        let from = place.checked_sub(1).map_or(0.0, load);
-        if to > 0.0 {
-            break;
-        }
-        if from > 0.0 {
-            let of_stage = match stages[place]["users"].is_null() {
-                false => over_s / from,
-                true => (2.0 * over_s / from).sqrt(),
-            };
-            return tail_s + of_stage.min(over_s);
-        }
-        tail_s += over_s;
-    }
-    tail_s
-}
-
-/// Returns the shortest of the groups' tails, or 0 if a group has no stages.
-fn shortest_tail_s(result: &RunResult) -> f64 {
-    let groups = result.plan["groups"].as_array().into_iter().flatten();
-    let tail = |group: &serde_json::Value| {
-        let stages = group["stages"].as_array()?;
-        let each: Option<Vec<f64>> = stages
-            .iter()
-            .map(|stage| duration(&stage["over"]))
-            .collect();
-        Some(tail_s(stages, &each?))
-    };
-    let tails = groups.map(|group| tail(group).unwrap_or(0.0));
-    tails.reduce(f64::min).unwrap_or(0.0)
-}
-
 /// Formats the bounds between which a figure is accepted.
 fn range(least: f64, most: f64) -> String {
     format!("{} to {}", units::number(least), units::number(most))
@@ -275,7 +209,7 @@ fn range(least: f64, most: f64) -> String {
 
 /// Checks the CPU use of the busiest worker.
 pub(super) fn worker(result: &RunResult) -> Option<Row> {
-    let used = result.facts.worker_cpu_pct?;
+    let used = result.audit_inputs.worker_cpu_pct?;
     let row = Row::new(
         "CPU of the driver's busiest worker",
         format!("at most {WORKER_CPU_LIMIT_PCT:.0} % of a core"),

@@ -2,10 +2,11 @@
 
 use super::cell::Cell;
 use super::comparison::{Comparison, Repetitions};
-use super::roles;
 use super::table::{Head, Row, Table};
+use super::text::plain;
 use crate::metrics::{self, Better};
 use crate::result::RunResult;
+use crate::spec::CounterSpec;
 use crate::summary::SummaryStats;
 use crate::units;
 
@@ -65,21 +66,21 @@ impl<'a> Column<'a> {
     }
 
     /// Creates the column of a statistic of a series, in milliseconds.
-    pub(super) fn series(series: &'a str, statistic: &str) -> Self {
+    pub(super) fn series(comparison: &Comparison<'_>, series: &'a str, statistic: &str) -> Self {
         let read = metrics::statistic_by_key(statistic)
             .expect("a key of the catalogue")
             .read;
-        let head = format!("{} {statistic}", roles::series_label(series));
+        let head = format!("{} {statistic}", comparison.series_label(series));
         Self::new(head, units::ms, Better::Lower, move |run| {
             read(&run.summary(series)?)
         })
     }
 
     /// Creates the column of a counter's rate per second.
-    pub(super) fn rate(counter: &'a str) -> Self {
-        let head = format!("{counter}/s");
+    pub(super) fn rate(counter: &'a CounterSpec) -> Self {
+        let head = format!("{}/s", plain(&counter.label));
         Self::new(head, units::whole, Better::Higher, move |run| {
-            metrics::rate(run, counter)
+            metrics::rate(run, &counter.name)
         })
     }
 

@@ -137,7 +137,12 @@ impl<'a> Comparison<'a> {
 
     /// Returns the series shown in the tables.
     pub(super) fn main_series(&self) -> Vec<&'a str> {
-        roles::main_series(self.series())
+        roles::main_series(self.suite, self.series())
+    }
+
+    /// Returns the display name of a series.
+    pub(super) fn series_label(&self, series: &str) -> String {
+        roles::series_label(self.suite, series)
     }
 
     /// Returns every series of any run, in the driver's order.
@@ -146,8 +151,7 @@ impl<'a> Comparison<'a> {
         distinct(results.flat_map(RunResult::series_names))
     }
 
-    /// Returns the series to show if only one is shown: the time to first byte, the end-to-end time of a message, or
-    /// the first main series.
+    /// Returns the series to show if only one is shown: the headline of a driver, or the first main series.
     pub(super) fn headline(&self) -> Option<&'a str> {
         let main = self.main_series();
         let results = &self.suite.results;
@@ -156,7 +160,10 @@ impl<'a> Comparison<'a> {
         let of_all = |name: &&&str| results.iter().all(|run| run.summary(name).is_some());
         let shared = main.iter().find(|name| imported && of_all(name));
         shared
-            .or_else(|| main.iter().find(|name| roles::is_headline(name)))
+            .or_else(|| {
+                main.iter()
+                    .find(|name| roles::is_headline(self.suite, name))
+            })
             .or_else(|| main.first())
             .copied()
     }

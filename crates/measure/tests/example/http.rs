@@ -2,11 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use measure::result::{RunResult, Second, SecondSeries, SeriesResult};
+use measure::result::{PlannedPhases, RunResult, Second, SecondSeries, SeriesResult};
 use measure::suite::Suite;
 use measure::system::{System, TcpCounters};
 
-use super::suite;
+use super::{result, suite};
 
 /// Answers per second, CPU µs per request, memory per connection in KiB, median response in µs.
 fn nature(daemon: &str) -> (f64, f64, f64, f64) {
@@ -48,8 +48,13 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64) -> RunResult {
     let rate = (rate * wobble).round() as u64;
     let mut result = suite::one(daemon, level, 1, SECONDS);
     result.driver = "http-load".to_owned();
+    result.spec = result::spec::REQUESTS.clone();
     result.run_id = format!("{daemon}-{level}-{run}");
-    result.plan = serde_json::json!({ "timeline": { "warmup": "1s", "measure": "10s" } });
+    result.phases = Some(PlannedPhases {
+        warmup_s: 1.0,
+        measure_s: 10.0,
+        drain_s: 5.0,
+    });
     result.plan_sentence = format!("GET /1kb.txt over {level} connections, as fast as they answer");
     // A foreign server has no metrics page.
     for look in &mut result.resources {

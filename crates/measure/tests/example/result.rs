@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use measure::machine::Machine;
 use measure::result::{
-    DaemonInfo, Facts, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult, Usage,
+    AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, Second, SecondSeries, SeriesResult,
+    Usage,
 };
 use measure::tally::Distribution;
 use measure::usage::UsageSummary;
 use measure::warning::{EndedBy, Warning, verdict};
+
+#[path = "spec.rs"]
+pub(crate) mod spec;
 
 /// Builds three seconds of 400, 400 and 200 streams; 3 failed and 2 were left open.
 pub(crate) fn full() -> RunResult {
@@ -23,6 +27,8 @@ pub(crate) fn full() -> RunResult {
         schema: SCHEMA,
         run_id: "20260131-120000-7f3a".to_owned(),
         driver: "fdpass-gen".to_owned(),
+        spec: spec::STREAMS.clone(),
+        phases: None,
         started_at: "2026-01-31T12:00:00.250Z".to_owned(),
         wall_s: 3.125,
         plan: serde_json::json!({ "groups": [{ "name": "streams", "workers": 1000 }], "timeline": { "measure_s": 3.0 } }),
@@ -43,7 +49,6 @@ pub(crate) fn full() -> RunResult {
         verdict: verdict(&warnings),
         warnings,
         operations: Operations { started: 1_000, ok: 995, failed: 3, unfinished: 2, missed: 0, peak_active: 84 },
-        exit_code: None,
         throughput: None,
         counts: named(&[("bytes", 995 * 1_226), ("events", 995 * 18), ("ok", 995), ("started", 1_000), ("unfinished", 2)]),
         errors: named(&[("rejected", 2), ("reset", 1)]),
@@ -56,7 +61,7 @@ pub(crate) fn full() -> RunResult {
         faults: Vec::new(),
         answer: None,
         imported: None,
-        facts: Facts::default(),
+        audit_inputs: AuditInputs::default(),
     }
 }
 

@@ -116,7 +116,7 @@ fn a_message_that_is_held_delays_itself_and_those_behind_it() {
     assert!((150.0..450.0).contains(&ms("p90_ns")), "{}", ms("p90_ns"));
 }
 
-/// What is due but waits for a confirm is published until one second after the end, and missed after that.
+/// A message that is due but waits for a confirm is published until one second after the end, and missed after that.
 #[test]
 fn nothing_is_published_after_the_end_of_all_starts() {
     let script = Script {

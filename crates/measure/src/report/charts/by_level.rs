@@ -3,10 +3,11 @@
 use super::drawn::{Drawn, axis, chart, heights};
 use crate::metrics;
 use crate::report::comparison::{Comparison, Repetitions, level_name};
-use crate::report::roles::{self, series_label};
+use crate::report::roles;
 use crate::report::svg::{Chart, Kind, Mark, Scale};
 use crate::report::text::plain;
 use crate::result::RunResult;
+use crate::spec::CounterSpec;
 use crate::summary::SummaryStats;
 use crate::units;
 use crate::warning::Verdict;
@@ -26,14 +27,14 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Vec<Chart> {
     let rates = roles::rates(comparison.suite).into_iter();
     headline(comparison)
         .into_iter()
-        .chain(rates.filter_map(|name| rate(comparison, name)))
+        .chain(rates.filter_map(|counter| rate(comparison, counter)))
         .collect()
 }
 
 fn headline(comparison: &Comparison<'_>) -> Option<Chart> {
     let series = comparison.headline()?;
     let p99 = metrics::statistic_by_key("p99")?;
-    let name = series_label(series);
+    let name = comparison.series_label(series);
     let figure = LevelMetric {
         read: &|run| (p99.read)(&run.summary(series)?),
         show: units::ms,
@@ -45,13 +46,17 @@ fn headline(comparison: &Comparison<'_>) -> Option<Chart> {
     })
 }
 
-fn rate(comparison: &Comparison<'_>, name: &str) -> Option<Chart> {
+fn rate(comparison: &Comparison<'_>, counter: &CounterSpec) -> Option<Chart> {
     let figure = LevelMetric {
-        read: &|run| metrics::rate(run, name),
+        read: &|run| metrics::rate(run, &counter.name),
         show: units::whole,
         unit: "/s",
     };
-    let (id, title) = (format!("{name}-levels"), format!("{name} by level"));
+    let name = plain(&counter.label);
+    let (id, title) = (
+        format!("{}-levels", counter.name),
+        format!("{name} by level"),
+    );
     finish(comparison, &id, title, &figure, |heights| {
         (format!("{name}/s"), Scale::linear(heights, units::whole))
     })

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::drawn::{Drawn, axis, chart, heights, several};
 use crate::metrics;
 use crate::report::comparison::{Comparison, Repetitions};
-use crate::report::roles::{self, series_label};
+use crate::report::roles;
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
 use crate::report::text::plain;
 use crate::result::{Cost, Resources, RunResult, Second};
+use crate::spec::CounterSpec;
 use crate::summary::SummaryStats;
 use crate::units::{self, label};
 
@@ -35,15 +36,19 @@ pub(super) fn latency(
     let scale = Scale::log(heights(&drawing.drawn.marks));
     drawing.finish(
         format!("{id}-time-{series}"),
-        format!("{}: each second", series_label(series)),
+        format!("{}: each second", comparison.series_label(series)),
         "Solid: p99 of the second; dashed: p50.",
-        (&format!("{}, log scale", series_label(series)), scale),
+        (
+            &format!("{}, log scale", comparison.series_label(series)),
+            scale,
+        ),
     )
 }
 
 /// Draws the rate of each full second, one chart per rate.
 pub(super) fn rates(comparison: &Comparison<'_>, at: &[Repetitions<'_>], id: &str) -> Vec<Chart> {
-    let chart_of = |name: &'static str| {
+    let chart_of = |counter: &CounterSpec| {
+        let (name, label_of_rate) = (counter.name.as_ref(), plain(&counter.label));
         let mut drawing = Drawing::new(comparison, at);
         drawing.add(Kind::Line, "", units::whole, "/s", &|run| {
             let whole = |row: &&Second| (row.second + 1) as f64 <= run.wall_s;
@@ -55,12 +60,12 @@ pub(super) fn rates(comparison: &Comparison<'_>, at: &[Repetitions<'_>], id: &st
             .collect()
         });
         let scale = Scale::linear(heights(&drawing.drawn.marks), label);
-        let per_second = format!("{name}/s");
-        let title = format!("{name}: each second");
+        let per_second = format!("{label_of_rate}/s");
+        let title = format!("{label_of_rate}: each second");
         drawing.finish(format!("{id}-rate-{name}"), title, "", (&per_second, scale))
     };
-    let names = roles::rates(comparison.suite).into_iter();
-    names.filter_map(chart_of).collect()
+    let counters = roles::rates(comparison.suite).into_iter();
+    counters.filter_map(chart_of).collect()
 }
 
 /// Draws memory, CPU, open connections and the accept queue.

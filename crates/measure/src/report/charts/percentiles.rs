@@ -3,7 +3,6 @@
 use super::drawn::{Drawn, axis, chart, heights, several};
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::error::Error;
-use crate::report::roles::series_label;
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
 use crate::report::text::plain;
 use crate::result::RunResult;
@@ -43,7 +42,7 @@ pub(super) fn draw(
     } else {
         ""
     };
-    let name = series_label(series);
+    let name = comparison.series_label(series);
     let across = Scale::Percentile {
         nines: nines(&drawn.marks),
     };

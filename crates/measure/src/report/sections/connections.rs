@@ -8,6 +8,7 @@ use crate::report::roles;
 use crate::report::table::Table;
 use crate::report::text::plain;
 use crate::result::RunResult;
+use crate::spec::CounterRole;
 use crate::units;
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
@@ -84,17 +85,23 @@ fn facts(run: &RunResult) -> Vec<(&'static str, String)> {
         facts.push(("sum", sum.to_owned()));
     }
     if !run.errors.is_empty() {
-        facts.push(("failed", counts(run.errors.iter())));
+        facts.push(("failed", counts(run.errors.iter(), |_| units::count)));
     }
     let further = || {
         let counts = run.counts.iter();
-        counts.filter(|(name, _)| roles::is_further_counter(name))
+        counts.filter(|(name, _)| roles::is_further_counter(run, name))
     };
     if further().next().is_some() {
-        facts.push(("counted", counts(further())));
+        let show = |name: &str| match roles::counts_bytes(run, name) {
+            true => units::bytes,
+            false => units::count,
+        };
+        facts.push(("counted", counts(further(), show)));
     }
     // A driver that counts opened connections has a column for those held.
-    let held = run.most_held().filter(|_| run.count("opened") == 0);
+    let held = run
+        .most_held()
+        .filter(|_| run.total(CounterRole::Opened) == 0);
     facts.extend(held.map(|held| {
         let held = format!("at most {} connections", units::count(held));
         ("held", held)
@@ -102,14 +109,10 @@ fn facts(run: &RunResult) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn counts<'a>(counts: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
-    let one = |(name, count): (&String, &u64)| {
-        let shown = if roles::counts_bytes(name) {
-            units::bytes(*count)
-        } else {
-            units::count(*count)
-        };
-        format!("{} {shown}", plain(name))
-    };
+fn counts<'a>(
+    counts: impl IntoIterator<Item = (&'a String, &'a u64)>,
+    show: impl Fn(&str) -> fn(u64) -> String,
+) -> String {
+    let one = |(name, count): (&String, &u64)| format!("{} {}", plain(name), show(name)(*count));
     counts.into_iter().map(one).collect::<Vec<_>>().join(", ")
 }

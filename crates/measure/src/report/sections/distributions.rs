@@ -4,7 +4,7 @@ use crate::imported::SeriesSummary;
 use crate::metrics::{self, Statistic};
 use crate::report::cell::Cell;
 use crate::report::comparison::{Comparison, Repetitions};
-use crate::report::roles::{self, LAG};
+use crate::report::roles::LAG;
 use crate::report::table::{Head, Row, Table};
 use crate::report::text::plain;
 use crate::result::RunResult;
@@ -51,7 +51,7 @@ fn rows<'a>(
                 // Thresholds of the run use the driver's own names.
                 let label = match is_single {
                     true => plain(series),
-                    false => roles::series_label(series),
+                    false => comparison.series_label(series),
                 };
                 let name = Cell::row_name(comparison.daemons[repeated.daemon], &runs);
                 let number = run.map(|run| Cell::plain(run.to_string()));

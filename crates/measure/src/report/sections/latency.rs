@@ -5,6 +5,7 @@ use crate::report::comparison::Comparison;
 use crate::report::document::{Part, Section};
 use crate::report::roles;
 use crate::report::table::Table;
+use crate::report::text::plain;
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     if comparison.suite.results.is_empty() {
@@ -13,9 +14,11 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let series = comparison.main_series();
     let columns: Vec<Column<'_>> = series
         .iter()
-        .flat_map(|series| ["p50", "p99"].map(|statistic| Column::series(series, statistic)))
+        .flat_map(|series| {
+            ["p50", "p99"].map(|statistic| Column::series(comparison, series, statistic))
+        })
         .collect();
-    let notes = definitions(comparison).into_iter();
+    let notes = notes(comparison).into_iter();
     let table = Table::of_runs(
         "Latency in milliseconds",
         comparison,
@@ -27,10 +30,10 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
 }
 
 /// Explains the main series that readers may know by another name or meaning.
-pub(super) fn definitions(comparison: &Comparison<'_>) -> Vec<Part> {
+pub(super) fn notes(comparison: &Comparison<'_>) -> Vec<Part> {
     let series = comparison.main_series().into_iter();
     series
-        .filter_map(roles::definition)
-        .map(|definition| Part::Note(definition.to_owned()))
+        .filter_map(|series| roles::note(comparison.suite, series))
+        .map(|note| Part::Note(plain(note)))
         .collect()
 }

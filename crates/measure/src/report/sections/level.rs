@@ -36,7 +36,7 @@ fn of_several(comparison: &Comparison<'_>, level: &str) -> Section {
 /// Builds the same of a single run, whose level, plan and failures other sections name.
 fn of_one(comparison: &Comparison<'_>, level: &str, run: &RunResult) -> Section {
     let at = comparison.at(level);
-    let mut parts = latency::definitions(comparison);
+    let mut parts = latency::notes(comparison);
     parts.push(Part::Table(distributions::table(comparison, &at)));
     parts.extend(clamped(run).map(Part::Facts));
     parts.extend([

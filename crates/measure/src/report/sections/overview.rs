@@ -82,8 +82,8 @@ fn common_level<'a>(comparison: &Comparison<'a>) -> Option<&'a str> {
 /// Returns the columns to compare: the share of successful operations, then figures of daemons without failures.
 pub(in crate::report) fn compared<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
     let headline = comparison.headline().map(|series| {
-        let head = format!("{} p99, ms", roles::series_label(series));
-        Column::series(series, "p99").titled(&head)
+        let head = format!("{} p99, ms", comparison.series_label(series));
+        Column::series(comparison, series, "p99").titled(&head)
     });
     let rates = roles::rates(comparison.suite).into_iter().map(Column::rate);
     let memory = if roles::has_messages(comparison.suite) {

@@ -44,8 +44,8 @@ pub(super) fn thresholds(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) ->
 /// Builds a row for each fault. Lost and retried operations are known per run, not per fault.
 pub(super) fn faults(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table> {
     let runs = at.iter().flat_map(|repeated| repeated.runs.iter().copied());
-    let counter = roles::repeated_counter(runs);
-    let head_of_counter = format!("{counter} in the run");
+    let (role, repeated_name) = roles::repeated(runs);
+    let head_of_repeated = format!("{repeated_name} in the run");
     let head = [
         Head::text("daemon"),
         Head::figure("run"),
@@ -54,7 +54,7 @@ pub(super) fn faults(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Opt
         Head::figure("recovered at, s"),
         Head::figure("downtime, s"),
         Head::figure("lost in the run"),
-        Head::figure(&head_of_counter),
+        Head::figure(&head_of_repeated),
     ];
     let mut rows = Vec::new();
     for repeated in at {
@@ -70,8 +70,8 @@ pub(super) fn faults(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Opt
                     units::significant(fault.at_s),
                     fault.back_s.map_or("never".to_owned(), units::significant),
                     or_none(down),
-                    units::count(run.errors.get(roles::LOST).copied().unwrap_or(0)),
-                    units::count(run.count(counter)),
+                    units::count(run.lost_operations()),
+                    units::count(run.total(role)),
                 ];
                 rows.push(Row::new(Some(repeated.daemon), cells));
             }

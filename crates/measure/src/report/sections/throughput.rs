@@ -10,6 +10,7 @@ use crate::report::roles;
 use crate::report::table::{Head, Table};
 use crate::report::text::plain;
 use crate::result::RunResult;
+use crate::spec::CounterSpec;
 use crate::summary::SummaryStats;
 use crate::units::{self, NONE};
 
@@ -23,9 +24,9 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let columns = columns(comparison);
     let mut table = Table::of_runs("Throughput", comparison, &all, &columns);
     // From last to first, so that the column indices stay valid.
-    for (place, name) in rates.iter().enumerate().rev() {
-        if roles::is_compared(name) && comparison.daemons.len() > 1 {
-            add_ratio(&mut table, comparison, &all, place + 3, name);
+    for (place, counter) in rates.iter().enumerate().rev() {
+        if roles::is_compared(counter) && comparison.daemons.len() > 1 {
+            add_ratio(&mut table, comparison, &all, place + 3, &counter.name);
         }
     }
     let mut parts = vec![Part::Note(reading(comparison)), Part::Table(table)];
@@ -52,12 +53,13 @@ pub(super) fn facts(comparison: &Comparison<'_>) -> Option<(&'static str, String
 }
 
 /// Returns the columns of rates, then those of transfers in MiB per second.
-fn columns(comparison: &Comparison<'_>) -> Vec<Column<'static>> {
+fn columns<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
     let rates = roles::rates(comparison.suite).into_iter();
     let transfers = roles::transfers(comparison.suite).into_iter();
-    let transfer = |(name, head): (&'static str, &'static str)| {
+    let transfer = |counter: &'a CounterSpec| {
+        let head = format!("MiB/s {}", plain(&counter.label));
         Column::new(head, units::mib, Better::Higher, move |run| {
-            metrics::rate(run, name)
+            metrics::rate(run, &counter.name)
         })
     };
     rates
@@ -113,12 +115,12 @@ fn delivery(comparison: &Comparison<'_>, all: &[Repetitions<'_>]) -> Option<Tabl
     if !roles::has_messages(comparison.suite) {
         return None;
     }
-    let names = roles::delivery(comparison.suite).into_iter();
-    let columns: Vec<Column<'_>> = names
-        .map(|name| {
-            let head = name.replace('_', " ");
+    let counters = roles::delivery(comparison.suite).into_iter();
+    let columns: Vec<Column<'_>> = counters
+        .map(|counter| {
+            let head = plain(&counter.label);
             Column::new(head, units::whole, Better::Lower, move |run| {
-                Some(run.count(name) as f64)
+                Some(run.count(&counter.name) as f64)
             })
         })
         .collect();

@@ -1,30 +1,39 @@
-//! Derives the exit code from the results.
+//! Derives the exit code of a driver from its results.
 
-use measure::result::{FaultResult, RunResult};
-use measure::threshold;
-use measure::warning::{Kind, Severity, Verdict};
+use crate::result::{FaultResult, RunResult};
+use crate::spec::ErrorCause;
+use crate::threshold;
+use crate::warning::{Kind, Severity, Verdict};
 
-use load::driver::Driver;
-
-/// Time after a fault in which its effects may still appear, seconds: only the next sweep tells a stream that ended
-/// with the daemon from a refused one.
+/// Time after a fault in which its effects may still appear, seconds: a driver may find out only in its next sweep
+/// which operations ended with the daemon.
 const AFTERMATH_S: f64 = 3.0;
+
+/// No run failed, all thresholds were met, and no result is suspect.
+pub const FINE: u8 = 0;
+/// A run failed.
+pub const FAILED: u8 = 1;
+/// A result is suspect.
+pub const SUSPECT: u8 = 3;
+/// A threshold was missed.
+pub const MISSED: u8 = 4;
 
 /// Returns the exit code: 1 if a run failed, 4 if a threshold was missed, 3 if the results are suspect, otherwise 0.
 /// The first that applies wins, in this order. A missed threshold precedes suspect results because it is what the user
 /// asked about; the report shows both.
-pub(crate) fn code<D: Driver>(results: &[&RunResult]) -> u8 {
+#[must_use]
+pub fn code(results: &[&RunResult]) -> u8 {
     let any = |holds: &dyn Fn(&RunResult) -> bool| results.iter().any(|result| holds(result));
-    if any(&|result| broke_down(result) || has_failures::<D>(result)) {
-        return 1;
+    if any(&|result| broke_down(result) || has_failures(result)) {
+        return FAILED;
     }
     if any(&|result| result.thresholds.iter().any(|threshold| !threshold.met)) {
-        return 4;
+        return MISSED;
     }
     if any(&is_suspect) {
-        return 3;
+        return SUSPECT;
     }
-    0
+    FINE
 }
 
 /// Returns true if the run crashed or had no successful operation. Thresholds and faults do not excuse this.
@@ -41,20 +50,18 @@ fn broke_down(result: &RunResult) -> bool {
 
 /// Returns true if operations failed unexpectedly and no threshold judges the failures. A threshold on an error kind
 /// makes errors below it acceptable.
-fn has_failures<D: Driver>(result: &RunResult) -> bool {
+fn has_failures(result: &RunResult) -> bool {
     let failed = |(kind, count): (&String, &u64)| {
         let mut texts = result.thresholds.iter().map(|threshold| &threshold.text);
-        let kind = kind.as_str();
-        // Errors of the driver itself say nothing about the daemon: the result is INVALID.
-        let is_excused = D::ASKED_FOR.contains(&kind) || D::EXHAUSTED.contains(&kind);
-        if is_excused || texts.any(|text| threshold::judges(text, kind)) {
+        if texts.any(|text| threshold::judges(text, kind)) {
             return false;
         }
-        let excused = match D::OF_A_FAULT.contains(&kind) {
-            true => fault_errors(result, kind),
-            false => 0,
-        };
-        *count > excused
+        match result.spec.cause(kind) {
+            ErrorCause::Failure => *count > 0,
+            ErrorCause::Fault => *count > fault_errors(result, kind),
+            // Errors of the driver itself say nothing about the daemon: the result is INVALID.
+            ErrorCause::Expected | ErrorCause::Exhausted => false,
+        }
     };
     result.errors.iter().any(failed)
 }

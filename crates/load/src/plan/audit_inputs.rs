@@ -1,20 +1,32 @@
 //! Expectations derived from a plan, checked by the audit.
 
-use measure::audit::Facts;
+use measure::result::{AuditInputs, PlannedPhases, StagedGroup};
 
-use super::{Group, Plan};
+use super::{Goal, Group, Plan, PlannedStage};
 
 impl<D> Plan<D> {
-    /// Returns the seconds of load, and the number of users if each group is a closed loop. The driver names the
-    /// series.
+    /// Returns the seconds of load and its stages, and the number of users if each group is a closed loop. The driver
+    /// names the series.
     #[must_use]
-    pub fn facts(&self) -> Facts {
+    pub fn audit_inputs(&self) -> AuditInputs {
         let ends_itself = self.groups.iter().any(|group| group.ops.is_some());
-        Facts {
+        let tails = self.groups.iter().map(Group::idle_tail_s);
+        AuditInputs {
             users: self.users(),
             load_s: (!ends_itself).then(|| self.load_s()),
-            drain_s: Some(self.timeline.drain.as_secs_f64()),
-            ..Facts::default()
+            idle_tail_s: tails.reduce(f64::min).unwrap_or(0.0),
+            staged: self.groups.iter().filter_map(Group::staged_group).collect(),
+            ..AuditInputs::default()
+        }
+    }
+
+    /// Returns the planned phases in seconds, as a result stores them.
+    #[must_use]
+    pub fn phases(&self) -> PlannedPhases {
+        PlannedPhases {
+            warmup_s: self.timeline.warmup.as_secs_f64(),
+            measure_s: self.timeline.measure.as_secs_f64(),
+            drain_s: self.timeline.drain.as_secs_f64(),
         }
     }
 
@@ -51,10 +63,7 @@ impl<D> Plan<D> {
 
     /// Returns warm-up and measure together, or the longest stages if all groups have stages and end earlier.
     fn load_s(&self) -> f64 {
-        let stages = |group: &Group| {
-            let each = group.stages.iter().map(|stage| stage.over.as_secs_f64());
-            (!group.stages.is_empty()).then(|| each.sum::<f64>())
-        };
+        let stages = |group: &Group| (!group.stages.is_empty()).then(|| group.stages_s());
         let staged: Option<Vec<f64>> = self.groups.iter().map(stages).collect();
         let longest = staged.map_or(f64::INFINITY, |staged| {
             staged.into_iter().fold(0.0, f64::max)
@@ -68,6 +77,48 @@ impl Group {
     #[must_use]
     pub fn is_open_loop(&self) -> bool {
         !self.is_closed() && self.ops.is_none()
+    }
+
+    /// Returns the seconds of all stages together.
+    fn stages_s(&self) -> f64 {
+        let each = self.stages.iter().map(|stage| stage.over.as_secs_f64());
+        each.sum()
+    }
+
+    /// Returns its stages for the audit, unless it has none or ends after a number of operations.
+    fn staged_group(&self) -> Option<StagedGroup> {
+        (!self.stages.is_empty() && self.ops.is_none()).then(|| StagedGroup {
+            group: self.name.clone(),
+            planned_s: self.stages_s(),
+            idle_tail_s: self.idle_tail_s(),
+        })
+    }
+
+    /// Returns the seconds at the end of the stages in which no operation is due. A user leaves when the curve falls
+    /// below the user's number, the last one below 1. On a ramp down to rate 0 the last operation is due when less than
+    /// one is left.
+    fn idle_tail_s(&self) -> f64 {
+        let load = |stage: &PlannedStage| match stage.to {
+            Goal::Rate(rate) => rate,
+            Goal::Users(users) => users as f64,
+        };
+        let mut tail_s = 0.0;
+        for (index, stage) in self.stages.iter().enumerate().rev() {
+            if load(stage) > 0.0 {
+                break;
+            }
+            let before = index.checked_sub(1).map(|before| &self.stages[before]);
+            let (over_s, from) = (stage.over.as_secs_f64(), before.map_or(0.0, load));
+            if from > 0.0 {
+                let idle_s = match stage.to {
+                    Goal::Users(_) => over_s / from,
+                    Goal::Rate(_) => (2.0 * over_s / from).sqrt(),
+                };
+                return tail_s + idle_s.min(over_s);
+            }
+            tail_s += over_s;
+        }
+        tail_s
     }
 
     /// Returns the share of its clients that has begun, on average from `from` to `to` (seconds).
@@ -103,7 +154,7 @@ impl Group {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{PlannedStage, Timeline};
+    use super::super::Timeline;
     use super::*;
     use crate::schedule::Arrival;
 
@@ -123,23 +174,23 @@ mod tests {
         }
     }
 
-    fn facts(groups: &[Group]) -> Facts {
+    fn inputs(groups: &[Group]) -> AuditInputs {
         let timeline = Timeline {
             warmup: s(2),
             measure: s(8),
             drain: s(5),
         };
-        Plan::new("facts", timeline, groups.to_vec(), ()).facts()
+        Plan::new("inputs", timeline, groups.to_vec(), ()).audit_inputs()
     }
 
     #[test]
     fn users_are_those_that_have_begun_on_average_over_the_measured_time() {
-        assert_eq!(facts(&[group(100, 0)]).users, Some(100.0));
-        assert_eq!(facts(&[group(100, 2), group(10, 0)]).users, Some(110.0));
+        assert_eq!(inputs(&[group(100, 0)]).users, Some(100.0));
+        assert_eq!(inputs(&[group(100, 2), group(10, 0)]).users, Some(110.0));
         // From 20 at 2 s to all at 10 s.
-        assert_eq!(facts(&[group(100, 10)]).users, Some(60.0));
+        assert_eq!(inputs(&[group(100, 10)]).users, Some(60.0));
         // Half of the time at 60 on average, half at all.
-        let rising = facts(&[group(100, 6)]).users.unwrap();
+        let rising = inputs(&[group(100, 6)]).users.unwrap();
         assert!(
             (rising - (4.0 * 400.0 / 6.0 + 400.0) / 8.0).abs() < 1e-9,
             "{rising}"
@@ -156,7 +207,7 @@ mod tests {
             ..group(0, 0)
         };
         // From 2 s on: 50 to 100 within 2 s, then 100 to 0 within 6.
-        let users = facts(&[staged]).users.unwrap();
+        let users = inputs(&[staged]).users.unwrap();
         assert!((users - (150.0 + 300.0) / 8.0).abs() < 1e-9, "{users}");
     }
 
@@ -171,10 +222,32 @@ mod tests {
             ops: Some(3),
             ..group(5, 0)
         };
-        assert_eq!(facts(&[group(100, 0), paced.clone()]).users, None);
-        let limited = facts(&[limited]);
+        assert_eq!(inputs(&[group(100, 0), paced.clone()]).users, None);
+        let limited = inputs(&[limited]);
         assert_eq!((limited.users, limited.load_s), (None, None));
-        assert_eq!(facts(&[paced]).load_s, Some(10.0));
+        assert_eq!(inputs(&[paced]).load_s, Some(10.0));
+    }
+
+    /// The last of five users leaves when the curve falls below one, so nobody is left before the end. A rate that falls
+    /// to 0 has its last operation some time before the end.
+    #[test]
+    fn the_end_of_a_ramp_down_is_idle() {
+        let tail = |stages: &[PlannedStage]| {
+            let staged = Group {
+                stages: stages.to_vec(),
+                ..group(0, 0)
+            };
+            let inputs = inputs(&[staged]);
+            assert_eq!(inputs.staged[0].planned_s, 4.0);
+            assert_eq!(inputs.staged[0].idle_tail_s, inputs.idle_tail_s);
+            inputs.idle_tail_s
+        };
+        let (users, rate) = (PlannedStage::to_users, PlannedStage::to_rate);
+        assert_eq!(tail(&[users(5, s(2)), users(0, s(2))]), 0.4);
+        assert_eq!(tail(&[users(1, s(0)), users(0, s(1)), users(0, s(3))]), 4.0);
+        assert_eq!(tail(&[rate(4.0, s(2)), rate(0.0, s(2))]), 1.0);
+        assert_eq!(tail(&[users(5, s(2)), users(1, s(2))]), 0.0);
+        assert_eq!(inputs(&[group(5, 0)]).idle_tail_s, 0.0);
     }
 
     #[test]
@@ -183,8 +256,8 @@ mod tests {
             stages: vec![PlannedStage::to_rate(5.0, s(over))],
             ..group(0, 0)
         };
-        assert_eq!(facts(&[staged(4), staged(6)]).load_s, Some(6.0));
-        assert_eq!(facts(&[staged(40)]).load_s, Some(10.0));
-        assert_eq!(facts(&[staged(4), group(1, 0)]).load_s, Some(10.0));
+        assert_eq!(inputs(&[staged(4), staged(6)]).load_s, Some(6.0));
+        assert_eq!(inputs(&[staged(40)]).load_s, Some(10.0));
+        assert_eq!(inputs(&[staged(4), group(1, 0)]).load_s, Some(10.0));
     }
 }

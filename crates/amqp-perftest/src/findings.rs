@@ -1,6 +1,8 @@
-//! Warnings about a broker that delivered every message, but some twice or out of order.
+//! Findings in the totals of a run: messages delivered twice or out of order, and how far the broker's counts may differ.
 
+use load::driver::{Bounds, Findings};
 use load::plan::Plan;
+use load::recorder;
 use measure::tally::Tally;
 use measure::warning::{Kind, Severity, Warning};
 
@@ -10,9 +12,45 @@ use crate::settings::{self, Settings};
 /// The argument that makes a queue a priority queue (RabbitMQ, "Priority Queue Support").
 const PRIORITIES: &str = "x-max-priority";
 
+/// Returns the findings in the totals of a run.
+pub(crate) fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
+    let (written, delivered) = bounds(plan, total);
+    Findings {
+        warnings: warnings(plan, total),
+        bounds: [(count::WRITTEN, written), (count::DELIVERED, delivered)].into(),
+    }
+}
+
+/// Returns the tolerances between the counts of messages written and delivered and those of the broker. A lost
+/// connection drops data that the broker or the driver had not read yet. Messages may still be under way when the run
+/// ends.
+fn bounds(plan: &Plan<Settings>, total: &Tally) -> (Bounds, Bounds) {
+    let lost = total.counted(count::DISCONNECTS) + total.counted(count::CHANNELS_CLOSED) > 0;
+    let unread = [
+        recorder::UNFINISHED,
+        count::FOREIGN,
+        count::GIVEN_BACK,
+        count::DUPLICATED,
+    ];
+    let unread = unread.iter().any(|name| total.counted(name) > 0);
+    let settings = &plan.driver;
+    let leaves_some = settings::producers(plan) == 0
+        || settings.cmessages.is_some()
+        || settings.exit_when.is_some();
+    let written = Bounds {
+        daemon_less: lost,
+        daemon_more: false,
+    };
+    let delivered = Bounds {
+        daemon_less: false,
+        daemon_more: lost || unread || leaves_some,
+    };
+    (written, delivered)
+}
+
 /// Returns the warnings for a run with these counts. An effect that the plan asks for, or that a lost connection
 /// explains, is only a note.
-pub(crate) fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
+fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
     let lost_connections = total.counted(count::DISCONNECTS) > 0;
     let gives_back = total.counted(count::GIVEN_BACK) > 0;
     let copies = copies(plan);
@@ -130,7 +168,7 @@ mod tests {
     use load::plan::Timeline;
 
     use super::*;
-    use crate::series;
+    use crate::spec::SPEC;
 
     fn severities(settings: Settings, counts: &[(&'static str, u64)]) -> Vec<Severity> {
         let timeline = Timeline {
@@ -138,8 +176,8 @@ mod tests {
             measure: std::time::Duration::from_secs(1),
             drain: std::time::Duration::ZERO,
         };
-        let plan = Plan::new("doubts", timeline, Vec::new(), settings);
-        let mut total = Tally::new(series::NAMES);
+        let plan = Plan::new("findings", timeline, Vec::new(), settings);
+        let mut total = Tally::new(&SPEC.series);
         for (name, number) in counts {
             total.count(name, *number);
         }

@@ -1,0 +1,109 @@
+//! The specification of the driver: its series, errors and counters.
+
+use std::borrow::Cow;
+
+use measure::spec::CounterRole::{
+    DeliveryError, DeliveryEvent, DependentRate, Detail, Rate, Reconnects, Warmup,
+};
+use measure::spec::ErrorCause::{Exhausted, Failure, Fault};
+use measure::spec::SeriesRole::{Headline, Main};
+use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+
+use crate::outcome::{self, count};
+
+/// The specification of the driver. Its workers track every message in one process.
+pub static SPEC: Spec = Spec {
+    driver: Cow::Borrowed("amqp-perftest"),
+    protocol: Cow::Borrowed("amqp"),
+    operation: OperationKind::Message,
+    single_process: true,
+    open_gauge: Some(Cow::Borrowed("broker_queue_messages")),
+    peak_gauge: None,
+    series: Cow::Borrowed(SERIES),
+    errors: Cow::Borrowed(ERRORS),
+    counters: Cow::Borrowed(COUNTERS),
+};
+
+/// The series, at the indices of [`crate::series`].
+const SERIES: &[SeriesSpec] = &[
+    SeriesSpec::new("publish", Main),
+    SeriesSpec::new("confirm", Main),
+    SeriesSpec::new("end_to_end", Headline),
+    SeriesSpec::new("churn", Main),
+    SeriesSpec::new("open", Main),
+];
+
+const ERRORS: &[ErrorSpec] = &[
+    ErrorSpec::new(outcome::NACKED, Fault),
+    ErrorSpec::new(outcome::RETURNED, Failure),
+    ErrorSpec::new(outcome::CONNECTION_LOST, Fault),
+    ErrorSpec::new(outcome::CHANNEL_CLOSED, Fault),
+    ErrorSpec::new(outcome::CONFIRM_TIMEOUT, Fault),
+    ErrorSpec::loss(outcome::LOST, Failure),
+    ErrorSpec::new(outcome::DAMAGED, Failure),
+    ErrorSpec::new(outcome::REFUSED, Failure),
+    ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),
+    ErrorSpec::new(outcome::PORTS, Exhausted),
+];
+
+/// The counters. Metrics are those of this project's broker, and of RabbitMQ's plugin `rabbitmq_prometheus`.
+const COUNTERS: &[CounterSpec] = &[
+    CounterSpec::new(count::WARMUP, "warm-up", Warmup),
+    CounterSpec::new(count::PUBLISHED, "published", Rate),
+    CounterSpec::new(count::CONFIRMED, "confirmed", DependentRate),
+    CounterSpec::new(count::CONSUMED, "consumed", Rate),
+    CounterSpec::new(count::CHURNED, "churned", Rate),
+    CounterSpec::with_metrics(
+        count::WRITTEN,
+        "written",
+        Detail,
+        &[
+            Cow::Borrowed("broker_messages_published_total"),
+            Cow::Borrowed("rabbitmq_global_messages_received_total"),
+        ],
+    ),
+    CounterSpec::with_metrics(
+        count::DELIVERED,
+        "delivered",
+        Detail,
+        &[
+            Cow::Borrowed("broker_messages_delivered_total"),
+            Cow::Borrowed("rabbitmq_global_messages_delivered_total"),
+        ],
+    ),
+    CounterSpec::new(count::LOST, "lost", DeliveryError),
+    CounterSpec::new(count::DUPLICATED, "duplicated", DeliveryError),
+    CounterSpec::new(count::OUT_OF_ORDER, "out of order", DeliveryError),
+    CounterSpec::new(count::REDELIVERED, "redelivered", DeliveryEvent),
+    CounterSpec::new(count::NACKED, "nacked", DeliveryEvent),
+    CounterSpec::new(count::RETURNED, "returned", DeliveryEvent),
+    CounterSpec::new(count::UNCONFIRMED, "unconfirmed", DeliveryEvent),
+    CounterSpec::new(count::ARRIVED_LATE, "arrived late", DeliveryEvent),
+    CounterSpec::new(count::GIVEN_BACK, "given back", DeliveryEvent),
+    CounterSpec::new(count::FOREIGN, "foreign", DeliveryEvent),
+    CounterSpec::new(count::CANCELLED, "cancelled", DeliveryEvent),
+    CounterSpec::new(count::BLOCKED, "blocked", DeliveryEvent),
+    CounterSpec::in_milliseconds(count::BLOCKED_MS, "blocked ms", DeliveryEvent),
+    CounterSpec::new(count::DISCONNECTS, "disconnects", DeliveryEvent),
+    CounterSpec::new(count::RECONNECTS, "reconnects", Reconnects),
+    CounterSpec::in_milliseconds(count::GAP_MS, "gap ms", DeliveryEvent),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series;
+
+    #[test]
+    fn the_indices_are_those_of_the_specification() {
+        for (series, name) in [
+            (series::PUBLISH, "publish"),
+            (series::CONFIRM, "confirm"),
+            (series::END_TO_END, "end_to_end"),
+            (series::CHURN, "churn"),
+            (series::OPEN, "open"),
+        ] {
+            assert_eq!(SPEC.series[series.0].name, name);
+        }
+    }
+}

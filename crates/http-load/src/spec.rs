@@ -1,0 +1,131 @@
+//! The specification of the driver: its series, errors and counters.
+
+use std::borrow::Cow;
+
+use measure::spec::CounterRole::{
+    Answers, BodyBytes, BytesReceived, BytesSent, ChecksFailed, ChecksPassed, Detail, ExcessBytes,
+    ExpectedBodyBytes, Held, Lost, Opened, OperationsFailingChecks, Warmup,
+};
+use measure::spec::ErrorCause::{self, Exhausted, Failure};
+use measure::spec::SeriesRole::{self, Headline, Main};
+use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+
+use crate::answer::Fault;
+use crate::outcome::{self, count};
+
+/// The specification of the driver.
+pub(crate) static SPEC: Spec = Spec {
+    driver: Cow::Borrowed("http-load"),
+    protocol: Cow::Borrowed("http"),
+    operation: OperationKind::Request,
+    single_process: false,
+    open_gauge: Some(Cow::Borrowed("http_connections_open")),
+    peak_gauge: None,
+    series: Cow::Borrowed(SERIES),
+    errors: Cow::Borrowed(ERRORS),
+    counters: Cow::Borrowed(COUNTERS),
+};
+
+/// The series, at the indices of [`crate::series`].
+const SERIES: &[SeriesSpec] = &[
+    SeriesSpec::with_note(
+        "response",
+        "response",
+        Headline,
+        "The response time is measured from the instant a request was due, so it includes every delay by the driver and by earlier requests; the service time is measured from sending.",
+    ),
+    SeriesSpec::new("service", Main),
+    SeriesSpec::new("blocked", SeriesRole::Detail),
+    SeriesSpec::new("connecting", SeriesRole::Detail),
+    SeriesSpec::new("tls", SeriesRole::Detail),
+    SeriesSpec::new("sending", SeriesRole::Detail),
+    SeriesSpec::new("waiting", SeriesRole::Detail),
+    SeriesSpec::new("receiving", SeriesRole::Detail),
+];
+
+/// All kinds of failures. A stopped or stalled daemon causes those of a fault.
+const ERRORS: &[ErrorSpec] = &[
+    ErrorSpec::new(outcome::REFUSED, ErrorCause::Fault),
+    ErrorSpec::new(outcome::CONNECT_TIMEOUT, ErrorCause::Fault),
+    ErrorSpec::new(outcome::CONNECT, ErrorCause::Fault),
+    ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),
+    ErrorSpec::new(outcome::PORTS, Exhausted),
+    ErrorSpec::new(outcome::TIMEOUT, ErrorCause::Fault),
+    ErrorSpec::new(outcome::RESET, ErrorCause::Fault),
+    ErrorSpec::new(outcome::STATUS, Failure),
+    ErrorSpec::new(outcome::LENGTH, Failure),
+    ErrorSpec::new(outcome::BODY, Failure),
+    ErrorSpec::new(outcome::REDIRECT_ELSEWHERE, Failure),
+    ErrorSpec::new(outcome::TOO_MANY_REDIRECTS, Failure),
+    ErrorSpec::new(outcome::REDIRECT_WITHOUT_LOCATION, Failure),
+    ErrorSpec::new(outcome::TLS, Failure),
+    ErrorSpec::new(outcome::HTTP2, Failure),
+    ErrorSpec::new(Fault::StatusLine.kind(), Failure),
+    ErrorSpec::new(Fault::Header.kind(), Failure),
+    ErrorSpec::new(Fault::HeadTooLarge.kind(), Failure),
+    ErrorSpec::new(Fault::Length.kind(), Failure),
+    ErrorSpec::new(Fault::Chunk.kind(), Failure),
+    ErrorSpec::new(Fault::Trailer.kind(), Failure),
+    ErrorSpec::new(Fault::Coding.kind(), Failure),
+    ErrorSpec::new(Fault::Upgrade.kind(), Failure),
+    ErrorSpec::new(outcome::EARLY_CLOSE, ErrorCause::Fault),
+];
+
+const COUNTERS: &[CounterSpec] = &[
+    CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
+    CounterSpec::new(count::ANSWERS, "answers", Answers),
+    CounterSpec::with_metrics(
+        count::SERVED,
+        "served",
+        Detail,
+        &[Cow::Borrowed("http_requests_total")],
+    ),
+    CounterSpec::new(count::BYTES, "read", BytesReceived),
+    CounterSpec::new(count::BYTES_SENT, "sent", BytesSent),
+    CounterSpec::new(count::BODY_BYTES, "body bytes", BodyBytes),
+    CounterSpec::new(
+        count::EXPECTED_BODY_BYTES,
+        "expected body bytes",
+        ExpectedBodyBytes,
+    ),
+    CounterSpec::new(count::EXCESS, "excess bytes", ExcessBytes),
+    CounterSpec::new(count::OPENED, "opened", Opened),
+    CounterSpec::new(count::HELD, "held", Held),
+    CounterSpec::new(count::LOST, "lost", Lost),
+    CounterSpec::new(count::CHECKS_PASSED, "checks passed", ChecksPassed),
+    CounterSpec::new(count::CHECKS_FAILED, "checks failed", ChecksFailed),
+    CounterSpec::new(
+        count::FAILED_A_CHECK,
+        "failed a check",
+        OperationsFailingChecks,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::KINDS;
+    use crate::series;
+
+    #[test]
+    fn every_fault_of_a_response_is_specified() {
+        for kind in KINDS {
+            assert!(
+                SPEC.errors.iter().any(|error| error.name == *kind),
+                "{kind}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_indices_are_those_of_the_specification() {
+        for (series, name) in [
+            (series::RESPONSE, "response"),
+            (series::SERVICE, "service"),
+            (series::TLS, "tls"),
+            (series::RECEIVING, "receiving"),
+        ] {
+            assert_eq!(SPEC.series[series.0].name, name);
+        }
+    }
+}
