@@ -303,7 +303,7 @@ pub(crate) fn group<'a>(plan: &'a Plan<Settings>, name: &str) -> Option<&'a Grou
 /// Returns the number of producers of a plan.
 #[must_use]
 pub fn producers(plan: &Plan<Settings>) -> u64 {
-    group(plan, PRODUCERS).map_or(0, |group| match group.workers {
+    group(plan, PRODUCERS).map_or(0, |group| match group.clients {
         0 => plan.driver.producers.unwrap_or(1),
         workers => workers,
     })
@@ -312,7 +312,7 @@ pub fn producers(plan: &Plan<Settings>) -> u64 {
 /// Returns the number of consumers of a plan.
 #[must_use]
 pub fn consumers(plan: &Plan<Settings>) -> u64 {
-    group(plan, CONSUMERS).map_or(0, |group| group.workers)
+    group(plan, CONSUMERS).map_or(0, |group| group.clients)
 }
 
 impl Settings {

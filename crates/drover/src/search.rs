@@ -166,7 +166,7 @@ mod tests {
 
     fn search(from: u64, most: u64, within_pct: f64, confirm: u32) -> Capacity {
         Capacity {
-            set: "groups.0.workers".to_owned(),
+            set: "groups.0.clients".to_owned(),
             from,
             most,
             within_pct,

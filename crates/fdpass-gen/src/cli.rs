@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(plan.daemon.as_deref(), Some(FdPass::EMBEDDED));
         assert_eq!(
             (
-                plan.groups[0].workers,
+                plan.groups[0].clients,
                 plan.groups[0].ramp.as_secs(),
                 plan.timeline.measure.as_secs()
             ),
@@ -162,7 +162,7 @@ mod tests {
         ]);
         assert_eq!(plan.daemon, None);
         assert_eq!(
-            (plan.groups[0].workers, plan.groups[0].ramp.as_secs()),
+            (plan.groups[0].clients, plan.groups[0].ramp.as_secs()),
             (1000, 90)
         );
         assert!(plan.driver.verbose);

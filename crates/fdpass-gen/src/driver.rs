@@ -216,7 +216,7 @@ fn descriptors(plan: &Plan<Settings>) -> u64 {
     let open = |group: &Group| match group.rate {
         // Little's law: open streams are the rate times their duration.
         Some(rate) => (rate * plan.driver.nominal().unwrap_or_default().as_secs_f64() * 1.2) as u64,
-        None => group.workers,
+        None => group.clients,
     };
     plan.groups.iter().map(open).sum()
 }
@@ -230,9 +230,9 @@ fn open_at_once(plan: &Plan<Settings>) -> u64 {
         match (group.rate, nominal) {
             (Some(rate), nominal) => (rate * nominal.unwrap_or_default()) as u64,
             (None, Some(nominal)) if group.ops == Some(1) && nominal < ramp => {
-                (group.workers as f64 * nominal / ramp) as u64
+                (group.clients as f64 * nominal / ramp) as u64
             }
-            (None, _) => group.workers,
+            (None, _) => group.clients,
         }
     };
     plan.groups.iter().map(open).sum()

@@ -109,7 +109,7 @@ fn hang_and_interrupt() -> ! {
 fn plan(behaviour: Behaviour) -> Plan<Behaviour> {
     let group = Group {
         name: "open".to_owned(),
-        workers: 0,
+        clients: 0,
         ramp: Duration::ZERO,
         rate: Some(100.0),
         arrival: Arrival::Constant,

@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn wrk_s_call_is_taken_as_it_is_typed() {
         let plan = plan("-t16 -c1000 -d60s --latency http://localhost:8080");
-        assert_eq!((plan.groups[0].workers, plan.groups[0].rate), (1000, None));
+        assert_eq!((plan.groups[0].clients, plan.groups[0].rate), (1000, None));
         assert_eq!(plan.timeline.measure, Duration::from_secs(60));
         assert_eq!(plan.daemon, None);
     }
@@ -146,7 +146,7 @@ mod tests {
     fn a_rate_is_an_open_loop_over_the_connections() {
         let plan = plan("-c 50 --rate 2000");
         assert_eq!(
-            (plan.groups[0].workers, plan.groups[0].rate),
+            (plan.groups[0].clients, plan.groups[0].rate),
             (0, Some(2000.0))
         );
         assert_eq!(plan.driver.connections, 50);
@@ -158,12 +158,12 @@ mod tests {
         let typed =
             plan("-s 30s:100,1m:1000,2m:5000 --stage 1m:1000 -s 30s:0 http://localhost:8080");
         let group = &typed.groups[0];
-        assert_eq!((group.most_workers(), group.is_closed()), (5000, true));
+        assert_eq!((group.most_clients(), group.is_closed()), (5000, true));
         assert_eq!(typed.timeline.measure, Duration::from_secs(300));
         assert_eq!(typed.timeline.warmup, Duration::ZERO);
         assert!(typed.driver.phases);
-        assert_eq!(plan("-u 10 -d 30s").groups[0].workers, 10);
-        assert_eq!(plan("--vus 10 -d 30s").groups[0].workers, 10);
+        assert_eq!(plan("-u 10 -d 30s").groups[0].clients, 10);
+        assert_eq!(plan("--vus 10 -d 30s").groups[0].clients, 10);
     }
 
     #[test]

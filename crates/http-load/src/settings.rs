@@ -296,7 +296,7 @@ impl Settings {
     /// Returns the number of connections of a whole run.
     #[must_use]
     pub fn connection_count(plan: &Plan<Self>) -> u64 {
-        let users: u64 = plan.groups.iter().map(Group::most_workers).sum();
+        let users: u64 = plan.groups.iter().map(Group::most_clients).sum();
         let pool = if open_loop(plan) {
             plan.driver.connections
         } else {

@@ -100,8 +100,8 @@ pub struct Group {
     pub name: String,
     /// Number of clients. Without a rate, each begins at its point in the ramp and does `ops` operations one after the
     /// other.
-    #[serde(default)]
-    pub workers: u64,
+    #[serde(default, alias = "workers")]
+    pub clients: u64,
     /// Time over which the clients begin, or the rate rises from 0.
     #[serde(default, with = "duration")]
     pub ramp: Duration,
@@ -111,7 +111,7 @@ pub struct Group {
     /// Distribution of the open-loop starts.
     #[serde(default)]
     pub arrival: Arrival,
-    /// Rates or numbers of users to go through one after the other; replaces `rate`, or `workers`, and `ramp`.
+    /// Rates or numbers of users to go through one after the other; replaces `rate`, or `clients`, and `ramp`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<PlannedStage>,
     /// Number of operations of each client, or of the whole group if it has a rate; unlimited if absent.
@@ -146,7 +146,7 @@ const HIGHEST_RATE: f64 = 10_000_000.0;
 /// Maximum number of daemons side by side: more than any machine has processors for.
 const MOST_INSTANCES: u64 = 256;
 /// Maximum number of clients of one group.
-const MOST_WORKERS: u64 = 10_000_000;
+const MOST_CLIENTS: u64 = 10_000_000;
 
 impl<D> Plan<D> {
     /// Creates a plan of these parts only: no daemon named, one instance, no thresholds, no faults.
@@ -205,7 +205,7 @@ impl<D> Plan<D> {
         if self.groups.is_empty() {
             return Err(Invalid::new(
                 "groups",
-                "is empty: add a [[groups]] with `workers` or a `rate`",
+                "is empty: add a [[groups]] with `clients` or a `rate`",
             ));
         }
         self.groups
@@ -285,7 +285,7 @@ impl<D> Plan<D> {
         let one = |group: &Group| match (group.rate, group.stages.is_empty()) {
             (Some(rate), _) => format!("{rate}-per-s"),
             (None, false) => "staged".to_owned(),
-            (None, true) => group.workers.to_string(),
+            (None, true) => group.clients.to_string(),
         };
         let groups = || self.groups.iter().map(one).collect::<Vec<_>>().join("x");
         self.level.clone().unwrap_or_else(groups)
@@ -358,22 +358,22 @@ impl Group {
             return self.validate_stages(path);
         }
         let open = self.rate.is_some();
-        if !open && self.workers == 0 {
+        if !open && self.clients == 0 {
             return Err(Invalid::new(
-                format!("{path}.workers"),
-                "0 workers do nothing: give at least 1, or a `rate`",
+                format!("{path}.clients"),
+                "0 clients do nothing: give at least 1, or a `rate`",
             ));
         }
-        if open && self.workers > 0 {
+        if open && self.clients > 0 {
             return Err(Invalid::new(
-                format!("{path}.workers"),
-                "a group with a rate starts operations at that rate: leave `workers` out",
+                format!("{path}.clients"),
+                "a group with a rate starts operations at that rate: leave `clients` out",
             ));
         }
-        if self.workers > MOST_WORKERS {
+        if self.clients > MOST_CLIENTS {
             return Err(Invalid::new(
-                format!("{path}.workers"),
-                format!("{} is more than 10,000,000: lower it", self.workers),
+                format!("{path}.clients"),
+                format!("{} is more than 10,000,000: lower it", self.clients),
             ));
         }
         if self.ops == Some(0) {
@@ -418,8 +418,8 @@ impl Group {
         }
         match self.ops {
             // Workers that are used once each are arrivals: their starts are due independently of the daemon.
-            Some(1) => Schedule::spread(self.workers, self.ramp, share),
-            _ => limited(Schedule::closed(self.workers, self.ramp, share)),
+            Some(1) => Schedule::spread(self.clients, self.ramp, share),
+            _ => limited(Schedule::closed(self.clients, self.ramp, share)),
         }
     }
 
@@ -447,7 +447,7 @@ impl Group {
             Some(ops) => format!(", {ops} times each"),
             None => String::new(),
         };
-        format!("{} started{}{each}", self.workers, ramp("over"))
+        format!("{} started{}{each}", self.clients, ramp("over"))
     }
 }
 
@@ -566,6 +566,42 @@ fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
             _ => return Err(wrong("goes through a field that is not a table")),
         };
     }
+    // An older name of the field.
+    let last = match (path.starts_with("groups."), last) {
+        (true, "workers") => "clients",
+        (_, last) => last,
+    };
+    if last == "clients" {
+        current.remove("workers");
+    }
     current.insert(last.to_owned(), value);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_older_name_of_clients_is_read_in_files_and_settings() {
+        let text = |field: &str| {
+            format!(
+                "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\n{field} = 3\n[driver]\n"
+            )
+        };
+        for (field, settings, expected) in [
+            ("clients", vec![], 3),
+            ("workers", vec![], 3),
+            ("workers", vec!["groups.0.clients=5".to_owned()], 5),
+            ("clients", vec!["groups.0.workers=5".to_owned()], 5),
+        ] {
+            let folder = tempfile::tempdir().expect("a folder for temporary files");
+            let path = folder.path().join("plan.toml");
+            std::fs::write(&path, text(field)).expect("the folder is writable");
+            let plan: Plan<toml::Table> = load(&path, &settings).expect("the plan can be run");
+            assert_eq!(plan.groups[0].clients, expected, "{field} {settings:?}");
+            let stored = toml::to_string(&plan).expect("a plan can be stored");
+            assert!(stored.contains("clients = ") && !stored.contains("workers"));
+        }
+    }
 }

@@ -304,7 +304,7 @@ fn the_ops_of_a_group_with_a_rate_are_those_of_the_whole_group() {
     };
     let group = |rate: Option<f64>, stages: Vec<PlannedStage>, arrival| Group {
         name: "any".to_owned(),
-        workers: 0,
+        clients: 0,
         ramp: Duration::ZERO,
         rate,
         arrival,

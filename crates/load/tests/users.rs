@@ -273,7 +273,7 @@ proptest! {
 fn group(stages: Vec<PlannedStage>) -> Group {
     Group {
         name: "users".to_owned(),
-        workers: 0,
+        clients: 0,
         ramp: Duration::ZERO,
         rate: None,
         arrival: load::schedule::Arrival::Constant,
@@ -302,7 +302,7 @@ fn a_plan_measures_until_its_stages_are_over() {
     plan.validate().unwrap();
     assert_eq!(plan.timeline.measure, seconds(10));
     assert_eq!(
-        (plan.groups[0].most_workers(), plan.groups[0].is_closed()),
+        (plan.groups[0].most_clients(), plan.groups[0].is_closed()),
         (10, true)
     );
     assert_eq!(
@@ -359,10 +359,10 @@ fn stages_that_do_not_fit_say_which_field_and_what_to_write() {
         (
             10,
             Group {
-                workers: 3,
+                clients: 3,
                 ..good()
             },
-            ["groups[0].workers", "leave", ""],
+            ["groups[0].clients", "leave", ""],
         ),
         (
             10,

@@ -329,7 +329,7 @@ impl Load {
     fn groups(&self) -> Vec<Group> {
         let group = |name: &str, workers: u64| Group {
             name: name.to_owned(),
-            workers,
+            clients: workers,
             ramp: Duration::ZERO,
             rate: None,
             arrival: self.load.arrival,

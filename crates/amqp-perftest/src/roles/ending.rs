@@ -150,7 +150,7 @@ mod tests {
         };
         let consumers = Group {
             name: CONSUMERS.to_owned(),
-            workers: 2,
+            clients: 2,
             ramp: Duration::ZERO,
             rate: None,
             arrival: Arrival::Constant,

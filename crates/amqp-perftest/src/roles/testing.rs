@@ -26,7 +26,7 @@ pub(super) const MEASURE_NS: u64 = 1_000_000_000;
 fn group(name: &str, workers: u64, rate: Option<f64>) -> Group {
     Group {
         name: name.to_owned(),
-        workers,
+        clients: workers,
         ramp: Duration::ZERO,
         rate,
         arrival: Arrival::Constant,

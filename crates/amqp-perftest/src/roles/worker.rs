@@ -80,7 +80,7 @@ impl<'a> WorkerState<'a> {
             lost: LostConnections::default(),
             publishers,
             publishes: worker.share.index < publishers,
-            is_paced: group.is_some_and(|group| group.workers == 0),
+            is_paced: group.is_some_and(|group| group.clients == 0),
             is_timed: run.plan.driver.times_consumers(),
             has_published: false,
             may_end_early: run.ending.may_come(),

@@ -324,7 +324,7 @@ fn validate_groups(plan: &Plan<Settings>) -> Result<(), Invalid> {
                 format!("group `{}` exists twice: give each group once", group.name),
             );
         }
-        if group.name == CONSUMERS && group.workers == 0 {
+        if group.name == CONSUMERS && group.clients == 0 {
             let problem = "consumers have no rate: give `workers` alone";
             return wrong("rate", problem.to_owned());
         }
@@ -332,15 +332,15 @@ fn validate_groups(plan: &Plan<Settings>) -> Result<(), Invalid> {
             let problem = "the number of producers and consumers is fixed: use stages of a `rate`, or `workers`";
             return wrong("stages", problem.to_owned());
         }
-        if group.workers > MOST {
+        if group.clients > MOST {
             return wrong(
-                "workers",
-                format!("{} exceeds 1,000,000: lower it", group.workers),
+                "clients",
+                format!("{} exceeds 1,000,000: lower it", group.clients),
             );
         }
     }
     let settings = &plan.driver;
-    let paced = group(plan, PRODUCERS).is_some_and(|group| group.workers == 0);
+    let paced = group(plan, PRODUCERS).is_some_and(|group| group.clients == 0);
     match settings.producers {
         Some(0) => Err(Invalid::new(
             "driver.producers (--producers)",

@@ -64,11 +64,11 @@ impl Needs {
     }
 
     fn add(&mut self, plan: &Plan<toml::Table>) {
-        let streams: u64 = plan.groups.iter().map(Group::most_workers).sum();
+        let streams: u64 = plan.groups.iter().map(Group::most_clients).sum();
         let at_once = plan.groups.iter().filter(|group| group.ramp.is_zero());
         self.streams = self.streams.max(streams);
         self.share = self.share.max(streams.div_ceil(plan.instances.max(1)));
-        self.burst = self.burst.max(at_once.map(|group| group.workers).sum());
+        self.burst = self.burst.max(at_once.map(|group| group.clients).sum());
         let is_tcp = plan.driver.get("client").and_then(toml::Value::as_str) == Some("tcp");
         if is_tcp {
             self.tcp_clients = self.tcp_clients.max(streams);
@@ -99,7 +99,7 @@ impl Needs {
 mod tests {
     use super::*;
 
-    const PLAN: &str = "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\nworkers = 10\n\
+    const PLAN: &str = "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\nclients = 10\n\
         [driver]\nclient = 'tcp'\n[suite]\ndaemons = ['a', 'b']\n";
 
     fn needs(more: &str) -> Needs {
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn the_highest_level_counts() {
         let needs = needs(
-            "levels = [{ name = 'x', set = { 'groups.0.workers' = 500 } }, { name = 'y', set = { 'groups.0.workers' = 50, instances = 2 } }]",
+            "levels = [{ name = 'x', set = { 'groups.0.clients' = 500 } }, { name = 'y', set = { 'groups.0.clients' = 50, instances = 2 } }]",
         );
         assert_eq!(
             (
@@ -129,16 +129,16 @@ mod tests {
     #[test]
     fn each_level_has_its_own_instances_and_the_plan_without_a_level_is_never_run() {
         let needs = needs(
-            "levels = [{ name = 'x', set = { 'groups.0.workers' = 900, instances = 3 } }, { name = 'y', set = { 'groups.0.workers' = 4 } }]",
+            "levels = [{ name = 'x', set = { 'groups.0.clients' = 900, instances = 3 } }, { name = 'y', set = { 'groups.0.clients' = 4 } }]",
         );
         assert_eq!((needs.streams, needs.share), (900, 300));
-        let base = self::needs("levels = [{ name = 'y', set = { 'groups.0.workers' = 4 } }]");
+        let base = self::needs("levels = [{ name = 'y', set = { 'groups.0.clients' = 4 } }]");
         assert_eq!((base.streams, base.share), (4, 4));
     }
 
     #[test]
     fn of_a_search_the_most_counts() {
-        let needs = needs("capacity = { set = 'groups.0.workers', from = 20, most = 70 }");
+        let needs = needs("capacity = { set = 'groups.0.clients', from = 20, most = 70 }");
         assert_eq!(needs.streams, 70);
     }
 }

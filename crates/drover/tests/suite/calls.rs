@@ -21,10 +21,10 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
         "refused",
         "[driver]\nrefuse = true\n[suite]\ndaemons = ['a']\n",
     );
-    project.plan("wrong", "[driver]\n[suite]\ndaemons = ['a']\nlevels = [{ name = 'x', set = { 'groups.0.workers' = -1 } }]\n");
+    project.plan("wrong", "[driver]\n[suite]\ndaemons = ['a']\nlevels = [{ name = 'x', set = { 'groups.0.clients' = -1 } }]\n");
     project.plan(
         "most",
-        "[driver]\n[suite]\ndaemons = ['a']\n[suite.capacity]\nset = 'groups.0.workers'\nfrom = 1\nmost = 99999999999\n",
+        "[driver]\n[suite]\ndaemons = ['a']\n[suite.capacity]\nset = 'groups.0.clients'\nfrom = 1\nmost = 99999999999\n",
     );
     let run = |plan: &str, more: &[&str], parts: &[&str]| {
         let plan = format!("configs/fake/{plan}.toml");
@@ -34,8 +34,8 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
     run("nonesuch", &[], &["nonesuch.toml"]);
     run("plain", &[], &["no [suite]", "daemons ="]);
     run("refused", &[], &["driver.refuse", "refused.toml"]);
-    run("wrong", &[], &["level x", "workers"]);
-    run("most", &[], &["level 99999999999", "workers"]);
+    run("wrong", &[], &["level x", "clients"]);
+    run("most", &[], &["level 99999999999", "clients"]);
     run("tiny", &["--daemon", "z"], &["`z`", "a, b, c"]);
     run("tiny", &["--level", "6"], &["--level 6", "choose one of 5"]);
     run("tiny", &["--repeat", "0"], &["--repeat"]);

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{Project, ends_with, interrupt, said, shown};
 
-const SEARCH: &str = "[suite]\ndaemons = ['a', 'b']\n[suite.capacity]\nset = 'groups.0.workers'\nfrom = 100\nmost = 800\nconfirm = 1\nwithin_pct = 10\n";
+const SEARCH: &str = "[suite]\ndaemons = ['a', 'b']\n[suite.capacity]\nset = 'groups.0.clients'\nfrom = 100\nmost = 800\nconfirm = 1\nwithin_pct = 10\n";
 
 fn project(what: &str) -> Project {
     let project = Project::new(&format!(

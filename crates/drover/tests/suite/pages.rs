@@ -194,7 +194,7 @@ fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
 #[test]
 fn the_doctor_names_what_is_lacking_with_the_command_that_mends_it() {
     let project = Project::new(
-        "[driver]\n[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = 'x', set = { 'groups.0.workers' = 9000000 } }]\n",
+        "[driver]\n[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = 'x', set = { 'groups.0.clients' = 9000000 } }]\n",
     );
     project.daemon("b", "drover-no-such-tool");
     let output = project.drover(&["doctor"]).output().unwrap();

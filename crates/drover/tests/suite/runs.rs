@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{Project, ends_with, said, shown};
 
-const TWO: &str = "[suite]\ndaemons = ['a', 'b']\nrepeat = 2\nlevels = [{ name = '5', set = { 'groups.0.workers' = 5 } }, { name = '10', set = { 'groups.0.workers' = 10 } }]\n";
+const TWO: &str = "[suite]\ndaemons = ['a', 'b']\nrepeat = 2\nlevels = [{ name = '5', set = { 'groups.0.clients' = 5 } }, { name = '10', set = { 'groups.0.clients' = 10 } }]\n";
 
 fn doing(what: &str) -> Project {
     Project::new(&format!("[driver]\ndo = {{ {what} }}\n{TWO}"))
@@ -39,7 +39,7 @@ fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
     assert!(record["ended_at"].is_string());
     assert_eq!(
         record["suite"]["levels"][1]["set"][0],
-        "groups.0.workers=10"
+        "groups.0.clients=10"
     );
     let result = crate::support::json(&project.suite("tiny/b/10/2/result.json"));
     assert_eq!(

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use crate::support::{Started, ends_with, interrupt, json, said, until};
 
 const PLAN: &str = "# Does a tiny suite run?\nname = \"tiny\"\n[timeline]\nmeasure = \"2s\"\ndrain = \"20s\"\n\
-    [[groups]]\nname = \"fixed\"\nworkers = 5\nramp = \"1s\"\nops = 1\n[driver]\nmessages = 3\nmessage_delay = \"10ms\"\n\
-    [suite]\ndaemons = [\"rust-streaming\"]\nrepeat = 2\nlevels = [\n  { name = \"5\", set = { \"groups.0.workers\" = 5 } },\n  \
-    { name = \"10\", set = { \"groups.0.workers\" = 10 } },\n  { name = \"millions\", set = { \"groups.0.workers\" = 10000000 } },\n]\n";
+    [[groups]]\nname = \"fixed\"\nclients = 5\nramp = \"1s\"\nops = 1\n[driver]\nmessages = 3\nmessage_delay = \"10ms\"\n\
+    [suite]\ndaemons = [\"rust-streaming\"]\nrepeat = 2\nlevels = [\n  { name = \"5\", set = { \"groups.0.clients\" = 5 } },\n  \
+    { name = \"10\", set = { \"groups.0.clients\" = 10 } },\n  { name = \"millions\", set = { \"groups.0.clients\" = 10000000 } },\n]\n";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

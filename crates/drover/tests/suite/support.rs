@@ -42,7 +42,7 @@ into = pathlib.Path(arguments[arguments.index("--into") + 1])
 assert not (into / "result.json").exists() and "--quiet" in arguments
 daemon, level = named["--daemon"], plan["level"]
 assert isinstance(level, str)
-workers = plan["groups"][0]["workers"]
+workers = plan["groups"][0]["clients"]
 with open(here / "log", "a") as log:
     log.write(f"{daemon}/{level}/{into.name} {os.getpid()}\n")
 what = plan["driver"].get("do", {}).get(f"{daemon}/{level}", "")
@@ -114,7 +114,7 @@ measure = "1s"
 drain = "1s"
 [[groups]]
 name = "fixed"
-workers = 5
+clients = 5
 ops = 1
 "#;
 

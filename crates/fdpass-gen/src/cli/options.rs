@@ -151,7 +151,7 @@ impl Load {
     fn groups(&self) -> Vec<Group> {
         let group = |name: &str| Group {
             name: name.to_owned(),
-            workers: 0,
+            clients: 0,
             ramp: self.load.ramp_up,
             rate: None,
             arrival: self.load.arrival,
@@ -163,7 +163,7 @@ impl Load {
                 .connections
                 .or(self.load.rate.is_none().then_some(DEFAULT_CONNECTIONS));
         let fixed = fixed.map(|workers| Group {
-            workers,
+            clients: workers,
             ops: Some(1),
             ..group("fixed")
         });

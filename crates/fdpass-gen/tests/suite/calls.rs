@@ -15,8 +15,8 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
         &["--socket /nowhere/s", "start the daemon"],
     );
     drive::refused_naming(&["--socket", "/dev/null"], &["--socket /dev/null"]);
-    drive::refused_naming(&["--connections", "0"], &["workers", "at least 1"]);
-    drive::refused_naming(&["--connections", "99999999999"], &["workers", "lower"]);
+    drive::refused_naming(&["--connections", "0"], &["clients", "at least 1"]);
+    drive::refused_naming(&["--connections", "99999999999"], &["clients", "lower"]);
     drive::refused_naming(&["--connections", "many"], &["--connections"]);
     drive::refused_naming(&["--rate", "0"], &["rate"]);
     drive::refused_naming(&["--rate", "-5"], &["rate"]);

@@ -290,7 +290,7 @@ fn the_times_are_those_of_the_clients_that_read_where_only_a_share_does_not() {
     });
     let plan = folder.path().join("plan.toml");
     let text = "name = 'x'\n[timeline]\nmeasure = '5s'\ndrain = '5s'\n\
-                [[groups]]\nname = 'mixed'\nworkers = 100\nramp = '1s'\nops = 1\n\
+                [[groups]]\nname = 'mixed'\nclients = 100\nramp = '1s'\nops = 1\n\
                 [driver]\nnever_read = true\nslow_share = 0.2\n";
     std::fs::write(&plan, text).unwrap();
     let plan = plan.to_str().unwrap();

@@ -216,7 +216,7 @@ impl Load {
         let staged = !stages.is_empty();
         let group = Group {
             name: if self.load.hold { "held" } else { "requests" }.to_owned(),
-            workers: match rate.is_some() || staged {
+            clients: match rate.is_some() || staged {
                 true => 0,
                 false => self.load.connections,
             },

@@ -95,7 +95,7 @@ fn lines(run: &Run<'_>) -> Vec<(&'static str, String)> {
     }
     let planned = match open_loop(&run.plan) {
         true => run.plan.driver.connections,
-        false => run.plan.groups.iter().map(Group::most_workers).sum(),
+        false => run.plan.groups.iter().map(Group::most_clients).sum(),
     };
     lines.push(("vus_max", planned.to_string()));
     lines.sort_by_key(|(name, _)| *name);

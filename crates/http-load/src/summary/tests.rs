@@ -16,7 +16,7 @@ use crate::settings::Settings;
 fn group(workers: u64, stages: Vec<PlannedStage>) -> Group {
     Group {
         name: "requests".to_owned(),
-        workers,
+        clients: workers,
         ramp: Duration::ZERO,
         rate: None,
         arrival: Arrival::Constant,

@@ -25,7 +25,7 @@ pub(super) fn block(run: &Run<'_>) -> String {
     let result = run.result;
     let connections = match open_loop(&run.plan) {
         true => run.plan.driver.connections,
-        false => run.plan.groups.iter().map(|group| group.workers).sum(),
+        false => run.plan.groups.iter().map(|group| group.clients).sum(),
     };
     let mut text = format!(
         "Running {} test @ {}\n  {} threads and {connections} connections\n",

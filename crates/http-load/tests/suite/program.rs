@@ -34,7 +34,7 @@ pub(crate) fn plan(top: &str, driver: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = format!(
         "name = \"test\"\n{top}\n[timeline]\nmeasure = \"1s\"\ndrain = \"200ms\"\n\
-         [[groups]]\nname = \"users\"\nworkers = 2\n[driver]\n{driver}\n"
+         [[groups]]\nname = \"users\"\nclients = 2\n[driver]\n{driver}\n"
     );
     std::fs::write(&file, text).unwrap();
     file
@@ -110,7 +110,7 @@ pub(crate) fn run_plan(
 
 /// Runs clients with this many requests each; all requests count.
 pub(crate) fn run_users(users: u64, ops: u64, driver: &str, arguments: &[&str]) -> ResultFile {
-    let group = format!("workers = {users}\nops = {ops}");
+    let group = format!("clients = {users}\nops = {ops}");
     let at_once = [&["--set", "timeline.warmup=0s"], arguments].concat();
     run_plan(None, &group, driver, &at_once)
 }

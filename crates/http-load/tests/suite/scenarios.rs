@@ -25,7 +25,7 @@ pub(crate) const ENGINES: [Engine; 2] = [Engine::Wire, Engine::Hyper];
 pub(crate) fn users(workers: u64, ops: u64) -> Group {
     Group {
         name: "users".to_owned(),
-        workers,
+        clients: workers,
         ramp: Duration::ZERO,
         rate: None,
         arrival: Arrival::Constant,

@@ -54,7 +54,7 @@ impl<D> Plan<D> {
         let of = |group: &Group| {
             let goes_on = group.is_closed() && group.ops.is_none();
             goes_on.then(|| match group.stages.is_empty() {
-                true => group.workers as f64 * group.begun_share(from, to),
+                true => group.clients as f64 * group.begun_share(from, to),
                 false => group.staged_users(from, to),
             })
         };
@@ -165,7 +165,7 @@ mod tests {
     fn group(workers: u64, ramp: u64) -> Group {
         Group {
             name: "group".to_owned(),
-            workers,
+            clients: workers,
             ramp: s(ramp),
             rate: None,
             arrival: Arrival::Constant,
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_rate_or_an_end_of_their_own_leaves_no_number_of_users() {
         let paced = Group {
-            workers: 0,
+            clients: 0,
             rate: Some(5.0),
             ..group(0, 0)
         };

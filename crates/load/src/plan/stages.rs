@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Group, Invalid, LONGEST, MOST_WORKERS, Plan};
+use super::{Group, Invalid, LONGEST, MOST_CLIENTS, Plan};
 use crate::duration;
 use crate::schedule::{Schedule, Share, Stage, UserStage};
 
@@ -141,9 +141,9 @@ impl Group {
 
     /// Returns the maximum number of simultaneous clients. Clients of a rate are not counted.
     #[must_use]
-    pub fn most_workers(&self) -> u64 {
+    pub fn most_clients(&self) -> u64 {
         let staged = self.stages.iter().filter_map(PlannedStage::users).max();
-        staged.unwrap_or(self.workers)
+        staged.unwrap_or(self.clients)
     }
 
     /// Returns the total duration of its stages.
@@ -163,11 +163,11 @@ impl Group {
                 "is mixed with stages of `users`: a group has stages of one kind, add another group for the rest",
             );
         }
-        if self.workers > 0 {
-            let field = format!("{path}.workers");
+        if self.clients > 0 {
+            let field = format!("{path}.clients");
             return wrong(
                 field,
-                "cannot be combined with `stages`, which set the load: leave `workers` out",
+                "cannot be combined with `stages`, which set the load: leave `clients` out",
             );
         }
         if !self.ramp.is_zero() {
@@ -192,12 +192,12 @@ impl Group {
     }
 
     fn validate_users(&self, path: &str) -> Result<(), Invalid> {
-        let most = self.most_workers();
+        let most = self.most_clients();
         if most == 0 {
             let problem = "no stage has users: give a stage with at least 1 user";
             return Err(Invalid::new(format!("{path}.stages"), problem));
         }
-        if most > MOST_WORKERS {
+        if most > MOST_CLIENTS {
             let problem = format!("{most} users are more than 10,000,000: lower it");
             return Err(Invalid::new(format!("{path}.stages"), problem));
         }

@@ -32,7 +32,7 @@ pub struct Suite {
 pub struct Level {
     /// Name of the level and of the folder of its results.
     pub name: String,
-    /// Fields that it changes in the plan: `"groups.0.workers" = 1000`.
+    /// Fields that it changes in the plan: `"groups.0.clients" = 1000`.
     pub set: BTreeMap<String, toml::Value>,
 }
 
@@ -42,7 +42,7 @@ pub struct Level {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capacity {
-    /// The number that is searched for: `groups.0.workers`.
+    /// The number that is searched for: `groups.0.clients`.
     pub set: String,
     /// First value of the search.
     pub from: u64,

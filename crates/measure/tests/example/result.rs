@@ -31,7 +31,7 @@ pub(crate) fn full() -> RunResult {
         phases: None,
         started_at: "2026-01-31T12:00:00.250Z".to_owned(),
         wall_s: 3.125,
-        plan: serde_json::json!({ "groups": [{ "name": "streams", "workers": 1000 }], "timeline": { "measure_s": 3.0 } }),
+        plan: serde_json::json!({ "groups": [{ "name": "streams", "clients": 1000 }], "timeline": { "measure_s": 3.0 } }),
         plan_sentence: "1,000 streams, begun evenly over 2.5 s, each of 18 events 5 ms apart; a stream may take 120 s, the drain phase 10 s"
             .to_owned(),
         level: "1000".to_owned(),

@@ -131,7 +131,7 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
                 "--hold",
             ],
         ),
-        (&["-c", "0"], &["groups[0].workers", "at least 1"]),
+        (&["-c", "0"], &["groups[0].clients", "at least 1"]),
         (&["-c", "-5"], &["-5"]),
         (&["-d", "0s"], &["timeline.measure", "10s"]),
         (&["-d", "10"], &["--duration", "1m30s"]),
