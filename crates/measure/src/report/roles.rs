@@ -77,15 +77,18 @@ pub(super) fn holds_connections(suite: &Suite) -> bool {
     any(suite, |run| run.total(CounterRole::Opened) > 0)
 }
 
-/// Returns the role of what was repeated after faults, with its name: connections, or operations.
-pub(super) fn repeated<'a>(
-    mut runs: impl Iterator<Item = &'a RunResult>,
-) -> (CounterRole, &'static str) {
-    if runs.any(|run| run.total(CounterRole::Reconnects) > 0) {
-        (CounterRole::Reconnects, "reconnects")
-    } else {
-        (CounterRole::Retries, "retries")
-    }
+/// Returns the counter of what was repeated after faults, if there is one: connections if some were, otherwise
+/// operations.
+pub(super) fn repeated<'a>(runs: &[&'a RunResult]) -> Option<&'a CounterSpec> {
+    let with = |role| {
+        runs.iter()
+            .flat_map(move |run| run.spec.counters_with(role))
+    };
+    let is_counted = |counter: &&CounterSpec| runs.iter().any(|run| run.count(&counter.name) > 0);
+    with(CounterRole::Reconnects)
+        .find(is_counted)
+        .or_else(|| with(CounterRole::Retries).next())
+        .or_else(|| with(CounterRole::Reconnects).next())
 }
 
 /// Returns true if a counter of a run is not shown elsewhere. Connections held have a maximum, but no sum.
@@ -134,4 +137,51 @@ fn counters(suite: &Suite, has_role: impl Fn(CounterRole) -> bool) -> Vec<&Count
 
 fn any(suite: &Suite, holds: impl Fn(&RunResult) -> bool) -> bool {
     suite.results.iter().any(holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::spec::Spec;
+
+    const MAIN: SeriesSpec = SeriesSpec::new("main", SeriesRole::Main);
+    const DETAIL: SeriesSpec = SeriesSpec::new("detail", SeriesRole::Detail);
+    const FIRST: SeriesSpec = SeriesSpec::with_note("first", "1st", SeriesRole::Headline, "note");
+
+    fn suite(specs: &[&[SeriesSpec]]) -> Suite {
+        let result = |series: &&[SeriesSpec]| {
+            let stored = include_str!("../../tests/data/result-2.json");
+            let mut result: RunResult = serde_json::from_str(stored).unwrap();
+            result.spec = Spec {
+                series: Cow::Owned(series.to_vec()),
+                ..Spec::UNKNOWN
+            };
+            result
+        };
+        Suite {
+            results: specs.iter().map(result).collect(),
+            ..Suite::default()
+        }
+    }
+
+    #[test]
+    fn the_main_series_are_in_the_order_of_the_specifications() {
+        let suite = suite(&[&[], &[FIRST, DETAIL, MAIN], &[MAIN]]);
+        let all = vec!["unlisted", "main", "detail", "first"];
+        assert_eq!(main_series(&suite, all), ["first", "main"]);
+        assert_eq!(main_series(&suite, vec!["detail", "main"]), ["main"]);
+        assert!(is_headline(&suite, "first") && !is_headline(&suite, "main"));
+        assert_eq!(series_label(&suite, "first"), "1st");
+        assert_eq!(note(&suite, "first"), Some("note"));
+    }
+
+    #[test]
+    fn a_driver_without_main_series_shows_all_by_name() {
+        let suite = suite(&[&[], &[DETAIL]]);
+        let all = vec!["unlisted", "detail"];
+        assert_eq!(main_series(&suite, all.clone()), all);
+        assert_eq!(series_label(&suite, "unlisted"), "unlisted");
+    }
 }

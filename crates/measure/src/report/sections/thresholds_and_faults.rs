@@ -4,6 +4,7 @@ use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::roles;
 use crate::report::table::{Head, Row, Table};
 use crate::report::text::plain;
+use crate::result::RunResult;
 use crate::units::{self, NONE};
 
 /// Builds a row for each daemon and threshold, in the plan's order.
@@ -43,9 +44,9 @@ pub(super) fn thresholds(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) ->
 
 /// Builds a row for each fault. Lost and retried operations are known per run, not per fault.
 pub(super) fn faults(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table> {
-    let runs = at.iter().flat_map(|repeated| repeated.runs.iter().copied());
-    let (role, repeated_name) = roles::repeated(runs);
-    let head_of_repeated = format!("{repeated_name} in the run");
+    let runs: Vec<&RunResult> = at.iter().flat_map(|at| at.runs.iter().copied()).collect();
+    let again = roles::repeated(&runs);
+    let head_of_again = again.map(|counter| format!("{} in the run", plain(&counter.label)));
     let head = [
         Head::text("daemon"),
         Head::figure("run"),
@@ -54,8 +55,10 @@ pub(super) fn faults(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Opt
         Head::figure("recovered at, s"),
         Head::figure("downtime, s"),
         Head::figure("lost in the run"),
-        Head::figure(&head_of_repeated),
     ];
+    let head = head
+        .into_iter()
+        .chain(head_of_again.as_deref().map(Head::figure));
     let mut rows = Vec::new();
     for repeated in at {
         for (place, run) in repeated.runs.iter().enumerate() {
@@ -71,11 +74,12 @@ pub(super) fn faults(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Opt
                     fault.back_s.map_or("never".to_owned(), units::significant),
                     or_none(down),
                     units::count(run.lost_operations()),
-                    units::count(run.total(role)),
                 ];
+                let again = again.map(|counter| units::count(run.count(&counter.name)));
+                let cells = cells.into_iter().chain(again);
                 rows.push(Row::new(Some(repeated.daemon), cells));
             }
         }
     }
-    (!rows.is_empty()).then(|| Table::new("Faults", head.into(), rows))
+    (!rows.is_empty()).then(|| Table::new("Faults", head.collect(), rows))
 }
