@@ -289,17 +289,6 @@ pub struct Worker {
     pub descriptors: u64,
 }
 
-impl Worker {
-    /// Takes over the start of the load if it was brought forward. Returns true if the phases have changed.
-    pub fn follow_opening(&mut self) -> bool {
-        let Some(begin) = self.opening.brought_forward() else {
-            return false;
-        };
-        self.phases = self.phases.begin_at(begin, &mut self.pacer, &self.record);
-        true
-    }
-}
-
 /// The phases of a run, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
@@ -360,15 +349,6 @@ impl Phases {
         pacer.move_to(begin, phases.end);
         record.move_to(phases);
         phases
-    }
-
-    /// Returns when open operations are given up: at the end of the drain phase, which lasts longer if starts were
-    /// late, or earlier if a stop asked for that.
-    #[must_use]
-    pub fn deadline(&self, pacer: &Pacer, stop: &Stop) -> u64 {
-        let drained = self.drained.saturating_add(pacer.overrun());
-        let asked = stop.deadline();
-        asked.map_or(drained, |asked| asked.min(drained))
     }
 
     /// Returns true if an operation that counts from `at` is measured. There is no upper bound: a pacer starts only

@@ -20,11 +20,11 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::driver::{Driver, Phases, Stop, Target, ValidPlan, Worker};
+use crate::limits;
 use crate::opening::{Opening, WorkerOpening};
 use crate::pacer::Pacer;
-use crate::recorder::{self, Interval, LastReport, MISSED, Recorder};
+use crate::recorder::{self, Interval, LastReport, Recorder};
 use crate::schedule::Share;
-use crate::{clock, limits};
 
 /// The argument that makes this program a shard of another. It is not meant for people.
 pub const SHARD_ARGUMENT: &str = "--shard-of-parent";
@@ -440,12 +440,4 @@ fn report(report: &ShardEvent) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(&line)?;
     Ok(stdout.flush()?)
-}
-
-/// Counts the operations that a pacer will not start any more, at the end of a worker.
-pub fn count_missed(pacer: &mut Pacer, record: &Recorder) {
-    let missed = pacer.missed(clock::now());
-    if missed > 0 {
-        record.count(MISSED, missed);
-    }
 }
