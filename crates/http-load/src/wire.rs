@@ -41,7 +41,7 @@ pub(crate) fn work(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
     event_loop::run(engine, cx)
 }
 
-/// What the loop passes to the engine.
+/// The context that the loop passes to the engine.
 type Cx<'a> = Context<Engine<'a>>;
 
 /// The connections of one worker; the loop keeps them.
