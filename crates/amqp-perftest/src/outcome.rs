@@ -88,7 +88,7 @@ pub mod count {
     pub const FOREIGN: &str = "foreign";
     /// Messages written in the warm-up; with churn, its operations; without producers, messages that came outside the
     /// measured time.
-    pub const WARMUP: &str = "warmup";
+    pub const WARMUP: &str = load::recorder::WARMUP;
     /// Messages whose connection was lost, or whose run was over, before the confirm. They may have arrived.
     pub const UNCONFIRMED: &str = "unconfirmed";
     /// Churn: operations done, each with its opposite: opened and closed, declared and deleted, or bound and unbound.

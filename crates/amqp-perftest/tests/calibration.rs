@@ -134,7 +134,7 @@ fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
     })
 }
 
-/// The number of runs, one of which must have a figure right.
+/// The number of runs; at least one must have a figure right.
 const ATTEMPTS: u32 = 8;
 
 fn calibrates(engine: &str, case: fn() -> Case) {

@@ -35,7 +35,7 @@ pub trait DaemonOptions: Parser {
         })
     }
 
-    /// Parses arguments, of which the first is the program.
+    /// Parses arguments; the first is the program.
     ///
     /// # Errors
     /// A wrong option or variable, or a request for help or the version.

@@ -6,9 +6,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use harness::signals::Signals;
-use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::{Pid, getppid};
+use nix::unistd::Pid;
+use subject::daemon::set_pdeathsig;
 use tokio::process::Command;
 
 /// Time that a driver has to end after two requests; then it is killed.
@@ -44,7 +44,8 @@ pub(crate) async fn run(
         .stderr(stderr.try_clone()?)
         // A group of its own: otherwise Ctrl-C would reach it both from the terminal and from here.
         .process_group(0);
-    set_pdeathsig(&mut command);
+    // The driver drains and stops its daemon when this program ends.
+    set_pdeathsig(command.as_std_mut(), Signal::SIGTERM);
     let mut child = command.spawn()?;
     let pid = Pid::from_raw(child.id().unwrap_or_default().cast_signed());
     let mut interrupts = 0;
@@ -81,25 +82,4 @@ fn read(file: &mut File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_STDERR).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
-}
-
-/// Sends SIGTERM to the command when this program ends: the driver drains and stops its daemon.
-#[expect(
-    unsafe_code,
-    reason = "the parent-death signal must be set between fork and exec"
-)]
-fn set_pdeathsig(command: &mut Command) {
-    let parent = Pid::this();
-    let set_signal = move || {
-        prctl::set_pdeathsig(Signal::SIGTERM)?;
-        if getppid() == parent {
-            Ok(())
-        } else {
-            Err(io::Error::from_raw_os_error(nix::libc::ESRCH))
-        }
-    };
-    // SAFETY: between fork and exec only prctl and getppid are called, which are async-signal-safe; nothing is allocated.
-    unsafe {
-        command.pre_exec(set_signal);
-    }
 }

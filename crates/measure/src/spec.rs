@@ -182,7 +182,7 @@ pub enum CounterRole {
     ChecksPassed,
     /// Checks of answers that failed.
     ChecksFailed,
-    /// Successful operations of which a check failed.
+    /// Successful operations with a failed check.
     OperationsFailingChecks,
 }
 

@@ -6,7 +6,7 @@
 //! end. Both serve to measure the maximum rate.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use load::clock;
 use load::driver::Stop;
+use load::net::write_buffer::WriteBuffer;
 use load::reactor::Reactor;
 use load::slots::{Id, Slots};
 
@@ -122,8 +123,7 @@ struct Peer {
     stream: TcpStream,
     /// The beginning of a frame.
     unread: Vec<u8>,
-    unwritten: Vec<u8>,
-    written: usize,
+    output: WriteBuffer,
     greeted: bool,
     channels: BTreeMap<u16, Channel>,
     /// True if the connection is closed once all output is written.
@@ -136,7 +136,7 @@ struct Peer {
 #[derive(Debug, Default)]
 struct Channel {
     confirms: bool,
-    /// Messages published on it.
+    /// Messages published on it, since confirm.select if it confirms.
     published: u64,
     /// Messages that were confirmed or refused.
     confirmed: u64,
@@ -267,8 +267,7 @@ impl Broker {
             let id = self.peers.insert(Peer {
                 stream,
                 unread: Vec::new(),
-                unwritten: Vec::new(),
-                written: 0,
+                output: WriteBuffer::default(),
                 greeted: false,
                 channels: BTreeMap::new(),
                 closing: false,
@@ -331,25 +330,16 @@ impl Broker {
         let Some(peer) = self.peers.get_mut(id) else {
             return;
         };
-        let was_full = !peer.unwritten.is_empty();
-        // Data that the kernel takes at once is not copied.
-        let taken = match was_full || octets.is_empty() {
-            true => 0,
-            false => (&peer.stream).write(octets).unwrap_or(0),
-        };
-        peer.unwritten.extend_from_slice(&octets[taken..]);
-        while peer.written < peer.unwritten.len() {
-            match (&peer.stream).write(&peer.unwritten[peer.written..]) {
-                Ok(octets) => peer.written += octets,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => return self.forget(id),
-            }
+        let was_full = !peer.output.is_empty();
+        let mut stream = &peer.stream;
+        let mut written = peer.output.write(&mut stream, octets);
+        if was_full && written.is_ok() {
+            written = peer.output.flush(&mut stream).map(drop);
         }
-        let is_full = peer.written < peer.unwritten.len();
-        if !is_full {
-            peer.unwritten.clear();
-            peer.written = 0;
+        if written.is_err() {
+            return self.forget(id);
         }
+        let is_full = !peer.output.is_empty();
         let closing = peer.closing && !is_full;
         if closing
             || (is_full != was_full

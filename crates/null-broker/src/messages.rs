@@ -287,11 +287,7 @@ impl Broker {
     }
 
     fn fill(&mut self, id: Id, now: u64, output: &mut Vec<u8>) {
-        let Some(peer) = self
-            .peers
-            .get_mut(id)
-            .filter(|peer| peer.unwritten.is_empty())
-        else {
+        let Some(peer) = self.peers.get_mut(id).filter(|peer| peer.output.is_empty()) else {
             return;
         };
         for (number, channel) in &mut peer.channels {

@@ -51,8 +51,11 @@ impl Broker {
                 )))
             }
             AMQPClass::Confirm(confirm::AMQPMethod::Select(_)) => {
-                if let Some(channel) = self.channel(id, number) {
+                if let Some(channel) = self.channel(id, number).filter(|it| !it.confirms) {
+                    // Delivery tags count from the first message after confirm.select.
                     channel.confirms = true;
+                    channel.published = 0;
+                    channel.unconfirmed.clear();
                 }
                 Some(AMQPClass::Confirm(confirm::AMQPMethod::SelectOk(
                     confirm::SelectOk {},

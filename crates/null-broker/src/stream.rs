@@ -111,7 +111,7 @@ impl Broker {
     pub(super) fn can_stream(&self) -> bool {
         self.peers.iter().any(|(_, peer)| {
             let mut channels = peer.channels.values();
-            peer.unwritten.is_empty() && channels.any(|channel| channel.streams() > 0)
+            peer.output.is_empty() && channels.any(|channel| channel.streams() > 0)
         })
     }
 
@@ -130,7 +130,7 @@ impl Broker {
     fn stream_to(&mut self, id: Id, number: u16, now: u64) {
         let peer = self.peers.get_mut(id);
         let Some(channel) = peer
-            .filter(|peer| peer.unwritten.is_empty())
+            .filter(|peer| peer.output.is_empty())
             .and_then(|peer| peer.channels.get_mut(&number))
         else {
             return;

@@ -23,6 +23,7 @@ mod tool;
 
 pub use environment::for_builds;
 pub use error::DaemonError;
+pub use group::set_pdeathsig;
 pub use guard::output as guarded_output;
 pub use launch::{CountersCommand, Options};
 pub use prepare::Prepared;

@@ -1,10 +1,11 @@
 //! A connection in the loop: written without waiting, lost, and reopened.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, basic, channel, connection};
 use load::clock;
+use load::net::write_buffer::WriteBuffer;
 use load::slots::Id;
 
 use super::read::Reader;
@@ -55,9 +56,7 @@ pub(super) struct Connection {
     pub(super) reader: Reader,
     /// The beginning of a frame.
     pub(super) unread: Vec<u8>,
-    /// Output that the kernel did not take, and how much of it was taken since.
-    unwritten: Vec<u8>,
-    written: usize,
+    output: WriteBuffer,
     /// Its producers and consumers by channel, from 1 on.
     pub(super) clients: Vec<ClientIndex>,
     /// Time of the last read.
@@ -77,8 +76,7 @@ impl Connection {
             reader: Reader::new(session.frame_max),
             stream: session.stream,
             unread: session.input,
-            unwritten: Vec::new(),
-            written: 0,
+            output: WriteBuffer::default(),
             clients,
             last_read: now,
             last_write: now,
@@ -89,36 +87,16 @@ impl Connection {
 
     /// Returns true if the kernel has not taken all output.
     pub(super) fn has_pending_writes(&self) -> bool {
-        !self.unwritten.is_empty() || self.stream.is_pending()
-    }
-
-    /// Writes as much as the kernel takes now. Returns the number of octets.
-    fn push(stream: &mut Socket, octets: &[u8]) -> io::Result<usize> {
-        let mut written = 0;
-        while written < octets.len() {
-            match stream.write(&octets[written..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(more) => written += more,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(written)
+        !self.output.is_empty() || self.stream.is_pending()
     }
 
     /// Writes pending output. Returns true if nothing is left.
     fn flush(&mut self) -> io::Result<bool> {
         // Output buffered in TLS goes first.
         self.stream.push()?;
-        self.written += Self::push(&mut self.stream, &self.unwritten[self.written..])?;
+        let written = self.output.flush(&mut self.stream)?;
         self.last_write = clock::now();
-        if self.written < self.unwritten.len() || self.stream.is_pending() {
-            return Ok(false);
-        }
-        self.unwritten.clear();
-        self.written = 0;
-        Ok(true)
+        Ok(written && !self.stream.is_pending())
     }
 
     /// Returns true if the broker is gone: a peer that is silent for two intervals is (AMQP 0-9-1, 4.2.7).
@@ -138,13 +116,12 @@ impl<'a> Engine<'a> {
             return Ok(());
         };
         if connection.has_pending_writes() {
-            connection.unwritten.extend_from_slice(octets);
+            connection.output.append(octets);
             return Ok(());
         }
-        let written = Connection::push(&mut connection.stream, octets)?;
+        connection.output.write(&mut connection.stream, octets)?;
         connection.last_write = clock::now();
-        if written < octets.len() || connection.stream.is_pending() {
-            connection.unwritten.extend_from_slice(&octets[written..]);
+        if connection.has_pending_writes() {
             cx.reactor.rewatch(&connection.stream, id.token(0), true)?;
         }
         Ok(())

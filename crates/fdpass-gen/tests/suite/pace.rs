@@ -30,7 +30,7 @@ fn a_rate_is_held_whatever_the_streams_do() {
     let late = 200.0 * result["lag"]["max_ns"].as_f64().unwrap() / 1e9;
     assert!(
         started.abs_diff(200) as f64 <= 1.0 + late,
-        "{started} started, of which {late} may be late"
+        "{started} started, and {late} of them may be late"
     );
 }
 

@@ -4,7 +4,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Command};
 
 /// Gives each option an environment variable. Flags accept `1`, `true`, `yes` and `on`, and their opposites. `--help`
-/// shows neither names, which follow one rule, nor values, one of which may be a password.
+/// shows neither names, which follow one rule, nor values, because a value may be a password.
 pub(super) fn add(command: Command, program: &str) -> Command {
     command.mut_args(|arg| {
         let Some(option) = arg.get_long() else {

@@ -12,6 +12,17 @@ const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("two", SeriesRole::Main),
 ];
 
+/// Returns the phases of a load that is measured from its start and has no end.
+fn endless(origin: u64) -> Phases {
+    Phases {
+        origin,
+        begin: origin,
+        measure: origin,
+        end: u64::MAX,
+        drained: u64::MAX,
+    }
+}
+
 #[test]
 fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
@@ -209,13 +220,7 @@ fn the_measured_time_ends_where_the_run_is_asked_to() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
     let origin = clock::now();
-    let phases = Phases {
-        origin,
-        begin: origin,
-        measure: origin,
-        end: u64::MAX,
-        drained: u64::MAX,
-    };
+    let phases = endless(origin);
     let stop = Arc::new(Stop::new().unwrap());
     let record = Recorder::new(0, origin, Tally::new(&SERIES[..1]), send, take).measuring(
         phases,
@@ -242,13 +247,7 @@ fn response_times_are_held_against_the_times_that_they_were_due() {
     let (_give, take) = std::sync::mpsc::channel();
     let now = clock::now();
     let origin = now - 10 * SECOND_NS;
-    let phases = Phases {
-        origin,
-        begin: origin,
-        measure: origin,
-        end: u64::MAX,
-        drained: u64::MAX,
-    };
+    let phases = endless(origin);
     let stop = Arc::new(Stop::new().unwrap());
     let record = Recorder::new(0, origin, Tally::new(SERIES), send, take).measuring(
         phases,

@@ -37,7 +37,7 @@ impl Group {
     /// Starts a command as the first of a new group. The kernel kills it when the calling thread ends. The
     /// parent-death signal is cleared by set-user-ID programs.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
-        set_pdeathsig(command.process_group(0));
+        set_pdeathsig(command.process_group(0), Signal::SIGKILL);
         let mut child = command.spawn()?;
         let id = Pid::from_raw(child.id().cast_signed());
         match watch(id) {
@@ -142,15 +142,15 @@ impl Drop for Group {
     }
 }
 
-/// Has the kernel kill the command when the thread that starts it ends.
+/// Has the kernel send `signal` to the command when the thread that starts it ends.
 #[expect(
     unsafe_code,
     reason = "the parent-death signal must be set between fork and exec"
 )]
-fn set_pdeathsig(command: &mut Command) {
+pub fn set_pdeathsig(command: &mut Command, signal: Signal) {
     let parent = Pid::this();
     let set_signal = move || {
-        prctl::set_pdeathsig(Signal::SIGKILL)?;
+        prctl::set_pdeathsig(signal)?;
         // The death of a parent before this call sends no signal.
         if getppid() == parent {
             Ok(())

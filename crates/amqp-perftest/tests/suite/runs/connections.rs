@@ -34,7 +34,7 @@ fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
     assert_eq!(
         result.error("lost"),
         0,
-        "the broker lost none that it confirmed"
+        "the broker lost no message that it confirmed"
     );
     let started = result["operations"]["started"].as_u64().unwrap();
     let missed = result["operations"]["missed"].as_u64().unwrap();
