@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_error_pauses_accepting_and_is_reported_once() {
         let errors = vec![
             io::ErrorKind::Other,
@@ -90,9 +90,7 @@ mod tests {
         let mut reported = 0;
         accept(&listener, |_| reported += 1).await;
         assert_eq!(reported, 2);
-        // Tokio's timers have a resolution of a millisecond.
         assert!(started.elapsed() >= 2 * RETRY_DELAY);
-        assert!(started.elapsed() <= 3 * RETRY_DELAY);
     }
 
     #[tokio::test]

@@ -431,9 +431,9 @@ fn the_kinds_keep_the_subject_apart_from_the_instrument() {
 /// Cargo builds a library again for each set of features. A package built alone must get the sets of the workspace.
 #[test]
 fn a_package_built_alone_uses_the_libraries_of_the_workspace() {
-    let whole = library_features(&["--workspace"]);
+    let whole = library_features("normal,build", &["--workspace"]);
     for member in members() {
-        for library in library_features(&["--package", &member.name]) {
+        for library in library_features("normal,build", &["--package", &member.name]) {
             assert!(
                 whole.contains(&library),
                 "`cargo build -p {}` builds {library} again: name the missing features in crates/workspace-hack",
@@ -443,14 +443,26 @@ fn a_package_built_alone_uses_the_libraries_of_the_workspace() {
     }
 }
 
+/// Dependencies of tests and benches must ask for no further features: a bench would build the libraries again.
+#[test]
+fn tests_and_benches_use_the_libraries_of_the_build() {
+    let with_tests = library_features("normal,build,dev", &["--workspace"]);
+    for library in library_features("normal,build", &["--workspace"]) {
+        assert!(
+            with_tests.contains(&library),
+            "`cargo bench` builds {library} again: name the missing features in crates/workspace-hack"
+        );
+    }
+}
+
 /// Returns the libraries of a build, each with its features.
-fn library_features(packages: &[&str]) -> BTreeSet<String> {
+fn library_features(edges: &str, packages: &[&str]) -> BTreeSet<String> {
     let listed = Command::new(env!("CARGO"))
         .args([
             "tree",
             "--offline",
             "--edges",
-            "normal,build",
+            edges,
             "--prefix",
             "none",
             "--format",
