@@ -42,32 +42,17 @@ impl Buffer {
 /// A handoff connection that was accepted, with its received data.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    connection: OwnedFd,
+    /// Its close is the only signal that the sender gets.
+    pub(crate) connection: OwnedFd,
     /// Time at which it was accepted.
     pub(crate) accepted: u64,
-    client: Option<OwnedFd>,
-    surplus: usize,
-    saw_end: bool,
-    /// The beginning of a payload whose rest is awaited; otherwise empty.
-    begun: Vec<u8>,
-}
-
-/// The progress of reading.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// The payload is complete and has this many bytes; it is in the buffer.
-    Whole(usize),
-    /// The rest, or the whole payload, is missing.
-    Wait,
-}
-
-/// The descriptors that a connection delivered with its payload.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    /// The first descriptor.
+    /// The first descriptor that was received.
     pub(crate) client: Option<OwnedFd>,
     /// Number of further descriptors; they are closed.
     pub(crate) surplus: usize,
+    saw_end: bool,
+    /// The beginning of a payload whose rest is awaited; otherwise empty.
+    begun: Vec<u8>,
 }
 
 impl Incoming {
@@ -82,7 +67,8 @@ impl Incoming {
         }
     }
 
-    /// Reads available data into `buffer`, after the data that was read before.
+    /// Reads available data into `buffer`, after the data that was read before. Returns the length of the whole payload,
+    /// or `None` if the rest of it is missing.
     ///
     /// On `SOCK_SEQPACKET` one record is one handoff. On `SOCK_STREAM` nothing marks the end of the payload, since the
     /// sender may keep the connection open until we close it. There, a payload is complete unless it is the beginning
@@ -92,7 +78,7 @@ impl Incoming {
         &mut self,
         socket_type: SocketType,
         buffer: &mut Buffer,
-    ) -> Result<Progress, HandoffFailure> {
+    ) -> Result<Option<usize>, HandoffFailure> {
         let mut filled = self.take_begun(buffer);
         loop {
             let room = &mut buffer.payload[filled..];
@@ -100,7 +86,7 @@ impl Incoming {
                 Ok(message) => message,
                 Err(Errno::EAGAIN | Errno::EINTR) => {
                     self.begun.extend_from_slice(&buffer.payload[..filled]);
-                    return Ok(Progress::Wait);
+                    return Ok(None);
                 }
                 Err(errno) => return Err(errno.into()),
             };
@@ -125,7 +111,7 @@ impl Incoming {
             }
             let is_record = socket_type == SocketType::Seqpacket;
             if is_end || is_record || !is_beginning(&buffer.payload[..filled]) {
-                return Ok(Progress::Whole(filled));
+                return Ok(Some(filled));
             }
         }
     }
@@ -167,14 +153,6 @@ impl Incoming {
             true => Waited::Readable(incoming),
             false => Waited::TimeOver(incoming),
         })
-    }
-
-    /// Closes the connection, which is the only signal that its sender gets.
-    pub(crate) fn close(self) -> Arrival {
-        Arrival {
-            client: self.client,
-            surplus: self.surplus,
-        }
     }
 }
 
