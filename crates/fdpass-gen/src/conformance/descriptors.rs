@@ -9,26 +9,27 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, 
 use nix::unistd::{pipe2, read};
 
 use super::answer::Answer;
-use super::daemon_under_test::Subject;
+use super::case::{Case, NOTHING};
+use super::subject::{PAYLOAD, Subject};
 use crate::client::read_some;
-use crate::settings::DEFAULT_DATA;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("two descriptors", NOTHING, two),
+    Case::new("64 descriptors", NOTHING, |subject| many(subject, 64)),
+    // The kernel accepts 253 (unix(7), `SCM_MAX_FD`).
+    Case::new("250 descriptors", NOTHING, |subject| many(subject, 250)),
+    Case::new("pipe in place of a socket", NOTHING, pipe),
+    Case::new("datagram socket", NOTHING, datagram),
+    Case::new("no descriptor", NOTHING, none),
+];
 
 /// The first is used, the others are closed: the peer of a closed one reads the end.
-pub(super) fn two(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn two(subject: &Subject<'_>) -> anyhow::Result<()> {
     let surplus = subject.watch_handoffs("surplus_descriptors")?;
     let ours = hand_over_many(subject, 2)?;
     subject.is_closed(&ours[1], "the second client of two")?;
     subject.answer(&ours[0])?.says("User ID: 1")?;
     surplus.rises_by(1.0)
-}
-
-pub(super) fn sixty_four(subject: &Subject<'_>) -> anyhow::Result<()> {
-    many(subject, 64)
-}
-
-/// The kernel accepts 253 (unix(7), `SCM_MAX_FD`).
-pub(super) fn two_hundred_fifty(subject: &Subject<'_>) -> anyhow::Result<()> {
-    many(subject, 250)
 }
 
 /// No daemon needs room for this many: the kernel truncates the control message (`MSG_CTRUNC`), and the daemon closes
@@ -52,20 +53,18 @@ fn many(subject: &Subject<'_>, count: usize) -> anyhow::Result<()> {
 
 /// Hands over `count` clients in one message.
 fn hand_over_many(subject: &Subject<'_>, count: usize) -> anyhow::Result<Vec<OwnedFd>> {
-    let mut clients = Vec::with_capacity(count);
-    for _ in 0..count {
-        clients.push(subject.client()?);
-    }
-    let (ours, theirs): (Vec<OwnedFd>, Vec<OwnedFd>) = clients.into_iter().unzip();
+    let clients = (0..count).map(|_| subject.client());
+    let clients: anyhow::Result<Vec<(OwnedFd, OwnedFd)>> = clients.collect();
+    let (ours, theirs): (Vec<OwnedFd>, Vec<OwnedFd>) = clients?.into_iter().unzip();
     let theirs_raw: Vec<RawFd> = theirs.iter().map(|theirs| theirs.as_raw_fd()).collect();
-    subject.send(DEFAULT_DATA.as_bytes(), &theirs_raw)?;
+    subject.send(PAYLOAD, &theirs_raw)?;
     Ok(ours)
 }
 
-pub(super) fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("not_a_stream_socket")?;
     let (ours, theirs) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-    drop(subject.send(DEFAULT_DATA.as_bytes(), &[theirs.as_raw_fd()])?);
+    drop(subject.send(PAYLOAD, &[theirs.as_raw_fd()])?);
     drop(theirs);
     loop {
         match read(&ours, &mut [0; 64]) {
@@ -79,11 +78,11 @@ pub(super) fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// Sending to a datagram socket fails once its peer was closed.
-pub(super) fn datagram(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn datagram(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("not_a_stream_socket")?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Datagram, None, flags)?;
-    drop(subject.send(DEFAULT_DATA.as_bytes(), &[theirs.as_raw_fd()])?);
+    drop(subject.send(PAYLOAD, &[theirs.as_raw_fd()])?);
     drop(theirs);
     while !matches!(
         send(ours.as_raw_fd(), b"?", MsgFlags::MSG_NOSIGNAL),
@@ -99,9 +98,9 @@ pub(super) fn datagram(subject: &Subject<'_>) -> anyhow::Result<()> {
     refused.rises_by(1.0)
 }
 
-pub(super) fn none(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn none(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("no_descriptor")?;
-    let handoff = subject.send(DEFAULT_DATA.as_bytes(), &[])?;
+    let handoff = subject.send(PAYLOAD, &[])?;
     let came = read_some(&handoff, subject.until).context("waiting for the daemon to close")?;
     ensure!(
         came.is_empty(),

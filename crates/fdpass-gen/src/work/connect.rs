@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use super::{CLIENT, CONNECTION, Context, Streams, Timer};
 use crate::handoff::pass;
 use crate::outcome::{self, count};
-use crate::series::{CONNECT, HANDOFF};
+use crate::spec::{CONNECT, HANDOFF};
 use crate::stream::{Reads, Stream, StreamStart};
 
 /// Pause before the first retry of a connect; it doubles each time, as in the Apache module.
@@ -46,7 +46,10 @@ impl<'a> Streams<'a> {
     pub(super) fn connect(&mut self, attempt: Attempt, cx: &mut Context<'a>) {
         let (ours, theirs) = match self.clients.open() {
             Ok(client) => client,
-            Err(errno) => return self.failed(attempt.start, outcome::connect_error(errno), cx),
+            Err(error) => {
+                let errno = error.try_into().unwrap_or(Errno::UnknownErrno);
+                return self.failed(attempt.start, outcome::connect_error(errno), cx);
+            }
         };
         let stream_start = self.stream_start(attempt, cx);
         let began = clock::now();
@@ -146,7 +149,7 @@ impl<'a> Streams<'a> {
             cx.reactor.watch_end(handoff, id.token(CONNECTION))
         });
         if watched.and(taken).is_err() {
-            self.end(id, "epoll", cx);
+            self.end(id, outcome::EPOLL, cx);
         }
     }
 
