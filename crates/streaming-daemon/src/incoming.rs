@@ -51,6 +51,8 @@ pub(crate) struct Incoming {
     /// Number of further descriptors; they are closed.
     pub(crate) surplus: usize,
     saw_end: bool,
+    /// True if the time for the rest of the payload is over.
+    is_late: bool,
     /// The beginning of a payload whose rest is awaited; otherwise empty.
     begun: Vec<u8>,
 }
@@ -63,6 +65,7 @@ impl Incoming {
             client: None,
             surplus: 0,
             saw_end: false,
+            is_late: false,
             begun: Vec::new(),
         }
     }
@@ -80,6 +83,9 @@ impl Incoming {
         buffer: &mut Buffer,
     ) -> Result<Option<usize>, HandoffFailure> {
         let mut filled = self.take_begun(buffer);
+        if self.is_late {
+            return Ok(Some(filled));
+        }
         loop {
             let room = &mut buffer.payload[filled..];
             let message = match receive(&self.connection, room, &mut buffer.control) {
@@ -117,7 +123,7 @@ impl Incoming {
     }
 
     /// Moves the data that was read before into `buffer`. Returns its length.
-    pub(crate) fn take_begun(&mut self, buffer: &mut Buffer) -> usize {
+    fn take_begun(&mut self, buffer: &mut Buffer) -> usize {
         let length = self.begun.len();
         buffer.payload[..length].copy_from_slice(&self.begun);
         self.begun = Vec::new();
@@ -133,35 +139,24 @@ impl Incoming {
         }
     }
 
-    /// Waits until there is more to read. Fails if the time is over and no client has arrived. Dropping the future
-    /// closes all received descriptors.
-    pub(crate) async fn readable(self) -> Result<Waited, HandoffFailure> {
+    /// Waits until there is more to read. If the time is over, the payload ends here; fails if no client has arrived.
+    /// Dropping the future closes all received descriptors.
+    pub(crate) async fn readable(self) -> Result<Self, HandoffFailure> {
         let deadline = self.accepted.saturating_add(nanos(RECEIVE_TIMEOUT));
         let left = Duration::from_nanos(deadline.saturating_sub(clock::now()));
         let watched =
             watch(self.connection, Interest::READABLE).map_err(|_| HandoffFailure::Other)?;
-        let in_time = match timeout(left, watched.readable()).await {
-            Ok(ready) => ready.map(|_| true).map_err(|_| HandoffFailure::Other)?,
-            Err(_) if self.client.is_some() => false,
+        let is_late = match timeout(left, watched.readable()).await {
+            Ok(ready) => ready.map(|_| false).map_err(|_| HandoffFailure::Other)?,
+            Err(_) if self.client.is_some() => true,
             Err(_) => return Err(HandoffFailure::Timeout),
         };
-        let incoming = Self {
+        Ok(Self {
             connection: watched.into_inner(),
+            is_late,
             ..self
-        };
-        Ok(match in_time {
-            true => Waited::Readable(incoming),
-            false => Waited::TimeOver(incoming),
         })
     }
-}
-
-/// The result of waiting for the rest of a handoff.
-#[derive(Debug)]
-pub(crate) enum Waited {
-    Readable(Incoming),
-    /// A client arrived, but not its whole payload.
-    TimeOver(Incoming),
 }
 
 fn is_beginning(payload: &[u8]) -> bool {
