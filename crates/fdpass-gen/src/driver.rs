@@ -253,11 +253,6 @@ impl FdPass {
         });
     }
 
-    /// Returns the endpoint index of a start.
-    pub(crate) fn endpoint_of(&self, index: u64) -> u8 {
-        (index % self.endpoints.len() as u64) as u8
-    }
-
     /// Reads one stream, to its end unless it lasts long.
     fn check_answer(&self, client: &OwnedFd, expected: &mut Expected) -> anyhow::Result<()> {
         let nominal = self.settings.nominal();

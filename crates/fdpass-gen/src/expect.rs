@@ -121,7 +121,7 @@ impl Expected {
         let difference = Difference::between(expected, record);
         Err(difference.map_or(Fault::Order, |mut difference| {
             difference.at += at + start;
-            Fault::Content(difference)
+            Fault::Content(Box::new(difference))
         }))
     }
 

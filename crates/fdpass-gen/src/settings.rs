@@ -18,12 +18,8 @@ pub(crate) const DEFAULT_MESSAGES: u32 = 18;
 const UNUSUAL_CLIENTS: &str = "Unusual clients";
 /// The golden ratio's fraction in 64 bits.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Maximum connect retries: the pause doubles each time, so that more would wait for hours.
-const MOST_RETRIES: u32 = 16;
 /// Maximum time between two records.
 const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
-/// Maximum records of a stream.
-const MOST_MESSAGES: u32 = 60_000;
 
 /// The driver's own settings. Those that are also options have their help as documentation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -119,7 +115,7 @@ impl Default for Settings {
 }
 
 /// Returns a payload of `bytes` bytes by padding the prompt.
-fn long_prompt(bytes: usize) -> Vec<u8> {
+pub(crate) fn long_prompt(bytes: usize) -> Vec<u8> {
     let (before, after) = (r#"{"prompt":""#, r#"","user_id":1}"#);
     let prompt = bytes.saturating_sub(before.len() + after.len());
     [before, &"a".repeat(prompt), after].concat().into_bytes()
@@ -195,11 +191,12 @@ impl Settings {
                 field,
                 "must be between 1ns and 24h: give a time such as 30s",
             ),
-            () if self.retries > MOST_RETRIES => (
+            // More would wait for hours.
+            () if self.retries > 16 => (
                 "retries",
                 "exceeds 16: lower it, since the pause doubles each time",
             ),
-            () if self.messages > Some(MOST_MESSAGES) => ("messages", "exceeds 60000: lower it"),
+            () if self.messages > Some(60_000) => ("messages", "exceeds 60000: lower it"),
             () if self.message_delay > Some(LONGEST_DELAY) => {
                 ("message_delay", "exceeds 24h: give a time such as 50ms")
             }

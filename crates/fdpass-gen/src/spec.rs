@@ -121,7 +121,7 @@ mod tests {
             sse::Fault::Json,
             sse::Fault::Order,
             sse::Fault::Trailing,
-            sse::Fault::Content(difference),
+            sse::Fault::Content(Box::new(difference)),
         ];
         for kind in errnos.chain(faults.iter().map(sse::Fault::kind)) {
             assert!(SPEC.errors.iter().any(|error| error.name == kind), "{kind}");

@@ -42,8 +42,8 @@ pub enum Fault {
     Order,
     /// Bytes follow the end marker.
     Trailing,
-    /// The text of a record differs from the expected one.
-    Content(Difference),
+    /// The text of a record differs from the expected one. Boxed, because every record returns this type.
+    Content(Box<Difference>),
 }
 
 impl Fault {

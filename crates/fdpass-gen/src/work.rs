@@ -91,12 +91,12 @@ impl<'a> Handler for Streams<'a> {
     type Timer = Timer;
 
     fn start(&mut self, start: Start, cx: &mut Context<'a>) {
-        let settings = &self.driver.settings;
-        let is_counted = cx.state.phases.counts(start.at);
-        if is_counted && settings.slow_share.is_some() && settings.is_slow(start.index) {
+        let attempt = self.first_attempt(start, cx);
+        let is_slow = attempt.stream.reads != Reads::Promptly;
+        if attempt.stream.counted && is_slow && self.driver.settings.slow_share.is_some() {
             cx.state.record.count(count::SLOW, 1);
         }
-        self.connect(Attempt::first(start), cx);
+        self.connect(attempt, cx);
     }
 
     /// Serves what is ready. In a burst, records are left for later, because reading those of started clients would
@@ -148,11 +148,11 @@ impl<'a> Handler for Streams<'a> {
 
     /// Counts streams that are still open when the time is over.
     fn give_up(&mut self, cx: &mut Context<'a>) -> anyhow::Result<()> {
-        let (phases, record) = (&cx.state.phases, &cx.state.record);
+        let record = &cx.state.record;
         self.pending.settle(u64::MAX, record);
         for timer in cx.state.timers.drain() {
             match timer {
-                Timer::Retry(attempt) if phases.counts(attempt.start) => {
+                Timer::Retry(attempt) if attempt.stream.counted => {
                     record.error(outcome::connect_error(attempt.errno));
                 }
                 Timer::Retry(_) | Timer::Resume(_) => {}

@@ -87,9 +87,7 @@ fn peak(subject: &Subject<'_>) -> anyhow::Result<()> {
     let streams = subject.watch("daemon_active_streams", None)?;
     let connections = subject.watch("daemon_active_connections", None)?;
     let peak = subject.watch("daemon_peak_streams", None)?;
-    let clients = (0..PEAK)
-        .map(|_| subject.hand_over(PAYLOAD))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let clients = subject.open(PEAK)?;
     for client in &clients {
         subject.begins(client)?;
     }

@@ -60,13 +60,9 @@ fn ended(subject: &Subject<'_>) -> anyhow::Result<String> {
     status.map_err(|_| anyhow::anyhow!("it did not exit, though its streams last 1.7 s"))
 }
 
-fn open(subject: &Subject<'_>) -> anyhow::Result<Vec<OwnedFd>> {
-    (0..OPEN).map(|_| subject.hand_over(PAYLOAD)).collect()
-}
-
 /// The clients read nothing before the signal.
 fn streams_finish(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let clients = open(subject)?;
+    let clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
     for client in &clients {
         subject.answer(client)?.says("User ID: 1")?;
@@ -76,7 +72,7 @@ fn streams_finish(subject: &Subject<'_>) -> anyhow::Result<()> {
 
 /// Open streams continue meanwhile.
 fn refuses(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let clients = open(subject)?;
+    let clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
     while !is_refused(subject.endpoint.connect().map(drop))? {
         subject.rest(|| "it still accepts connections".to_owned())?;
@@ -152,7 +148,7 @@ fn hand_over(subject: &Subject<'_>, handoff: &OwnedFd, number: usize) -> anyhow:
 }
 
 fn exit_code(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let _clients = open(subject)?;
+    let _clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
     let status = ended(subject)?;
     ensure!(
@@ -163,7 +159,7 @@ fn exit_code(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 fn socket_file(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let _clients = open(subject)?;
+    let _clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
     ended(subject)?;
     let found = std::fs::symlink_metadata(subject.endpoint.path());

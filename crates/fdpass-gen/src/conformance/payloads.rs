@@ -12,6 +12,7 @@ use super::answer::Answer;
 use super::case::{Case, NOTHING, Needs};
 use super::subject::{PAYLOAD, Subject};
 use crate::handoff::{SEND_FLAGS, SocketType, pass};
+use crate::settings::long_prompt;
 
 /// The longest payload that every daemon accepts.
 const LARGEST: usize = 128 * 1024;
@@ -37,13 +38,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("payload in two pieces", ON_STREAM, pieces),
     Case::new("prompt is cut between two characters", NOTHING, cut),
 ];
-
-/// Returns a payload of exactly `length` bytes.
-fn payload_of_length(length: usize) -> Vec<u8> {
-    let (start, end) = (r#"{"user_id":7,"prompt":""#, r#""}"#);
-    let prompt = "p".repeat(length - start.len() - end.len());
-    format!("{start}{prompt}{end}").into_bytes()
-}
 
 fn default(subject: &Subject<'_>) -> anyhow::Result<()> {
     let answer = subject.ask(PAYLOAD)?;
@@ -87,9 +81,9 @@ fn invalid_json(subject: &Subject<'_>) -> anyhow::Result<()> {
 
 fn large(subject: &Subject<'_>, length: usize) -> anyhow::Result<()> {
     let invalid = subject.watch_handoffs("invalid_json")?;
-    let answer = subject.ask(&payload_of_length(length))?;
-    answer.says(&format!("Prompt: {}...", "p".repeat(50)))?;
-    answer.says("User ID: 7")?;
+    let answer = subject.ask(&long_prompt(length))?;
+    answer.says(&format!("Prompt: {}...", "a".repeat(50)))?;
+    answer.says("User ID: 1")?;
     invalid.rises_by(0.0)
 }
 
@@ -99,7 +93,7 @@ fn oversized(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("too_large")?;
     let (ours, theirs) = subject.client()?;
     let handoff = subject.connect()?;
-    let payload = payload_of_length(LARGEST + 1024);
+    let payload = long_prompt(LARGEST + 1024);
     match pass(&handoff, &payload, theirs.as_raw_fd()) {
         // The daemon may close while the rest is still being sent.
         Ok(()) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}

@@ -1,18 +1,17 @@
 //! Cases about senders, and the daemon as they observe it.
 
 use std::fs;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use load::clock;
-use nix::errno::Errno;
 
-use super::answer::{Answer, shown};
+use super::answer::Answer;
 use super::case::{Case, FRESH, FRESH_WITH_METRICS, NOTHING, Needs, OPEN};
 use super::subject::{PAYLOAD, Subject};
-use crate::client::{Unread, read_some};
+use crate::client::read_some;
 
 /// Number of handoffs in a burst.
 const BURST: usize = 1_000;
@@ -53,28 +52,12 @@ fn socket_mode(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the daemon has closed a handoff connection; fails if the daemon writes to it.
-fn hangs_up(subject: &Subject<'_>, handoff: &OwnedFd) -> anyhow::Result<()> {
-    match read_some(handoff, subject.until) {
-        Ok(bytes) if bytes.is_empty() => Ok(()),
-        // It was closed with unread data in it.
-        Err(Unread::System(Errno::ECONNRESET)) => Ok(()),
-        Ok(bytes) => anyhow::bail!(
-            "the daemon wrote {} to the handoff connection",
-            shown(&bytes)
-        ),
-        Err(unread) => {
-            Err(unread).context("waiting for the daemon to close the handoff connection")
-        }
-    }
-}
-
 /// The close must come long before the stream ends: senders take it as the time of the handoff.
 fn closed_at_once(subject: &Subject<'_>) -> anyhow::Result<()> {
     let (ours, theirs) = subject.client()?;
     let handoff = subject.send(PAYLOAD, &[theirs.as_raw_fd()])?;
     drop(theirs);
-    hangs_up(subject, &handoff)?;
+    subject.hangs_up(&handoff)?;
     let mut came = Vec::new();
     while let Ok(piece) = read_some(&ours, clock::now()) {
         ensure!(
@@ -120,7 +103,7 @@ fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
     for _ in 0..3 {
         subject.goes_on().context("while a sender is silent")?;
     }
-    hangs_up(subject, &handoff)?;
+    subject.hangs_up(&handoff)?;
     let waited = Duration::from_nanos(clock::now() - since);
     ensure!(
         PATIENCE.contains(&waited),
@@ -132,8 +115,7 @@ fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
 
 fn many(subject: &Subject<'_>) -> anyhow::Result<()> {
     let handoffs = subject.watch("daemon_handoffs_total", None)?;
-    let clients = (0..BURST).map(|_| subject.hand_over(PAYLOAD));
-    let clients = clients.collect::<anyhow::Result<Vec<OwnedFd>>>()?;
+    let clients = subject.open(BURST)?;
     for (at, client) in clients.iter().enumerate() {
         let whole = subject.answer(client);
         whole.with_context(|| format!("client {} of {BURST}", at + 1))?;

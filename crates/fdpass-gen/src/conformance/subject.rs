@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use harness::launcher::Launcher;
 use load::clock;
+use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, sendmsg};
 use subject::daemon::Daemon;
 
@@ -56,6 +57,11 @@ impl Subject<'_> {
         Ok(ours)
     }
 
+    /// Hands over this many ordinary clients.
+    pub(crate) fn open(&self, count: usize) -> anyhow::Result<Vec<OwnedFd>> {
+        (0..count).map(|_| self.hand_over(PAYLOAD)).collect()
+    }
+
     /// Hands over a given client.
     pub(crate) fn hand_over_this(&self, payload: &[u8], theirs: impl AsFd) -> anyhow::Result<()> {
         let theirs = theirs.as_fd().as_raw_fd();
@@ -94,6 +100,22 @@ impl Subject<'_> {
             Ok(bytes) => bail!("{what} was answered: {}", shown(&bytes)),
             Err(Unread::TimeOver) => bail!("{what} is still open"),
             Err(Unread::System(errno)) => bail!("{what}: {errno}"),
+        }
+    }
+
+    /// Waits until the daemon has closed a handoff connection; fails if the daemon writes to it.
+    pub(crate) fn hangs_up(&self, handoff: &OwnedFd) -> anyhow::Result<()> {
+        match read_some(handoff, self.until) {
+            Ok(bytes) if bytes.is_empty() => Ok(()),
+            // It was closed with unread data in it.
+            Err(Unread::System(Errno::ECONNRESET)) => Ok(()),
+            Ok(bytes) => bail!(
+                "the daemon wrote {} to the handoff connection",
+                shown(&bytes)
+            ),
+            Err(unread) => {
+                Err(unread).context("waiting for the daemon to close the handoff connection")
+            }
         }
     }
 
