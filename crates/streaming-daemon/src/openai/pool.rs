@@ -1,7 +1,6 @@
 //! A pool of connections to the backend.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -38,6 +37,7 @@ const AGENT: &str = concat!("streaming-daemon/", env!("CARGO_PKG_VERSION"));
 ///
 /// With HTTP/1.1 a request has its own connection, and the most recently used one is used next. With HTTP/2 it shares a
 /// connection with up to 99 others.
+#[derive(Debug)]
 pub(super) struct Pool {
     base: Base,
     http: Http,
@@ -52,12 +52,13 @@ pub(super) struct Pool {
     tasks: Mutex<JoinSet<()>>,
 }
 
+#[derive(Debug)]
 struct Idle {
     sender: http1::SendRequest<Body>,
     since: Instant,
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Multiplexed {
     sender: http2::SendRequest<Body>,
     /// Number of streams that the backend allows. Each further `Arc` of this is a stream in use.
@@ -243,13 +244,5 @@ fn given_back(mut failed: TrySendError<Request<Body>>) -> Result<Request<Body>, 
     match failed.take_message() {
         Some(request) => Ok(request),
         None => Err(failed.into_error().into()),
-    }
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut all = formatter.debug_struct("Pool");
-        all.field("base", &self.base).field("http", &self.http);
-        all.finish_non_exhaustive()
     }
 }
