@@ -4,19 +4,17 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, ensure};
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::check::{self, Finding};
 use load::clock;
 use load::plan::Invalid;
-use nix::errno::Errno;
 use subject::daemon::{Daemon, Prepared};
 
 use crate::cli::CheckArgs;
 use crate::client::{after, read_to_end};
 use crate::counters::Page;
-use crate::driver::explain;
 use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
 use crate::spec::SPEC;
 use crate::transcript::{Case, Difference, Transcript};
@@ -54,16 +52,14 @@ impl Answers {
     /// Compares one answer. Returns true if it is equal.
     fn take(&mut self, kind: SocketType, case: &Case, came: anyhow::Result<Vec<u8>>) -> bool {
         self.count += 1;
-        let problem = match came {
-            Ok(came) => Difference::between(case.whole_answer().as_bytes(), &came)
-                .map(|difference| difference.to_string()),
-            Err(error) => Some(format!("{error:#}")),
-        };
-        match problem {
-            None => self.equal += 1,
-            Some(ref problem) => self.add(kind, &case.name, problem),
+        let difference =
+            came.map(|came| Difference::between(case.whole_answer().as_bytes(), &came));
+        match difference {
+            Ok(None) => self.equal += 1,
+            Ok(Some(ref difference)) => self.add(kind, &case.name, &difference.to_string()),
+            Err(ref error) => self.add(kind, &case.name, &format!("{error:#}")),
         }
-        problem.is_none()
+        matches!(difference, Ok(None))
     }
 
     fn add(&mut self, kind: SocketType, what: &str, problem: &str) {
@@ -92,29 +88,25 @@ impl Answers {
 
 /// Checks a running daemon with the cases that match its number of events.
 fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Result<bool, Failure> {
-    let kind = socket_type(socket)?;
-    let endpoint = endpoint(socket, kind).map_err(Failure::Call)?;
-    let (asked, passed_over): (Vec<&Case>, Vec<&Case>) = transcript
+    let (kind, endpoint) = HandoffEndpoint::find(socket)?;
+    let (asked, skipped): (Vec<&Case>, Vec<&Case>) = transcript
         .cases
         .iter()
         .partition(|case| case.messages == messages);
     if asked.is_empty() {
         let known: Vec<String> = transcript.messages().iter().map(u32::to_string).collect();
-        return Err(Invalid::new(
-            format!("--messages {messages}"),
-            format!(
-                "no case has this number of events: let the daemon send one of {}",
-                known.join(", ")
-            ),
-        )
-        .into());
+        let problem = format!(
+            "no case has this number of events: let the daemon send one of {}",
+            known.join(", ")
+        );
+        return Err(Invalid::new(format!("--messages {messages}"), problem).into());
     }
     let mut answers = Answers::default();
     for (case, came) in asked.iter().zip(ask(&endpoint, &asked)) {
         answers.take(kind, case, came);
     }
-    let passed_over: Vec<&str> = passed_over.iter().map(|case| case.name.as_str()).collect();
-    let remark = match passed_over.as_slice() {
+    let skipped: Vec<&str> = skipped.iter().map(|case| case.name.as_str()).collect();
+    let remark = match skipped.as_slice() {
         [] => String::new(),
         names => format!(
             "; skipped, for other numbers of events: {}",
@@ -122,27 +114,6 @@ fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Resul
         ),
     };
     check::print(&[answers.finding(&socket.display().to_string(), &remark)])
-}
-
-/// Connects to find out if a daemon listens, and on which type of socket.
-pub(crate) fn socket_type(socket: &Path) -> Result<SocketType, Failure> {
-    for kind in SocketType::BOTH {
-        match endpoint(socket, kind).map_err(Failure::Call)?.connect() {
-            Ok(_) => return Ok(kind),
-            Err(Errno::EPROTOTYPE) => {}
-            Err(errno) => return Err(explain(socket, errno).into()),
-        }
-    }
-    Err(explain(socket, Errno::EPROTOTYPE).into())
-}
-
-/// Returns the endpoint of a daemon.
-pub(crate) fn endpoint(socket: &Path, kind: SocketType) -> anyhow::Result<HandoffEndpoint> {
-    HandoffEndpoint::new(socket, kind).map_err(|_| {
-        let field = format!("--socket {}", socket.display());
-        let problem = "is longer than a socket address can be (107 bytes): use a shorter path";
-        Invalid::new(field, problem).into()
-    })
 }
 
 /// Runs all cases on both types of socket, with one launch for each number of events.
@@ -158,11 +129,10 @@ fn compare(launcher: &Launcher, prepared: &Prepared, transcript: &Transcript) ->
                 ("DAEMON_MESSAGE_DELAY", "0"),
             ];
             let compared = launcher.with(prepared, &variables, |daemon| {
-                compare_with(launcher, daemon, kind, &cases, &mut answers);
+                compare_with(launcher, daemon, kind, &cases, &mut answers)
             });
-            if let Err(error) = compared {
-                let what = format!("{messages} events");
-                answers.add(kind, &what, &error.to_string());
+            if let Err(error) = compared.map_err(anyhow::Error::from).flatten() {
+                answers.add(kind, &format!("{messages} events"), &format!("{error:#}"));
             }
         }
     }
@@ -176,65 +146,70 @@ fn compare_with(
     kind: SocketType,
     cases: &[&Case],
     answers: &mut Answers,
-) {
-    let Some(socket) = &daemon.endpoint().socket else {
-        answers.add(kind, "start", "its manifest does not use {socket}");
-        return;
-    };
-    let metrics = daemon.endpoint().metrics.as_deref();
-    let mut counted = Counted::default();
-    let endpoint = match endpoint(socket, kind) {
-        Ok(endpoint) => endpoint,
-        Err(error) => return answers.add(kind, "start", &format!("{error:#}")),
-    };
+) -> anyhow::Result<()> {
+    let daemon_endpoint = daemon.endpoint();
+    let socket = daemon_endpoint.socket.as_deref();
+    let socket = socket.context("its manifest does not use {socket}")?;
+    let endpoint = HandoffEndpoint::new(socket, kind)?;
+    let mut counts = Counts::default();
     for case in cases {
         let came = ask(&endpoint, &[*case]).remove(0);
         let is_silent = came.is_err();
         let is_equal = answers.take(kind, case, came);
         if let Some(death) = launcher.death(daemon, !is_equal) {
-            return answers.add(kind, &case.name, &death);
+            answers.add(kind, &case.name, &death);
+            break;
         }
         if is_silent {
-            let rest = format!(
+            let skipped = format!(
                 "the cases after it with {} events are skipped",
                 case.messages
             );
-            return answers.add(kind, &case.name, &rest);
+            answers.add(kind, &case.name, &skipped);
+            break;
         }
-        let Some(url) = metrics else { continue };
+        let Some(url) = &daemon_endpoint.metrics else {
+            continue;
+        };
         answers.counts += 2;
-        let page = Page::fetch(launcher, url);
-        match page.and_then(|page| counted.compare(&page, case.invalid)) {
-            Ok(()) => {}
-            Err(error) => answers.add(kind, &case.name, &format!("{error:#}")),
+        if let Err(error) = counts.check(launcher, url, case.invalid) {
+            answers.add(kind, &case.name, &format!("{error:#}"));
         }
     }
+    Ok(())
 }
 
 /// The daemon's counters so far, so that a wrong count is reported once.
 #[derive(Debug, Default)]
-struct Counted {
-    invalid: f64,
+struct Counts {
     handoffs: f64,
+    invalid: f64,
 }
 
-impl Counted {
-    /// Compares the counters after a client has read its whole stream: one more handoff, and one more invalid payload
-    /// if `invalid`.
-    fn compare(&mut self, page: &Page, invalid: bool) -> anyhow::Result<()> {
-        let (before_invalid, before_handoffs) = (self.invalid, self.handoffs);
-        self.invalid = page
-            .value("daemon_handoff_errors_total", Some("invalid_json"))
-            .unwrap_or(0.0);
-        self.handoffs = page.value("daemon_handoffs_total", None).unwrap_or(0.0);
-        let rose = self.handoffs - before_handoffs;
-        if rose != 1.0 {
-            bail!("daemon_handoffs_total rose by {rose} after one handoff");
-        }
-        let (rose, wanted) = (self.invalid - before_invalid, f64::from(u8::from(invalid)));
-        if rose != wanted {
-            bail!("invalid_json rose by {rose}, expected {wanted}");
-        }
+impl Counts {
+    /// Checks the counters after a client has read its whole stream: one more handoff, and one more invalid payload if
+    /// `is_invalid`.
+    fn check(&mut self, launcher: &Launcher, url: &str, is_invalid: bool) -> anyhow::Result<()> {
+        let page = Page::fetch(launcher, url)?;
+        let value = |name, reason| page.value(name, reason).unwrap_or(0.0);
+        let now = Self {
+            handoffs: value("daemon_handoffs_total", None),
+            invalid: value("daemon_handoff_errors_total", Some("invalid_json")),
+        };
+        let before = std::mem::replace(self, now);
+        let rose = self.handoffs - before.handoffs;
+        ensure!(
+            rose == 1.0,
+            "daemon_handoffs_total rose by {rose} after one handoff"
+        );
+        let (rose, expected) = (
+            self.invalid - before.invalid,
+            f64::from(u8::from(is_invalid)),
+        );
+        ensure!(
+            rose == expected,
+            "invalid_json rose by {rose}, expected {expected}"
+        );
         Ok(())
     }
 }
@@ -263,30 +238,12 @@ fn read_answer(client: &OwnedFd, heard: &mut u64) -> anyhow::Result<Vec<u8>> {
         }
         heard.saturating_add(IDLE_NS)
     };
-    read_to_end(client, until).map_err(|(came, unread)| {
-        anyhow::anyhow!(
-            "{unread}, after {} bytes: \"{}\"",
-            came.len(),
-            came[came.len().saturating_sub(80)..].escape_ascii()
-        )
-    })
+    read_to_end(client, until)
 }
 
 fn hand_over(endpoint: &HandoffEndpoint, payload: &[u8]) -> anyhow::Result<OwnedFd> {
-    let handoff = connect(endpoint, after(QUEUE)).context("connecting")?;
+    let handoff = endpoint.connect_until(after(QUEUE)).context("connecting")?;
     let (ours, theirs) = Clients::new(ClientKind::Unix)?.open()?;
     pass(&handoff, payload, theirs.as_raw_fd()).context("handing over")?;
     Ok(ours)
-}
-
-/// Connects. Waits until `until` while the accept queue is full.
-pub(crate) fn connect(endpoint: &HandoffEndpoint, until: u64) -> nix::Result<OwnedFd> {
-    loop {
-        match endpoint.connect() {
-            Err(Errno::EAGAIN) if clock::now() < until => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            other => return other,
-        }
-    }
 }

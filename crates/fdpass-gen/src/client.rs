@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
+use anyhow::bail;
 use load::clock;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -59,17 +60,24 @@ pub(crate) fn read_some(descriptor: &OwnedFd, until: u64) -> Result<Vec<u8>, Unr
     }
 }
 
-/// Reads everything up to the end. The error includes the bytes received so far.
+/// Reads a whole answer, up to its end. The error shows how far it came.
 pub(crate) fn read_to_end(
     descriptor: &OwnedFd,
     mut until: impl FnMut() -> u64,
-) -> Result<Vec<u8>, (Vec<u8>, Unread)> {
+) -> anyhow::Result<Vec<u8>> {
     let mut all = Vec::new();
     loop {
         match read_some(descriptor, until()) {
             Ok(piece) if piece.is_empty() => return Ok(all),
             Ok(piece) => all.extend(piece),
-            Err(unread) => return Err((all, unread)),
+            Err(unread) if all.is_empty() => {
+                bail!("the client received neither an answer nor its end: {unread}")
+            }
+            Err(unread) => bail!(
+                "the answer has no end: {unread} after {} bytes, which end in \"{}\"",
+                all.len(),
+                all[all.len().saturating_sub(80)..].escape_ascii()
+            ),
         }
     }
 }
@@ -87,7 +95,10 @@ mod tests {
         let ours = OwnedFd::from(ours);
         theirs.write_all(b"abc").unwrap();
         let given_up = read_to_end(&ours, || clock::now() + 1_000_000).unwrap_err();
-        assert_eq!(given_up, (b"abc".to_vec(), Unread::TimeOver));
+        assert_eq!(
+            given_up.to_string(),
+            "the answer has no end: nothing more came in time after 3 bytes, which end in \"abc\""
+        );
         theirs.write_all(b"def").unwrap();
         drop(theirs);
         let far = after(Duration::from_secs(60));

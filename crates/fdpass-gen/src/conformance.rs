@@ -1,15 +1,16 @@
 //! `fdpass-gen conformance`: black-box tests of the behaviour required of a streaming daemon.
 //!
-//! [`table`] lists the cases, `subject` gives them access to a daemon, and `track` runs them on one type of socket.
+//! Each file of cases lists them as `CASES`. `subject` gives them access to a daemon, and `runner` runs them on one type
+//! of socket.
 
+use ::subject::daemon::Endpoint;
 use anyhow::Context as _;
 use harness::failure::Failure;
-use harness::verify::conformance::{Finished, Source, Suite, in_parallel};
+use harness::verify::conformance::{Suite, in_parallel};
 use load::limits;
 
-use crate::check::socket_type;
 use crate::cli::ConformanceArgs;
-use crate::handoff::SocketType;
+use crate::handoff::{HandoffEndpoint, SocketType};
 use crate::spec::SPEC;
 
 mod answer;
@@ -17,18 +18,28 @@ mod capacity;
 mod case;
 mod clients;
 mod counts;
-mod daemon_under_test;
 mod descriptors;
 mod drain;
 mod headers;
 mod payloads;
+mod runner;
 mod senders;
-mod table;
-mod track;
+mod subject;
 
 use case::Case;
-use table::CASES;
-use track::{CaseRunner, DaemonSource};
+use runner::CaseRunner;
+
+/// All cases, in the order in which they run.
+const CASES: [&[Case]; 8] = [
+    payloads::CASES,
+    headers::CASES,
+    descriptors::CASES,
+    senders::CASES,
+    clients::CASES,
+    counts::CASES,
+    capacity::CASES,
+    drain::CASES,
+];
 
 /// Runs the selected cases: on a launched daemon both types of socket at once, each on a thread and with its own
 /// daemons. Returns true if none failed.
@@ -39,36 +50,48 @@ pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
     let suite = Suite {
         protocol: &SPEC.protocol,
         subject: "daemon",
-        cases: CASES.iter().collect(),
+        cases: CASES.into_iter().flatten().collect(),
         name: |case: &&'static Case| case.name,
     };
-    let socket = typed.socket.as_deref();
-    let running = socket.map(|socket| (socket.display().to_string(), socket));
+    let running = typed.socket.as_ref().map(|socket| {
+        let endpoint = Endpoint {
+            socket: Some(socket.clone()),
+            metrics: typed.metrics.clone(),
+            ..Endpoint::default()
+        };
+        (socket.display().to_string(), endpoint)
+    });
     suite.run(&typed.options, running, |source, cases| {
         limits::raise_nofile()
             .context("raising the limit of open files")
             .map_err(Failure::Run)?;
-        match source {
-            Source::Launched(prepared) => {
-                on_each(&SocketType::BOTH, DaemonSource::Launched(prepared), cases)
-            }
-            Source::Running(socket) => {
-                let metrics = typed.metrics.as_deref();
-                let source = DaemonSource::Running { socket, metrics };
-                on_each(&[socket_type(socket)?], source, cases)
-            }
-        }
+        let kinds = match &typed.socket {
+            Some(socket) => vec![HandoffEndpoint::find(socket)?.0],
+            None => SocketType::BOTH.to_vec(),
+        };
+        let finished = in_parallel(kinds.len(), &kinds, |kind| {
+            CaseRunner::new(&source, *kind).map(|mut runner| runner.run(cases))
+        });
+        let finished: anyhow::Result<Vec<_>> = finished.into_iter().collect();
+        Ok(finished.map_err(Failure::Run)?.concat())
     })
 }
 
-fn on_each(
-    kinds: &[SocketType],
-    source: DaemonSource<'_>,
-    cases: &[&'static Case],
-) -> Result<Vec<Finished>, Failure> {
-    let finished = in_parallel(kinds.len(), kinds, |kind| {
-        CaseRunner::new(source, *kind).map(|mut runner| runner.run(cases))
-    });
-    let finished: anyhow::Result<Vec<Vec<Finished>>> = finished.into_iter().collect();
-    Ok(finished.map_err(Failure::Run)?.concat())
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_case_has_a_name_of_its_own_and_no_sign_that_tap_reads() {
+        let names: Vec<&str> = CASES
+            .iter()
+            .copied()
+            .flatten()
+            .map(|case| case.name)
+            .collect();
+        assert_eq!(BTreeSet::from_iter(&names).len(), names.len());
+        assert!(names.iter().all(|name| !name.contains(['#', '\\', '\n'])));
+    }
 }

@@ -1,30 +1,28 @@
 //! The driver: prepares the handoffs, and checks the first answer.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Error, anyhow, bail, ensure};
 use harness::output;
+use load::clock;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Group, Invalid, Plan};
 use load::recorder::Recorder;
 use measure::result::{AuditInputs, Lifetime};
 use measure::spec::Spec;
 use measure::tally::Tally;
+use measure::units::duration;
 use measure::warning::Warning;
-use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
-use nix::sys::time::{TimeVal, TimeValLike as _};
 
-use crate::expect::{Expected, Unexpected};
-use crate::handoff::{Clients, HandoffEndpoint, pass, peer};
+use crate::client::{Unread, after, read_some};
+use crate::expect::Expected;
+use crate::handoff::{Clients, HandoffEndpoint, explain, pass, peer};
 use crate::outcome::{self, count};
-use crate::series;
 use crate::settings::Settings;
-use crate::spec::SPEC;
-use crate::sse::Reader;
+use crate::spec::{self, SPEC};
+use crate::sse::{Fault, Reader};
 use crate::stream::Stream;
 use crate::transcript::Difference;
 use crate::work;
@@ -43,8 +41,6 @@ pub struct FdPass {
     pub(crate) endpoints: Vec<HandoffEndpoint>,
     pub(crate) timeouts: Timeouts,
     pub(crate) nominal_ns: Option<u64>,
-    /// Their paths.
-    sockets: Vec<PathBuf>,
     /// The expected contents, learned by the check.
     expected: OnceLock<Expected>,
     /// Used once the first differing text was reported.
@@ -110,7 +106,7 @@ impl Driver for FdPass {
         Settings::validate(plan)?;
         let settings = &plan.driver;
         let sentence = Settings::sentence(plan);
-        let parts = [series::CONNECT, series::HANDOFF, series::STREAM];
+        let parts = [spec::CONNECT, spec::HANDOFF, spec::STREAM];
         let parts = parts.map(|part| SPEC.series[part.0].name.to_string());
         Ok(Description {
             audit_inputs: AuditInputs {
@@ -122,36 +118,23 @@ impl Driver for FdPass {
             },
             longest: longest(settings),
             open_at_once: open_at_once(plan),
-            ..Description::new(
-                plan,
-                &SPEC,
-                sentence,
-                series::FIRST_EVENT,
-                descriptors(plan),
-            )
+            ..Description::new(plan, &SPEC, sentence, spec::FIRST_EVENT, descriptors(plan))
         })
     }
 
     fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
         let settings = plan.driver.clone();
-        let endpoint = |socket: &PathBuf| {
-            HandoffEndpoint::new(socket, settings.socket_type).map_err(|_| {
-                let field = format!("--socket {}", socket.display());
-                let problem =
-                    "is longer than a socket address can be (107 bytes): use a shorter path";
-                Invalid::new(field, problem)
-            })
-        };
         let sockets = target.sockets();
-        let endpoints = sockets.iter().map(endpoint).collect::<Result<_, _>>()?;
+        let endpoints = sockets
+            .iter()
+            .map(|socket| HandoffEndpoint::new(socket, settings.socket_type));
         Ok(Self {
             payload: settings.payload(),
-            endpoints,
+            endpoints: endpoints.collect::<Result<_, _>>()?,
             timeouts: Timeouts::from_settings(&settings),
             nominal_ns: settings
                 .nominal()
                 .and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
-            sockets,
             expected: OnceLock::new(),
             told: Once::new(),
             settings,
@@ -160,13 +143,10 @@ impl Driver for FdPass {
 
     fn check(&self) -> anyhow::Result<Checked> {
         let mut expected = Expected::new(&self.settings);
-        let mut endpoints = self.endpoints.iter().zip(&self.sockets);
         let mut listener = None;
-        endpoints.try_for_each(|(endpoint, socket)| {
-            let peer = self.check_endpoint(endpoint, socket, &mut expected)?;
-            listener = listener.or(peer);
-            anyhow::Ok(())
-        })?;
+        for endpoint in &self.endpoints {
+            listener = listener.or(self.check_endpoint(endpoint, &mut expected)?);
+        }
         let learned = serde_json::to_value(&expected)?;
         // Another check can only have found the same.
         let _ = self.expected.set(expected);
@@ -243,9 +223,9 @@ impl FdPass {
     fn check_endpoint(
         &self,
         endpoint: &HandoffEndpoint,
-        socket: &Path,
         expected: &mut Expected,
     ) -> anyhow::Result<Option<i32>> {
+        let socket = endpoint.path();
         let handoff = endpoint.connect().map_err(|errno| explain(socket, errno))?;
         let listener = peer(&handoff);
         let (ours, theirs) = Clients::new(self.settings.client)?
@@ -273,107 +253,64 @@ impl FdPass {
         });
     }
 
-    /// Returns the endpoint index of a start.
-    pub(crate) fn endpoint_of(&self, index: u64) -> u8 {
-        (index % self.endpoints.len() as u64) as u8
-    }
-
     /// Reads one stream, to its end unless it lasts long.
     fn check_answer(&self, client: &OwnedFd, expected: &mut Expected) -> anyhow::Result<()> {
-        setsockopt(
-            client,
-            sockopt::ReceiveTimeout,
-            &TimeVal::seconds(CHECK_TIMEOUT.as_secs() as i64),
-        )?;
-        let whole = self
-            .settings
-            .nominal()
-            .is_some_and(|nominal| nominal <= CHECK_WHOLE);
-        let (mut reader, mut unread, mut buffer) =
-            (Reader::default(), Vec::new(), vec![0; 64 * 1024]);
+        let nominal = self.settings.nominal();
+        let whole = nominal.is_some_and(|nominal| nominal <= CHECK_WHOLE);
+        let mut reader = Reader::default();
+        let mut unread = Vec::new();
         let mut body = 0;
         while whole || reader.records() == 0 {
-            let length = match recv(client.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
-                Ok(length) => length,
-                Err(Errno::EAGAIN) => {
-                    anyhow::bail!("nothing came for {} s", CHECK_TIMEOUT.as_secs())
-                }
-                Err(errno) => return Err(errno).context("reading the stream"),
-            };
-            if length == 0 {
-                anyhow::ensure!(
+            let piece = read_some(client, after(CHECK_TIMEOUT)).map_err(|error| match error {
+                Unread::TimeOver => anyhow!("nothing came for {} s", CHECK_TIMEOUT.as_secs()),
+                Unread::System(errno) => Error::new(errno).context("reading the stream"),
+            })?;
+            if piece.is_empty() {
+                ensure!(
                     reader.done(),
                     "the stream ended after {} records without the end marker",
                     reader.records()
                 );
                 break;
             }
-            unread.extend_from_slice(&buffer[..length]);
+            unread.extend(piece);
             let seen = reader.read(&unread).map_err(|fault| {
-                anyhow::anyhow!("{} in {:?}", fault.kind(), String::from_utf8_lossy(&unread))
+                anyhow!("{} in {:?}", fault.kind(), String::from_utf8_lossy(&unread))
             })?;
-            anyhow::ensure!(
+            ensure!(
                 !seen.rejected,
                 "the daemon is at capacity (503) before the load begins"
             );
             let records = &unread[seen.head..seen.consumed];
             match expected.take(body, records) {
                 Ok(()) => {}
-                Err(Unexpected::Content(difference)) => anyhow::bail!(
-                    "its text differs: {difference}; --expect sets what it is compared with"
-                ),
-                // The number of records is checked below, where it is known.
-                Err(Unexpected::End) if self.settings.messages.is_some() => {}
-                Err(Unexpected::End) => {
-                    anyhow::bail!("the number of records differs from that of the previous stream")
+                Err(Fault::Content(difference)) => {
+                    bail!("its text differs: {difference}; --expect sets what it is compared with")
                 }
+                // The number of records is checked below, where it is known.
+                Err(_) if self.settings.messages.is_some() => {}
+                Err(_) => bail!("the number of records differs from that of the previous stream"),
             }
             body += records.len();
             unread.drain(..seen.consumed);
         }
-        match self.settings.messages {
-            Some(expected) if whole => {
-                anyhow::ensure!(
-                    expected == reader.records(),
-                    "{} records came, expected {expected} (driver.messages)",
-                    reader.records()
-                );
-                Ok(())
-            }
-            _ => Ok(()),
+        if let Some(expected) = self.settings.messages
+            && whole
+        {
+            ensure!(
+                expected == reader.records(),
+                "{} records came, expected {expected} (driver.messages)",
+                reader.records()
+            );
         }
+        Ok(())
     }
 
     /// Logs a finished stream for `--verbose`.
     pub(crate) fn say(&self, start: u64, kind: &str, bytes: u32) {
         if self.settings.verbose {
-            say(start, kind, bytes);
+            let age = duration(clock::now().saturating_sub(start));
+            output::remark(&format!("stream {kind} after {age}, {bytes} bytes"));
         }
     }
-}
-
-/// Returns the error of a refused connect with its remedy.
-pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
-    let remedy = match errno {
-        Errno::ENOENT => {
-            "there is no such socket: start the daemon first, or leave --socket out to have one launched"
-        }
-        Errno::ECONNREFUSED => {
-            "no process listens there: start the daemon; if a crashed daemon left the file, remove it"
-        }
-        Errno::EPROTOTYPE => "the daemon's socket has the other type: use --socket-type auto",
-        Errno::ENOTSOCK => "this is not a socket: name the daemon's socket",
-        Errno::EACCES | Errno::EPERM => {
-            "permission denied: start the daemon with a more permissive --socket-mode, or run as its group"
-        }
-        Errno::EAGAIN => "its accept queue is full: check if the daemon is stuck",
-        _ => "check that this is the daemon's socket",
-    };
-    let field = format!("--socket {}", socket.display());
-    Invalid::new(field, format!("{errno}: {remedy}"))
-}
-
-fn say(start: u64, kind: &str, bytes: u32) {
-    let age = measure::units::duration(load::clock::now().saturating_sub(start));
-    output::remark(&format!("stream {kind} after {age}, {bytes} bytes"));
 }

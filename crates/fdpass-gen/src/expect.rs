@@ -11,6 +11,7 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
+use crate::sse::Fault;
 use crate::transcript::{Body, Difference};
 
 /// Maximum bytes kept of a first stream; later bytes are not compared.
@@ -46,15 +47,6 @@ pub struct Expected {
     bytes: Vec<u8>,
 }
 
-/// The difference between a record and the expected one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unexpected {
-    /// The text differs.
-    Content(Difference),
-    /// The stream ends here but should continue, or the other way round.
-    End,
-}
-
 impl Expected {
     /// Creates the expectation before any stream was received.
     #[must_use]
@@ -79,17 +71,16 @@ impl Expected {
     }
 
     /// Returns the reference for contents; `Auto` until a stream has sent something.
-    #[must_use]
-    pub fn basis(&self) -> Expect {
+    pub(crate) fn basis(&self) -> Expect {
         self.expect
     }
 
     /// Compares whole records of a stream, which begin at offset `at` of its body.
     ///
     /// # Errors
-    /// The first record that differs.
+    /// The first record that differs: in its text, or because the stream should have ended or continued there.
     #[inline]
-    pub fn take(&mut self, at: usize, came: &[u8]) -> Result<(), Unexpected> {
+    pub fn take(&mut self, at: usize, came: &[u8]) -> Result<(), Fault> {
         let end = at + came.len();
         if self.bytes.get(at..end) == Some(came) || self.expect == Expect::Any {
             return Ok(());
@@ -99,7 +90,7 @@ impl Expected {
 
     /// Handles the rarer cases: records beyond the known ones, or different records.
     #[cold]
-    fn take_more(&mut self, at: usize, came: &[u8]) -> Result<(), Unexpected> {
+    fn take_more(&mut self, at: usize, came: &[u8]) -> Result<(), Fault> {
         if came.is_empty() {
             return Ok(());
         }
@@ -125,12 +116,12 @@ impl Expected {
         let record = first_record(&came[start..]);
         let is_end = |record: &[u8]| record.is_empty() || memmem::find(record, b"[DONE").is_some();
         if is_end(expected) != is_end(record) {
-            return Err(Unexpected::End);
+            return Err(Fault::Order);
         }
         let difference = Difference::between(expected, record);
-        Err(difference.map_or(Unexpected::End, |mut difference| {
+        Err(difference.map_or(Fault::Order, |mut difference| {
             difference.at += at + start;
-            Unexpected::Content(difference)
+            Fault::Content(Box::new(difference))
         }))
     }
 
@@ -216,7 +207,7 @@ mod tests {
     }
 
     /// Feeds a body record by record.
-    fn say(expected: &mut Expected, body: &[u8]) -> Result<(), Unexpected> {
+    fn say(expected: &mut Expected, body: &[u8]) -> Result<(), Fault> {
         let mut at = 0;
         while at < body.len() {
             let record = first_record(&body[at..]);
@@ -259,7 +250,7 @@ mod tests {
                     true => expected.take(0, wrong.as_bytes()),
                     false => say(&mut expected, wrong.as_bytes()),
                 };
-                let Err(Unexpected::Content(difference)) = said else {
+                let Err(Fault::Content(difference)) = said else {
                     panic!("{said:?}")
                 };
                 assert_eq!(difference.at, text.find("Each line").unwrap());
@@ -273,11 +264,11 @@ mod tests {
     fn one_event_too_many_or_too_few_is_no_matter_of_text() {
         let mut known = expected(Expect::Transcript, Some(18));
         for events in [17, 19, 1] {
-            assert_eq!(say(&mut known, &body(events)), Err(Unexpected::End));
+            assert_eq!(say(&mut known, &body(events)), Err(Fault::Order));
         }
         let mut learned = expected(Expect::Auto, None);
         assert_eq!(say(&mut learned, &body(18)), Ok(()));
-        assert_eq!(say(&mut learned, &body(17)), Err(Unexpected::End));
+        assert_eq!(say(&mut learned, &body(17)), Err(Fault::Order));
     }
 
     #[test]
@@ -288,12 +279,9 @@ mod tests {
         assert_eq!(expected.take(0, first_record(&first)), Ok(()));
         assert_eq!(expected.basis(), Expect::First);
         assert_eq!(say(&mut expected, &first), Ok(()));
-        assert!(matches!(
-            say(&mut expected, &other),
-            Err(Unexpected::Content(_))
-        ));
+        assert!(matches!(say(&mut expected, &other), Err(Fault::Content(_))));
         let short = records(&["a", "b"]);
-        assert_eq!(say(&mut expected, &short), Err(Unexpected::End));
+        assert_eq!(say(&mut expected, &short), Err(Fault::Order));
         let indexed = |index| format!("data: {{\"content\": \"[DONE]\", \"index\": {index}}}\n\n");
         let mut expected = self::expected(Expect::First, None);
         assert_eq!(say(&mut expected, indexed(0).as_bytes()), Ok(()));
@@ -319,10 +307,7 @@ mod tests {
             assert_eq!(other.basis(), one.basis());
             assert_eq!(say(&mut other, &first), Ok(()));
             let wrong = records(&["out of memory"]);
-            assert!(matches!(
-                say(&mut other, &wrong),
-                Err(Unexpected::Content(_))
-            ));
+            assert!(matches!(say(&mut other, &wrong), Err(Fault::Content(_))));
         }
     }
 }

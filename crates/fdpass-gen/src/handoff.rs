@@ -4,18 +4,21 @@
 //! stay open are watched (2 × epoll_ctl), and the handoff connection is closed when the daemon has closed it. These are
 //! 8.
 
-use std::io::IoSlice;
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use load::clock;
+use load::plan::Invalid;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, UnixAddr,
-    accept4, bind, connect, getsockname, getsockopt, listen, send, sendmsg, setsockopt, socket,
-    socketpair, sockopt,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt,
+    send, sendmsg, socket, sockopt,
 };
 use serde::{Deserialize, Serialize};
 
@@ -58,32 +61,22 @@ pub enum ClientKind {
 
 /// Send buffer that a record cannot use: the kernel keeps 32 bytes of it (`unix_dgram_sendmsg`).
 const RECORD_OVERHEAD: usize = 32;
+/// Flags of a send that neither waits nor raises SIGPIPE.
+pub(crate) const SEND_FLAGS: MsgFlags = MsgFlags::MSG_NOSIGNAL.union(MsgFlags::MSG_DONTWAIT);
 /// Time that the rest of a payload may take if it did not fit at once.
 const SPLIT_TIMEOUT_MS: u16 = 1_000;
 /// Number of listeners for TCP clients: each address gives its clients a separate range of ports (28,000 by default).
 const TCP_ADDRESSES: u8 = 16;
 
 /// Returns the largest payload that fits into one message.
-///
-/// # Errors
-/// The kernel's error.
-pub fn payload_limit() -> nix::Result<usize> {
-    let probe = socket(
-        AddressFamily::Unix,
-        SockType::SeqPacket,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
+pub(crate) fn payload_limit() -> nix::Result<usize> {
+    let probe = unix_socket(SockType::SeqPacket)?;
     Ok(getsockopt(&probe, sockopt::SndBuf)?.saturating_sub(RECORD_OVERHEAD))
 }
 
-fn connecting(kind: SockType) -> nix::Result<OwnedFd> {
-    socket(
-        AddressFamily::Unix,
-        kind,
-        SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
-        None,
-    )
+fn unix_socket(kind: SockType) -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket(AddressFamily::Unix, kind, flags, None)
 }
 
 /// The endpoint for handoffs: the daemon's socket.
@@ -99,16 +92,34 @@ impl HandoffEndpoint {
     ///
     /// # Errors
     /// A path longer than a socket address can be.
-    pub fn new(path: &Path, wanted: SocketType) -> nix::Result<Self> {
+    pub fn new(path: &Path, wanted: SocketType) -> Result<Self, Invalid> {
         let kind = match wanted {
             SocketType::Auto => OnceLock::new(),
             SocketType::Seqpacket => OnceLock::from(SockType::SeqPacket),
             SocketType::Stream => OnceLock::from(SockType::Stream),
         };
-        Ok(Self {
-            address: UnixAddr::new(path)?,
-            kind,
-        })
+        let address = UnixAddr::new(path).map_err(|_| {
+            let field = format!("--socket {}", path.display());
+            let problem = "is longer than a socket address can be (107 bytes): use a shorter path";
+            Invalid::new(field, problem)
+        })?;
+        Ok(Self { address, kind })
+    }
+
+    /// Returns the path of the daemon's socket.
+    pub(crate) fn path(&self) -> &Path {
+        self.address.path().unwrap_or(Path::new(""))
+    }
+
+    /// Connects to find out if a daemon listens, and on which type of socket.
+    pub(crate) fn find(path: &Path) -> Result<(SocketType, Self), Invalid> {
+        let endpoint = Self::new(path, SocketType::Auto)?;
+        endpoint.connect().map_err(|errno| explain(path, errno))?;
+        let kind = match endpoint.kind.get() {
+            Some(SockType::Stream) => SocketType::Stream,
+            _ => SocketType::Seqpacket,
+        };
+        Ok((kind, endpoint))
     }
 
     /// Connects without waiting: a full accept queue is `EAGAIN` at once. A socket of the wrong type is refused with
@@ -129,11 +140,44 @@ impl HandoffEndpoint {
         Ok(handoff)
     }
 
+    /// Connects. Waits until `until` while the accept queue is full.
+    pub(crate) fn connect_until(&self, until: u64) -> nix::Result<OwnedFd> {
+        loop {
+            match self.connect() {
+                Err(Errno::EAGAIN) if clock::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                other => return other,
+            }
+        }
+    }
+
     fn connect_as(&self, kind: SockType) -> nix::Result<OwnedFd> {
-        let handoff = connecting(kind)?;
+        let handoff = unix_socket(kind)?;
         connect(handoff.as_raw_fd(), &self.address)?;
         Ok(handoff)
     }
+}
+
+/// Returns the error of a refused connect with its remedy.
+pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
+    let remedy = match errno {
+        Errno::ENOENT => {
+            "there is no such socket: start the daemon first, or leave --socket out to have one launched"
+        }
+        Errno::ECONNREFUSED => {
+            "no process listens there: start the daemon; if a crashed daemon left the file, remove it"
+        }
+        Errno::EPROTOTYPE => "the daemon's socket has the other type: use --socket-type auto",
+        Errno::ENOTSOCK => "this is not a socket: name the daemon's socket",
+        Errno::EACCES | Errno::EPERM => {
+            "permission denied: start the daemon with a more permissive --socket-mode, or run as its group"
+        }
+        Errno::EAGAIN => "its accept queue is full: check if the daemon is stuck",
+        _ => "check that this is the daemon's socket",
+    };
+    let field = format!("--socket {}", socket.display());
+    Invalid::new(field, format!("{errno}: {remedy}"))
 }
 
 /// Sends payload and descriptor in one message.
@@ -142,35 +186,21 @@ impl HandoffEndpoint {
 /// The kernel's error; `EMSGSIZE` for a payload above [`payload_limit`].
 pub fn pass(handoff: &OwnedFd, payload: &[u8], client: RawFd) -> nix::Result<()> {
     let rights = [client];
-    let message = [ControlMessage::ScmRights(&rights)];
-    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-    let sent = sendmsg::<()>(
-        handoff.as_raw_fd(),
-        &[IoSlice::new(payload)],
-        &message,
-        flags,
-        None,
-    )?;
+    let control = [ControlMessage::ScmRights(&rights)];
+    let message = [IoSlice::new(payload)];
+    let sent = sendmsg::<()>(handoff.as_raw_fd(), &message, &control, SEND_FLAGS, None)?;
     finish(handoff, &payload[sent..])
 }
 
 /// Sends the rest of a large payload that did not fit into a stream's buffer at once, as the daemon reads. This waits,
 /// which happens only for payloads of more than about 100 KiB on `SOCK_STREAM`.
 fn finish(handoff: &OwnedFd, mut rest: &[u8]) -> nix::Result<()> {
-    use std::os::fd::AsFd as _;
     while !rest.is_empty() {
-        if poll(
-            &mut [PollFd::new(handoff.as_fd(), PollFlags::POLLOUT)],
-            PollTimeout::from(SPLIT_TIMEOUT_MS),
-        )? == 0
-        {
+        let mut polled = [PollFd::new(handoff.as_fd(), PollFlags::POLLOUT)];
+        if poll(&mut polled, PollTimeout::from(SPLIT_TIMEOUT_MS))? == 0 {
             return Err(Errno::ETIMEDOUT);
         }
-        match send(
-            handoff.as_raw_fd(),
-            rest,
-            MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT,
-        ) {
+        match send(handoff.as_raw_fd(), rest, SEND_FLAGS) {
             Ok(sent) => rest = &rest[sent..],
             Err(Errno::EAGAIN) => {}
             Err(error) => return Err(error),
@@ -184,7 +214,7 @@ fn finish(handoff: &OwnedFd, mut rest: &[u8]) -> nix::Result<()> {
 #[derive(Debug)]
 pub struct Clients {
     /// For TCP: listeners on 127.0.0.1, 127.0.0.2, …, and the index of the next.
-    listeners: Vec<(OwnedFd, SocketAddrV4)>,
+    listeners: Vec<(TcpListener, SocketAddr)>,
     next: usize,
 }
 
@@ -193,77 +223,42 @@ impl Clients {
     ///
     /// # Errors
     /// A loopback address that cannot be listened on.
-    pub fn new(kind: ClientKind) -> nix::Result<Self> {
-        let listeners = match kind {
-            ClientKind::Unix => Vec::new(),
-            ClientKind::Tcp => (1..=TCP_ADDRESSES)
-                .map(|last| listener(Ipv4Addr::new(127, 0, 0, last)))
-                .collect::<nix::Result<_>>()?,
+    pub fn new(kind: ClientKind) -> io::Result<Self> {
+        let last = match kind {
+            ClientKind::Unix => 0,
+            ClientKind::Tcp => TCP_ADDRESSES,
         };
-        Ok(Self { listeners, next: 0 })
+        let listener = |host| {
+            let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, host), 0))?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        };
+        Ok(Self {
+            listeners: (1..=last).map(listener).collect::<io::Result<_>>()?,
+            next: 0,
+        })
     }
 
     /// Creates a connection: our end, and the one to hand over.
     ///
     /// # Errors
     /// The kernel's error, usually `EMFILE`.
-    pub fn open(&mut self) -> nix::Result<(OwnedFd, OwnedFd)> {
+    pub fn open(&mut self) -> io::Result<(OwnedFd, OwnedFd)> {
         if self.listeners.is_empty() {
-            return socketpair(
-                AddressFamily::Unix,
-                SockType::Stream,
-                None,
-                SockFlag::SOCK_CLOEXEC,
-            );
+            return UnixStream::pair().map(|(ours, theirs)| (ours.into(), theirs.into()));
         }
         self.next = (self.next + 1) % self.listeners.len();
         let (listener, address) = &self.listeners[self.next];
-        let ours = socket(
-            AddressFamily::Inet,
-            SockType::Stream,
-            SockFlag::SOCK_CLOEXEC,
-            None,
-        )?;
         // On loopback the handshake is over when connect returns, and the connection waits in the accept queue.
-        connect(ours.as_raw_fd(), &SockaddrIn::from(*address))?;
-        let theirs = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC)?;
-        Ok((ours, own(theirs)))
+        let ours = TcpStream::connect(address)?;
+        let (theirs, _) = listener.accept()?;
+        Ok((ours.into(), theirs.into()))
     }
-}
-
-fn listener(address: Ipv4Addr) -> nix::Result<(OwnedFd, SocketAddrV4)> {
-    let listener = socket(
-        AddressFamily::Inet,
-        SockType::Stream,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
-    setsockopt(&listener, sockopt::ReuseAddr, &true)?;
-    bind(
-        listener.as_raw_fd(),
-        &SockaddrIn::from(SocketAddrV4::new(address, 0)),
-    )?;
-    listen(&listener, Backlog::MAXCONN)?;
-    let bound: SockaddrIn = getsockname(listener.as_raw_fd())?;
-    Ok((listener, SocketAddrV4::new(address, bound.port())))
-}
-
-#[expect(
-    unsafe_code,
-    reason = "nix returns accepted connections as raw descriptors"
-)]
-fn own(descriptor: RawFd) -> OwnedFd {
-    use std::os::fd::FromRawFd as _;
-    // SAFETY: the descriptor was returned by accept4 just now; nothing else owns it.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
 /// Returns the daemon's process, which called `listen` (`SO_PEERCRED`, unix(7)). `None` if it is in another PID
 /// namespace.
-#[must_use]
-pub fn peer(handoff: &OwnedFd) -> Option<i32> {
-    getsockopt(handoff, sockopt::PeerCredentials)
-        .ok()
-        .map(|credentials| credentials.pid())
-        .filter(|pid| *pid > 0)
+pub(crate) fn peer(handoff: &OwnedFd) -> Option<i32> {
+    let credentials = getsockopt(handoff, sockopt::PeerCredentials).ok()?;
+    Some(credentials.pid()).filter(|pid| *pid > 0)
 }

@@ -1,7 +1,7 @@
 //! Passes client sockets to a streaming daemon (`SCM_RIGHTS`) and measures the stream of events that comes back.
 //!
 //! [`handoff`] creates a client and passes it, [`sse`] parses the answer, `work` does both for thousands of streams,
-//! [`expect`] compares the contents, [`outcome`] names the outcomes, and [`series`] the measured times.
+//! [`expect`] compares the contents, `outcome` names the outcomes, and `spec` the measured times.
 //! `check` compares a daemon's answers with the shared [`transcript`]; `conformance` tests all other required
 //! behaviour.
 
@@ -13,12 +13,11 @@ mod counters;
 pub mod driver;
 pub mod expect;
 pub mod handoff;
-pub mod outcome;
+mod outcome;
 mod pending_outcomes;
-pub mod reference;
-pub mod series;
+mod reference;
 pub mod settings;
-pub mod spec;
+mod spec;
 pub mod sse;
 mod stream;
 pub mod transcript;

@@ -3,54 +3,55 @@
 use nix::errno::Errno;
 
 /// Counters other than the outcomes.
-pub mod count {
+pub(crate) mod count {
     /// Handoffs sent, including those of the warm-up, as the daemon counts them.
-    pub const HANDOFFS: &str = "handoffs";
+    pub(crate) const HANDOFFS: &str = "handoffs";
     /// Bytes received.
-    pub const BYTES: &str = "bytes";
+    pub(crate) const BYTES: &str = "bytes";
     /// Records received.
-    pub const EVENTS: &str = "events";
+    pub(crate) const EVENTS: &str = "events";
     /// Retried connects.
-    pub const RETRIES: &str = "retries";
+    pub(crate) const RETRIES: &str = "retries";
     /// Handoffs whose `take` was not measured: the connection was closed early to save descriptors, or the stream ended
     /// before the daemon closed it.
-    pub const UNTAKEN: &str = "take_unmeasured";
+    pub(crate) const UNTAKEN: &str = "take_unmeasured";
     /// Clients that read slowly or never while others read normally.
-    pub const SLOW: &str = "slow";
+    pub(crate) const SLOW: &str = "slow";
     /// Streams that ended before their nominal duration.
-    pub const EARLY: &str = "early";
+    pub(crate) const EARLY: &str = "early";
     /// Successful streams that were equal to the shared transcript.
-    pub const AS_TRANSCRIPT: &str = "equal_to_transcript";
+    pub(crate) const AS_TRANSCRIPT: &str = "equal_to_transcript";
     /// Successful streams that were equal to the first one.
-    pub const AS_FIRST: &str = "equal_to_first";
+    pub(crate) const AS_FIRST: &str = "equal_to_first";
     /// Prefix of a counter whose name describes the first difference of a content, once for each process of the driver.
-    pub const DIFFERS: &str = "content differs: ";
+    pub(crate) const DIFFERS: &str = "content differs: ";
 }
 
 /// The daemon refused at capacity: 503, or it closed a handoff without an answer.
-pub const REJECTED: &str = "rejected";
+pub(crate) const REJECTED: &str = "rejected";
 /// The stream was handed over, and its daemon ended before it did.
-pub const LOST: &str = "lost";
+pub(crate) const LOST: &str = "lost";
 /// The stream ended after some bytes without the end marker, while its daemon is alive.
-pub const INCOMPLETE: &str = "incomplete";
+pub(crate) const INCOMPLETE: &str = "incomplete";
 /// No byte came in time.
-pub const TIMEOUT_FIRST_BYTE: &str = "timeout_first_byte";
+pub(crate) const TIMEOUT_FIRST_BYTE: &str = "timeout_first_byte";
 /// The pause between two bytes was too long.
-pub const TIMEOUT_IDLE: &str = "timeout_idle";
+pub(crate) const TIMEOUT_IDLE: &str = "timeout_idle";
 /// The stream did not end in time.
-pub const TIMEOUT_TOTAL: &str = "timeout_total";
+pub(crate) const TIMEOUT_TOTAL: &str = "timeout_total";
 /// The connection was reset.
-pub const RESET: &str = "reset";
+pub(crate) const RESET: &str = "reset";
 /// The client disconnected as configured.
-pub const ABORTED: &str = "aborted";
+pub(crate) const ABORTED: &str = "aborted";
 /// The client never read, as configured, and disconnected after the stream timeout.
-pub const UNREAD: &str = "unread";
+pub(crate) const UNREAD: &str = "unread";
 /// The message with the descriptor could not be sent.
-pub const SEND: &str = "send";
+pub(crate) const SEND: &str = "send";
+/// The kernel cannot watch the connection.
+pub(crate) const EPOLL: &str = "epoll";
 
 /// Returns the kind of a failed connect or of a client that could not be created.
-#[must_use]
-pub fn connect_error(errno: Errno) -> &'static str {
+pub(crate) fn connect_error(errno: Errno) -> &'static str {
     match errno {
         Errno::EAGAIN => "connect_EAGAIN",
         Errno::EMFILE => "connect_EMFILE",
@@ -65,14 +66,12 @@ pub fn connect_error(errno: Errno) -> &'static str {
 }
 
 /// Returns true if a retry may help: the accept queue is full, or the daemon is restarting.
-#[must_use]
-pub fn may_retry(errno: Errno) -> bool {
+pub(crate) fn may_retry(errno: Errno) -> bool {
     matches!(errno, Errno::EAGAIN | Errno::ECONNREFUSED | Errno::ENOENT)
 }
 
 /// Returns the kind of a message that could not be sent: a daemon that closes the connection unread refuses it.
-#[must_use]
-pub fn send_error(errno: Errno) -> &'static str {
+pub(crate) fn send_error(errno: Errno) -> &'static str {
     match errno {
         Errno::EPIPE | Errno::ECONNRESET => REJECTED,
         _ => SEND,

@@ -1,6 +1,6 @@
 //! Streams that ended without a reason: a moment later it shows if the daemon refused, broke off or died.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 
 use load::clock;
@@ -12,13 +12,23 @@ use crate::{handoff, outcome};
 const DELAY_NS: u64 = 100_000_000;
 
 /// A stream that ended as if its daemon had refused it, broken off or died.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct PendingOutcome {
     ended: u64,
     /// The daemon's process.
     pid: Option<i32>,
     /// The outcome if that process is still alive.
     otherwise: &'static str,
+}
+
+/// The daemon's process, determined from its socket.
+#[derive(Debug, Clone, Default)]
+struct Peer {
+    /// False before the first handoff, and after the socket refused one: the process is then determined again. Until
+    /// then, the last one is assumed.
+    is_known: bool,
+    /// The last known process; `None` if it is not visible from here.
+    pid: Option<i32>,
 }
 
 /// The streams with pending outcomes, and the process of each daemon.
@@ -34,25 +44,29 @@ impl PendingOutcomes {
     pub(crate) fn new(daemons: usize) -> Self {
         Self {
             queue: VecDeque::new(),
-            peers: (0..daemons).map(|_| Peer::default()).collect(),
+            peers: vec![Peer::default(); daemons],
         }
     }
 
     /// Determines the process behind a socket, once for each daemon process.
     pub(crate) fn learn(&mut self, endpoint: u8, handoff: &OwnedFd) {
-        self.peers[usize::from(endpoint)].learn(handoff);
+        let peer = &mut self.peers[usize::from(endpoint)];
+        if !peer.is_known {
+            peer.is_known = true;
+            peer.pid = handoff::peer(handoff);
+        }
     }
 
     /// Records that a socket refused: its next process is determined again.
     pub(crate) fn refused(&mut self, endpoint: u8) {
-        self.peers[usize::from(endpoint)].invalidate();
+        self.peers[usize::from(endpoint)].is_known = false;
     }
 
     /// Adds a stream that has just ended. Its outcome is `otherwise`, unless its daemon has ended too.
     pub(crate) fn add(&mut self, endpoint: u8, otherwise: &'static str) {
         self.queue.push_back(PendingOutcome {
             ended: clock::now(),
-            pid: self.peers[usize::from(endpoint)].pid(),
+            pid: self.peers[usize::from(endpoint)].pid,
             otherwise,
         });
     }
@@ -63,71 +77,24 @@ impl PendingOutcomes {
 
     /// Counts the streams whose daemon would have shown its end by `now`; returns when the next is to be settled.
     pub(crate) fn settle(&mut self, now: u64, record: &Recorder) -> u64 {
-        let mut liveness = Liveness::default();
-        while let Some(outcome) = self.queue.front().copied() {
-            let due = outcome.ended + DELAY_NS;
-            if due > now {
-                return due;
-            }
-            self.queue.pop_front();
+        // Each process is checked once.
+        let mut alive = BTreeMap::new();
+        while let Some(outcome) = self
+            .queue
+            .pop_front_if(|outcome| outcome.ended + DELAY_NS <= now)
+        {
             match outcome.pid {
-                Some(pid) if liveness.is_gone(pid) => {
+                Some(pid) if !*alive.entry(pid).or_insert_with(|| lives(pid)) => {
                     // The next handoff goes to another process.
-                    let own = self
-                        .peers
-                        .iter_mut()
-                        .filter(|peer| peer.pid() == outcome.pid);
-                    own.for_each(Peer::invalidate);
+                    let own = self.peers.iter_mut().filter(|peer| peer.pid == Some(pid));
+                    own.for_each(|peer| peer.is_known = false);
                     record.error(outcome::LOST);
                 }
                 _ => record.error(outcome.otherwise),
             }
         }
-        u64::MAX
-    }
-}
-
-/// The daemon's process, determined from its socket.
-#[derive(Debug, Default)]
-struct Peer {
-    learned: bool,
-    /// `None` if it is not visible from here.
-    pid: Option<i32>,
-}
-
-impl Peer {
-    /// Determines the listening process, once for each daemon process.
-    fn learn(&mut self, handoff: &OwnedFd) {
-        if !self.learned {
-            self.learned = true;
-            self.pid = handoff::peer(handoff);
-        }
-    }
-
-    /// Records that the socket refused: the next listening process is determined again. Until then, the last one is
-    /// assumed.
-    fn invalidate(&mut self) {
-        self.learned = false;
-    }
-
-    /// Returns the last known process.
-    fn pid(&self) -> Option<i32> {
-        self.pid
-    }
-}
-
-/// The processes checked so far, each checked once, and whether they have ended.
-#[derive(Debug, Default)]
-struct Liveness(Vec<(i32, bool)>);
-
-impl Liveness {
-    fn is_gone(&mut self, pid: i32) -> bool {
-        if let Some((_, gone)) = self.0.iter().find(|(known, _)| *known == pid) {
-            return *gone;
-        }
-        let gone = !lives(pid);
-        self.0.push((pid, gone));
-        gone
+        let next = self.queue.front();
+        next.map_or(u64::MAX, |outcome| outcome.ended + DELAY_NS)
     }
 }
 
@@ -149,14 +116,17 @@ mod tests {
     fn who_listened_last_is_known_until_another_does() {
         let (handoff, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let handoff = OwnedFd::from(handoff);
-        let mut peer = Peer::default();
-        assert_eq!(peer.pid(), None);
-        peer.learn(&handoff);
         let own = Some(std::process::id() as i32);
-        assert_eq!(peer.pid(), own);
-        peer.invalidate();
-        assert_eq!(peer.pid(), own, "a stream that ends now was its own");
-        assert!(!Liveness::default().is_gone(std::process::id() as i32));
+        let mut pending = PendingOutcomes::new(1);
+        assert_eq!(pending.peers[0].pid, None);
+        pending.learn(0, &handoff);
+        assert_eq!(pending.peers[0].pid, own);
+        pending.refused(0);
+        pending.add(0, outcome::REJECTED);
+        assert_eq!(
+            pending.queue[0].pid, own,
+            "a stream that ends now was its own"
+        );
     }
 
     #[test]

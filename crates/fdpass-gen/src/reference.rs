@@ -6,26 +6,22 @@ use serde_json::{Value, json};
 use crate::outcome;
 
 /// Renders the JSON of a run; of several runs, that of the last, with all results.
-#[must_use]
-pub fn json(results: &[RunResult]) -> Value {
+pub(crate) fn json(results: &[RunResult]) -> Value {
     let Some(result) = results.last() else {
         return json!({});
     };
-    let sum = |wanted: fn(&str) -> bool| {
-        result
-            .errors
-            .iter()
-            .filter(|(kind, _)| wanted(kind))
-            .map(|(_, count)| count)
-            .sum::<u64>()
+    let sum = |is_wanted: fn(&str) -> bool| -> u64 {
+        let errors = result.errors.iter().filter(|(kind, _)| is_wanted(kind));
+        errors.map(|(_, count)| count).sum()
     };
+    let bytes = result.count(outcome::count::BYTES);
     let mut keys = json!({
         "connections_started": result.operations.started,
         "connections_completed": result.operations.ok,
         "connections_failed": result.operations.failed + result.operations.unfinished,
         "incomplete_responses": sum(is_incomplete),
-        "bytes_received": result.count(outcome::count::BYTES),
-        "bytes_per_connection": bytes_each(result),
+        "bytes_received": bytes,
+        "bytes_per_connection": bytes as f64 / result.operations.started.max(1) as f64,
         "errors": {
             "connect": sum(|kind| kind.starts_with("connect_")),
             "send": sum(|kind| kind == outcome::SEND),
@@ -49,31 +45,20 @@ fn is_incomplete(kind: &str) -> bool {
     [outcome::INCOMPLETE, outcome::LOST, outcome::RESET].contains(&kind)
 }
 
-/// Returns the average number of bytes received per started connection.
-fn bytes_each(result: &RunResult) -> f64 {
-    match result.operations.started {
-        0 => 0.0,
-        started => result.count(outcome::count::BYTES) as f64 / started as f64,
-    }
-}
-
 /// Returns true for a failure that the reference calls a read error, or does not notice.
 fn is_receive(kind: &str) -> bool {
     let elsewhere = kind.starts_with("connect_") || kind.starts_with("timeout_");
     !elsewhere && ![outcome::SEND, outcome::REJECTED].contains(&kind)
 }
 
+/// Returns the percentiles in milliseconds; all are 0 without the series.
 fn percentiles(series: Option<&SeriesResult>) -> Value {
-    let ms = |ns: u64| ns as f64 / 1e6;
-    match series {
-        Some(series) => {
-            json!({
-                "p50": ms(series.p50_ns),
-                "p95": ms(series.p95_ns),
-                "p99": ms(series.p99_ns),
-                "p999": ms(series.p999_ns),
-            })
-        }
-        None => json!({ "p50": 0.0, "p95": 0.0, "p99": 0.0, "p999": 0.0 }),
-    }
+    let ms =
+        |value: fn(&SeriesResult) -> u64| series.map_or(0.0, |series| value(series) as f64 / 1e6);
+    json!({
+        "p50": ms(|series| series.p50_ns),
+        "p95": ms(|series| series.p95_ns),
+        "p99": ms(|series| series.p99_ns),
+        "p999": ms(|series| series.p999_ns),
+    })
 }

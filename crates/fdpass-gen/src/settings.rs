@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use load::duration;
 use load::plan::{Invalid, Plan};
 use serde::{Deserialize, Serialize};
@@ -12,63 +13,81 @@ use crate::handoff::{ClientKind, SocketType, payload_limit};
 /// The default payload of the reference generator.
 pub const DEFAULT_DATA: &str = r#"{"prompt":"benchmark test","user_id":1}"#;
 /// Default number of records per stream of the mock backends.
-pub const DEFAULT_MESSAGES: u32 = 18;
+pub(crate) const DEFAULT_MESSAGES: u32 = 18;
+/// Heading of the help on clients that do not read their whole stream at once.
+const UNUSUAL_CLIENTS: &str = "Unusual clients";
 /// The golden ratio's fraction in 64 bits.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Maximum connect retries: the pause doubles each time, so that more would wait for hours.
-const MOST_RETRIES: u32 = 16;
 /// Maximum time between two records.
 const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
-/// Maximum records of a stream.
-const MOST_MESSAGES: u32 = 60_000;
 
-/// The driver's own settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The driver's own settings. Those that are also options have their help as documentation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields, default)]
+#[command(next_help_heading = "Handoffs and streams")]
+#[group(multiple = true, conflicts_with = "plan")]
 pub struct Settings {
-    /// Type of the daemon's socket.
+    /// Set the type of the daemon's socket
+    #[arg(long, value_enum, default_value = "auto")]
     pub socket_type: SocketType,
-    /// The kind of client to hand over.
+    /// Hand over one end of a Unix socket pair (unix), or a TCP connection as behind a web server (tcp)
+    #[arg(long, value_enum, default_value = "unix")]
     pub client: ClientKind,
-    /// Payload of the handoff. An empty one is sent as one NUL byte, as the Apache module does.
+    /// Set the payload of the handoff
+    // An empty one is sent as one NUL byte, as the Apache module does.
+    #[arg(long, value_name = "JSON", default_value = DEFAULT_DATA, hide_default_value = true, conflicts_with = "data_file")]
     pub data: String,
     /// A payload of exactly this many bytes instead of `data`: JSON with a long prompt.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_bytes: Option<u32>,
-    /// Timeout for a whole stream.
-    #[serde(with = "duration")]
-    pub stream_timeout: Duration,
-    /// Timeout for the first byte; absent: `stream_timeout`.
-    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
-    pub first_byte_timeout: Option<Duration>,
-    /// Timeout between two reads; absent: `stream_timeout`.
-    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
-    pub idle_timeout: Option<Duration>,
-    /// Records per stream: a launched daemon is configured to send them, and they are expected. Absent: any number is
-    /// accepted.
+    /// Expect this many records per stream; a launched daemon is configured to send them [default when launched: 18]
+    #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u32>,
-    /// Time between two records, for which a launched daemon is configured.
+    /// Set the time between two records of a launched daemon; with --socket, it is used for the nominal duration of
+    /// streams [default when launched: 50ms]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub message_delay: Option<Duration>,
-    /// The reference for the contents of streams.
+    /// Compare the contents of streams with this; a differing text fails with protocol_content
+    #[arg(long, value_name = "WITH", value_enum, default_value = "auto")]
     pub expect: Expect,
-    /// Retries of a connect when the accept queue is full or the daemon is not running, after 10, 20, 40 ms, …
+    /// Limit the duration of a whole stream
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
+    #[serde(with = "duration")]
+    pub stream_timeout: Duration,
+    /// Limit the time to the first byte [default: --stream-timeout]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub first_byte_timeout: Option<Duration>,
+    /// Limit the time between two reads [default: --stream-timeout]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<Duration>,
+    /// Retry a connect this often when the accept queue is full or the daemon is not running, after 10, 20, 40 ms, …
+    #[arg(long = "retry", value_name = "N", default_value_t = 2)]
     pub retries: u32,
-    /// Records after which clients disconnect.
+    /// Make clients disconnect after N records
+    #[arg(long, value_name = "RECORDS", help_heading = UNUSUAL_CLIENTS)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub abort_after: Option<u32>,
-    /// Pause of clients after each small read.
+    /// Make clients read 64 bytes and then pause for this long
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = UNUSUAL_CLIENTS)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub slow_reader: Option<Duration>,
-    /// Clients never read, and disconnect after the stream timeout.
+    /// Make clients never read
+    // They disconnect after the stream timeout.
+    #[arg(long, help_heading = UNUSUAL_CLIENTS)]
     pub never_read: bool,
     /// The share of the clients, from 0 to 1, to which `slow_reader` or `never_read` applies: spread evenly, and the
     /// same clients in each run. Their times are left out, so that the series cover only the other clients. Absent: it
     /// applies to all clients, and their times count.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_share: Option<f64>,
     /// Logs each finished stream to stderr.
+    #[arg(skip)]
     pub verbose: bool,
 }
 
@@ -96,7 +115,7 @@ impl Default for Settings {
 }
 
 /// Returns a payload of `bytes` bytes by padding the prompt.
-fn long_prompt(bytes: usize) -> Vec<u8> {
+pub(crate) fn long_prompt(bytes: usize) -> Vec<u8> {
     let (before, after) = (r#"{"prompt":""#, r#"","user_id":1}"#);
     let prompt = bytes.saturating_sub(before.len() + after.len());
     [before, &"a".repeat(prompt), after].concat().into_bytes()
@@ -104,15 +123,13 @@ fn long_prompt(bytes: usize) -> Vec<u8> {
 
 impl Settings {
     /// Returns the nominal duration of a stream: one delay between each two records.
-    #[must_use]
-    pub fn nominal(&self) -> Option<Duration> {
+    pub(crate) fn nominal(&self) -> Option<Duration> {
         self.message_delay?
             .checked_mul(self.messages?.saturating_sub(1))
     }
 
     /// Returns the bytes of the handoff.
-    #[must_use]
-    pub fn payload(&self) -> Vec<u8> {
+    pub(crate) fn payload(&self) -> Vec<u8> {
         match self.payload_bytes {
             Some(bytes) => long_prompt(bytes as usize),
             None if self.data.is_empty() => vec![0],
@@ -122,134 +139,107 @@ impl Settings {
 
     /// Returns true if the client of a start, counted over all workers, reads slowly or never. The multiples of the
     /// golden ratio are spread evenly over the unit interval, and follow no other rhythm.
-    #[must_use]
-    pub fn is_slow(&self, index: u64) -> bool {
+    pub(crate) fn is_slow(&self, index: u64) -> bool {
         if self.slow_reader.is_none() && !self.never_read {
             return false;
         }
         self.slow_share.is_none_or(|share| {
-            let place = index.wrapping_mul(GOLDEN) >> 11;
-            (place as f64) < share * (1_u64 << 53) as f64
+            let position = index.wrapping_mul(GOLDEN) >> 11;
+            (position as f64) < share * (1_u64 << 53) as f64
         })
     }
 
-    /// Checks the settings and the shape of the load.
-    ///
-    /// # Errors
-    /// The first invalid field, with the remedy.
-    pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
-        let settings = &plan.driver;
-        settings.validate_payload()?;
-        settings.validate_share()?;
-        let limit = payload_limit().map_err(|error| {
-            Invalid::new(
-                "driver.data",
-                format!("cannot read the payload limit: {error}"),
-            )
-        })?;
-        let bytes = settings
-            .payload_bytes
-            .map_or(settings.data.len(), |bytes| bytes as usize);
-        if bytes > limit {
-            let problem = format!(
-                "{bytes} bytes exceed the record limit of {limit}: send fewer, or raise net.core.wmem_default"
-            );
-            let field = match settings.payload_bytes {
-                Some(_) => "driver.payload_bytes",
-                None => "driver.data (--data, --data-file)",
-            };
-            return Err(Invalid::new(field, problem));
-        }
-        let timeouts = [
-            ("stream_timeout", Some(settings.stream_timeout)),
-            ("first_byte_timeout", settings.first_byte_timeout),
-            ("idle_timeout", settings.idle_timeout),
-            ("slow_reader", settings.slow_reader),
-        ];
-        for (field, timeout) in timeouts {
-            if timeout.is_some_and(|timeout| timeout.is_zero() || timeout > LONGEST_DELAY) {
-                return Err(Invalid::new(
-                    format!("driver.{field}"),
-                    "must be between 1ns and 24h: give a time such as 30s",
-                ));
-            }
-        }
-        if settings.retries > MOST_RETRIES {
-            return Err(Invalid::new(
-                "driver.retries",
-                format!("exceeds {MOST_RETRIES}: lower it, since the pause doubles each time"),
-            ));
-        }
-        if settings
-            .messages
-            .is_some_and(|messages| messages > MOST_MESSAGES)
-        {
-            return Err(Invalid::new(
-                "driver.messages",
-                format!("exceeds {MOST_MESSAGES}: lower it"),
-            ));
-        }
-        if settings
-            .message_delay
-            .is_some_and(|delay| delay > LONGEST_DELAY)
-        {
-            return Err(Invalid::new(
-                "driver.message_delay",
-                "exceeds 24h: give a time such as 50ms",
-            ));
-        }
-        if settings.abort_after == Some(0) {
-            return Err(Invalid::new(
-                "driver.abort_after",
-                "must be at least 1: use never_read for clients that read nothing",
-            ));
-        }
-        if settings.never_read && (settings.slow_reader.is_some() || settings.abort_after.is_some())
-        {
-            return Err(Invalid::new(
-                "driver.never_read",
-                "excludes slow_reader and abort_after: use only one of them",
-            ));
+    /// Checks the settings and the shape of the load. The error is the first invalid field, with the remedy.
+    pub(crate) fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
+        plan.driver.validate_payload()?;
+        if let Some((field, problem)) = plan.driver.invalid_field() {
+            return Err(Invalid::new(format!("driver.{field}"), problem));
         }
         let mut groups = plan.groups.iter();
         let closed = groups.position(|group| group.is_closed() && group.ops != Some(1));
-        if let Some(place) = closed {
+        if let Some(index) = closed {
             let problem = "a client is used for one stream: set `ops = 1`, or give the group a `rate` to replace streams that end";
-            return Err(Invalid::new(format!("groups[{place}].ops"), problem));
+            return Err(Invalid::new(format!("groups[{index}].ops"), problem));
         }
         Ok(())
     }
 
-    fn validate_payload(&self) -> Result<(), Invalid> {
-        let least = long_prompt(0).len();
-        let problem = match self.payload_bytes {
-            Some(_) if self.data != DEFAULT_DATA => {
-                "replaces `data`: use only one of them".to_owned()
+    /// Returns the first field whose value is invalid alone or beside another, and the problem.
+    fn invalid_field(&self) -> Option<(&'static str, &'static str)> {
+        let timeouts = [
+            ("stream_timeout", Some(self.stream_timeout)),
+            ("first_byte_timeout", self.first_byte_timeout),
+            ("idle_timeout", self.idle_timeout),
+            ("slow_reader", self.slow_reader),
+        ];
+        let is_invalid = |time: Duration| time.is_zero() || time > LONGEST_DELAY;
+        let timeout = timeouts
+            .into_iter()
+            .find(|(_, time)| time.is_some_and(is_invalid));
+        let is_slow = self.slow_reader.is_some() || self.never_read;
+        let is_fraction = |share| share > 0.0 && share < 1.0;
+        Some(match () {
+            () if self.slow_share.is_some_and(|share| !is_fraction(share)) => (
+                "slow_share",
+                "must be between 0 and 1 (0.1 is every tenth client): correct it, or leave it out for all",
+            ),
+            () if self.slow_share.is_some() && !is_slow => (
+                "slow_share",
+                "needs `slow_reader` or `never_read`: add one of them",
+            ),
+            () if let Some((field, _)) = timeout => (
+                field,
+                "must be between 1ns and 24h: give a time such as 30s",
+            ),
+            // More would wait for hours.
+            () if self.retries > 16 => (
+                "retries",
+                "exceeds 16: lower it, since the pause doubles each time",
+            ),
+            () if self.messages > Some(60_000) => ("messages", "exceeds 60000: lower it"),
+            () if self.message_delay > Some(LONGEST_DELAY) => {
+                ("message_delay", "exceeds 24h: give a time such as 50ms")
             }
-            Some(bytes) if (bytes as usize) < least => {
-                format!("{bytes} bytes are fewer than the {least} of an empty prompt: raise it")
+            () if self.abort_after == Some(0) => (
+                "abort_after",
+                "must be at least 1: use never_read for clients that read nothing",
+            ),
+            () if self.never_read && (self.slow_reader.is_some() || self.abort_after.is_some()) => {
+                (
+                    "never_read",
+                    "excludes slow_reader and abort_after: use only one of them",
+                )
             }
-            _ => return Ok(()),
-        };
-        Err(Invalid::new("driver.payload_bytes", problem))
+            () => return None,
+        })
     }
 
-    fn validate_share(&self) -> Result<(), Invalid> {
-        let problem = match self.slow_share {
-            Some(share) if !(share > 0.0 && share < 1.0) => {
-                "must be between 0 and 1 (0.1 is every tenth client): correct it, or leave it out for all"
-            }
-            Some(_) if self.slow_reader.is_none() && !self.never_read => {
-                "needs `slow_reader` or `never_read`: add one of them"
-            }
-            _ => return Ok(()),
+    fn validate_payload(&self) -> Result<(), Invalid> {
+        let limit = payload_limit().map_err(|error| {
+            let problem = format!("cannot read the payload limit: {error}");
+            Invalid::new("driver.data", problem)
+        })?;
+        let least = long_prompt(0).len();
+        let (field, bytes) = match self.payload_bytes {
+            Some(bytes) => ("driver.payload_bytes", bytes as usize),
+            None => ("driver.data (--data, --data-file)", self.data.len()),
         };
-        Err(Invalid::new("driver.slow_share", problem))
+        let problem = if self.payload_bytes.is_some() && self.data != DEFAULT_DATA {
+            "replaces `data`: use only one of them".to_owned()
+        } else if self.payload_bytes.is_some() && bytes < least {
+            format!("{bytes} bytes are fewer than the {least} of an empty prompt: raise it")
+        } else if bytes > limit {
+            format!(
+                "{bytes} bytes exceed the record limit of {limit}: send fewer, or raise net.core.wmem_default"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Invalid::new(field, problem))
     }
 
     /// Describes the driver's part of a plan in a sentence.
-    #[must_use]
-    pub fn sentence(plan: &Plan<Self>) -> String {
+    pub(crate) fn sentence(plan: &Plan<Self>) -> String {
         let settings = &plan.driver;
         let client = match settings.client {
             ClientKind::Unix => "Unix socket pairs",
@@ -315,11 +305,11 @@ mod tests {
             ..Settings::default()
         };
         for hundred in 0..50 {
-            let slow = (0..100).filter(|place| settings.is_slow(hundred * 100 + place));
+            let slow = (0..100).filter(|index| settings.is_slow(hundred * 100 + index));
             assert!((8..=12).contains(&slow.count()), "{hundred}");
         }
         for instances in 2..7 {
-            let of_first = (0..10_000).filter(|place| settings.is_slow(place * instances));
+            let of_first = (0..10_000).filter(|index| settings.is_slow(index * instances));
             assert!((900..1_100).contains(&of_first.count()), "{instances}");
         }
         let all = Settings {

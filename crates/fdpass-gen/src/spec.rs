@@ -7,11 +7,12 @@ use measure::spec::CounterRole::{BytesReceived, Detail, Retries, Warmup};
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{self, Headline, Main};
 use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::tally::Series;
 
 use crate::outcome::{self, count};
 
 /// The specification of the driver.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     driver: Cow::Borrowed("fdpass-gen"),
     protocol: Cow::Borrowed("fdpass"),
     operation: OperationKind::Connection,
@@ -23,7 +24,26 @@ pub static SPEC: Spec = Spec {
     counters: Cow::Borrowed(COUNTERS),
 };
 
-/// The series, at the indices of [`crate::series`].
+/// Time of `socket` and `connect` to the daemon, until its accept queue holds the connection.
+pub(crate) const CONNECT: Series = Series(0);
+/// Time of `sendmsg` and the close of our copy of the client's socket. The reference's handoff also includes the close
+/// of the handoff connection, which here stays open for `take`.
+pub(crate) const HANDOFF: Series = Series(1);
+/// Time from `sendmsg` to the daemon closing the handoff connection: its accept and receive.
+pub(crate) const TAKE: Series = Series(2);
+/// Time from the end of the handoff to the first byte: the reference's `ttfb`.
+pub(crate) const FIRST_BYTE: Series = Series(3);
+/// Time from the intended start to the first record: the response time, including retried connects and all delays of
+/// the driver.
+pub(crate) const FIRST_EVENT: Series = Series(4);
+/// Time between two records. Records that arrive in one read are 1 ns apart.
+pub(crate) const GAP: Series = Series(5);
+/// Time from the end of the handoff to the end of the stream.
+pub(crate) const STREAM: Series = Series(6);
+/// Time by which a stream exceeds its nominal duration.
+pub(crate) const DRIFT: Series = Series(7);
+
+/// The series, at the indices above.
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("connect", SeriesRole::Detail),
     SeriesSpec::new("handoff", Main),
@@ -57,6 +77,7 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new("protocol_trailing", Failure),
     ErrorSpec::new("protocol_content", Failure),
     ErrorSpec::new(outcome::SEND, Failure),
+    ErrorSpec::new(outcome::EPOLL, Failure),
     ErrorSpec::new("connect_EAGAIN", Fault),
     ErrorSpec::new("connect_EMFILE", Exhausted),
     ErrorSpec::new("connect_ENFILE", Exhausted),
@@ -87,20 +108,22 @@ mod tests {
     use nix::errno::Errno;
 
     use super::*;
-    use crate::{series, sse};
+    use crate::sse;
+    use crate::transcript::Difference;
 
     #[test]
     fn every_kind_that_is_counted_is_specified() {
         let errnos = (1..=133).map(|errno| outcome::connect_error(Errno::from_raw(errno)));
+        let difference = Difference::between(b"a", b"b").unwrap();
         let faults = [
             sse::Fault::Head,
             sse::Fault::Sse,
             sse::Fault::Json,
             sse::Fault::Order,
             sse::Fault::Trailing,
-            sse::Fault::Content,
+            sse::Fault::Content(Box::new(difference)),
         ];
-        for kind in errnos.chain(faults.map(sse::Fault::kind)) {
+        for kind in errnos.chain(faults.iter().map(sse::Fault::kind)) {
             assert!(SPEC.errors.iter().any(|error| error.name == kind), "{kind}");
         }
     }
@@ -108,10 +131,10 @@ mod tests {
     #[test]
     fn the_indices_are_those_of_the_specification() {
         for (series, name) in [
-            (series::CONNECT, "connect"),
-            (series::FIRST_BYTE, "first_byte"),
-            (series::FIRST_EVENT, "first_event"),
-            (series::DRIFT, "drift"),
+            (CONNECT, "connect"),
+            (FIRST_BYTE, "first_byte"),
+            (FIRST_EVENT, "first_event"),
+            (DRIFT, "drift"),
         ] {
             assert_eq!(SPEC.series[series.0].name, name);
         }

@@ -5,9 +5,13 @@
 //!
 //! Sources: RFC 9112 for the head; the WHATWG HTML standard, "Server-sent events", for the body.
 
+use std::borrow::Cow;
+
 use memchr::memchr;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
+
+use crate::transcript::Difference;
 
 /// Maximum length of a head.
 const HEAD_LIMIT: usize = 16 * 1024;
@@ -26,7 +30,7 @@ enum Phase {
 }
 
 /// Protocol violations; the name is the kind of error that is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// There is no HTTP head, its status is neither 200 nor 503, or it announces no event stream.
     Head,
@@ -38,21 +42,21 @@ pub enum Fault {
     Order,
     /// Bytes follow the end marker.
     Trailing,
-    /// The text of a record differs from the expected one.
-    Content,
+    /// The text of a record differs from the expected one. Boxed, because every record returns this type.
+    Content(Box<Difference>),
 }
 
 impl Fault {
     /// Returns the counted kind.
     #[must_use]
-    pub fn kind(self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Head => "protocol_head",
             Self::Sse => "protocol_sse",
             Self::Json => "protocol_json",
             Self::Order => "protocol_order",
             Self::Trailing => "protocol_trailing",
-            Self::Content => "protocol_content",
+            Self::Content(_) => "protocol_content",
         }
     }
 }
@@ -99,18 +103,11 @@ impl Reader {
     pub fn read(&mut self, piece: &[u8]) -> Result<Seen, Fault> {
         let mut seen = Seen::default();
         if self.phase == Phase::Head {
-            match head(piece)? {
-                Head::Cut => return Ok(seen),
-                Head::Rejected => {
-                    seen.rejected = true;
-                    seen.consumed = piece.len();
-                    return Ok(seen);
-                }
-                Head::Stream(length) => {
-                    (seen.consumed, seen.head) = (length, length);
-                    self.phase = Phase::Body;
-                }
+            seen = head(piece)?;
+            if seen.head == 0 {
+                return Ok(seen);
             }
+            self.phase = Phase::Body;
         }
         while seen.consumed < piece.len() {
             if self.phase == Phase::Done {
@@ -120,18 +117,13 @@ impl Reader {
                 break;
             };
             seen.consumed += length;
-            seen.records += self.take(&record)?;
+            seen.records += record.map_or(Ok(0), |data| self.take(&data))?;
         }
         Ok(seen)
     }
 
-    /// Checks one record; returns how many records it counts for.
-    fn take(&mut self, data: &Data<'_>) -> Result<u32, Fault> {
-        let text = match data {
-            Data::None => return Ok(0),
-            Data::Line(text) => *text,
-            Data::Lines(text) => text.as_slice(),
-        };
+    /// Checks the data of one record; returns how many records it counts for.
+    fn take(&mut self, text: &[u8]) -> Result<u32, Fault> {
         if text == b"[DONE]" {
             self.phase = Phase::Done;
             return Ok(0);
@@ -152,24 +144,24 @@ impl Reader {
     }
 }
 
-enum Head {
-    Cut,
-    Rejected,
-    Stream(usize),
-}
-
-fn head(piece: &[u8]) -> Result<Head, Fault> {
+/// Parses the head of an answer; nothing is consumed of one that is cut.
+fn head(piece: &[u8]) -> Result<Seen, Fault> {
     let mut headers = [httparse::EMPTY_HEADER; HEADER_LIMIT];
     let mut response = httparse::Response::new(&mut headers);
-    match response.parse(piece) {
-        Ok(httparse::Status::Complete(length)) => match response.code {
-            Some(503) => Ok(Head::Rejected),
-            Some(200) if is_event_stream(response.headers) => Ok(Head::Stream(length)),
-            _ => Err(Fault::Head),
-        },
-        Ok(httparse::Status::Partial) if piece.len() < HEAD_LIMIT => Ok(Head::Cut),
-        _ => Err(Fault::Head),
+    let mut seen = Seen::default();
+    match (response.parse(piece), response.code) {
+        (Ok(httparse::Status::Partial), _) if piece.len() < HEAD_LIMIT => {}
+        (Ok(httparse::Status::Complete(_)), Some(503)) => {
+            (seen.consumed, seen.rejected) = (piece.len(), true);
+        }
+        (Ok(httparse::Status::Complete(length)), Some(200))
+            if is_event_stream(response.headers) =>
+        {
+            (seen.consumed, seen.head) = (length, length);
+        }
+        _ => return Err(Fault::Head),
     }
+    Ok(seen)
 }
 
 /// Returns true for an event stream that ends with the connection: the content type matches and nothing else frames the
@@ -186,16 +178,12 @@ fn is_event_stream(headers: &[httparse::Header<'_>]) -> bool {
     !framed && kind.is_some_and(|kind| kind.value.starts_with(b"text/event-stream"))
 }
 
-/// The data of a record.
-enum Data<'a> {
-    None,
-    Line(&'a [u8]),
-    Lines(Vec<u8>),
-}
+/// The data of a record, if it has any.
+type Data<'a> = Option<Cow<'a, [u8]>>;
 
-/// Returns the first whole record of a piece and its length, or `None` if it is cut.
+/// Returns the data and the length of the first whole record of a piece, or `None` if it is cut.
 fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
-    let mut data = Data::None;
+    let mut data: Data<'_> = None;
     let mut at = 0;
     while let Some(length) = memchr(b'\n', &piece[at..]) {
         let line = &piece[at..at + length];
@@ -204,16 +192,14 @@ fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
         if line.is_empty() {
             return Ok(Some((data, at)));
         }
-        if let Some(value) = field(line)? {
-            data = match data {
-                Data::None => Data::Line(value),
-                Data::Line(first) => Data::Lines([first, b"\n", value].concat()),
-                Data::Lines(mut lines) => {
-                    lines.push(b'\n');
-                    lines.extend_from_slice(value);
-                    Data::Lines(lines)
-                }
-            };
+        match (field(line)?, &mut data) {
+            (None, _) => {}
+            (Some(value), None) => data = Some(Cow::Borrowed(value)),
+            (Some(value), Some(lines)) => {
+                let lines = lines.to_mut();
+                lines.push(b'\n');
+                lines.extend_from_slice(value);
+            }
         }
     }
     if piece.len() > RECORD_LIMIT {

@@ -5,9 +5,8 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::expect::{Expected, Unexpected};
-use crate::sse::{Fault, Reader};
-use crate::transcript::Difference;
+use crate::expect::Expected;
+use crate::sse::{Fault, Reader, Seen};
 
 /// A stream in flight.
 #[derive(Debug)]
@@ -70,44 +69,6 @@ pub(crate) struct StreamStart {
     pub(crate) endpoint: u8,
 }
 
-/// The parsed content of a piece of the answer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
-    /// Records that ended in it.
-    pub(crate) records: u32,
-    /// True if the daemon is at capacity.
-    pub(crate) rejected: bool,
-}
-
-/// The reason why a stream is given up.
-#[derive(Debug)]
-pub(crate) struct Broken {
-    pub(crate) fault: Fault,
-    /// The difference from the expected text.
-    pub(crate) difference: Option<Difference>,
-}
-
-impl From<Fault> for Broken {
-    fn from(fault: Fault) -> Self {
-        Self {
-            fault,
-            difference: None,
-        }
-    }
-}
-
-impl From<Unexpected> for Broken {
-    fn from(unexpected: Unexpected) -> Self {
-        match unexpected {
-            Unexpected::End => Fault::Order.into(),
-            Unexpected::Content(difference) => Self {
-                fault: Fault::Content,
-                difference: Some(difference),
-            },
-        }
-    }
-}
-
 impl Stream {
     pub(crate) fn new(
         client: OwnedFd,
@@ -116,7 +77,6 @@ impl Stream {
         sent: u64,
         handed: u64,
     ) -> Self {
-        let reader = Reader::default();
         Self {
             client,
             handoff: Some(handoff),
@@ -124,7 +84,7 @@ impl Stream {
             timed: stream_start.timed,
             reads: stream_start.reads,
             endpoint: stream_start.endpoint,
-            reader,
+            reader: Reader::default(),
             start: stream_start.start,
             sent,
             handed,
@@ -137,7 +97,7 @@ impl Stream {
     }
 
     /// Parses a piece of the answer, and compares its records with the expected ones.
-    pub(crate) fn read(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Piece, Broken> {
+    pub(crate) fn read(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Seen, Fault> {
         self.bytes = self.bytes.saturating_add(bytes.len() as u32);
         let Some(mut cut) = self.cut.take() else {
             return self.take(bytes, expected);
@@ -146,24 +106,16 @@ impl Stream {
         self.take(&cut, expected)
     }
 
-    fn take(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Piece, Broken> {
+    fn take(&mut self, bytes: &[u8], expected: &mut Expected) -> Result<Seen, Fault> {
         let seen = self.reader.read(bytes)?;
         if !seen.rejected {
             let records = &bytes[seen.head..seen.consumed];
             expected.take(self.body as usize, records)?;
             self.body = self.body.saturating_add(records.len() as u32);
         }
-        self.keep(&bytes[seen.consumed..]);
-        Ok(Piece {
-            records: seen.records,
-            rejected: seen.rejected,
-        })
-    }
-
-    fn keep(&mut self, rest: &[u8]) {
-        if !rest.is_empty() {
-            self.cut = Some(Box::new(rest.to_vec()));
-        }
+        let rest = &bytes[seen.consumed..];
+        self.cut = (!rest.is_empty()).then(|| Box::new(rest.to_vec()));
+        Ok(seen)
     }
 
     /// Returns true if the stream has reached its end marker.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 mod body;
 mod difference;
 
-pub use body::Body;
+pub(crate) use body::Body;
 pub use difference::Difference;
 
 /// The file at build time.
@@ -50,16 +50,12 @@ impl Transcript {
     }
 
     /// Parses a transcript.
-    ///
-    /// # Errors
-    /// The position in the text, and the error.
-    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
     /// Returns the numbers of events that its cases need, ascending.
-    #[must_use]
-    pub fn messages(&self) -> BTreeSet<u32> {
+    pub(crate) fn messages(&self) -> BTreeSet<u32> {
         self.cases.iter().map(|case| case.messages).collect()
     }
 }

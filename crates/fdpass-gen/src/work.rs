@@ -21,7 +21,8 @@ use crate::expect::{Expect, Expected};
 use crate::handoff::Clients;
 use crate::outcome::{self, count};
 use crate::pending_outcomes::PendingOutcomes;
-use crate::series::{DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, STREAM, TAKE};
+use crate::spec::{DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, STREAM, TAKE};
+use crate::sse::Fault;
 use crate::stream::{Reads, Stream};
 use connect::Attempt;
 
@@ -90,12 +91,12 @@ impl<'a> Handler for Streams<'a> {
     type Timer = Timer;
 
     fn start(&mut self, start: Start, cx: &mut Context<'a>) {
-        let settings = &self.driver.settings;
-        let is_counted = cx.state.phases.counts(start.at);
-        if is_counted && settings.slow_share.is_some() && settings.is_slow(start.index) {
+        let attempt = self.first_attempt(start, cx);
+        let is_slow = attempt.stream.reads != Reads::Promptly;
+        if attempt.stream.counted && is_slow && self.driver.settings.slow_share.is_some() {
             cx.state.record.count(count::SLOW, 1);
         }
-        self.connect(Attempt::first(start), cx);
+        self.connect(attempt, cx);
     }
 
     /// Serves what is ready. In a burst, records are left for later, because reading those of started clients would
@@ -147,11 +148,11 @@ impl<'a> Handler for Streams<'a> {
 
     /// Counts streams that are still open when the time is over.
     fn give_up(&mut self, cx: &mut Context<'a>) -> anyhow::Result<()> {
-        let (phases, record) = (&cx.state.phases, &cx.state.record);
+        let record = &cx.state.record;
         self.pending.settle(u64::MAX, record);
         for timer in cx.state.timers.drain() {
             match timer {
-                Timer::Retry(attempt) if phases.counts(attempt.start) => {
+                Timer::Retry(attempt) if attempt.stream.counted => {
                     record.error(outcome::connect_error(attempt.errno));
                 }
                 Timer::Retry(_) | Timer::Resume(_) => {}
@@ -254,19 +255,18 @@ impl<'a> Streams<'a> {
             stream.event = now;
         }
         match piece {
-            Err(broken) => {
-                if let Some(difference) = broken.difference {
-                    self.driver.differs(&difference, record);
+            Err(fault) => {
+                if let Fault::Content(difference) = &fault {
+                    self.driver.differs(difference, record);
                 }
-                Some(broken.fault.kind())
+                Some(fault.kind())
             }
             Ok(piece) if piece.rejected => Some(outcome::REJECTED),
-            Ok(_) => self
-                .driver
-                .settings
-                .abort_after
-                .filter(|most| stream.reader.records() >= *most)
-                .map(|_| outcome::ABORTED),
+            Ok(_) => {
+                let most = self.driver.settings.abort_after;
+                most.filter(|most| stream.reader.records() >= *most)
+                    .map(|_| outcome::ABORTED)
+            }
         }
     }
 
@@ -282,13 +282,9 @@ impl<'a> Streams<'a> {
         if !stream.complete() {
             return outcome::INCOMPLETE;
         }
-        if self
-            .driver
-            .settings
-            .messages
-            .is_some_and(|expected| expected != stream.reader.records())
-        {
-            return crate::sse::Fault::Order.kind();
+        let expected = self.driver.settings.messages;
+        if expected.is_some_and(|expected| expected != stream.reader.records()) {
+            return Fault::Order.kind();
         }
         if stream.timed {
             let took = now - stream.handed;
@@ -346,7 +342,7 @@ impl<'a> Streams<'a> {
             return;
         };
         if cx.reactor.unwatch(&stream.client).is_err() {
-            return self.end(id, "epoll", cx);
+            return self.end(id, outcome::EPOLL, cx);
         }
         let until = clock::now() + pause.as_nanos() as u64;
         cx.state.timers.set(until, Timer::Resume(id));
@@ -356,9 +352,8 @@ impl<'a> Streams<'a> {
         let Some(stream) = cx.connections.get_mut(id) else {
             return;
         };
-        let watched = cx.reactor.watch(&stream.client, id.token(CLIENT));
-        if watched.is_err() {
-            self.end(id, "epoll", cx);
+        if cx.reactor.watch(&stream.client, id.token(CLIENT)).is_err() {
+            self.end(id, outcome::EPOLL, cx);
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use serde::Serialize;
+
 /// Counts since the start. They can be read at any time.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct Counts {
     connections: AtomicU64,
     requests: AtomicU64,
@@ -53,16 +55,7 @@ impl Counts {
     }
 
     pub(crate) fn json(&self) -> String {
-        let (connections, requests) = (self.connections(), self.requests());
-        let (finished, canceled, sent) = (self.finished(), self.canceled(), self.sent());
-        serde_json::json!({
-            "connections": connections,
-            "requests": requests,
-            "finished": finished,
-            "canceled": canceled,
-            "sent": sent,
-        })
-        .to_string()
+        serde_json::to_string(self).expect("numbers can be written as JSON")
     }
 }
 

@@ -67,15 +67,10 @@ impl PassedSocket {
 /// An invalid variable or descriptor, and the remedy.
 pub fn passed_socket() -> Result<Option<PassedSocket>, String> {
     let count = passed(|name| env::var(name).ok(), process::id())?;
-    let mut sockets = Vec::new();
-    for number in (FIRST..).take(count) {
-        sockets.push(own(number)?);
-    }
-    sockets
-        .into_iter()
-        .next()
-        .map(PassedSocket::new)
-        .transpose()
+    let sockets = (FIRST..).take(count).map(own);
+    let sockets: Vec<OwnedFd> = sockets.collect::<Result<_, _>>()?;
+    let first = sockets.into_iter().next();
+    first.map(PassedSocket::new).transpose()
 }
 
 /// Returns the number of descriptors that were passed to the process `own_pid`.

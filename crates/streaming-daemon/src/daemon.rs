@@ -63,7 +63,12 @@ impl Daemon {
             None => (Backend::Mock, 1),
             Some(_) => (Backend::Openai, FILES_PER_STREAM),
         };
-        let metrics = config.metrics_addr.map(bind_metrics).transpose()?;
+        let remedy = "choose another address with --metrics-addr or DAEMON_METRICS_ADDR, or disable them with \
+            DAEMON_METRICS_ENABLED=false";
+        let metrics = config
+            .metrics_addr
+            .map(|address| MetricsServer::bind(address, remedy));
+        let metrics = metrics.transpose()?;
         let listener = listen(&config)?;
         let shared = Shared {
             answer: Answer::new(config.message_count, config.message_delay),
@@ -146,12 +151,4 @@ impl Daemon {
         finish_within(&mut shards, self.config.shutdown_grace, drop).await;
         Ok(self.shared.metrics.summary())
     }
-}
-
-fn bind_metrics(address: SocketAddr) -> anyhow::Result<MetricsServer> {
-    MetricsServer::bind(
-        address,
-        "choose another address with --metrics-addr or DAEMON_METRICS_ADDR, or disable them with \
-        DAEMON_METRICS_ENABLED=false",
-    )
 }

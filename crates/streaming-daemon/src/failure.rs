@@ -37,41 +37,23 @@ pub(crate) enum HandoffFailure {
 }
 
 impl HandoffFailure {
-    pub(crate) const ALL: [Self; 14] = [
-        Self::Empty,
-        Self::Timeout,
-        Self::Canceled,
-        Self::ClientDisconnected,
-        Self::PeerRefused,
-        Self::Network,
-        Self::Other,
-        Self::TooLarge,
-        Self::Truncated,
-        Self::NoDescriptor,
-        Self::NotAStreamSocket,
-        Self::OutOfDescriptors,
-        Self::InvalidJson,
-        Self::SurplusDescriptors,
+    /// The labels of the variants, in their order.
+    pub(crate) const LABELS: [&'static str; 14] = [
+        "empty",
+        "timeout",
+        "canceled",
+        "client_disconnected",
+        "peer_refused",
+        "network",
+        "other",
+        "too_large",
+        "truncated",
+        "no_descriptor",
+        "not_a_stream_socket",
+        "out_of_descriptors",
+        "invalid_json",
+        "surplus_descriptors",
     ];
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::Timeout => "timeout",
-            Self::Canceled => "canceled",
-            Self::ClientDisconnected => "client_disconnected",
-            Self::PeerRefused => "peer_refused",
-            Self::Network => "network",
-            Self::Other => "other",
-            Self::TooLarge => "too_large",
-            Self::Truncated => "truncated",
-            Self::NoDescriptor => "no_descriptor",
-            Self::NotAStreamSocket => "not_a_stream_socket",
-            Self::OutOfDescriptors => "out_of_descriptors",
-            Self::InvalidJson => "invalid_json",
-            Self::SurplusDescriptors => "surplus_descriptors",
-        }
-    }
 }
 
 impl From<Errno> for HandoffFailure {
@@ -101,27 +83,16 @@ pub(crate) enum StreamFailure {
 }
 
 impl StreamFailure {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Timeout,
-        Self::Canceled,
-        Self::ClientDisconnected,
-        Self::Network,
-        Self::Other,
-        Self::Backend,
-        Self::BackendTimeout,
+    /// The labels of the variants, in their order.
+    pub(crate) const LABELS: [&'static str; 7] = [
+        "timeout",
+        "canceled",
+        "client_disconnected",
+        "network",
+        "other",
+        "backend",
+        "backend_timeout",
     ];
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Canceled => "canceled",
-            Self::ClientDisconnected => "client_disconnected",
-            Self::Network => "network",
-            Self::Other => "other",
-            Self::Backend => "backend",
-            Self::BackendTimeout => "backend_timeout",
-        }
-    }
 }
 
 impl From<Errno> for StreamFailure {
@@ -137,13 +108,44 @@ impl From<Errno> for StreamFailure {
 mod tests {
     use super::*;
 
+    /// Asserts that the label of each variant is its name in snake case.
+    fn are_named(labels: &[&str], variants: &[(usize, String)]) {
+        assert_eq!(labels.len(), variants.len());
+        for (index, variant) in variants {
+            assert_eq!(labels[*index].replace('_', ""), variant.to_lowercase());
+        }
+    }
+
     #[test]
     fn each_reason_stands_at_its_own_index() {
-        for (index, failure) in HandoffFailure::ALL.into_iter().enumerate() {
-            assert_eq!(failure as usize, index);
-        }
-        for (index, failure) in StreamFailure::ALL.into_iter().enumerate() {
-            assert_eq!(failure as usize, index);
-        }
+        let handoff = [
+            HandoffFailure::Empty,
+            HandoffFailure::Timeout,
+            HandoffFailure::Canceled,
+            HandoffFailure::ClientDisconnected,
+            HandoffFailure::PeerRefused,
+            HandoffFailure::Network,
+            HandoffFailure::Other,
+            HandoffFailure::TooLarge,
+            HandoffFailure::Truncated,
+            HandoffFailure::NoDescriptor,
+            HandoffFailure::NotAStreamSocket,
+            HandoffFailure::OutOfDescriptors,
+            HandoffFailure::InvalidJson,
+            HandoffFailure::SurplusDescriptors,
+        ];
+        let handoff = handoff.map(|failure| (failure as usize, format!("{failure:?}")));
+        are_named(&HandoffFailure::LABELS, &handoff);
+        let stream = [
+            StreamFailure::Timeout,
+            StreamFailure::Canceled,
+            StreamFailure::ClientDisconnected,
+            StreamFailure::Network,
+            StreamFailure::Other,
+            StreamFailure::Backend,
+            StreamFailure::BackendTimeout,
+        ];
+        let stream = stream.map(|failure| (failure as usize, format!("{failure:?}")));
+        are_named(&StreamFailure::LABELS, &stream);
     }
 }

@@ -58,11 +58,17 @@ impl Handoff {
         length: usize,
         shared: &Shared,
     ) -> Result<Self, HandoffFailure> {
-        let accepted = incoming.accepted;
-        let arrival = incoming.close();
-        let client = arrival.client.ok_or(HandoffFailure::NoDescriptor)?;
+        let Incoming {
+            connection,
+            accepted,
+            client,
+            surplus,
+            ..
+        } = incoming;
+        drop(connection);
+        let client = client.ok_or(HandoffFailure::NoDescriptor)?;
         prepare(&client)?;
-        if arrival.surplus > 0 {
+        if surplus > 0 {
             let flaw = HandoffFailure::SurplusDescriptors;
             shared.metrics.handoff_flaw(flaw);
             shared.log.warn(flaw);

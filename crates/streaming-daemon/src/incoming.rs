@@ -42,32 +42,19 @@ impl Buffer {
 /// A handoff connection that was accepted, with its received data.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    connection: OwnedFd,
+    /// Its close is the only signal that the sender gets.
+    pub(crate) connection: OwnedFd,
     /// Time at which it was accepted.
     pub(crate) accepted: u64,
-    client: Option<OwnedFd>,
-    surplus: usize,
-    saw_end: bool,
-    /// The beginning of a payload whose rest is awaited; otherwise empty.
-    begun: Vec<u8>,
-}
-
-/// The progress of reading.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// The payload is complete and has this many bytes; it is in the buffer.
-    Whole(usize),
-    /// The rest, or the whole payload, is missing.
-    Wait,
-}
-
-/// The descriptors that a connection delivered with its payload.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    /// The first descriptor.
+    /// The first descriptor that was received.
     pub(crate) client: Option<OwnedFd>,
     /// Number of further descriptors; they are closed.
     pub(crate) surplus: usize,
+    saw_end: bool,
+    /// True if the time for the rest of the payload is over.
+    is_late: bool,
+    /// The beginning of a payload whose rest is awaited; otherwise empty.
+    begun: Vec<u8>,
 }
 
 impl Incoming {
@@ -78,11 +65,13 @@ impl Incoming {
             client: None,
             surplus: 0,
             saw_end: false,
+            is_late: false,
             begun: Vec::new(),
         }
     }
 
-    /// Reads available data into `buffer`, after the data that was read before.
+    /// Reads available data into `buffer`, after the data that was read before. Returns the length of the whole payload,
+    /// or `None` if the rest of it is missing.
     ///
     /// On `SOCK_SEQPACKET` one record is one handoff. On `SOCK_STREAM` nothing marks the end of the payload, since the
     /// sender may keep the connection open until we close it. There, a payload is complete unless it is the beginning
@@ -92,15 +81,18 @@ impl Incoming {
         &mut self,
         socket_type: SocketType,
         buffer: &mut Buffer,
-    ) -> Result<Progress, HandoffFailure> {
+    ) -> Result<Option<usize>, HandoffFailure> {
         let mut filled = self.take_begun(buffer);
+        if self.is_late {
+            return Ok(Some(filled));
+        }
         loop {
             let room = &mut buffer.payload[filled..];
             let message = match receive(&self.connection, room, &mut buffer.control) {
                 Ok(message) => message,
                 Err(Errno::EAGAIN | Errno::EINTR) => {
                     self.begun.extend_from_slice(&buffer.payload[..filled]);
-                    return Ok(Progress::Wait);
+                    return Ok(None);
                 }
                 Err(errno) => return Err(errno.into()),
             };
@@ -125,13 +117,13 @@ impl Incoming {
             }
             let is_record = socket_type == SocketType::Seqpacket;
             if is_end || is_record || !is_beginning(&buffer.payload[..filled]) {
-                return Ok(Progress::Whole(filled));
+                return Ok(Some(filled));
             }
         }
     }
 
     /// Moves the data that was read before into `buffer`. Returns its length.
-    pub(crate) fn take_begun(&mut self, buffer: &mut Buffer) -> usize {
+    fn take_begun(&mut self, buffer: &mut Buffer) -> usize {
         let length = self.begun.len();
         buffer.payload[..length].copy_from_slice(&self.begun);
         self.begun = Vec::new();
@@ -147,43 +139,24 @@ impl Incoming {
         }
     }
 
-    /// Waits until there is more to read. Fails if the time is over and no client has arrived. Dropping the future
-    /// closes all received descriptors.
-    pub(crate) async fn readable(self) -> Result<Waited, HandoffFailure> {
+    /// Waits until there is more to read. If the time is over, the payload ends here; fails if no client has arrived.
+    /// Dropping the future closes all received descriptors.
+    pub(crate) async fn readable(self) -> Result<Self, HandoffFailure> {
         let deadline = self.accepted.saturating_add(nanos(RECEIVE_TIMEOUT));
         let left = Duration::from_nanos(deadline.saturating_sub(clock::now()));
         let watched =
             watch(self.connection, Interest::READABLE).map_err(|_| HandoffFailure::Other)?;
-        let in_time = match timeout(left, watched.readable()).await {
-            Ok(ready) => ready.map(|_| true).map_err(|_| HandoffFailure::Other)?,
-            Err(_) if self.client.is_some() => false,
+        let is_late = match timeout(left, watched.readable()).await {
+            Ok(ready) => ready.map(|_| false).map_err(|_| HandoffFailure::Other)?,
+            Err(_) if self.client.is_some() => true,
             Err(_) => return Err(HandoffFailure::Timeout),
         };
-        let incoming = Self {
+        Ok(Self {
             connection: watched.into_inner(),
+            is_late,
             ..self
-        };
-        Ok(match in_time {
-            true => Waited::Readable(incoming),
-            false => Waited::TimeOver(incoming),
         })
     }
-
-    /// Closes the connection, which is the only signal that its sender gets.
-    pub(crate) fn close(self) -> Arrival {
-        Arrival {
-            client: self.client,
-            surplus: self.surplus,
-        }
-    }
-}
-
-/// The result of waiting for the rest of a handoff.
-#[derive(Debug)]
-pub(crate) enum Waited {
-    Readable(Incoming),
-    /// A client arrived, but not its whole payload.
-    TimeOver(Incoming),
 }
 
 fn is_beginning(payload: &[u8]) -> bool {

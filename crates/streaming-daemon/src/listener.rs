@@ -39,17 +39,14 @@ impl Listener {
 
     /// Adopts a socket that is already listening.
     pub(crate) fn adopt(passed: PassedSocket) -> anyhow::Result<Self> {
-        let PassedSocket {
-            socket,
-            socket_type,
-        } = passed;
+        let socket = passed.socket;
         // Non-blocking, since shards accept until nothing is left.
         let flags = fcntl(&socket, FcntlArg::F_GETFL).context("cannot read the socket's flags")?;
         let flags = OFlag::from_bits_retain(flags) | OFlag::O_NONBLOCK;
         fcntl(&socket, FcntlArg::F_SETFL(flags)).context("cannot make the socket non-blocking")?;
         Ok(Self {
             socket,
-            socket_type,
+            socket_type: passed.socket_type,
             file: None,
         })
     }

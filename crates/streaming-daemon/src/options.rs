@@ -1,7 +1,5 @@
 //! Options of the command line, and their `DAEMON_*` variables.
 
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
@@ -9,9 +7,8 @@ use clap::{ArgAction, Parser};
 use daemon_kit::cli::{CommonOptions, DaemonOptions};
 use daemon_kit::parse_duration;
 
-use crate::config::{Backend, Config, MAX_BACKLOG, SocketType, cores};
+use crate::config::{Backend, Config};
 use crate::openai::{Base, Http, Key, OpenAiConfig};
-use crate::peers::Peers;
 
 /// Maximum duration of a stream, which keeps every due time within 64 bits of nanoseconds.
 const MAX_STREAM_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -22,51 +19,8 @@ const MAX_STREAM_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
 #[command(mut_arg("metrics_addr", |address| address.default_value("127.0.0.1:9090")))]
 #[command(mut_arg("shutdown_grace", |grace| grace.default_value("30s")))]
 pub struct Options {
-    /// Create the handoff socket at this path
-    #[arg(
-        long,
-        visible_alias = "socket-path",
-        env = "DAEMON_SOCKET_PATH",
-        value_name = "PATH"
-    )]
-    #[arg(default_value = "/var/run/streaming-daemon.sock")]
-    pub socket: PathBuf,
-
-    /// Set the permissions of the socket file, in octal
-    #[arg(long, value_name = "MODE", default_value = "0660")]
-    #[arg(value_parser = parse_mode)]
-    pub socket_mode: u32,
-
-    /// Set the type of the handoff socket
-    #[arg(long, value_name = "TYPE", default_value = "seqpacket")]
-    pub socket_type: SocketType,
-
-    /// Let this many handoffs wait to be accepted; above 4096, as many as net.core.somaxconn allows [default: as many
-    /// as net.core.somaxconn allows]
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        default_value_t = MAX_BACKLOG,
-        hide_default_value = true
-    )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub backlog: u32,
-
-    /// Accept handoffs only from processes of these users, as ids separated by commas [default: everyone whom the
-    /// permissions of the socket let in]
-    #[arg(long, value_name = "UID")]
-    #[arg(value_delimiter = ',', value_parser = parse_id)]
-    pub allow_uid: Vec<u32>,
-
-    /// Also accept handoffs from processes of these groups; only the effective group counts
-    #[arg(long, value_name = "GID")]
-    #[arg(value_delimiter = ',', value_parser = parse_id)]
-    pub allow_gid: Vec<u32>,
-
-    /// Limit the open streams; further ones are answered with 503
-    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    pub max_connections: u64,
+    #[command(flatten)]
+    config: Config,
 
     /// Choose the source of the events
     #[arg(long, value_name = "NAME", default_value = "mock")]
@@ -98,24 +52,6 @@ pub struct Options {
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub metrics_enabled: bool,
 
-    /// Send this many events per stream; 0 sends only the head and the end mark
-    #[arg(long, value_name = "NUMBER", default_value_t = 18)]
-    pub message_count: u32,
-
-    /// Wait this long between two events, such as 50ms or 5625ms
-    #[arg(long, value_name = "DURATION", default_value = "50ms")]
-    #[arg(value_parser = parse_duration)]
-    pub message_delay: Duration,
-
-    /// Fail a stream if one write to the client takes longer than this
-    #[arg(long, value_name = "DURATION", default_value = "30s")]
-    #[arg(value_parser = parse_duration)]
-    pub write_timeout: Duration,
-
-    /// Run this many threads and shards of streams [default: one per core]
-    #[arg(long, value_name = "NUMBER")]
-    pub workers: Option<NonZeroUsize>,
-
     /// Serve no metrics, and print a summary at the end
     #[arg(long, value_parser = BoolishValueParser::new())]
     pub benchmark: bool,
@@ -131,47 +67,30 @@ impl Options {
     /// # Errors
     /// An invalid value, with the option, its variable and the remedy.
     pub fn config(&self) -> Result<Config, String> {
-        if self.write_timeout.is_zero() {
+        let mut config = self.config.clone();
+        if config.write_timeout.is_zero() {
             return Err(
                 "--write-timeout (DAEMON_WRITE_TIMEOUT) must be longer than 0; \
                 the default is 30s"
                     .to_owned(),
             );
         }
-        let length = self.message_delay.checked_mul(self.message_count);
+        let length = config.message_delay.checked_mul(config.message_count);
         if length.is_none_or(|length| length > MAX_STREAM_DURATION) {
             return Err("--message-count × --message-delay (DAEMON_MESSAGE_COUNT, \
                 DAEMON_MESSAGE_DELAY): a stream may last at most a year (366 days); lower one of them"
                 .to_owned());
         }
-        Ok(Config {
-            socket_path: self.socket.clone(),
-            socket_mode: self.socket_mode,
-            socket_type: self.socket_type,
-            backlog: self.backlog,
-            peers: Peers {
-                users: self.allow_uid.clone(),
-                groups: self.allow_gid.clone(),
-            },
-            max_connections: self.max_connections,
-            metrics_addr: self
-                .common
-                .metrics_addr
-                .filter(|_| self.metrics_enabled && !self.benchmark),
-            openai: match self.backend_provider {
-                Backend::Mock => None,
-                Backend::Openai => Some(self.openai()?),
-            },
-            message_count: self.message_count,
-            message_delay: self.message_delay,
-            write_timeout: self.write_timeout,
-            shutdown_grace: self.common.shutdown_grace,
-            workers: self.workers.unwrap_or_else(cores),
-        })
+        if self.metrics_enabled && !self.benchmark {
+            config.metrics_addr = self.common.metrics_addr;
+        }
+        if self.backend_provider == Backend::Openai {
+            config.openai = Some(self.openai()?);
+        }
+        config.shutdown_grace = self.common.shutdown_grace;
+        Ok(config)
     }
-}
 
-impl Options {
     fn openai(&self) -> Result<OpenAiConfig, String> {
         let base = self.openai_base.clone().ok_or(
             "--openai-base (DAEMON_OPENAI_BASE): the backend `openai` needs an address; \
@@ -192,20 +111,6 @@ impl Options {
             timeout: self.backend_timeout,
         })
     }
-}
-
-fn parse_mode(text: &str) -> Result<u32, String> {
-    let digits = text.strip_prefix("0o").unwrap_or(text);
-    match u32::from_str_radix(digits, 8) {
-        Ok(mode) if mode <= 0o777 => Ok(mode),
-        _ => Err("write the permissions in octal, for instance 0660".to_owned()),
-    }
-}
-
-fn parse_id(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| {
-        "write ids as numbers with commas between them, for instance 33,1000".to_owned()
-    })
 }
 
 #[cfg(test)]

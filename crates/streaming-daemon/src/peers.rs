@@ -2,15 +2,21 @@
 
 use std::os::fd::AsFd;
 
+use clap::Args;
 use nix::sys::socket::{getsockopt, sockopt};
 
 /// The users and groups that may hand over clients. If both lists are empty, everyone may whom the socket's permissions
 /// let in, and nothing is checked.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Peers {
-    /// User ids; root is not included automatically.
+    /// Accept handoffs only from processes of these users, as ids separated by commas [default: everyone whom the
+    /// permissions of the socket let in]
+    // Root is not included automatically.
+    #[arg(long = "allow-uid", value_name = "UID", value_delimiter = ',', value_parser = parse_id)]
     pub users: Vec<u32>,
-    /// Group ids. Only the effective group of a sender counts, not the supplementary ones.
+
+    /// Also accept handoffs from processes of these groups; only the effective group counts
+    #[arg(long = "allow-gid", value_name = "GID", value_delimiter = ',', value_parser = parse_id)]
     pub groups: Vec<u32>,
 }
 
@@ -27,6 +33,12 @@ impl Peers {
             self.users.contains(&sender.uid()) || self.groups.contains(&sender.gid())
         })
     }
+}
+
+fn parse_id(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| {
+        "write ids as numbers with commas between them, for instance 33,1000".to_owned()
+    })
 }
 
 #[cfg(test)]

@@ -42,10 +42,13 @@ pub(crate) async fn relay(
     order: Order,
     started: u64,
 ) {
-    let slot = StreamSlot::new(&shared.metrics);
-    let client = match watch(client, Interest::READABLE | Interest::WRITABLE) {
-        Ok(client) => client,
-        Err(_) => return slot.failed(StreamFailure::Other),
+    let mut slot = StreamSlot {
+        metrics: &shared.metrics,
+        end: Err(StreamFailure::Canceled),
+    };
+    let Ok(client) = watch(client, Interest::READABLE | Interest::WRITABLE) else {
+        slot.end = Err(StreamFailure::Other);
+        return;
     };
     let relay = Relay {
         metrics: &shared.metrics,
@@ -61,13 +64,14 @@ pub(crate) async fn relay(
     };
     // Counted before the client is closed, so that the page already includes it when the client sees its end, and its
     // slot is free.
-    match passed {
-        Ok((exchange, backend_took)) => {
-            slot.completed(clock::now().saturating_sub(started), backend_took);
-            drop(client);
-            exchange.close().await;
-        }
-        Err(failure) => slot.failed(failure),
+    slot.end = match &passed {
+        Ok((_, backend_took)) => Ok((clock::now().saturating_sub(started), *backend_took)),
+        Err(failure) => Err(*failure),
+    };
+    drop(slot);
+    drop(client);
+    if let Ok((exchange, _)) = passed {
+        exchange.close().await;
     }
 }
 
@@ -91,7 +95,7 @@ impl Relay<'_> {
         let mut exchange = match openai.ask(order.ask).await {
             Ok(exchange) => exchange,
             Err(failure) => {
-                let failure = self.backend_failure(&failure);
+                let failure = self.backend_failure(failure);
                 self.write(refusal(failure), 0).await?;
                 return Err(failure);
             }
@@ -111,7 +115,7 @@ impl Relay<'_> {
         let mut is_first = true;
         while !reading.is_done() {
             let next = exchange.next().await;
-            let Some(piece) = next.map_err(|failure| self.backend_failure(&failure))? else {
+            let Some(piece) = next.map_err(|failure| self.backend_failure(failure))? else {
                 break;
             };
             let (events, taken) = reading.take(&piece, &mut out);
@@ -120,12 +124,12 @@ impl Relay<'_> {
                 self.metrics.first_event(clock::now().saturating_sub(asked));
             }
             self.write(&out, events).await?;
-            taken.map_err(|failure| self.backend_failure(&failure))?;
+            taken.map_err(|failure| self.backend_failure(failure))?;
             out.clear();
             out.shrink_to(KEPT);
         }
         let events = reading.finish(&mut out);
-        let events = events.map_err(|failure| self.backend_failure(&failure))?;
+        let events = events.map_err(|failure| self.backend_failure(failure))?;
         self.write(&out, events).await
     }
 
@@ -140,14 +144,16 @@ impl Relay<'_> {
     }
 
     /// Counts and logs a failure of the backend, which ends the stream.
-    fn backend_failure(&self, failure: &BackendFailure) -> StreamFailure {
-        self.metrics.backend_failed();
-        self.log
-            .warn(format_args!("the backend failed: {}", failure.chain()));
-        match failure {
+    fn backend_failure(&self, failure: BackendFailure) -> StreamFailure {
+        let ended = match failure {
             BackendFailure::Timeout => StreamFailure::BackendTimeout,
             _ => StreamFailure::Backend,
-        }
+        };
+        self.metrics.backend_failed();
+        let failure = anyhow::Error::new(failure);
+        self.log
+            .warn(format_args!("the backend failed: {failure:#}"));
+        ended
     }
 }
 
@@ -159,36 +165,18 @@ fn refusal(failure: StreamFailure) -> &'static [u8] {
     }
 }
 
-/// The slot of a stream. It is released exactly once.
+/// The slot of a stream. Dropping it counts the end of the stream.
 struct StreamSlot<'a> {
-    /// `None` once it was released.
-    metrics: Option<&'a Metrics>,
-}
-
-impl<'a> StreamSlot<'a> {
-    fn new(metrics: &'a Metrics) -> Self {
-        Self {
-            metrics: Some(metrics),
-        }
-    }
-
-    fn completed(mut self, took: u64, backend_took: u64) {
-        if let Some(metrics) = self.metrics.take() {
-            metrics.stream_completed(took, backend_took);
-        }
-    }
-
-    fn failed(mut self, failure: StreamFailure) {
-        if let Some(metrics) = self.metrics.take() {
-            metrics.stream_failed(failure);
-        }
-    }
+    metrics: &'a Metrics,
+    /// The durations of the stream and of the backend in nanoseconds, or the failure.
+    end: Result<(u64, u64), StreamFailure>,
 }
 
 impl Drop for StreamSlot<'_> {
     fn drop(&mut self) {
-        if let Some(metrics) = self.metrics.take() {
-            metrics.stream_failed(StreamFailure::Canceled);
+        match self.end {
+            Ok((took, backend_took)) => self.metrics.stream_completed(took, backend_took),
+            Err(failure) => self.metrics.stream_failed(failure),
         }
     }
 }

@@ -35,7 +35,7 @@ use tokio::task::{JoinError, JoinSet, yield_now};
 use crate::answer::Answer;
 use crate::clock::{self, Timer};
 use crate::failure::{HandoffFailure, StreamFailure};
-use crate::incoming::{Buffer, Waited};
+use crate::incoming::{Buffer, Incoming};
 use crate::shared::Shared;
 use crate::stream::Stream;
 
@@ -78,11 +78,10 @@ pub(crate) struct Shard {
     last_served: u64,
 }
 
-/// The end of an exception: see [`Incoming::readable`](crate::incoming::Incoming::readable), [`Stream::unblock`] and
-/// [`relay`](crate::relay::relay).
+/// The end of an exception: see [`Incoming::readable`], [`Stream::unblock`] and [`relay`](crate::relay::relay).
 #[derive(Debug)]
 enum SlowPath {
-    Sender(Result<Waited, HandoffFailure>),
+    Sender(Result<Incoming, HandoffFailure>),
     Client(usize, Result<Stream, StreamFailure>),
     /// A relay, which has counted itself.
     Relay,

@@ -1,6 +1,6 @@
 //! A parsed answer of a daemon.
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 
 use crate::sse::Reader;
 
@@ -24,10 +24,9 @@ impl Answer {
             "the daemon closed the client without an answer"
         );
         let mut reader = Reader::default();
-        let seen = match reader.read(bytes) {
-            Ok(seen) => seen,
-            Err(fault) => bail!("{} in {}", fault.kind(), shown(bytes)),
-        };
+        let seen = reader
+            .read(bytes)
+            .map_err(|fault| anyhow!("{} in {}", fault.kind(), shown(bytes)))?;
         ensure!(!seen.rejected, "the daemon answered 503");
         ensure!(
             reader.done() && seen.consumed == bytes.len(),
@@ -35,8 +34,7 @@ impl Answer {
             reader.records(),
             shown(bytes)
         );
-        let text = std::str::from_utf8(bytes)
-            .map_err(|error| anyhow::anyhow!("{error} in {}", shown(bytes)))?;
+        let text = std::str::from_utf8(bytes).with_context(|| shown(bytes))?;
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
         Ok(Self {
             fields: head.lines().skip(1).map(str::to_owned).collect(),
@@ -62,10 +60,14 @@ impl Answer {
         Ok(())
     }
 
-    /// Returns the position of a field in the head.
-    pub(crate) fn position(&self, field: &str) -> anyhow::Result<usize> {
-        let position = self.fields.iter().position(|found| found == field);
-        position.ok_or_else(|| anyhow::anyhow!("the head has no {field:?}: {:?}", self.fields))
+    /// Fails unless the head has this field.
+    pub(crate) fn has_field(&self, field: &str) -> anyhow::Result<()> {
+        ensure!(
+            self.fields.iter().any(|found| found == field),
+            "the head has no {field:?}: {:?}",
+            self.fields
+        );
+        Ok(())
     }
 }
 
@@ -91,9 +93,9 @@ mod tests {
     fn a_whole_stream_is_taken_apart() {
         let text = format!("{HEAD}data: {{\"content\":\"Prompt: a\\n\"}}\n\ndata: [DONE]\n\n");
         let answer = Answer::parse(text.as_bytes()).unwrap();
-        assert_eq!(answer.position("X-A: b").unwrap(), 1);
+        answer.has_field("X-A: b").unwrap();
         answer.says("Prompt: a\n").unwrap();
-        assert!(answer.says("Prompt: b").is_err() && answer.position("X-B: b").is_err());
+        assert!(answer.says("Prompt: b").is_err() && answer.has_field("X-B: b").is_err());
     }
 
     #[test]

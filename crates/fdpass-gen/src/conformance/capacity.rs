@@ -5,14 +5,41 @@ use std::os::fd::OwnedFd;
 use anyhow::ensure;
 
 use super::answer::{Answer, shown};
-use super::daemon_under_test::Subject;
-use crate::settings::DEFAULT_DATA;
+use super::case::{Case, Needs};
+use super::subject::{PAYLOAD, Subject};
+use crate::client::read_some;
+
+/// A daemon with capacity for two streams.
+const FULL: Needs = Needs::launch(&[
+    ("DAEMON_MAX_CONNECTIONS", "2"),
+    ("DAEMON_MESSAGE_DELAY", "100ms"),
+]);
+const COUNTED: Needs = Needs {
+    metrics: true,
+    ..FULL
+};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("at capacity: one more client is refused", FULL, refused),
+    Case::new(
+        "at capacity: the refusal is 503 with Retry-After",
+        FULL,
+        with_503,
+    ),
+    Case::new("at capacity: the refusal is counted", COUNTED, counted),
+    Case::new("at capacity: open streams go on", FULL, others_go_on),
+    Case::new(
+        "at capacity: a place that becomes free is used",
+        FULL,
+        freed,
+    ),
+];
 
 /// Opens two streams; returns the clients and the data they have read.
 fn fill(subject: &Subject<'_>) -> anyhow::Result<Vec<(OwnedFd, Vec<u8>)>> {
     (0..2)
         .map(|_| {
-            let client = subject.hand_over(DEFAULT_DATA.as_bytes())?;
+            let client = subject.hand_over(PAYLOAD)?;
             let first = subject.begins(&client)?;
             ensure!(
                 first.starts_with(b"HTTP/1.1 200"),
@@ -26,12 +53,12 @@ fn fill(subject: &Subject<'_>) -> anyhow::Result<Vec<(OwnedFd, Vec<u8>)>> {
 
 /// Returns the answer to one more client.
 fn one_more(subject: &Subject<'_>) -> anyhow::Result<Vec<u8>> {
-    let client = subject.hand_over(DEFAULT_DATA.as_bytes())?;
+    let client = subject.hand_over(PAYLOAD)?;
     subject.read(&client)
 }
 
 /// Accepts a refusal with or without an answer: the reference's daemons close without one.
-pub(super) fn refused(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn refused(subject: &Subject<'_>) -> anyhow::Result<()> {
     let _open = fill(subject)?;
     let answer = one_more(subject)?;
     ensure!(
@@ -42,17 +69,14 @@ pub(super) fn refused(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn with_503(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn with_503(subject: &Subject<'_>) -> anyhow::Result<()> {
     let _open = fill(subject)?;
     let answer = one_more(subject)?;
     let text = String::from_utf8_lossy(&answer).to_ascii_lowercase();
     let fields = ["retry-after: 1", "connection: close", "content-length: 0"];
+    let has = |field: &&str| text.lines().any(|line| line == *field);
     ensure!(
-        text.starts_with("http/1.1 503 ")
-            && text.ends_with("\r\n\r\n")
-            && fields
-                .iter()
-                .all(|field| text.lines().any(|line| line == *field)),
+        text.starts_with("http/1.1 503 ") && text.ends_with("\r\n\r\n") && fields.iter().all(has),
         "the refusal is {}, expected 503 with {}",
         shown(&answer),
         fields.join(", ")
@@ -60,7 +84,7 @@ pub(super) fn with_503(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn counted(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn counted(subject: &Subject<'_>) -> anyhow::Result<()> {
     let rejected = subject.watch("daemon_connections_rejected_total", None)?;
     let _open = fill(subject)?;
     one_more(subject)?;
@@ -68,7 +92,7 @@ pub(super) fn counted(subject: &Subject<'_>) -> anyhow::Result<()> {
     rejected.rises_by(2.0)
 }
 
-pub(super) fn others_go_on(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn others_go_on(subject: &Subject<'_>) -> anyhow::Result<()> {
     let open = fill(subject)?;
     one_more(subject)?;
     for (client, mut answer) in open {
@@ -78,20 +102,20 @@ pub(super) fn others_go_on(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn freed(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn freed(subject: &Subject<'_>) -> anyhow::Result<()> {
     let mut open = fill(subject)?;
     // The other client stays, so that its end does not free the capacity.
     open.truncate(1);
     loop {
-        let client = subject.hand_over(DEFAULT_DATA.as_bytes())?;
-        let first = crate::client::read_some(&client, subject.until)?;
+        let client = subject.hand_over(PAYLOAD)?;
+        let first = read_some(&client, subject.until)?;
         if first.starts_with(b"HTTP/1.1 200") {
             break;
         }
         subject.rest(|| "the capacity of a disconnected client is not reused".to_owned())?;
     }
     ensure!(
-        crate::client::read_some(&open[0].0, subject.until).is_ok_and(|bytes| !bytes.is_empty()),
+        read_some(&open[0].0, subject.until).is_ok_and(|bytes| !bytes.is_empty()),
         "the capacity was that of another stream, which has ended"
     );
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::handoff::SocketType;
 
-use super::daemon_under_test::Subject;
+use super::subject::Subject;
 
 /// A required behaviour of a daemon.
 #[derive(Debug)]
@@ -12,6 +12,16 @@ pub(crate) struct Case {
     pub(crate) needs: Needs,
     /// Runs the case: returns an error with the observation if it fails, or [`Skip`](harness::verify::conformance::Skip).
     pub(crate) run: fn(&Subject<'_>) -> anyhow::Result<()>,
+}
+
+impl Case {
+    pub(crate) const fn new(
+        name: &'static str,
+        needs: Needs,
+        run: fn(&Subject<'_>) -> anyhow::Result<()>,
+    ) -> Self {
+        Self { name, needs, run }
+    }
 }
 
 /// The needs of a case.
@@ -31,28 +41,34 @@ pub(crate) struct Needs {
     pub(crate) seconds: u64,
 }
 
-impl Needs {
-    /// Any daemon, and 10 s.
-    pub(crate) const NOTHING: Self = Self {
-        settings: &[],
-        launch: false,
-        metrics: false,
-        only_on: None,
-        ends: false,
-        seconds: 10,
-    };
-    /// A daemon with a metrics page.
-    pub(crate) const METRICS: Self = Self {
-        metrics: true,
-        ..Self::NOTHING
-    };
+/// Any daemon, and 10 s.
+pub(crate) const NOTHING: Needs = Needs {
+    settings: &[],
+    launch: false,
+    metrics: false,
+    only_on: None,
+    ends: false,
+    seconds: 10,
+};
+/// A fresh daemon.
+pub(crate) const FRESH: Needs = Needs::launch(&[]);
+pub(crate) const FRESH_WITH_METRICS: Needs = Needs {
+    metrics: true,
+    ..FRESH
+};
+/// Streams of 0.9 s, long enough for events while they are open.
+pub(crate) const OPEN: Needs = Needs {
+    settings: &[("DAEMON_MESSAGE_DELAY", "50ms")],
+    ..NOTHING
+};
 
+impl Needs {
     /// Returns the needs of a case with its own daemon and these variables.
     pub(crate) const fn launch(settings: &'static [(&'static str, &'static str)]) -> Self {
         Self {
             settings,
             launch: true,
-            ..Self::NOTHING
+            ..NOTHING
         }
     }
 
@@ -70,5 +86,33 @@ impl Needs {
             return Some("it needs a daemon with its own settings: use --daemon");
         }
         (self.metrics && !metrics).then_some("it needs a metrics page")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_case_needs_decides_where_it_is_passed_over() {
+        let missing = |needs: Needs, launched, metrics| {
+            needs
+                .missing(SocketType::Seqpacket, launched, metrics)
+                .is_some()
+        };
+        let on_stream = Needs {
+            only_on: Some(SocketType::Stream),
+            ..NOTHING
+        };
+        let metrics = Needs {
+            metrics: true,
+            ..NOTHING
+        };
+        assert!(!missing(NOTHING, false, false) && !missing(OPEN, false, false));
+        assert!(missing(on_stream, true, true));
+        assert!(missing(FRESH, false, true) && !missing(FRESH, true, false));
+        assert!(missing(metrics, true, false) && !missing(metrics, false, true));
+        assert!(missing(FRESH_WITH_METRICS, true, false));
+        assert!(!missing(FRESH_WITH_METRICS, true, true));
     }
 }

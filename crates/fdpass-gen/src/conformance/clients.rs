@@ -6,45 +6,63 @@ use anyhow::{Context as _, ensure};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::daemon_under_test::Subject;
+use super::case::{Case, NOTHING, Needs, OPEN};
+use super::subject::{PAYLOAD, Subject};
 use crate::handoff::{ClientKind, Clients};
-use crate::settings::DEFAULT_DATA;
 
 /// The smallest send buffer that Linux makes (socket(7)): room for a handful of events.
 const SMALLEST: usize = 2_048;
 /// Other clients that are served meanwhile.
 const OTHERS: usize = 5;
+/// Streams larger than the buffers of a client.
+const LONG: Needs = Needs::launch(&[
+    ("DAEMON_MESSAGE_COUNT", "20000"),
+    ("DAEMON_MESSAGE_DELAY", "0"),
+    ("DAEMON_WRITE_TIMEOUT", "300ms"),
+]);
 
-pub(super) fn blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
-    in_mode(subject, OFlag::empty())
-}
-
-pub(super) fn nonblocking(subject: &Subject<'_>) -> anyhow::Result<()> {
-    in_mode(subject, OFlag::O_NONBLOCK)
-}
+pub(super) const CASES: &[Case] = &[
+    Case::new("client in blocking mode", NOTHING, |subject| {
+        in_mode(subject, OFlag::empty())
+    }),
+    Case::new("client in non-blocking mode", NOTHING, |subject| {
+        in_mode(subject, OFlag::O_NONBLOCK)
+    }),
+    Case::new("TCP client", NOTHING, tcp),
+    Case::new("client that leaves", OPEN, leaves),
+    Case::new(
+        "client that never reads holds up nobody",
+        NOTHING,
+        never_reads,
+    ),
+    Case::new(
+        "client that never reads and is made blocking",
+        NOTHING,
+        made_blocking,
+    ),
+    Case::new("client that never reads is given up", LONG, given_up),
+];
 
 fn in_mode(subject: &Subject<'_>, mode: OFlag) -> anyhow::Result<()> {
     let (ours, theirs) = subject.client()?;
     fcntl(&theirs, FcntlArg::F_SETFL(mode)).context("setting the client's mode")?;
-    subject.hand_over_this(DEFAULT_DATA.as_bytes(), &theirs)?;
-    drop(theirs);
+    subject.hand_over_this(PAYLOAD, theirs)?;
     subject.answer(&ours)?.says("User ID: 1")
 }
 
-pub(super) fn tcp(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn tcp(subject: &Subject<'_>) -> anyhow::Result<()> {
     let (ours, theirs) = Clients::new(ClientKind::Tcp)?
         .open()
         .context("making a TCP client")?;
-    subject.hand_over_this(DEFAULT_DATA.as_bytes(), &theirs)?;
-    drop(theirs);
+    subject.hand_over_this(PAYLOAD, theirs)?;
     subject.answer(&ours)?.says("User ID: 1")
 }
 
 /// The daemon notices it at the next write.
-pub(super) fn leaves(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn leaves(subject: &Subject<'_>) -> anyhow::Result<()> {
     let gone = subject.watch_streams("client_disconnected")?;
     let open = subject.watch("daemon_active_streams", None)?;
-    let client = subject.hand_over(DEFAULT_DATA.as_bytes())?;
+    let client = subject.hand_over(PAYLOAD)?;
     subject.begins(&client)?;
     drop(client);
     gone.rises_by(1.0)?;
@@ -56,7 +74,7 @@ pub(super) fn leaves(subject: &Subject<'_>) -> anyhow::Result<()> {
 fn full(subject: &Subject<'_>) -> anyhow::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = subject.client()?;
     setsockopt(&theirs, sockopt::SndBuf, &SMALLEST).context("shrinking the client's buffer")?;
-    subject.hand_over_this(DEFAULT_DATA.as_bytes(), &theirs)?;
+    subject.hand_over_this(PAYLOAD, &theirs)?;
     Ok((ours, theirs))
 }
 
@@ -66,7 +84,7 @@ fn others_are_served(subject: &Subject<'_>) -> anyhow::Result<()> {
         .context("while a client does not read")
 }
 
-pub(super) fn never_reads(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn never_reads(subject: &Subject<'_>) -> anyhow::Result<()> {
     let clients = (0..8)
         .map(|_| full(subject).map(|(ours, _)| ours))
         .collect::<anyhow::Result<Vec<OwnedFd>>>()?;
@@ -78,7 +96,7 @@ pub(super) fn never_reads(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// `O_NONBLOCK` belongs to the open file description, which the sender shares: it may clear the flag at any time.
-pub(super) fn made_blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn made_blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
     let mut clients = Vec::new();
     for _ in 0..8 {
         let (ours, theirs) = full(subject)?;
@@ -90,7 +108,7 @@ pub(super) fn made_blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// The daemon is launched with a write timeout of 0.3 s.
-pub(super) fn given_up(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn given_up(subject: &Subject<'_>) -> anyhow::Result<()> {
     let timeouts = subject.watch_streams("timeout")?;
     let open = subject.watch("daemon_active_streams", None)?;
     let (ours, _) = full(subject)?;

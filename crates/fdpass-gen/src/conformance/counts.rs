@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, ensure};
 
-use super::daemon_under_test::Subject;
-use crate::settings::DEFAULT_DATA;
+use super::case::{Case, FRESH_WITH_METRICS, NOTHING, Needs};
+use super::subject::{PAYLOAD, Subject};
 
 /// All metrics with their types.
 const ALL: [(&str, &str); 16] = [
@@ -26,8 +26,26 @@ const ALL: [(&str, &str); 16] = [
 ];
 /// Number of concurrent streams.
 const PEAK: usize = 7;
+const METRICS: Needs = Needs {
+    metrics: true,
+    ..NOTHING
+};
+const OPEN_STREAMS: Needs = Needs {
+    metrics: true,
+    ..Needs::launch(&[("DAEMON_MESSAGE_DELAY", "50ms")])
+};
 
-pub(super) fn from_the_start(subject: &Subject<'_>) -> anyhow::Result<()> {
+pub(super) const CASES: &[Case] = &[
+    Case::new(
+        "metrics are there from the start",
+        FRESH_WITH_METRICS,
+        from_the_start,
+    ),
+    Case::new("bytes and events are counted", METRICS, bytes_and_events),
+    Case::new("peak of streams is counted", OPEN_STREAMS, peak),
+];
+
+fn from_the_start(subject: &Subject<'_>) -> anyhow::Result<()> {
     let page = subject.page()?.context("there is no metrics page")?;
     let is_missing = |(name, kind): &(&str, &str)| {
         let parts: &[&str] = match *kind {
@@ -51,11 +69,11 @@ pub(super) fn from_the_start(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// The page must include everything that a client has read to its end.
-pub(super) fn bytes_and_events(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn bytes_and_events(subject: &Subject<'_>) -> anyhow::Result<()> {
     let handoffs = subject.watch("daemon_handoffs_total", None)?;
     let events = subject.watch("daemon_chunks_sent_total", None)?;
     let bytes = subject.watch("daemon_bytes_sent_total", None)?;
-    let answer = subject.ask(DEFAULT_DATA.as_bytes())?;
+    let answer = subject.ask(PAYLOAD)?;
     let came = [handoffs.rise()?, bytes.rise()?, events.rise()?];
     let wanted = [1.0, answer.bytes as f64, answer.events() as f64];
     ensure!(
@@ -65,30 +83,28 @@ pub(super) fn bytes_and_events(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn peak(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let clients = (0..PEAK)
-        .map(|_| subject.hand_over(DEFAULT_DATA.as_bytes()))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+fn peak(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let streams = subject.watch("daemon_active_streams", None)?;
+    let connections = subject.watch("daemon_active_connections", None)?;
+    let peak = subject.watch("daemon_peak_streams", None)?;
+    let clients = subject.open(PEAK)?;
     for client in &clients {
         subject.begins(client)?;
     }
-    let open = subject.value("daemon_active_streams", None)?;
+    let open = streams.rise()?;
     ensure!(
-        open == Some(PEAK as f64),
-        "daemon_active_streams is {open:?} with {PEAK} open streams"
+        open == PEAK as f64,
+        "daemon_active_streams is {open} with {PEAK} open streams"
     );
     for client in &clients {
         subject.read(client)?;
     }
-    for gauge in ["daemon_active_streams", "daemon_active_connections"] {
-        while subject.value(gauge, None)? != Some(0.0) {
-            subject.rest(|| format!("{gauge} does not return to 0"))?;
-        }
-    }
-    let peak = subject.value("daemon_peak_streams", None)?;
+    streams.returns()?;
+    connections.returns()?;
+    let peak = peak.rise()?;
     ensure!(
-        peak == Some(PEAK as f64),
-        "daemon_peak_streams is {peak:?} after {PEAK} concurrent streams"
+        peak == PEAK as f64,
+        "daemon_peak_streams is {peak} after {PEAK} concurrent streams"
     );
     Ok(())
 }

@@ -1,34 +1,35 @@
 //! Cases with too many, too few, or wrong descriptors.
 
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixDatagram;
 
 use anyhow::{Context as _, bail, ensure};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use nix::unistd::{pipe2, read};
 
 use super::answer::Answer;
-use super::daemon_under_test::Subject;
-use crate::client::read_some;
-use crate::settings::DEFAULT_DATA;
+use super::case::{Case, NOTHING};
+use super::subject::{PAYLOAD, Subject};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("two descriptors", NOTHING, two),
+    Case::new("64 descriptors", NOTHING, |subject| many(subject, 64)),
+    // The kernel accepts 253 (unix(7), `SCM_MAX_FD`).
+    Case::new("250 descriptors", NOTHING, |subject| many(subject, 250)),
+    Case::new("pipe in place of a socket", NOTHING, pipe),
+    Case::new("datagram socket", NOTHING, datagram),
+    Case::new("no descriptor", NOTHING, none),
+];
 
 /// The first is used, the others are closed: the peer of a closed one reads the end.
-pub(super) fn two(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn two(subject: &Subject<'_>) -> anyhow::Result<()> {
     let surplus = subject.watch_handoffs("surplus_descriptors")?;
     let ours = hand_over_many(subject, 2)?;
     subject.is_closed(&ours[1], "the second client of two")?;
     subject.answer(&ours[0])?.says("User ID: 1")?;
     surplus.rises_by(1.0)
-}
-
-pub(super) fn sixty_four(subject: &Subject<'_>) -> anyhow::Result<()> {
-    many(subject, 64)
-}
-
-/// The kernel accepts 253 (unix(7), `SCM_MAX_FD`).
-pub(super) fn two_hundred_fifty(subject: &Subject<'_>) -> anyhow::Result<()> {
-    many(subject, 250)
 }
 
 /// No daemon needs room for this many: the kernel truncates the control message (`MSG_CTRUNC`), and the daemon closes
@@ -52,20 +53,18 @@ fn many(subject: &Subject<'_>, count: usize) -> anyhow::Result<()> {
 
 /// Hands over `count` clients in one message.
 fn hand_over_many(subject: &Subject<'_>, count: usize) -> anyhow::Result<Vec<OwnedFd>> {
-    let mut clients = Vec::with_capacity(count);
-    for _ in 0..count {
-        clients.push(subject.client()?);
-    }
-    let (ours, theirs): (Vec<OwnedFd>, Vec<OwnedFd>) = clients.into_iter().unzip();
+    let clients = (0..count).map(|_| subject.client());
+    let clients: anyhow::Result<Vec<(OwnedFd, OwnedFd)>> = clients.collect();
+    let (ours, theirs): (Vec<OwnedFd>, Vec<OwnedFd>) = clients?.into_iter().unzip();
     let theirs_raw: Vec<RawFd> = theirs.iter().map(|theirs| theirs.as_raw_fd()).collect();
-    subject.send(DEFAULT_DATA.as_bytes(), &theirs_raw)?;
+    subject.send(PAYLOAD, &theirs_raw)?;
     Ok(ours)
 }
 
-pub(super) fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("not_a_stream_socket")?;
     let (ours, theirs) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-    drop(subject.send(DEFAULT_DATA.as_bytes(), &[theirs.as_raw_fd()])?);
+    drop(subject.send(PAYLOAD, &[theirs.as_raw_fd()])?);
     drop(theirs);
     loop {
         match read(&ours, &mut [0; 64]) {
@@ -79,33 +78,29 @@ pub(super) fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// Sending to a datagram socket fails once its peer was closed.
-pub(super) fn datagram(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn datagram(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("not_a_stream_socket")?;
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Datagram, None, flags)?;
-    drop(subject.send(DEFAULT_DATA.as_bytes(), &[theirs.as_raw_fd()])?);
+    let (ours, theirs) = UnixDatagram::pair()?;
+    ours.set_nonblocking(true)?;
+    drop(subject.send(PAYLOAD, &[theirs.as_raw_fd()])?);
     drop(theirs);
-    while !matches!(
-        send(ours.as_raw_fd(), b"?", MsgFlags::MSG_NOSIGNAL),
-        Err(Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE)
-    ) {
+    let is_closed = |error: io::Error| {
+        use ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset};
+        [BrokenPipe, ConnectionRefused, ConnectionReset].contains(&error.kind())
+    };
+    while !ours.send(b"?").is_err_and(is_closed) {
         subject.rest(|| "the datagram socket is still open".to_owned())?;
     }
-    let came = recv(ours.as_raw_fd(), &mut [0; 64], MsgFlags::MSG_DONTWAIT);
     ensure!(
-        came.is_err() || came == Ok(0),
+        ours.recv(&mut [0; 64]).unwrap_or(0) == 0,
         "the daemon wrote to the datagram socket"
     );
     refused.rises_by(1.0)
 }
 
-pub(super) fn none(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn none(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("no_descriptor")?;
-    let handoff = subject.send(DEFAULT_DATA.as_bytes(), &[])?;
-    let came = read_some(&handoff, subject.until).context("waiting for the daemon to close")?;
-    ensure!(
-        came.is_empty(),
-        "the daemon wrote to the handoff connection"
-    );
+    let handoff = subject.send(PAYLOAD, &[])?;
+    subject.hangs_up(&handoff)?;
     refused.rises_by(1.0)
 }

@@ -10,9 +10,9 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::socket::{MsgFlags, recv};
 use nix::unistd::Pid;
 
-use super::daemon_under_test::Subject;
+use super::case::{Case, Needs};
+use super::subject::{PAYLOAD, Subject};
 use crate::handoff::pass;
-use crate::settings::DEFAULT_DATA;
 
 /// Number of open streams.
 const OPEN: usize = 3;
@@ -21,6 +21,28 @@ const BEFORE: usize = 200;
 const MOST: usize = 4_000;
 /// Pause between two handoffs: 5,000 a second, so that the signal comes between two.
 const PAUSE: Duration = Duration::from_micros(200);
+/// Streams of 1.7 s, which end within any grace time.
+const DRAIN: Needs = Needs {
+    ends: true,
+    seconds: 15,
+    ..Needs::launch(&[("DAEMON_MESSAGE_DELAY", "100ms")])
+};
+const DRAIN_QUICKLY: Needs = Needs {
+    settings: &[("DAEMON_MESSAGE_DELAY", "5ms")],
+    ..DRAIN
+};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("on SIGTERM: open streams finish", DRAIN, streams_finish),
+    Case::new("on SIGTERM: further handoffs are refused", DRAIN, refuses),
+    Case::new(
+        "on SIGTERM: no handoff is lost",
+        DRAIN_QUICKLY,
+        nothing_lost,
+    ),
+    Case::new("on SIGTERM: exit code 0", DRAIN, exit_code),
+    Case::new("on SIGTERM: the socket file is removed", DRAIN, socket_file),
+];
 
 /// Sends SIGTERM once to all of its processes: a second signal may end it at once.
 fn ask_to_end(subject: &Subject<'_>) -> anyhow::Result<()> {
@@ -38,15 +60,9 @@ fn ended(subject: &Subject<'_>) -> anyhow::Result<String> {
     status.map_err(|_| anyhow::anyhow!("it did not exit, though its streams last 1.7 s"))
 }
 
-fn open(subject: &Subject<'_>) -> anyhow::Result<Vec<OwnedFd>> {
-    (0..OPEN)
-        .map(|_| subject.hand_over(DEFAULT_DATA.as_bytes()))
-        .collect()
-}
-
 /// The clients read nothing before the signal.
-pub(super) fn streams_finish(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let clients = open(subject)?;
+fn streams_finish(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
     for client in &clients {
         subject.answer(client)?.says("User ID: 1")?;
@@ -55,8 +71,8 @@ pub(super) fn streams_finish(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// Open streams continue meanwhile.
-pub(super) fn refuses(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let clients = open(subject)?;
+fn refuses(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
     while !is_refused(subject.endpoint.connect().map(drop))? {
         subject.rest(|| "it still accepts connections".to_owned())?;
@@ -90,7 +106,7 @@ fn is_refused(connected: nix::Result<()>) -> anyhow::Result<bool> {
 }
 
 /// Continues with handoffs until they are refused: every connected one must be served.
-pub(super) fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
     let mut clients = Vec::new();
     for number in 0..MOST {
         if number == BEFORE {
@@ -108,34 +124,31 @@ pub(super) fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
         "it still accepts handoffs, {} after SIGTERM",
         MOST - BEFORE
     );
-    let mut lost = 0;
-    let mut reason = None;
-    for client in &clients {
-        if let Err(error) = subject.answer(client) {
-            lost += 1;
-            reason.get_or_insert(error);
-        }
-    }
-    match reason {
-        None => Ok(()),
-        Some(reason) => bail!(
-            "{lost} of {} handoffs were lost, {} of them before SIGTERM: {reason:#}",
+    let errors = clients
+        .iter()
+        .filter_map(|client| subject.answer(client).err());
+    let errors: Vec<anyhow::Error> = errors.collect();
+    if let Some(reason) = errors.first() {
+        bail!(
+            "{} of {} handoffs were lost, {} of them before SIGTERM: {reason:#}",
+            errors.len(),
             clients.len(),
             BEFORE.min(clients.len())
-        ),
+        );
     }
+    Ok(())
 }
 
 fn hand_over(subject: &Subject<'_>, handoff: &OwnedFd, number: usize) -> anyhow::Result<OwnedFd> {
     let (ours, theirs) = subject.client()?;
-    pass(handoff, DEFAULT_DATA.as_bytes(), theirs.as_raw_fd()).with_context(|| {
+    pass(handoff, PAYLOAD, theirs.as_raw_fd()).with_context(|| {
         format!("handoff {number} was connected and then refused; SIGTERM came before {BEFORE}")
     })?;
     Ok(ours)
 }
 
-pub(super) fn exit_code(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let _clients = open(subject)?;
+fn exit_code(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let _clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
     let status = ended(subject)?;
     ensure!(
@@ -145,11 +158,11 @@ pub(super) fn exit_code(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn socket_file(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let _clients = open(subject)?;
+fn socket_file(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let _clients = subject.open(OPEN)?;
     ask_to_end(subject)?;
     ended(subject)?;
-    let found = std::fs::symlink_metadata(subject.socket);
+    let found = std::fs::symlink_metadata(subject.endpoint.path());
     ensure!(found.is_err(), "its socket file is still there");
     Ok(())
 }

@@ -2,12 +2,23 @@
 
 use anyhow::ensure;
 
-use super::daemon_under_test::Subject;
+use super::case::{Case, NOTHING};
+use super::subject::Subject;
 
-pub(super) fn added(subject: &Subject<'_>) -> anyhow::Result<()> {
+pub(super) const CASES: &[Case] = &[
+    Case::new("response headers are added", NOTHING, added),
+    Case::new("response headers are sorted", NOTHING, sorted),
+    Case::new(
+        "response headers that would break the head are dropped",
+        NOTHING,
+        dropped,
+    ),
+];
+
+fn added(subject: &Subject<'_>) -> anyhow::Result<()> {
     let payload = br#"{"response_headers":{"X-Request-Id":"abc 1","X-Empty":""}}"#;
     let answer = subject.ask(payload)?;
-    answer.position("X-Request-Id: abc 1")?;
+    answer.has_field("X-Request-Id: abc 1")?;
     // White space around it is no part of a value (RFC 9110, section 5.5).
     ensure!(
         answer
@@ -21,7 +32,7 @@ pub(super) fn added(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// The order is by the bytes of their names: capitals come first.
-pub(super) fn sorted(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn sorted(subject: &Subject<'_>) -> anyhow::Result<()> {
     let payload = br#"{"response_headers":{"x-b":"1","X-C":"2","x-a":"3","X-B":"4"}}"#;
     let answer = subject.ask(payload)?;
     let wanted = ["X-B: 4", "X-C: 2", "x-a: 3", "x-b: 1"];
@@ -34,7 +45,7 @@ pub(super) fn sorted(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn dropped(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn dropped(subject: &Subject<'_>) -> anyhow::Result<()> {
     let bad = [
         ("X Space", "a"),
         ("X:Colon", "a"),
@@ -58,7 +69,7 @@ pub(super) fn dropped(subject: &Subject<'_>) -> anyhow::Result<()> {
     headers.insert("X-Good".to_owned(), "tab\tbed".into());
     let payload = serde_json::json!({"response_headers": headers}).to_string();
     let answer = subject.ask(payload.as_bytes())?;
-    answer.position("X-Good: tab\tbed")?;
+    answer.has_field("X-Good: tab\tbed")?;
     let count = answer.fields.len();
     ensure!(
         count == 5,

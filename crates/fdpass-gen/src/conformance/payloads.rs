@@ -6,32 +6,46 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use harness::verify::conformance::Skip;
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, Shutdown, send, shutdown};
+use nix::sys::socket::{Shutdown, send, shutdown};
 
 use super::answer::Answer;
-use super::daemon_under_test::Subject;
-use crate::handoff::{SocketType, pass};
-use crate::settings::DEFAULT_DATA;
+use super::case::{Case, NOTHING, Needs};
+use super::subject::{PAYLOAD, Subject};
+use crate::handoff::{SEND_FLAGS, SocketType, pass};
+use crate::settings::long_prompt;
 
 /// The longest payload that every daemon accepts.
 const LARGEST: usize = 128 * 1024;
 /// Pause between two pieces of a payload: long enough that the first is read alone.
 const BETWEEN_PIECES: Duration = Duration::from_millis(100);
+const ON_STREAM: Needs = Needs {
+    only_on: Some(SocketType::Stream),
+    ..NOTHING
+};
 
-/// Returns a payload of exactly `length` bytes.
-fn payload_of_length(length: usize) -> Vec<u8> {
-    let (start, end) = (r#"{"user_id":7,"prompt":""#, r#""}"#);
-    let prompt = "p".repeat(length - start.len() - end.len());
-    format!("{start}{prompt}{end}").into_bytes()
-}
+pub(super) const CASES: &[Case] = &[
+    Case::new("default payload", NOTHING, default),
+    Case::new("payload of one NUL", NOTHING, one_nul),
+    Case::new("empty payload", NOTHING, empty),
+    Case::new("invalid JSON", NOTHING, invalid_json),
+    Case::new("payload of 10 KB", NOTHING, |subject| {
+        large(subject, 10_000)
+    }),
+    Case::new("payload of 128 KiB", NOTHING, |subject| {
+        large(subject, LARGEST)
+    }),
+    Case::new("oversized payload is refused", NOTHING, oversized),
+    Case::new("payload in two pieces", ON_STREAM, pieces),
+    Case::new("prompt is cut between two characters", NOTHING, cut),
+];
 
-pub(super) fn default(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let answer = subject.ask(DEFAULT_DATA.as_bytes())?;
+fn default(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let answer = subject.ask(PAYLOAD)?;
     answer.says("Prompt: benchmark test")?;
     answer.says("User ID: 1")
 }
 
-pub(super) fn one_nul(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn one_nul(subject: &Subject<'_>) -> anyhow::Result<()> {
     let invalid = subject.watch_handoffs("invalid_json")?;
     subject.ask(b"\0")?.says("User ID: 0")?;
     invalid.rises_by(0.0)
@@ -40,7 +54,7 @@ pub(super) fn one_nul(subject: &Subject<'_>) -> anyhow::Result<()> {
 /// Sends a descriptor without a byte. On `SOCK_STREAM` the kernel cannot send that (unix(7)), so there it is one NUL,
 /// followed at once by the end. A daemon that does not look for descriptors takes an empty record for the end: it then
 /// closes the client and counts `empty`.
-pub(super) fn empty(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn empty(subject: &Subject<'_>) -> anyhow::Result<()> {
     let (ours, theirs) = subject.client()?;
     if subject.kind == SocketType::Stream {
         let handoff = subject.send(b"\0", &[theirs.as_raw_fd()])?;
@@ -59,39 +73,28 @@ pub(super) fn empty(subject: &Subject<'_>) -> anyhow::Result<()> {
     Answer::parse(&came)?.says("User ID: 0")
 }
 
-pub(super) fn invalid_json(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn invalid_json(subject: &Subject<'_>) -> anyhow::Result<()> {
     let invalid = subject.watch_handoffs("invalid_json")?;
     subject.ask(b"{\"prompt\": oops}")?.says("User ID: 0")?;
     invalid.rises_by(1.0)
 }
 
-pub(super) fn ten_kb(subject: &Subject<'_>) -> anyhow::Result<()> {
-    large(subject, 10_000)
-}
-
-pub(super) fn largest(subject: &Subject<'_>) -> anyhow::Result<()> {
-    large(subject, LARGEST)
-}
-
 fn large(subject: &Subject<'_>, length: usize) -> anyhow::Result<()> {
     let invalid = subject.watch_handoffs("invalid_json")?;
-    let answer = subject.ask(&payload_of_length(length))?;
-    answer.says(&format!("Prompt: {}...", "p".repeat(50)))?;
-    answer.says("User ID: 7")?;
+    let answer = subject.ask(&long_prompt(length))?;
+    answer.says(&format!("Prompt: {}...", "a".repeat(50)))?;
+    answer.says("User ID: 1")?;
     invalid.rises_by(0.0)
 }
 
 /// On `SOCK_SEQPACKET` the send buffer limits a record: if it is small, the kernel refuses the record before the daemon
 /// can.
-pub(super) fn oversized(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn oversized(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("too_large")?;
     let (ours, theirs) = subject.client()?;
     let handoff = subject.connect()?;
-    match pass(
-        &handoff,
-        &payload_of_length(LARGEST + 1024),
-        theirs.as_raw_fd(),
-    ) {
+    let payload = long_prompt(LARGEST + 1024);
+    match pass(&handoff, &payload, theirs.as_raw_fd()) {
         // The daemon may close while the rest is still being sent.
         Ok(()) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}
         Err(Errno::EMSGSIZE) => {
@@ -104,14 +107,13 @@ pub(super) fn oversized(subject: &Subject<'_>) -> anyhow::Result<()> {
     refused.rises_by(1.0)
 }
 
-pub(super) fn pieces(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn pieces(subject: &Subject<'_>) -> anyhow::Result<()> {
     let (ours, theirs) = subject.client()?;
-    let (first, rest) = DEFAULT_DATA.as_bytes().split_at(12);
+    let (first, rest) = PAYLOAD.split_at(12);
     let handoff = subject.send(first, &[theirs.as_raw_fd()])?;
     drop(theirs);
     std::thread::sleep(BETWEEN_PIECES);
-    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-    let sent = send(handoff.as_raw_fd(), rest, flags).context("sending the second piece")?;
+    let sent = send(handoff.as_raw_fd(), rest, SEND_FLAGS).context("sending the second piece")?;
     ensure!(sent == rest.len(), "the second piece was truncated");
     let answer = subject.answer(&ours)?;
     answer.says("Prompt: benchmark test")?;
@@ -119,7 +121,7 @@ pub(super) fn pieces(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// Byte 50 falls inside a character of two bytes, three bytes and so on: the whole character must be dropped.
-pub(super) fn cut(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn cut(subject: &Subject<'_>) -> anyhow::Result<()> {
     for character in ["é", "€", "😀"] {
         let kept = "x".repeat(51 - character.len());
         let payload = format!(r#"{{"prompt":"{kept}{character} and more"}}"#);

@@ -1,26 +1,46 @@
 //! Cases about senders, and the daemon as they observe it.
 
 use std::fs;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use load::clock;
-use nix::errno::Errno;
 
-use super::answer::{Answer, shown};
-use super::daemon_under_test::Subject;
-use crate::client::{Unread, read_some};
-use crate::settings::DEFAULT_DATA;
+use super::answer::Answer;
+use super::case::{Case, FRESH, FRESH_WITH_METRICS, NOTHING, Needs, OPEN};
+use super::subject::{PAYLOAD, Subject};
+use crate::client::read_some;
 
 /// Number of handoffs in a burst.
 const BURST: usize = 1_000;
 /// The daemon closes a silent sender after 5 s. The range allows for a busy machine and a coarse clock of the daemon.
 const PATIENCE: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(9);
+const SLOW: Needs = Needs {
+    seconds: 15,
+    ..NOTHING
+};
+const BUSY: Needs = Needs {
+    seconds: 30,
+    ..NOTHING
+};
 
-pub(super) fn socket_mode(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let mode = fs::metadata(subject.socket)
+pub(super) const CASES: &[Case] = &[
+    Case::new("socket file is closed to others", FRESH, socket_mode),
+    Case::new("handoff connection is closed at once", OPEN, closed_at_once),
+    Case::new("close before send", NOTHING, close_before_send),
+    Case::new(
+        "close before send is counted quietly",
+        FRESH_WITH_METRICS,
+        quiet,
+    ),
+    Case::new("silent sender", SLOW, silent),
+    Case::new("1,000 handoffs at once", BUSY, many),
+];
+
+fn socket_mode(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let mode = fs::metadata(subject.endpoint.path())
         .context("reading the permissions of the socket file")?
         .permissions()
         .mode();
@@ -32,28 +52,12 @@ pub(super) fn socket_mode(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the daemon has closed a handoff connection; fails if the daemon writes to it.
-fn hangs_up(subject: &Subject<'_>, handoff: &OwnedFd) -> anyhow::Result<()> {
-    match read_some(handoff, subject.until) {
-        Ok(bytes) if bytes.is_empty() => Ok(()),
-        // It was closed with unread data in it.
-        Err(Unread::System(Errno::ECONNRESET)) => Ok(()),
-        Ok(bytes) => anyhow::bail!(
-            "the daemon wrote {} to the handoff connection",
-            shown(&bytes)
-        ),
-        Err(unread) => {
-            Err(unread).context("waiting for the daemon to close the handoff connection")
-        }
-    }
-}
-
 /// The close must come long before the stream ends: senders take it as the time of the handoff.
-pub(super) fn closed_at_once(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn closed_at_once(subject: &Subject<'_>) -> anyhow::Result<()> {
     let (ours, theirs) = subject.client()?;
-    let handoff = subject.send(DEFAULT_DATA.as_bytes(), &[theirs.as_raw_fd()])?;
+    let handoff = subject.send(PAYLOAD, &[theirs.as_raw_fd()])?;
     drop(theirs);
-    hangs_up(subject, &handoff)?;
+    subject.hangs_up(&handoff)?;
     let mut came = Vec::new();
     while let Ok(piece) = read_some(&ours, clock::now()) {
         ensure!(
@@ -66,7 +70,7 @@ pub(super) fn closed_at_once(subject: &Subject<'_>) -> anyhow::Result<()> {
     Answer::parse(&came).map(drop)
 }
 
-pub(super) fn close_before_send(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn close_before_send(subject: &Subject<'_>) -> anyhow::Result<()> {
     let empty = subject.watch_handoffs("empty")?;
     for _ in 0..3 {
         drop(subject.connect()?);
@@ -77,7 +81,7 @@ pub(super) fn close_before_send(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 /// A readiness probe does the same, so it must not be logged.
-pub(super) fn quiet(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn quiet(subject: &Subject<'_>) -> anyhow::Result<()> {
     let daemon = subject.daemon.context("the daemon was not launched")?;
     subject.goes_on()?;
     let lines = || daemon.last_lines(1_000);
@@ -92,14 +96,14 @@ pub(super) fn quiet(subject: &Subject<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
     let given_up = subject.watch_handoffs("timeout")?;
     let handoff = subject.connect()?;
     let since = clock::now();
     for _ in 0..3 {
         subject.goes_on().context("while a sender is silent")?;
     }
-    hangs_up(subject, &handoff)?;
+    subject.hangs_up(&handoff)?;
     let waited = Duration::from_nanos(clock::now() - since);
     ensure!(
         PATIENCE.contains(&waited),
@@ -109,12 +113,9 @@ pub(super) fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
     given_up.rises_by(1.0)
 }
 
-pub(super) fn many(subject: &Subject<'_>) -> anyhow::Result<()> {
+fn many(subject: &Subject<'_>) -> anyhow::Result<()> {
     let handoffs = subject.watch("daemon_handoffs_total", None)?;
-    let mut clients = Vec::with_capacity(BURST);
-    for _ in 0..BURST {
-        clients.push(subject.hand_over(DEFAULT_DATA.as_bytes())?);
-    }
+    let clients = subject.open(BURST)?;
     for (at, client) in clients.iter().enumerate() {
         let whole = subject.answer(client);
         whole.with_context(|| format!("client {} of {BURST}", at + 1))?;

@@ -18,8 +18,7 @@ pub struct Difference {
 
 impl Difference {
     /// Compares two answers; `None` if they are equal.
-    #[must_use]
-    pub fn between(expected: &[u8], came: &[u8]) -> Option<Self> {
+    pub(crate) fn between(expected: &[u8], came: &[u8]) -> Option<Self> {
         let shared = expected.iter().zip(came).take_while(|(a, b)| a == b);
         let at = shared.count();
         if at == expected.len() && at == came.len() {

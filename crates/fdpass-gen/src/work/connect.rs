@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use super::{CLIENT, CONNECTION, Context, Streams, Timer};
 use crate::handoff::pass;
 use crate::outcome::{self, count};
-use crate::series::{CONNECT, HANDOFF};
+use crate::spec::{CONNECT, HANDOFF};
 use crate::stream::{Reads, Stream, StreamStart};
 
 /// Pause before the first retry of a connect; it doubles each time, as in the Apache module.
@@ -21,64 +21,60 @@ const SPARE_DESCRIPTORS: u64 = 512;
 /// A connect attempt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
-    pub(super) start: u64,
-    /// Its number among all starts of the run.
-    index: u64,
+    pub(super) stream: StreamStart,
     /// Number of attempts before it, and the error of the last one.
     before: u32,
     pub(super) errno: Errno,
 }
 
-impl Attempt {
-    pub(super) fn first(start: Start) -> Self {
-        Self {
-            start: start.at,
-            index: start.index,
-            before: 0,
-            errno: Errno::UnknownErrno,
-        }
-    }
-}
-
 impl<'a> Streams<'a> {
-    /// Creates the client first and then connects, so that nothing delays the message after `connect`, which wakes the
-    /// daemon.
-    pub(super) fn connect(&mut self, attempt: Attempt, cx: &mut Context<'a>) {
-        let (ours, theirs) = match self.clients.open() {
-            Ok(client) => client,
-            Err(errno) => return self.failed(attempt.start, outcome::connect_error(errno), cx),
-        };
-        let stream_start = self.stream_start(attempt, cx);
-        let began = clock::now();
-        match self.driver.endpoints[usize::from(stream_start.endpoint)].connect() {
-            Ok(handoff) => self.hand_over(stream_start, began, handoff, (ours, theirs), cx),
-            Err(errno) => self.refused(attempt, began, errno, cx),
-        }
-    }
-
-    fn stream_start(&self, attempt: Attempt, cx: &Context<'a>) -> StreamStart {
+    /// Returns the first attempt of a start.
+    pub(super) fn first_attempt(&self, start: Start, cx: &Context<'a>) -> Attempt {
         let settings = &self.driver.settings;
-        let counted = cx.state.phases.counts(attempt.start);
-        let reads = match (settings.is_slow(attempt.index), settings.never_read) {
+        let counted = cx.state.phases.counts(start.at);
+        let reads = match (settings.is_slow(start.index), settings.never_read) {
             (false, _) => Reads::Promptly,
             (true, false) => Reads::Slowly,
             (true, true) => Reads::Never,
         };
-        StreamStart {
-            start: attempt.start,
+        let stream = StreamStart {
+            start: start.at,
             counted,
             timed: counted && (reads == Reads::Promptly || settings.slow_share.is_none()),
             reads,
-            endpoint: self.driver.endpoint_of(attempt.index),
+            endpoint: (start.index % self.driver.endpoints.len() as u64) as u8,
+        };
+        Attempt {
+            stream,
+            before: 0,
+            errno: Errno::UnknownErrno,
+        }
+    }
+
+    /// Creates the client first and then connects, so that nothing delays the message after `connect`, which wakes the
+    /// daemon.
+    pub(super) fn connect(&mut self, attempt: Attempt, cx: &mut Context<'a>) {
+        let stream = attempt.stream;
+        let client = match self.clients.open() {
+            Ok(client) => client,
+            Err(error) => {
+                let errno = error.try_into().unwrap_or(Errno::UnknownErrno);
+                return self.failed(stream, outcome::connect_error(errno), cx);
+            }
+        };
+        let began = clock::now();
+        match self.driver.endpoints[usize::from(stream.endpoint)].connect() {
+            Ok(handoff) => self.hand_over(stream, began, handoff, client, cx),
+            Err(errno) => self.refused(attempt, began, errno, cx),
         }
     }
 
     fn refused(&mut self, attempt: Attempt, at: u64, errno: Errno, cx: &mut Context<'a>) {
         if errno != Errno::EAGAIN {
-            self.pending.refused(self.driver.endpoint_of(attempt.index));
+            self.pending.refused(attempt.stream.endpoint);
         }
         if !outcome::may_retry(errno) || attempt.before >= self.driver.settings.retries {
-            return self.failed(attempt.start, outcome::connect_error(errno), cx);
+            return self.failed(attempt.stream, outcome::connect_error(errno), cx);
         }
         cx.state.record.count(count::RETRIES, 1);
         let retry = Attempt {
@@ -93,7 +89,7 @@ impl<'a> Streams<'a> {
 
     fn hand_over(
         &mut self,
-        stream_start: StreamStart,
+        start: StreamStart,
         began: u64,
         handoff: OwnedFd,
         (ours, theirs): (OwnedFd, OwnedFd),
@@ -101,29 +97,29 @@ impl<'a> Streams<'a> {
     ) {
         let sent = clock::now();
         if let Err(errno) = pass(&handoff, &self.driver.payload, theirs.as_raw_fd()) {
-            return self.unsent(stream_start, errno, cx);
+            return self.unsent(start, errno, cx);
         }
         drop(theirs);
         let handed = clock::now();
-        self.pending.learn(stream_start.endpoint, &handoff);
+        self.pending.learn(start.endpoint, &handoff);
         let record = &cx.state.record;
         record.count(count::HANDOFFS, 1);
-        if stream_start.timed {
+        if start.timed {
             record.value(CONNECT, sent - began);
             record.value(HANDOFF, handed - sent);
         }
-        let stream = Stream::new(ours, handoff, stream_start, sent, handed);
+        let stream = Stream::new(ours, handoff, start, sent, handed);
         let id = cx.connections.insert(stream);
         self.watch(id, cx);
     }
 
     /// Handles a failed send. A daemon that closes a connection unread refuses it, or has just died.
-    fn unsent(&mut self, stream_start: StreamStart, errno: Errno, cx: &Context<'a>) {
+    fn unsent(&mut self, start: StreamStart, errno: Errno, cx: &Context<'a>) {
         match outcome::send_error(errno) {
-            outcome::REJECTED if stream_start.counted => {
-                self.pending.add(stream_start.endpoint, outcome::REJECTED)
+            outcome::REJECTED if start.counted => {
+                self.pending.add(start.endpoint, outcome::REJECTED)
             }
-            kind => self.failed(stream_start.start, kind, cx),
+            kind => self.failed(start, kind, cx),
         }
     }
 
@@ -146,16 +142,16 @@ impl<'a> Streams<'a> {
             cx.reactor.watch_end(handoff, id.token(CONNECTION))
         });
         if watched.and(taken).is_err() {
-            self.end(id, "epoll", cx);
+            self.end(id, outcome::EPOLL, cx);
         }
     }
 
     /// Counts a start that created no stream.
-    fn failed(&self, start: u64, kind: &'static str, cx: &Context<'a>) {
-        match cx.state.phases.counts(start) {
+    fn failed(&self, stream: StreamStart, kind: &'static str, cx: &Context<'a>) {
+        match stream.counted {
             true => cx.state.record.error(kind),
             false => cx.state.record.error_of_warmup(),
         }
-        self.driver.say(start, kind, 0);
+        self.driver.say(stream.start, kind, 0);
     }
 }

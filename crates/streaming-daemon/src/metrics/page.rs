@@ -90,21 +90,23 @@ impl Metrics {
         ] {
             page.set_labeled_counter(name, help, label, value.load(Relaxed));
         }
-        for (reason, value) in HandoffFailure::ALL.iter().zip(&self.handoff_failures) {
-            page.set_labeled_counter(
+        for (name, help, labels, values) in [
+            (
                 "daemon_handoff_errors_total",
                 "Handoff errors, by reason.",
-                ("reason", reason.label()),
-                value.load(Relaxed),
-            );
-        }
-        for (reason, value) in StreamFailure::ALL.iter().zip(&self.stream_failures) {
-            page.set_labeled_counter(
+                &HandoffFailure::LABELS[..],
+                &self.handoff_failures[..],
+            ),
+            (
                 "daemon_stream_errors_total",
                 "Streams that ended early, by reason.",
-                ("reason", reason.label()),
-                value.load(Relaxed),
-            );
+                &StreamFailure::LABELS,
+                &self.stream_failures,
+            ),
+        ] {
+            for (label, value) in labels.iter().zip(values) {
+                page.set_labeled_counter(name, help, ("reason", *label), value.load(Relaxed));
+            }
         }
     }
 

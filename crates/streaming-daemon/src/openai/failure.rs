@@ -1,7 +1,5 @@
 //! Failures of the backend.
 
-use std::error::Error;
-use std::fmt::Write;
 use std::io;
 
 use hyper::StatusCode;
@@ -27,17 +25,4 @@ pub(crate) enum BackendFailure {
     Reported(String),
     #[error("it ended without a finish reason and without [DONE]")]
     Cut,
-}
-
-impl BackendFailure {
-    /// Formats the failure with its causes.
-    pub(crate) fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            write!(text, ": {error}").expect("writing to a string cannot fail");
-            cause = error.source();
-        }
-        text
-    }
 }

@@ -1,7 +1,6 @@
 //! A pool of connections to the backend.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -38,6 +37,7 @@ const AGENT: &str = concat!("streaming-daemon/", env!("CARGO_PKG_VERSION"));
 ///
 /// With HTTP/1.1 a request has its own connection, and the most recently used one is used next. With HTTP/2 it shares a
 /// connection with up to 99 others.
+#[derive(Debug)]
 pub(super) struct Pool {
     base: Base,
     http: Http,
@@ -52,22 +52,17 @@ pub(super) struct Pool {
     tasks: Mutex<JoinSet<()>>,
 }
 
+#[derive(Debug)]
 struct Idle {
     sender: http1::SendRequest<Body>,
     since: Instant,
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Multiplexed {
     sender: http2::SendRequest<Body>,
-    /// The stream slots; each request holds one more reference.
-    slots: Arc<StreamSlots>,
-}
-
-/// The streams of a connection: each further `Arc` of this is a stream in use.
-#[derive(Debug)]
-pub(super) struct StreamSlots {
-    allowed: AtomicUsize,
+    /// Number of streams that the backend allows. Each further `Arc` of this is a stream in use.
+    slots: Arc<AtomicUsize>,
 }
 
 /// The part of a connection that a request holds.
@@ -75,7 +70,7 @@ pub(super) enum Lease {
     /// The whole connection.
     Whole(http1::SendRequest<Body>),
     /// A stream of the connection.
-    Stream { _slot: Arc<StreamSlots> },
+    Stream { _slot: Arc<AtomicUsize> },
 }
 
 type Sent = (Response<Incoming>, Lease);
@@ -177,9 +172,7 @@ impl Pool {
             return Ok(found);
         }
         let (sender, connection) = connect2(&self.base).await?;
-        let slots = Arc::new(StreamSlots {
-            allowed: AtomicUsize::new(STREAMS),
-        });
+        let slots = Arc::new(AtomicUsize::new(STREAMS));
         self.spawn(serve(connection, Arc::clone(&slots)));
         let new = Multiplexed { sender, slots };
         lock(&self.multiplexed).push(new.clone());
@@ -229,17 +222,17 @@ impl Multiplexed {
     fn has_room(&self) -> bool {
         // Two references belong to the pool and to the connection.
         let taken = Arc::strong_count(&self.slots).saturating_sub(2);
-        taken < self.slots.allowed.load(Relaxed)
+        taken < self.slots.load(Relaxed)
     }
 }
 
 /// Serves a connection and follows the number of streams that the backend allows.
-async fn serve(mut connection: Connection2, slots: Arc<StreamSlots>) {
+async fn serve(mut connection: Connection2, slots: Arc<AtomicUsize>) {
     // Its error is also reported to the requests it had.
     let _ = poll_fn(|context| {
         let served = Pin::new(&mut connection).poll(context);
         let allowed = connection.current_max_send_streams().min(STREAMS);
-        slots.allowed.store(allowed, Relaxed);
+        slots.store(allowed, Relaxed);
         served
     })
     .await;
@@ -251,13 +244,5 @@ fn given_back(mut failed: TrySendError<Request<Body>>) -> Result<Request<Body>, 
     match failed.take_message() {
         Some(request) => Ok(request),
         None => Err(failed.into_error().into()),
-    }
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut all = formatter.debug_struct("Pool");
-        all.field("base", &self.base).field("http", &self.http);
-        all.finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::failure::BackendFailure;
-use super::sse::{Parser, TooLong};
+use super::sse::Parser;
 use crate::answer::DONE;
 
 /// Maximum number of characters logged of an error that the backend reports.
@@ -136,12 +136,6 @@ fn excerpt(report: &str) -> String {
 /// Appends a JSON string, escaped as in all other events.
 fn append_string(out: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(out, text).expect("a string can be written as JSON");
-}
-
-impl From<TooLong> for BackendFailure {
-    fn from(_: TooLong) -> Self {
-        Self::TooLong
-    }
 }
 
 #[cfg(test)]

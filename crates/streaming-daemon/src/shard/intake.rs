@@ -12,7 +12,7 @@ use crate::clock;
 use crate::failure::HandoffFailure;
 use crate::handoff::{Handoff, Work};
 use crate::head::REFUSAL;
-use crate::incoming::{Incoming, Progress, Waited};
+use crate::incoming::Incoming;
 use crate::relay::relay;
 use crate::stream::Stream;
 
@@ -85,8 +85,8 @@ impl Shard {
     /// 1,000 such cases: the sender needs the core that we use.)
     fn read(&mut self, mut incoming: Incoming) {
         match incoming.read(self.shared.socket_type, &mut self.buffer) {
-            Ok(Progress::Whole(length)) => self.finish(incoming, length),
-            Ok(Progress::Wait) => self.wait_for_sender(incoming),
+            Ok(Some(length)) => self.finish(incoming, length),
+            Ok(None) => self.wait_for_sender(incoming),
             Err(failure) => self.refuse(failure),
         }
     }
@@ -98,14 +98,10 @@ impl Shard {
     }
 
     /// Continues with a handoff that was awaited.
-    pub(super) fn on_sender_ready(&mut self, waited: Result<Waited, HandoffFailure>) {
+    pub(super) fn on_sender_ready(&mut self, waited: Result<Incoming, HandoffFailure>) {
         match waited {
-            Ok(Waited::Readable(incoming)) => self.read(incoming),
             // A partial payload does not parse: the client is served with the defaults.
-            Ok(Waited::TimeOver(mut incoming)) => {
-                let length = incoming.take_begun(&mut self.buffer);
-                self.finish(incoming, length);
-            }
+            Ok(incoming) => self.read(incoming),
             Err(failure) => self.refuse(failure),
         }
     }

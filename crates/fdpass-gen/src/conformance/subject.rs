@@ -1,31 +1,31 @@
 //! A case's access to a daemon: its socket, its counters, and its process if it was launched.
 
 use std::io::IoSlice;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use harness::launcher::Launcher;
 use load::clock;
-use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, sendmsg};
 use subject::daemon::Daemon;
 
 use super::answer::{Answer, shown};
-use crate::check::connect;
-use crate::client::{Unread, after, read_some, read_to_end};
+use crate::client::{Unread, read_some, read_to_end};
 use crate::counters::Page;
-use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
+use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SEND_FLAGS, SocketType, pass};
 use crate::settings::DEFAULT_DATA;
 
 /// Interval between two reads of an awaited counter.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The payload of an ordinary client.
+pub(super) const PAYLOAD: &[u8] = DEFAULT_DATA.as_bytes();
 
 /// A daemon for the duration of one case.
 #[derive(Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) launcher: &'a Launcher,
-    pub(crate) socket: &'a Path,
     pub(crate) kind: SocketType,
     pub(crate) endpoint: HandoffEndpoint,
     pub(crate) metrics: Option<&'a str>,
@@ -35,27 +35,12 @@ pub(crate) struct Subject<'a> {
     pub(crate) until: u64,
 }
 
-impl<'a> Subject<'a> {
-    pub(crate) fn new(
-        launcher: &'a Launcher,
-        socket: &'a Path,
-        kind: SocketType,
-        seconds: u64,
-    ) -> anyhow::Result<Self> {
-        Ok(Self {
-            launcher,
-            socket,
-            kind,
-            endpoint: crate::check::endpoint(socket, kind)?,
-            metrics: None,
-            daemon: None,
-            until: after(Duration::from_secs(seconds)),
-        })
-    }
-
+impl Subject<'_> {
     /// Opens a handoff connection. Waits while the accept queue is full.
     pub(crate) fn connect(&self) -> anyhow::Result<OwnedFd> {
-        connect(&self.endpoint, self.until).context("connecting to the daemon")
+        self.endpoint
+            .connect_until(self.until)
+            .context("connecting to the daemon")
     }
 
     /// Creates a client: our end, and the one to hand over.
@@ -68,26 +53,24 @@ impl<'a> Subject<'a> {
     /// Hands over a new client; returns our end.
     pub(crate) fn hand_over(&self, payload: &[u8]) -> anyhow::Result<OwnedFd> {
         let (ours, theirs) = self.client()?;
-        self.hand_over_this(payload, &theirs)?;
+        self.hand_over_this(payload, theirs)?;
         Ok(ours)
     }
 
+    /// Hands over this many ordinary clients.
+    pub(crate) fn open(&self, count: usize) -> anyhow::Result<Vec<OwnedFd>> {
+        (0..count).map(|_| self.hand_over(PAYLOAD)).collect()
+    }
+
     /// Hands over a given client.
-    pub(crate) fn hand_over_this(&self, payload: &[u8], theirs: &OwnedFd) -> anyhow::Result<()> {
-        pass(&self.connect()?, payload, theirs.as_raw_fd()).context("handing over a client")
+    pub(crate) fn hand_over_this(&self, payload: &[u8], theirs: impl AsFd) -> anyhow::Result<()> {
+        let theirs = theirs.as_fd().as_raw_fd();
+        pass(&self.connect()?, payload, theirs).context("handing over a client")
     }
 
     /// Reads the whole answer to a client, up to its end.
     pub(crate) fn read(&self, client: &OwnedFd) -> anyhow::Result<Vec<u8>> {
-        let read = read_to_end(client, || self.until);
-        read.map_err(|(came, unread)| match came.as_slice() {
-            [] => anyhow::anyhow!("the client received neither an answer nor its end: {unread}"),
-            came => anyhow::anyhow!(
-                "the answer has no end: {unread} after {} bytes, {}",
-                came.len(),
-                shown(came)
-            ),
-        })
+        read_to_end(client, || self.until)
     }
 
     /// Reads and parses a whole stream.
@@ -120,9 +103,25 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// Waits until the daemon has closed a handoff connection; fails if the daemon writes to it.
+    pub(crate) fn hangs_up(&self, handoff: &OwnedFd) -> anyhow::Result<()> {
+        match read_some(handoff, self.until) {
+            Ok(bytes) if bytes.is_empty() => Ok(()),
+            // It was closed with unread data in it.
+            Err(Unread::System(Errno::ECONNRESET)) => Ok(()),
+            Ok(bytes) => bail!(
+                "the daemon wrote {} to the handoff connection",
+                shown(&bytes)
+            ),
+            Err(unread) => {
+                Err(unread).context("waiting for the daemon to close the handoff connection")
+            }
+        }
+    }
+
     /// Checks that the daemon still works: an ordinary client receives its whole stream.
     pub(crate) fn goes_on(&self) -> anyhow::Result<()> {
-        self.ask(DEFAULT_DATA.as_bytes())
+        self.ask(PAYLOAD)
             .and_then(|answer| answer.says("User ID: 1"))
             .context("the daemon no longer works")
     }
@@ -131,14 +130,9 @@ impl<'a> Subject<'a> {
     pub(crate) fn send(&self, payload: &[u8], descriptors: &[RawFd]) -> anyhow::Result<OwnedFd> {
         let handoff = self.connect()?;
         let rights = [ControlMessage::ScmRights(descriptors)];
-        let control = if descriptors.is_empty() {
-            &[][..]
-        } else {
-            &rights[..]
-        };
-        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        let control = &rights[..usize::from(!descriptors.is_empty())];
         let payload = [IoSlice::new(payload)];
-        sendmsg::<()>(handoff.as_raw_fd(), &payload, control, flags, None)
+        sendmsg::<()>(handoff.as_raw_fd(), &payload, control, SEND_FLAGS, None)
             .context("sending a handoff")?;
         Ok(handoff)
     }
@@ -198,57 +192,43 @@ pub(crate) struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    fn now(&self) -> anyhow::Result<f64> {
-        let now = self.subject.value(self.name, self.reason)?;
-        Ok(now.unwrap_or(0.0))
-    }
-
     /// Returns the rise since then.
     pub(crate) fn rise(&self) -> anyhow::Result<f64> {
-        match self.before {
-            Some(before) => Ok(self.now()? - before),
-            None => Ok(0.0),
-        }
+        let now = self.subject.value(self.name, self.reason)?;
+        Ok(now
+            .zip(self.before)
+            .map_or(0.0, |(now, before)| now - before))
     }
 
     /// Waits until it has risen by `wanted`, and fails if it rose by more.
     pub(crate) fn rises_by(&self, wanted: f64) -> anyhow::Result<()> {
-        let rise = self.wait_for(wanted)?;
-        ensure!(rise <= wanted, "{self} rose by {rise}, expected {wanted}");
+        self.wait_until(wanted, |rise| rise >= wanted)?;
+        let rise = self.rise()?;
+        ensure!(
+            self.before.is_none() || rise <= wanted,
+            "{self} rose by {rise}, expected {wanted}"
+        );
         Ok(())
     }
 
     /// Waits until it has risen by `wanted` or more.
     pub(crate) fn rises_by_at_least(&self, wanted: f64) -> anyhow::Result<()> {
-        self.wait_for(wanted).map(drop)
-    }
-
-    fn wait_for(&self, wanted: f64) -> anyhow::Result<f64> {
-        let Some(before) = self.before else {
-            return Ok(wanted);
-        };
-        loop {
-            let rise = self.now()? - before;
-            if rise >= wanted {
-                return Ok(rise);
-            }
-            self.subject
-                .rest(|| format!("{self} rose by {rise}, expected {wanted}"))?;
-        }
+        self.wait_until(wanted, |rise| rise >= wanted)
     }
 
     /// Waits until a gauge is back at its earlier value.
     pub(crate) fn returns(&self) -> anyhow::Result<()> {
-        let Some(before) = self.before else {
-            return Ok(());
-        };
+        self.wait_until(0.0, |rise| rise <= 0.0)
+    }
+
+    fn wait_until(&self, wanted: f64, is_right: impl Fn(f64) -> bool) -> anyhow::Result<()> {
         loop {
-            let now = self.now()?;
-            if now <= before {
+            let rise = self.rise()?;
+            if self.before.is_none() || is_right(rise) {
                 return Ok(());
             }
             self.subject
-                .rest(|| format!("{self} stays at {now}, expected {before}"))?;
+                .rest(|| format!("{self} rose by {rise}, expected {wanted}"))?;
         }
     }
 }
