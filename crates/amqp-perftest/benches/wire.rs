@@ -77,11 +77,11 @@ fn deliver(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
             bencher.iter(|| {
                 let (mut at, mut sum) = (0, 0);
-                while let (octets, Some(Event::Delivery { tag, stamp, .. })) =
+                while let (octets, Some((_, Event::Delivery(message)))) =
                     reader.next(&input[at..]).expect("the frames are right")
                 {
                     at += octets;
-                    sum += tag + stamp.map_or(0, |stamp| stamp.sequence);
+                    sum += message.tag + message.stamp.map_or(0, |stamp| stamp.sequence);
                 }
                 assert_eq!(sum, BATCH * BATCH);
                 sum

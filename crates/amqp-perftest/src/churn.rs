@@ -86,7 +86,7 @@ impl ChurnClient {
             Churn::Channel => {
                 session.open_channel(CHANNEL)?;
                 opened = clock::now();
-                close_channel(&mut session)?;
+                session.call(CHANNEL, close_channel())?;
             }
             Churn::Queue => {
                 let name = format!("{}-{number}", settings.queue);
@@ -100,9 +100,9 @@ impl ChurnClient {
                     named => named,
                 };
                 let (queue, key) = (settings.queue_of(*number), format!("churn-{number}"));
-                bind(&mut session, &queue, exchange, &key)?;
+                session.bind_queue(CHANNEL, bind(&queue, exchange, &key))?;
                 opened = clock::now();
-                unbind(&mut session, &queue, exchange, &key)?;
+                session.call(CHANNEL, unbind(&queue, exchange, &key))?;
             }
         }
         *kept = Some(session);
@@ -143,55 +143,115 @@ fn open(broker: &Broker, settings: &Settings, of: Churn) -> Result<Session, Sess
     Ok(session)
 }
 
-fn close_channel(session: &mut Session) -> Result<(), SessionError> {
-    let close = channels::Close {
+fn close_channel() -> AMQPClass {
+    AMQPClass::Channel(channels::AMQPMethod::Close(channels::Close {
         reply_code: 200,
         reply_text: "done".into(),
         class_id: 0,
         method_id: 0,
-    };
-    let close = AMQPClass::Channel(channels::AMQPMethod::Close(close));
-    session.call(CHANNEL, close).map(drop)
+    }))
 }
 
-fn bind(session: &mut Session, queue: &str, exchange: &str, key: &str) -> Result<(), SessionError> {
-    let bind = queue::Bind {
+fn bind(queue: &str, exchange: &str, key: &str) -> queue::Bind {
+    queue::Bind {
         queue: queue.into(),
         exchange: exchange.into(),
         routing_key: key.into(),
         nowait: false,
         arguments: FieldTable::default(),
-    };
-    let bind = AMQPClass::Queue(queue::AMQPMethod::Bind(bind));
-    session.call(CHANNEL, bind).map(drop)
+    }
 }
 
-fn unbind(
-    session: &mut Session,
-    queue: &str,
-    exchange: &str,
-    key: &str,
-) -> Result<(), SessionError> {
-    let unbind = queue::Unbind {
+fn unbind(queue: &str, exchange: &str, key: &str) -> AMQPClass {
+    AMQPClass::Queue(queue::AMQPMethod::Unbind(queue::Unbind {
         queue: queue.into(),
         exchange: exchange.into(),
         routing_key: key.into(),
         arguments: FieldTable::default(),
-    };
-    let unbind = AMQPClass::Queue(queue::AMQPMethod::Unbind(unbind));
-    session.call(CHANNEL, unbind).map(drop)
+    }))
 }
 
-/// The clients of one worker.
-struct ClientThreads {
+/// The clients of one worker, and their operations.
+struct Clients {
     /// Dropped at the end of the run. Clients then close their connections.
     starts: Option<Sender<Start>>,
     /// Clients that can take a start, and clients that have one.
     free: u64,
     busy: u64,
+    /// Starts that are due while no client is free.
+    waiting: VecDeque<Start>,
+    /// Measured operations that have not ended.
+    open: u64,
 }
 
-impl ClientThreads {
+struct Handler {
+    clients: RefCell<Clients>,
+}
+
+/// Gives a worker's share of the clients their starts until no start is left.
+pub(crate) async fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
+    let share = Share {
+        index: worker.share.index,
+        of: worker.share.of.min(run.layout.producers),
+    };
+    if share.index >= share.of {
+        return Ok(());
+    }
+    let schedules = run.plan.schedules(share);
+    worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
+    let (clients, mut events) = Clients::start(run, of, share)?;
+    let clients = RefCell::new(clients);
+    let handler = Handler { clients };
+    let options = Options {
+        // An operation begins once a client takes it.
+        begins_at_start: false,
+        ..Options::default()
+    };
+    let shared = RefCell::new(LoopState::new(worker, options));
+    let receive = async {
+        while let Some(event) = events.recv().await {
+            let shared = &mut *shared.borrow_mut();
+            handler.clients.borrow_mut().on_event(event, shared);
+            // A free client takes the next start at once.
+            shared.wake();
+        }
+    };
+    let mut receive = Some(receive);
+    let mut receiving = event_loop::run_async(&handler, &shared, || receive.take()).await?;
+    // A broker that does not answer is abandoned.
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, receiving.next()).await;
+    Ok(())
+}
+
+impl AsyncHandler for Handler {
+    type Timer = ();
+
+    fn start(&self, start: Start, _shared: &mut LoopState<()>) {
+        self.clients.borrow_mut().waiting.push_back(start);
+    }
+
+    fn turn(&self, shared: &mut LoopState<()>) -> anyhow::Result<u64> {
+        self.clients.borrow_mut().hand_out(shared);
+        Ok(u64::MAX)
+    }
+
+    fn is_idle(&self, shared: &LoopState<()>) -> bool {
+        let clients = self.clients.borrow();
+        let over = shared.now >= shared.pacer.starts_until();
+        clients.busy == 0 && (over || clients.waiting.is_empty())
+    }
+
+    fn give_up(&self, shared: &mut LoopState<()>) -> anyhow::Result<()> {
+        let mut clients = self.clients.borrow_mut();
+        clients.starts = None;
+        shared.count_missed(clients.waiting.len() as u64);
+        shared.record.unfinished_many(clients.open);
+        Ok(())
+    }
+}
+
+impl Clients {
+    /// Starts the threads.
     fn start(
         run: &Run,
         of: Churn,
@@ -209,105 +269,25 @@ impl ClientThreads {
                 .spawn(move || client.serve(&taken, &sender))?;
             free += 1;
         }
-        let threads = Self {
+        let clients = Self {
             starts: Some(starts),
             free,
             busy: 0,
+            waiting: VecDeque::new(),
+            open: 0,
         };
-        Ok((threads, events))
-    }
-}
-
-/// The operations of one worker.
-struct Operations {
-    threads: ClientThreads,
-    /// Starts that are due while no client is free.
-    waiting: VecDeque<Start>,
-    /// Measured operations that have not ended.
-    open: u64,
-}
-
-struct Handler {
-    operations: RefCell<Operations>,
-}
-
-/// Gives a worker's share of the clients their starts until no start is left.
-pub(crate) async fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
-    let share = Share {
-        index: worker.share.index,
-        of: worker.share.of.min(run.layout.producers),
-    };
-    if share.index >= share.of {
-        return Ok(());
-    }
-    let schedules = run.plan.schedules(share);
-    worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
-    let (threads, mut events) = ClientThreads::start(run, of, share)?;
-    let operations = RefCell::new(Operations {
-        threads,
-        waiting: VecDeque::new(),
-        open: 0,
-    });
-    let handler = Handler { operations };
-    let options = Options {
-        // An operation begins once a client takes it.
-        begins_at_start: false,
-        ..Options::default()
-    };
-    let shared = RefCell::new(LoopState::new(worker, options));
-    let receive = async {
-        while let Some(event) = events.recv().await {
-            let shared = &mut *shared.borrow_mut();
-            handler.operations.borrow_mut().on_event(event, shared);
-            // A free client takes the next start at once.
-            shared.wake();
-        }
-    };
-    let mut receive = Some(receive);
-    let mut clients = event_loop::run_async(&handler, &shared, || receive.take()).await?;
-    // A broker that does not answer is abandoned.
-    let _ = tokio::time::timeout(CLOSE_TIMEOUT, clients.next()).await;
-    Ok(())
-}
-
-impl AsyncHandler for Handler {
-    type Timer = ();
-
-    fn start(&self, start: Start, _shared: &mut LoopState<()>) {
-        self.operations.borrow_mut().waiting.push_back(start);
+        Ok((clients, events))
     }
 
-    fn turn(&self, shared: &mut LoopState<()>) -> anyhow::Result<u64> {
-        self.operations.borrow_mut().hand_out(shared);
-        Ok(u64::MAX)
-    }
-
-    fn is_idle(&self, shared: &LoopState<()>) -> bool {
-        let operations = self.operations.borrow();
-        let over = shared.now >= shared.pacer.starts_until();
-        operations.threads.busy == 0 && (over || operations.waiting.is_empty())
-    }
-
-    fn give_up(&self, shared: &mut LoopState<()>) -> anyhow::Result<()> {
-        let mut operations = self.operations.borrow_mut();
-        operations.threads.starts = None;
-        shared.count_missed(operations.waiting.len() as u64);
-        shared.record.unfinished_many(operations.open);
-        Ok(())
-    }
-}
-
-impl Operations {
     fn hand_out(&mut self, shared: &LoopState<()>) {
-        while self.threads.free > 0 && clock::now() < shared.pacer.starts_until() {
-            let (Some(start), Some(starts)) = (self.waiting.pop_front(), &self.threads.starts)
-            else {
+        while self.free > 0 && clock::now() < shared.pacer.starts_until() {
+            let (Some(start), Some(starts)) = (self.waiting.pop_front(), &self.starts) else {
                 return;
             };
             // A client always receives it: no client ends before its worker.
             let _ = starts.send(start);
-            self.threads.free -= 1;
-            self.threads.busy += 1;
+            self.free -= 1;
+            self.busy += 1;
             if shared.phases.counts(start.at) {
                 self.open += 1;
                 shared.record.begin();
@@ -316,15 +296,15 @@ impl Operations {
     }
 
     fn on_event(&mut self, event: ClientEvent, shared: &mut LoopState<()>) {
-        if self.threads.starts.is_none() {
+        if self.starts.is_none() {
             // It was given up.
             return;
         }
         match event {
             ClientEvent::Ended(start, begun, done) => self.ended(start, begun, done, shared),
             ClientEvent::Free(start) => {
-                self.threads.free += 1;
-                self.threads.busy -= 1;
+                self.free += 1;
+                self.busy -= 1;
                 let next = shared.next_of_client(start, clock::now());
                 self.waiting.extend(next);
             }

@@ -1,7 +1,7 @@
 //! The driver: validates the plan, prepares topology, bodies and connections, and settles the messages at the end.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
@@ -13,24 +13,25 @@ use measure::tally::{Series, Tally};
 use subject::headroom::require_ports;
 
 use crate::churn::{self, ChurnClient};
-use crate::connect::Opened;
+use crate::connect::{Opened, Reserved};
 use crate::layout::Layout;
 use crate::nodes::Nodes;
 use crate::run::Run;
 use crate::settings::{self, Engine, PRODUCERS, Settings};
 use crate::spec::SPEC;
 use crate::topology::Leftovers;
-use crate::{connect, findings, lapin, listener, report, series, topology, wire};
+use crate::{connect, findings, lapin, report, series, topology, wire};
 use amqp_client::{Session, SessionError};
 
 /// Longest iteration of an engine's loop. At its end the loop accounts for the messages received.
 const LONGEST_TURN_NS: u64 = 25_000_000;
+
 /// A run, and the connections that its workers take.
 #[derive(Debug)]
 pub struct Perftest {
     run: Run,
-    /// Connections of the engine `wire` by number, until their worker takes them.
-    connections: Mutex<Vec<Option<Opened>>>,
+    /// Connections of the engine `wire`.
+    connections: OnceLock<Reserved<Opened>>,
     /// Connections of the engine `lapin`.
     dialer: OnceLock<lapin::Dialer>,
 }
@@ -96,7 +97,7 @@ impl Driver for Perftest {
         require_ports(layout.connections(), peers)?;
         Ok(Self {
             run: Run::new(plan, nodes)?,
-            connections: Mutex::new(Vec::new()),
+            connections: OnceLock::new(),
             dialer: OnceLock::new(),
         })
     }
@@ -113,7 +114,7 @@ impl Driver for Perftest {
             .map_err(|(node, error)| node.explain(&error))?;
         // The process is looked up only here; the run does not depend on it.
         let checked = Checked {
-            daemon_pid: listener::process_of(session.stream.tcp()),
+            daemon_pid: connect::process_of(session.stream.tcp()),
             ..Checked::default()
         };
         if run.declares() {
@@ -131,10 +132,7 @@ impl Driver for Perftest {
             return Ok(checked);
         }
         let opened = connect::open_all(&run.nodes, settings, run.layout)?;
-        *self
-            .connections
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = opened;
+        let _ = self.connections.set(Reserved::new(opened));
         Ok(checked)
     }
 
@@ -169,13 +167,12 @@ fn response(plan: &Plan<Settings>) -> Series {
 impl Perftest {
     /// Takes the connections of a worker.
     fn take(&self, share: Share) -> Vec<Opened> {
-        let mut connections = self
-            .connections
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(connections) = self.connections.get() else {
+            return Vec::new();
+        };
         let numbers = self.run.layout.worker_connections(share.index, share.of);
         numbers
-            .filter_map(|number| connections.get_mut(number as usize)?.take())
+            .filter_map(|number| connections.take(number))
             .collect()
     }
 }

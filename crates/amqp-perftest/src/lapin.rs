@@ -29,6 +29,7 @@ pub(crate) use dial::{Dialer, Opened};
 
 use crate::layout::{ClientIndex, WorkerClients};
 use crate::ledger::KEPT;
+use crate::roles::connection::Lost;
 use crate::roles::publisher;
 use crate::roles::starts;
 use crate::roles::worker::{LOOK_NS, Stage, WorkerState};
@@ -74,7 +75,6 @@ pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyh
 }
 
 /// The connections of a worker, and what they share.
-#[derive(Debug)]
 struct Engine<'a> {
     dialer: &'a Dialer,
     clients: RefCell<Clients<'a>>,
@@ -82,7 +82,6 @@ struct Engine<'a> {
 }
 
 /// The producers and consumers of a worker.
-#[derive(Debug)]
 struct Clients<'a> {
     state: WorkerState<'a>,
     indices: WorkerClients,
@@ -115,7 +114,7 @@ impl<'a> Clients<'a> {
         shared: &mut LoopState<()>,
         is_blocked: bool,
         context: &mut std::task::Context<'_>,
-    ) -> Result<(), connection::End> {
+    ) -> Result<(), Lost> {
         match client {
             ClientIndex::Producer(index) => {
                 self.producers[index].poll(&mut self.state, &mut shared.pacer, is_blocked, context)
@@ -190,7 +189,7 @@ impl AsyncHandler for Engine<'_> {
     fn start(&self, start: Start, _shared: &mut LoopState<()>) {
         let clients = &mut *self.clients.borrow_mut();
         let producer = &mut clients.producers[clients.indices.producer_of(start.index)];
-        producer.role.start(start, clients.state.is_paced());
+        producer.role.start(start, clients.state.is_paced);
         producer.waker.wake();
     }
 
@@ -210,7 +209,7 @@ impl AsyncHandler for Engine<'_> {
         // Starts are recorded before ends.
         state.write_counts();
         state.hand_in();
-        let looks = state.has_published() || state.may_end_early || now >= shared.phases.end;
+        let looks = state.has_published || state.may_end_early || now >= shared.phases.end;
         let look = match looks {
             true => now + LOOK_NS,
             false => shared.phases.end.min(now + TURN_NS),
@@ -224,7 +223,7 @@ impl AsyncHandler for Engine<'_> {
 
     fn is_idle(&self, _shared: &LoopState<()>) -> bool {
         let clients = self.clients.borrow();
-        clients.state.has_published()
+        clients.state.has_published
             && clients.producers.iter().all(Producer::is_settled)
             && (clients.consumers.is_empty() || clients.state.is_consumed())
     }

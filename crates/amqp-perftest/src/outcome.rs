@@ -34,23 +34,6 @@ pub(crate) fn exhausted(error: &SessionError) -> Option<&'static str> {
     }
 }
 
-/// Returns the name under which an unusable connection is counted, given the outcome `kind` of its unconfirmed
-/// messages.
-pub(crate) fn end_of(kind: &str) -> &'static str {
-    match kind {
-        CHANNEL_CLOSED => count::CHANNELS_CLOSED,
-        _ => count::DISCONNECTS,
-    }
-}
-
-/// Returns the log line for an unusable connection.
-pub(crate) fn remark(number: u64, kind: &str, why: &str) -> String {
-    match kind {
-        CHANNEL_CLOSED => format!("connection {number} is reopened: {why}"),
-        _ => format!("connection {number} was lost: {why}"),
-    }
-}
-
 /// Names of the other counters. Messages of the warm-up are consumed and acknowledged like all others, but counted only
 /// in `warmup` and in the counters of defects: `lost`, `damaged`, `duplicated`, `redelivered_after_ack`, `out_of_order`
 /// and `protocol`.

@@ -10,4 +10,4 @@ pub(crate) mod starts;
 pub(crate) mod worker;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -9,6 +9,7 @@ use clap::{Arg, Args, Command, FromArgMatches as _};
 use load::duration;
 use load::net::tls::TlsOptions;
 use load::plan::{Group, Plan};
+use load::schedule::Arrival;
 use serde::{Deserialize, Serialize};
 
 mod sentence;
@@ -315,11 +316,24 @@ pub(crate) fn group<'a>(plan: &'a Plan<Settings>, name: &str) -> Option<&'a Grou
     plan.groups.iter().find(|group| group.name == name)
 }
 
+/// Returns a group of clients without a ramp, rate or number of operations.
+pub(crate) fn clients(name: &str, clients: u64) -> Group {
+    Group {
+        name: name.to_owned(),
+        clients,
+        ramp: Duration::ZERO,
+        rate: None,
+        arrival: Arrival::Constant,
+        stages: Vec::new(),
+        ops: None,
+    }
+}
+
 /// Returns the number of producers of a plan.
 pub(crate) fn producers(plan: &Plan<Settings>) -> u64 {
     group(plan, PRODUCERS).map_or(0, |group| match group.clients {
         0 => plan.driver.producers.unwrap_or(1),
-        workers => workers,
+        clients => clients,
     })
 }
 

@@ -25,6 +25,7 @@ use load::pacer::Start;
 use load::reactor::Event as Readiness;
 use load::slots::Id;
 
+pub(crate) use publish::FRAME_OVERHEAD;
 pub use publish::{Message, Template};
 pub use read::{Event, Malformed, Reader};
 
@@ -161,9 +162,9 @@ impl<'a> Engine<'a> {
             return state.now;
         }
         let looks =
-            self.state.has_published() || self.state.may_end_early || !self.state.lost.is_empty();
+            self.state.has_published || self.state.may_end_early || !self.state.lost.is_empty();
         let look = if looks { state.now + LOOK_NS } else { u64::MAX };
-        let end = match self.state.has_published() {
+        let end = match self.state.has_published {
             true => u64::MAX,
             false if state.now < state.phases.end => state.phases.end,
             false => state.pacer.starts_until(),
@@ -183,7 +184,7 @@ impl<'a> Handler for Engine<'a> {
     /// Adds a message of a producer, or the first one of an unpaced producer.
     fn start(&mut self, start: Start, _cx: &mut Cx<'a>) {
         let index = self.clients.producer_of(start.index);
-        let is_paced = self.state.is_paced();
+        let is_paced = self.state.is_paced;
         self.producers[index].role.start(start, is_paced);
         self.make_ready(index);
     }
@@ -218,7 +219,7 @@ impl<'a> Handler for Engine<'a> {
 
     fn is_idle(&self, cx: &Cx<'a>) -> bool {
         let producers = &mut self.producers.iter();
-        self.state.has_published()
+        self.state.has_published
             && producers.all(|producer| producer.role.is_settled())
             // Exiting now would discard unsent output.
             && !cx.connections.iter().any(|(_, connection)| connection.has_pending_writes())

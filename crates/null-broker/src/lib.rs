@@ -160,7 +160,7 @@ struct Channel {
 #[derive(Debug)]
 struct Broker {
     listener: TcpListener,
-    script: Script,
+    script: Arc<Script>,
     stop: Arc<Stop>,
     taken: Arc<AtomicU64>,
     stalled: Arc<AtomicU64>,
@@ -187,14 +187,13 @@ impl Broker {
         let reactor = Reactor::new(Some(stop.waker()))?;
         reactor.watch(&listener, LISTENER)?;
         let mut queues = Queues::default();
-        for name in &script.queues {
-            queues
-                .by_name
-                .insert(name.clone(), queues::Queue::default());
-        }
+        let declared = script.queues.iter().cloned();
+        queues
+            .by_name
+            .extend(declared.map(|name| (name, queues::Queue::default())));
         Ok(Self {
             listener,
-            script,
+            script: Arc::new(script),
             stop,
             taken,
             stalled: Arc::default(),
@@ -214,8 +213,8 @@ impl Broker {
             let until = self.queues.due().min(self.blocked.unwrap_or(u64::MAX));
             let until = until.min(self.forget_silent(now)).min(self.confirm_due());
             let busy = self.script.mode == Mode::Stream && self.can_stream();
-            for place in 0..self.reactor.wait(if busy { now } else { until }, now)? {
-                let Some(event) = self.reactor.event(place) else {
+            for index in 0..self.reactor.wait(if busy { now } else { until }, now)? {
+                let Some(event) = self.reactor.event(index) else {
                     continue;
                 };
                 if event.token == LISTENER {
@@ -249,12 +248,12 @@ impl Broker {
 
     /// Closes connections that were silent for two intervals; returns when to check again.
     fn forget_silent(&mut self, now: u64) -> u64 {
-        let patience = 2_000_000_000 * u64::from(self.script.heartbeat);
-        if patience == 0 {
+        let timeout = 2_000_000_000 * u64::from(self.script.heartbeat);
+        if timeout == 0 {
             return u64::MAX;
         }
         let silent =
-            |(id, peer): (Id, &Peer)| (now.saturating_sub(peer.last_read) > patience).then_some(id);
+            |(id, peer): (Id, &Peer)| (now.saturating_sub(peer.last_read) > timeout).then_some(id);
         let ids: Vec<Id> = self.peers.iter().filter_map(silent).collect();
         ids.into_iter().for_each(|id| self.forget(id));
         now + 100_000_000

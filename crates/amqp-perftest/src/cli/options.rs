@@ -11,7 +11,7 @@ use super::values::{
     Flag, parse_argument, parse_interval, parse_property, parse_rate, parse_seconds,
 };
 use crate::settings::{
-    CONSUMERS, CONSUMING, LOAD, MESSAGES, PRODUCERS, Properties, QUEUES, Settings,
+    CONSUMERS, CONSUMING, LOAD, MESSAGES, PRODUCERS, Properties, QUEUES, Settings, clients,
 };
 
 /// Maximum unconfirmed messages per producer with --confirms.
@@ -160,14 +160,9 @@ impl Load {
     }
 
     fn groups(&self) -> Vec<Group> {
-        let group = |name: &str, workers: u64| Group {
-            name: name.to_owned(),
-            clients: workers,
-            ramp: Duration::ZERO,
-            rate: None,
+        let group = |name: &str, number: u64| Group {
             arrival: self.load.arrival,
-            stages: Vec::new(),
-            ops: None,
+            ..clients(name, number)
         };
         // No rate, or an invalid one, which validation refuses.
         let producers = (self.load.producers > 0).then(|| match self.rate() == 0.0 {

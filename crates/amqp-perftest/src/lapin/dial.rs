@@ -4,8 +4,8 @@
 //! wakes the threads of lapin; nothing else runs on it.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ::lapin::options::{
@@ -19,10 +19,12 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::connect::Reserved;
 use crate::layout::{Client, Layout};
 use crate::nodes::Nodes;
 use crate::settings::Settings;
 use crate::topology::{self, Leftovers};
+use crate::wire::FRAME_OVERHEAD;
 use amqp_client::frame::encode;
 use amqp_client::session;
 use amqp_client::{Broker, Session, SessionError};
@@ -31,22 +33,12 @@ use amqp_client::{Broker, Session, SessionError};
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Frame sizes to request: the first that holds a body is used, because lapin keeps 64 frames of memory per connection.
 const FRAMES: [u32; 3] = [8 << 10, 16 << 10, session::FRAME_MAX];
-/// Octets of a frame besides its payload (AMQP 0-9-1, 2.3.5).
-const FRAME_OVERHEAD: usize = 8;
 
 /// A connection with a channel for each of its clients, in the order of the layout.
+#[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) connection: Connection,
     pub(crate) channels: Vec<Channel>,
-}
-
-impl std::fmt::Debug for Opened {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_tuple("Opened")
-            .field(&self.connection)
-            .finish()
-    }
 }
 
 /// Opens the connections of a run.
@@ -54,8 +46,7 @@ impl std::fmt::Debug for Opened {
 pub(crate) struct Dialer {
     runtime: Handle,
     config: Arc<DialConfig>,
-    /// Connections by number, until their worker takes them.
-    opened: Mutex<Vec<Option<Opened>>>,
+    pub(super) opened: Reserved<Opened>,
     /// Dropping it ends the runtime.
     _ends: oneshot::Sender<()>,
 }
@@ -87,41 +78,29 @@ impl Dialer {
             .name("lapin-sockets".to_owned())
             // An error means that the sender is gone, which is the awaited end.
             .spawn(move || runtime.block_on(ended).err())?;
-        let dialer = Self {
-            runtime: handle,
-            config: Arc::new(DialConfig {
-                nodes: nodes.clone(),
-                failed: AtomicU64::new(0),
-                frame_max: frame_max(settings, bodies),
-                settings: settings.clone(),
-                layout,
-                tls: tls(settings)?,
-            }),
-            opened: Mutex::default(),
-            _ends: ends,
-        };
+        let config = Arc::new(DialConfig {
+            nodes: nodes.clone(),
+            failed: AtomicU64::new(0),
+            frame_max: frame_max(settings, bodies),
+            settings: settings.clone(),
+            layout,
+            tls: tls(settings)?,
+        });
+        let mut opened = Vec::new();
         for number in 0..layout.connections() {
-            let (config, (answer, answered)) =
-                (Arc::clone(&dialer.config), std::sync::mpsc::channel());
-            dialer.runtime.spawn(async move {
+            let (config, (answer, answered)) = (Arc::clone(&config), std::sync::mpsc::channel());
+            handle.spawn(async move {
                 // The caller waits for it.
                 let _ = answer.send(config.open(number).await);
             });
-            let opened = answered.recv().map_err(|_| ended_early())??;
-            dialer.opened().push(Some(opened));
+            opened.push(answered.recv().map_err(|_| ended_early())??);
         }
-        Ok(dialer)
-    }
-
-    fn opened(&self) -> MutexGuard<'_, Vec<Option<Opened>>> {
-        self.opened
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Takes a connection for the worker that owns it.
-    pub(crate) fn take(&self, number: u64) -> Option<Opened> {
-        self.opened().get_mut(number as usize)?.take()
+        Ok(Self {
+            runtime: handle,
+            config,
+            opened: Reserved::new(opened),
+            _ends: ends,
+        })
     }
 
     /// Reopens a connection. A restarted broker may have kept neither queues nor exchange, so they are declared first.

@@ -11,9 +11,9 @@ use ::lapin::{BasicProperties, Channel, PublisherConfirm};
 use load::clock;
 use load::pacer::Pacer;
 
-use super::connection::{ConnectionWaker, End};
-use crate::outcome;
-use crate::roles::publisher::Publisher;
+use super::connection::ConnectionWaker;
+use crate::roles::connection::Lost;
+use crate::roles::publisher::{Confirm, Publisher};
 use crate::roles::worker::WorkerState;
 use crate::settings::Settings;
 use crate::topology;
@@ -53,12 +53,6 @@ struct Outgoing {
     routing_key: ShortString,
     options: BasicPublishOptions,
     properties: BasicProperties,
-}
-
-impl std::fmt::Debug for Producer {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Producer").field(&self.role).finish()
-    }
 }
 
 impl Outgoing {
@@ -117,7 +111,7 @@ impl Producer {
         pacer: &mut Pacer,
         is_blocked: bool,
         context: &mut Context<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), Lost> {
         let is_written = self.poll_batch(state, context)?;
         self.poll_confirms(state, context)?;
         if !is_written || is_blocked || !self.may_publish() {
@@ -144,7 +138,7 @@ impl Producer {
         &mut self,
         state: &mut WorkerState<'_>,
         context: &mut Context<'_>,
-    ) -> Result<bool, End> {
+    ) -> Result<bool, Lost> {
         let Some(mut last) = self.batch.pop() else {
             return Ok(true);
         };
@@ -163,8 +157,7 @@ impl Producer {
         // Frames are written in order: those before the last one are written too.
         for mut publishing in self.batch.drain(..) {
             let Poll::Ready(written) = publishing.as_mut().poll(context) else {
-                let why = "a message was written before an earlier one".to_owned();
-                return Err(End::Lost(outcome::CONNECTION_LOST, why));
+                return Err("a message was written before an earlier one".into());
             };
             let (confirm, body) = written?;
             self.bodies.push(body);
@@ -179,35 +172,29 @@ impl Producer {
         &mut self,
         state: &mut WorkerState<'_>,
         context: &mut Context<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), Lost> {
         while let Some(confirm) = self.confirms.front_mut() {
             let Poll::Ready(answer) = Pin::new(confirm).poll(context) else {
                 break;
             };
             let answer = answer?;
             self.confirms.pop_front();
-            let is_accepted = !answer.is_nack();
+            let accepted = !answer.is_nack();
             if let Some(returned) = answer.take_message()
                 && let Some(stamp) = Stamp::read(&returned.delivery.data)
             {
                 // With several confirms at once, lapin attaches it to one of them, not always to its own.
                 self.role.on_returned_with_oldest(state, &stamp);
             }
-            let confirm = (self.role.oldest_tag(), false, is_accepted);
-            self.role
-                .on_confirm(state, confirm, clock::now())
-                .map_err(|why| End::Lost(outcome::CONNECTION_LOST, why))?;
+            let confirm = Confirm {
+                tag: self.role.oldest_tag(),
+                multiple: false,
+                accepted,
+            };
+            self.role.on_confirm(state, confirm, clock::now())?;
         }
-        match self
-            .role
-            .is_confirm_late(&state.run.plan.driver, clock::now())
-        {
-            false => Ok(()),
-            true => Err(End::Lost(
-                outcome::CONFIRM_TIMEOUT,
-                "messages were not confirmed in time".to_owned(),
-            )),
-        }
+        let settings = &state.run.plan.driver;
+        self.role.check_confirms(settings, clock::now())
     }
 
     /// Publishes one batch: hands over each message and waits for the last.

@@ -1,12 +1,42 @@
 //! The losses and waits of connections, as they are counted.
 
 use std::collections::HashMap;
+use std::io;
 
 use harness::output;
+use load::clock;
 use load::recorder::Recorder;
 
 use crate::outcome::{self, count};
 use amqp_client::SessionError;
+
+/// The reason why a connection is unusable, and the outcome of its unconfirmed messages.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) kind: &'static str,
+    pub(crate) why: String,
+}
+
+impl From<&str> for Lost {
+    fn from(why: &str) -> Self {
+        Self {
+            kind: outcome::CONNECTION_LOST,
+            why: why.to_owned(),
+        }
+    }
+}
+
+impl From<String> for Lost {
+    fn from(why: String) -> Self {
+        why.as_str().into()
+    }
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        error.to_string().into()
+    }
+}
 
 /// Lost connections of a worker, until they are reopened.
 #[derive(Debug, Default)]
@@ -23,19 +53,18 @@ impl LostConnections {
         self.lost_at.is_empty()
     }
 
-    /// Counts a loss. `kind` is the outcome of its unconfirmed messages. The first is reported if the run `has_begun`.
-    pub(crate) fn add(
-        &mut self,
-        number: u64,
-        (kind, reason): (&'static str, &str),
-        (now, has_begun): (u64, bool),
-        record: &Recorder,
-    ) {
-        if has_begun && self.lost_at.is_empty() {
-            output::remark(&outcome::remark(number, kind, reason));
+    /// Counts a loss. The first is reported if the run has begun, at `origin`.
+    pub(crate) fn add(&mut self, number: u64, lost: &Lost, origin: u64, record: &Recorder) {
+        let now = clock::now();
+        let (counter, end) = match lost.kind {
+            outcome::CHANNEL_CLOSED => (count::CHANNELS_CLOSED, "is reopened"),
+            _ => (count::DISCONNECTS, "was lost"),
+        };
+        if origin <= now && self.lost_at.is_empty() {
+            output::remark(&format!("connection {number} {end}: {}", lost.why));
         }
-        reason.clone_into(&mut self.reason);
-        record.count(outcome::end_of(kind), 1);
+        self.reason.clone_from(&lost.why);
+        record.count(counter, 1);
         self.lost_at.entry(number).or_insert(now);
     }
 

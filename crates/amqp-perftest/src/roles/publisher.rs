@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use load::event_loop::LoopState;
 use load::pacer::{Pacer, Start};
 
+use super::connection::Lost;
 use super::starts::{Starts, size_at};
 use super::worker::WorkerState;
 use crate::outcome::{self, count};
@@ -38,6 +39,17 @@ struct Unconfirmed {
     confirmed: bool,
     /// True if its operation has ended because it was returned.
     ended: bool,
+}
+
+/// Messages that the broker has accepted, or refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirm {
+    /// The delivery tag.
+    pub tag: u64,
+    /// True if all messages up to `tag` are meant.
+    pub multiple: bool,
+    /// True if they were accepted.
+    pub accepted: bool,
 }
 
 /// A batch of messages: the facts that they have in common.
@@ -112,11 +124,16 @@ impl Publisher {
         self.unconfirmed.is_empty() && self.unsent.is_empty()
     }
 
-    /// Returns true if a confirm is overdue.
-    pub(crate) fn is_confirm_late(&self, settings: &Settings, now: u64) -> bool {
+    /// Returns an error if a confirm is overdue.
+    pub(crate) fn check_confirms(&self, settings: &Settings, now: u64) -> Result<(), Lost> {
         let timeout = settings.confirm_timeout.as_nanos() as u64;
-        let oldest = self.unconfirmed.front();
-        oldest.is_some_and(|oldest| now.saturating_sub(oldest.start) > timeout)
+        match self.unconfirmed.front() {
+            Some(oldest) if now.saturating_sub(oldest.start) > timeout => Err(Lost {
+                kind: outcome::CONFIRM_TIMEOUT,
+                why: "messages were not confirmed in time".to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Begins a batch of messages.
@@ -215,9 +232,14 @@ impl Publisher {
     pub(crate) fn on_confirm(
         &mut self,
         state: &mut WorkerState<'_>,
-        (tag, multiple, accepted): (u64, bool, bool),
+        confirm: Confirm,
         now: u64,
     ) -> Result<(), String> {
+        let Confirm {
+            tag,
+            multiple,
+            accepted,
+        } = confirm;
         let Some(last) = tag.checked_sub(self.first_tag) else {
             // It was confirmed before.
             state.record.count(count::PROTOCOL, 1);
@@ -361,7 +383,7 @@ pub(crate) fn end_publishing<P: AsMut<Publisher>, T>(
     producers: &mut [P],
     now: u64,
 ) {
-    if state.has_published() {
+    if state.has_published {
         return;
     }
     let any = |producers: &mut [P], holds: fn(&Publisher) -> bool| {

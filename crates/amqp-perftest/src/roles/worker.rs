@@ -5,7 +5,7 @@ use load::event_loop::LoopState;
 use load::pacer::Pacer;
 use load::recorder::Recorder;
 
-use super::connection::LostConnections;
+use super::connection::{Lost, LostConnections};
 use crate::counts::Counts;
 use crate::ledger::{Arrival, KEPT};
 use crate::run::Run;
@@ -41,11 +41,11 @@ pub(crate) struct WorkerState<'a> {
     publishers: u64,
     publishes: bool,
     /// Set if starts follow a schedule.
-    is_paced: bool,
+    pub(crate) is_paced: bool,
     /// Set if consumers have timers.
     pub(crate) is_timed: bool,
     /// Set once nothing more is published.
-    has_published: bool,
+    pub(crate) has_published: bool,
     /// Set if the run may end early. The next fields hold when that is checked next, when a consumer was last active,
     /// and whether the run has ended early.
     pub(crate) may_end_early: bool,
@@ -55,14 +55,16 @@ pub(crate) struct WorkerState<'a> {
 }
 
 /// A complete message that has arrived.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ReceivedMessage {
-    pub(crate) tag: u64,
-    pub(crate) redelivered: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceivedMessage {
+    /// The delivery tag.
+    pub tag: u64,
+    /// True if it may have been delivered before.
+    pub redelivered: bool,
     /// The stamp, if the body is long enough.
-    pub(crate) stamp: Option<Stamp>,
-    /// True if the body is as it was sent.
-    pub(crate) is_intact: bool,
+    pub stamp: Option<Stamp>,
+    /// True if the body is as it was sent, provided that it has a stamp.
+    pub is_intact: bool,
 }
 
 impl<'a> WorkerState<'a> {
@@ -93,16 +95,6 @@ impl<'a> WorkerState<'a> {
     /// Returns when open operations are given up: the end of the drain phase.
     pub(crate) fn drained(&self, pacer: &Pacer) -> u64 {
         self.run.drained(self.publishers, &self.phases, pacer)
-    }
-
-    /// Returns true if starts follow a schedule.
-    pub(crate) fn is_paced(&self) -> bool {
-        self.is_paced
-    }
-
-    /// Returns true once nothing more is published.
-    pub(crate) fn has_published(&self) -> bool {
-        self.has_published
     }
 
     /// Handles the end of publishing, after which `written` messages of each stream are to be accounted for.
@@ -182,10 +174,9 @@ impl<'a> WorkerState<'a> {
     }
 
     /// Counts a lost connection and its arrived messages, which must not be counted as lost with their confirm.
-    pub(crate) fn on_lost(&mut self, number: u64, kind: &'static str, reason: &str, now: u64) {
-        let has_begun = self.phases.origin <= now;
-        self.lost
-            .add(number, (kind, reason), (now, has_begun), &self.record);
+    pub(crate) fn on_lost(&mut self, number: u64, lost: &Lost) {
+        let origin = self.phases.origin;
+        self.lost.add(number, lost, origin, &self.record);
         self.hand_in();
     }
 
