@@ -22,10 +22,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::outcome::{self, count};
 use crate::run::Run;
-use crate::series::{CHURN, OPEN};
-use crate::settings::{Churn, Settings};
+use crate::settings::Churn;
+use crate::spec::{CHURN, OPEN};
 use crate::topology::{self, CHANNEL, Leftovers};
-use amqp_client::{Broker, Session, SessionError};
+use amqp_client::{Session, SessionError};
 
 /// Exchange to bind to if the plan names none: the default exchange takes no bindings (AMQP 0-9-1, 3.1.3.1).
 const EXCHANGE: &str = "amq.direct";
@@ -35,8 +35,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A client with a connection of its own, unless connections are what it opens and closes.
 #[derive(Debug)]
 pub(crate) struct ChurnClient {
-    broker: Broker,
-    settings: Settings,
+    run: Arc<Run>,
     of: Churn,
     number: u64,
     session: Option<Session>,
@@ -53,10 +52,9 @@ enum ClientEvent {
 }
 
 impl ChurnClient {
-    pub(crate) fn new(broker: &Broker, settings: &Settings, of: Churn, number: u64) -> Self {
+    pub(crate) fn new(run: Arc<Run>, of: Churn, number: u64) -> Self {
         Self {
-            broker: broker.clone(),
-            settings: settings.clone(),
+            run,
             of,
             number,
             session: None,
@@ -65,20 +63,14 @@ impl ChurnClient {
 
     /// Performs one operation and its opposite. Returns when the first of the two was done.
     pub(crate) fn once(&mut self) -> Result<u64, SessionError> {
-        let Self {
-            broker,
-            settings,
-            of,
-            number,
-            session: kept,
-        } = self;
+        let (number, settings) = (self.number, &self.run.plan.driver);
         // The session is kept for the next operation only if this one succeeds.
-        let mut session = match kept.take() {
+        let mut session = match self.session.take() {
             Some(session) => session,
-            None => open(broker, settings, *of)?,
+            None => self.open()?,
         };
         let opened;
-        match of {
+        match self.of {
             Churn::Connection => {
                 opened = clock::now();
                 return session.end().map(|()| opened);
@@ -99,14 +91,24 @@ impl ChurnClient {
                     "" => EXCHANGE,
                     named => named,
                 };
-                let (queue, key) = (settings.queue_of(*number), format!("churn-{number}"));
+                let (queue, key) = (settings.queue_of(number), format!("churn-{number}"));
                 session.bind_queue(CHANNEL, bind(&queue, exchange, &key))?;
                 opened = clock::now();
                 session.call(CHANNEL, unbind(&queue, exchange, &key))?;
             }
         }
-        *kept = Some(session);
+        self.session = Some(session);
         Ok(opened)
+    }
+
+    /// Opens a connection, with a channel if the operation needs one.
+    fn open(&self) -> Result<Session, SessionError> {
+        let node = self.run.nodes.node(self.number, 0);
+        let mut session = Session::open(node, self.run.plan.driver.heartbeat)?;
+        if matches!(self.of, Churn::Queue | Churn::Binding) {
+            session.open_channel(CHANNEL)?;
+        }
+        Ok(session)
     }
 
     fn serve(mut self, starts: &Mutex<Receiver<Start>>, sender: &UnboundedSender<ClientEvent>) {
@@ -124,7 +126,7 @@ impl ChurnClient {
             // No receiver means that the run is over.
             let _ = sender.send(ClientEvent::Ended(start, begun, done));
             if failed {
-                std::thread::sleep(self.settings.reconnect_after);
+                std::thread::sleep(self.run.plan.driver.reconnect_after);
             }
             let _ = sender.send(ClientEvent::Free(start));
         }
@@ -132,15 +134,6 @@ impl ChurnClient {
             session.close();
         }
     }
-}
-
-/// Opens a connection, with a channel if the operation needs one.
-fn open(broker: &Broker, settings: &Settings, of: Churn) -> Result<Session, SessionError> {
-    let mut session = Session::open(broker, settings.heartbeat)?;
-    if matches!(of, Churn::Queue | Churn::Binding) {
-        session.open_channel(CHANNEL)?;
-    }
-    Ok(session)
 }
 
 fn close_channel() -> AMQPClass {
@@ -184,12 +177,10 @@ struct Clients {
     open: u64,
 }
 
-struct Handler {
-    clients: RefCell<Clients>,
-}
+struct Handler(RefCell<Clients>);
 
 /// Gives a worker's share of the clients their starts until no start is left.
-pub(crate) async fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) async fn work(run: &Arc<Run>, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
     let share = Share {
         index: worker.share.index,
         of: worker.share.of.min(run.layout.producers),
@@ -200,8 +191,7 @@ pub(crate) async fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Re
     let schedules = run.plan.schedules(share);
     worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
     let (clients, mut events) = Clients::start(run, of, share)?;
-    let clients = RefCell::new(clients);
-    let handler = Handler { clients };
+    let handler = Handler(RefCell::new(clients));
     let options = Options {
         // An operation begins once a client takes it.
         begins_at_start: false,
@@ -211,7 +201,7 @@ pub(crate) async fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Re
     let receive = async {
         while let Some(event) = events.recv().await {
             let shared = &mut *shared.borrow_mut();
-            handler.clients.borrow_mut().on_event(event, shared);
+            handler.0.borrow_mut().on_event(event, shared);
             // A free client takes the next start at once.
             shared.wake();
         }
@@ -227,22 +217,22 @@ impl AsyncHandler for Handler {
     type Timer = ();
 
     fn start(&self, start: Start, _shared: &mut LoopState<()>) {
-        self.clients.borrow_mut().waiting.push_back(start);
+        self.0.borrow_mut().waiting.push_back(start);
     }
 
     fn turn(&self, shared: &mut LoopState<()>) -> anyhow::Result<u64> {
-        self.clients.borrow_mut().hand_out(shared);
+        self.0.borrow_mut().hand_out(shared);
         Ok(u64::MAX)
     }
 
     fn is_idle(&self, shared: &LoopState<()>) -> bool {
-        let clients = self.clients.borrow();
+        let clients = self.0.borrow();
         let over = shared.now >= shared.pacer.starts_until();
         clients.busy == 0 && (over || clients.waiting.is_empty())
     }
 
     fn give_up(&self, shared: &mut LoopState<()>) -> anyhow::Result<()> {
-        let mut clients = self.clients.borrow_mut();
+        let mut clients = self.0.borrow_mut();
         clients.starts = None;
         shared.count_missed(clients.waiting.len() as u64);
         shared.record.unfinished_many(clients.open);
@@ -251,9 +241,8 @@ impl AsyncHandler for Handler {
 }
 
 impl Clients {
-    /// Starts the threads.
     fn start(
-        run: &Run,
+        run: &Arc<Run>,
         of: Churn,
         share: Share,
     ) -> std::io::Result<(Self, UnboundedReceiver<ClientEvent>)> {
@@ -262,7 +251,7 @@ impl Clients {
         let taken = Arc::new(Mutex::new(taken));
         let mut free = 0;
         for number in (share.index..run.layout.producers).step_by(share.of as usize) {
-            let client = ChurnClient::new(run.nodes.node(number, 0), &run.plan.driver, of, number);
+            let client = ChurnClient::new(Arc::clone(run), of, number);
             let (taken, sender) = (Arc::clone(&taken), sender.clone());
             std::thread::Builder::new()
                 .name(format!("client-{number}"))

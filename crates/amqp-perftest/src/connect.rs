@@ -1,4 +1,4 @@
-//! Opens the connections of the engine `wire`.
+//! Connections of the engine `wire`, and what both engines share about connections before the run.
 
 use std::net::TcpStream;
 use std::sync::{Mutex, PoisonError};
@@ -7,8 +7,8 @@ use amq_protocol::protocol::basic;
 use load::clock;
 use subject::headroom;
 
-use crate::layout::{Client, Layout};
-use crate::nodes::Nodes;
+use crate::layout::Client;
+use crate::run::Run;
 use crate::settings::Settings;
 use crate::topology::{self, Leftovers};
 use amqp_client::{Broker, Session, SessionError};
@@ -36,53 +36,40 @@ impl<T> Reserved<T> {
 }
 
 /// Opens all connections of a run, by number.
-///
-/// # Errors
-/// The first connection that cannot be opened.
-pub(crate) fn open_all(
-    nodes: &Nodes,
-    settings: &Settings,
-    layout: Layout,
-) -> anyhow::Result<Vec<Opened>> {
+pub(crate) fn open_all(run: &Run) -> anyhow::Result<Vec<Opened>> {
     let mut connections = Vec::new();
-    let mut beaten = clock::now();
-    for number in 0..layout.connections() {
-        let node = nodes.node(number, 0);
-        let opened =
-            connect(node, settings, layout, number).map_err(|error| node.explain(&error))?;
-        connections.push(opened);
-        beaten = beat(&mut connections, beaten);
+    let mut last_sent = clock::now();
+    for number in 0..run.layout.connections() {
+        let node = run.nodes.node(number, 0);
+        connections.push(connect(run, node, number).map_err(|error| node.explain(&error))?);
+        last_sent = send_heartbeats(&mut connections, last_sent);
     }
     Ok(connections)
 }
 
 /// Sends heartbeats on the open connections if the last ones are half an interval old: opening all of them may take
 /// longer than a broker waits on the first. Returns when heartbeats were last sent.
-fn beat(connections: &mut [Opened], beaten: u64) -> u64 {
+fn send_heartbeats(connections: &mut [Opened], last_sent: u64) -> u64 {
     let now = clock::now();
     let heartbeat = connections
         .first()
         .map_or(0, |first| first.session.heartbeat);
     let half_ns = u64::from(heartbeat) * 500_000_000;
-    if half_ns == 0 || now - beaten < half_ns {
-        return beaten;
+    if half_ns == 0 || now - last_sent < half_ns {
+        return last_sent;
     }
     for connection in connections {
         // A lost connection is detected when the load begins, and reopened.
-        let _ = connection.session.beat();
+        let _ = connection.session.send_heartbeat();
     }
     now
 }
 
 /// Opens a connection with a channel for each of its clients.
-pub(crate) fn connect(
-    broker: &Broker,
-    settings: &Settings,
-    layout: Layout,
-    number: u64,
-) -> Result<Opened, SessionError> {
-    let mut session = Session::open(broker, settings.heartbeat)?;
-    let clients = layout.clients(number);
+pub(crate) fn connect(run: &Run, node: &Broker, number: u64) -> Result<Opened, SessionError> {
+    let settings = &run.plan.driver;
+    let mut session = Session::open(node, settings.heartbeat)?;
+    let clients = run.layout.clients(number);
     if session.channel_max > 0 && clients.len() > usize::from(session.channel_max) {
         return Err(SessionError::Protocol(format!(
             "{} channels exceed the {} that the broker grants per connection: lower --channels",
@@ -101,6 +88,16 @@ pub(crate) fn connect(
         }
     }
     Ok(Opened { number, session })
+}
+
+/// Declares the topology again, before a lost connection is reopened: a restarted broker may have kept neither queues
+/// nor exchange.
+pub(crate) fn declare_again(run: &Run, node: &Broker) -> Result<(), SessionError> {
+    let settings = &run.plan.driver;
+    let mut session = Session::open(node, settings.heartbeat)?;
+    topology::declare(&mut session, settings, Leftovers::Keep)?;
+    session.close();
+    Ok(())
 }
 
 /// Limits the deliveries to a consumer, and declares its exclusive queue, which is deleted with its connection.

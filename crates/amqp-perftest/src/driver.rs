@@ -1,7 +1,7 @@
 //! The driver: validates the plan, prepares topology, bodies and connections, and settles the messages at the end.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
@@ -18,9 +18,9 @@ use crate::layout::Layout;
 use crate::nodes::Nodes;
 use crate::run::Run;
 use crate::settings::{self, Engine, PRODUCERS, Settings};
-use crate::spec::SPEC;
+use crate::spec::{self, SPEC};
 use crate::topology::Leftovers;
-use crate::{connect, findings, lapin, report, series, topology, wire};
+use crate::{connect, findings, lapin, report, topology, wire};
 use amqp_client::{Session, SessionError};
 
 /// Longest iteration of an engine's loop. At its end the loop accounts for the messages received.
@@ -29,7 +29,7 @@ const LONGEST_TURN_NS: u64 = 25_000_000;
 /// A run, and the connections that its workers take.
 #[derive(Debug)]
 pub struct Perftest {
-    run: Run,
+    run: Arc<Run>,
     /// Connections of the engine `wire`.
     connections: OnceLock<Reserved<Opened>>,
     /// Connections of the engine `lapin`.
@@ -70,9 +70,9 @@ impl Driver for Perftest {
 
     fn uses_series(&self, series: Series) -> bool {
         match series {
-            series::CHURN | series::OPEN => self.run.plan.driver.churn.is_some(),
-            series::END_TO_END => settings::consumers(&self.run.plan) > 0,
-            series::CONFIRM => self.run.plan.driver.confirms.is_some(),
+            spec::CHURN | spec::OPEN => self.run.plan.driver.churn.is_some(),
+            spec::END_TO_END => settings::consumers(&self.run.plan) > 0,
+            spec::CONFIRM => self.run.plan.driver.confirms.is_some(),
             _ => series == response(&self.run.plan),
         }
     }
@@ -96,7 +96,7 @@ impl Driver for Perftest {
         let layout = Layout::from_plan(plan);
         require_ports(layout.connections(), peers)?;
         Ok(Self {
-            run: Run::new(plan, nodes)?,
+            run: Arc::new(Run::new(plan, nodes)?),
             connections: OnceLock::new(),
             dialer: OnceLock::new(),
         })
@@ -122,16 +122,16 @@ impl Driver for Perftest {
         }
         session.close();
         if let Some(churn) = settings.churn {
-            let mut client = ChurnClient::new(run.nodes.node(0, 0), settings, churn, 0);
+            let mut client = ChurnClient::new(Arc::clone(run), churn, 0);
             client.once().map_err(explain)?;
             return Ok(checked);
         }
         if settings.engine.chosen() == Engine::Lapin {
-            let dialer = lapin::Dialer::start(&run.nodes, settings, run.layout, &run.bodies);
+            let dialer = lapin::Dialer::start(run);
             let _ = self.dialer.set(dialer.map_err(explain)?);
             return Ok(checked);
         }
-        let opened = connect::open_all(&run.nodes, settings, run.layout)?;
+        let opened = connect::open_all(run)?;
         let _ = self.connections.set(Reserved::new(opened));
         Ok(checked)
     }
@@ -155,17 +155,16 @@ impl Driver for Perftest {
 /// Returns the series of the response time: the last that the plan can measure.
 fn response(plan: &Plan<Settings>) -> Series {
     if plan.driver.churn.is_some() {
-        return series::CHURN;
+        return spec::CHURN;
     }
     match (settings::consumers(plan), plan.driver.confirms) {
-        (1.., _) => series::END_TO_END,
-        (0, Some(_)) => series::CONFIRM,
-        (0, None) => series::PUBLISH,
+        (1.., _) => spec::END_TO_END,
+        (0, Some(_)) => spec::CONFIRM,
+        (0, None) => spec::PUBLISH,
     }
 }
 
 impl Perftest {
-    /// Takes the connections of a worker.
     fn take(&self, share: Share) -> Vec<Opened> {
         let Some(connections) = self.connections.get() else {
             return Vec::new();

@@ -12,7 +12,6 @@ use crate::settings::{self, Settings};
 /// The argument that makes a queue a priority queue (RabbitMQ, "Priority Queue Support").
 const PRIORITIES: &str = "x-max-priority";
 
-/// Returns the findings in the totals of a run.
 pub(crate) fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
     let (written, delivered) = bounds(plan, total);
     Findings {

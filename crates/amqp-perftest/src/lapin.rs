@@ -32,7 +32,7 @@ use crate::ledger::KEPT;
 use crate::roles::connection::Lost;
 use crate::roles::publisher;
 use crate::roles::starts;
-use crate::roles::worker::{LOOK_NS, Stage, WorkerState};
+use crate::roles::worker::{CHECK_INTERVAL_NS, Stage, WorkerState};
 use crate::run::Run;
 use consumer::Consumer;
 use producer::Producer;
@@ -81,7 +81,6 @@ struct Engine<'a> {
     shared: RefCell<LoopState<()>>,
 }
 
-/// The producers and consumers of a worker.
 struct Clients<'a> {
     state: WorkerState<'a>,
     indices: WorkerClients,
@@ -107,7 +106,6 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Lets a client make all possible progress.
     fn poll(
         &mut self,
         client: ClientIndex,
@@ -134,13 +132,12 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Wakes every connection.
     fn wake_all(&mut self) {
         for producer in &mut self.producers {
-            producer.waker.wake();
+            producer.waker.wake_by_ref();
         }
         for consumer in &mut self.consumers {
-            consumer.io.waker.wake();
+            consumer.io.waker.wake_by_ref();
         }
     }
 
@@ -157,12 +154,12 @@ impl<'a> Clients<'a> {
     }
 
     /// Checks for an early end (--cmessages, --exit-when).
-    fn look_for_end(&mut self, shared: &mut LoopState<()>) {
-        if !self.state.looks_for_end(shared.now) {
+    fn check_for_end(&mut self, shared: &mut LoopState<()>) {
+        if !self.state.begin_end_check(shared.now) {
             return;
         }
         for Consumer { role, io } in &mut self.consumers {
-            role.look_for_end(&mut self.state, shared.now, io);
+            role.check_for_end(&mut self.state, shared.now, io);
         }
         if self.state.ends_now(shared) {
             for Consumer { role, io } in &mut self.consumers {
@@ -178,7 +175,7 @@ impl<'a> Clients<'a> {
             producer.give_up(&mut self.state, None);
         }
         self.state.write_counts();
-        self.state.lost.end(clock::now(), &self.state.record)
+        self.state.lost.end(clock::now())
     }
 }
 
@@ -190,7 +187,7 @@ impl AsyncHandler for Engine<'_> {
         let clients = &mut *self.clients.borrow_mut();
         let producer = &mut clients.producers[clients.indices.producer_of(start.index)];
         producer.role.start(start, clients.state.is_paced);
-        producer.waker.wake();
+        producer.waker.wake_by_ref();
     }
 
     fn turn(&self, shared: &mut LoopState<()>) -> anyhow::Result<u64> {
@@ -198,7 +195,7 @@ impl AsyncHandler for Engine<'_> {
         let clients = &mut *self.clients.borrow_mut();
         clients.state.phases = shared.phases;
         let next = clients.run_timers(now);
-        clients.look_for_end(shared);
+        clients.check_for_end(shared);
         let Clients {
             state, producers, ..
         } = clients;
@@ -209,16 +206,16 @@ impl AsyncHandler for Engine<'_> {
         // Starts are recorded before ends.
         state.write_counts();
         state.hand_in();
-        let looks = state.has_published || state.may_end_early || now >= shared.phases.end;
-        let look = match looks {
-            true => now + LOOK_NS,
+        let checks = state.has_published || state.may_end_early || now >= shared.phases.end;
+        let check = match checks {
+            true => now + CHECK_INTERVAL_NS,
             false => shared.phases.end.min(now + TURN_NS),
         };
         if shared.is_second_over() {
             // Connections check for late confirms once a second.
             clients.wake_all();
         }
-        Ok(next.min(look))
+        Ok(next.min(check))
     }
 
     fn is_idle(&self, _shared: &LoopState<()>) -> bool {

@@ -4,7 +4,7 @@
 pub(crate) mod connection;
 pub(crate) mod consumer;
 pub(crate) mod ending;
-pub(crate) mod polling;
+pub(crate) mod pace;
 pub(crate) mod publisher;
 pub(crate) mod starts;
 pub(crate) mod worker;

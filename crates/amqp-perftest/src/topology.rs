@@ -142,7 +142,6 @@ pub(crate) fn delete(session: &mut Session, settings: &Settings) -> Result<(), S
     Ok(())
 }
 
-/// Returns the tag of consumer `index`.
 pub(crate) fn tag(index: u64) -> ShortString {
     format!("perftest-{index}").as_str().into()
 }
@@ -165,6 +164,17 @@ pub(crate) fn consume(settings: &Settings, index: u64) -> basic::Consume {
     }
 }
 
+/// Returns the method that publishes a message of producer `index`.
+pub(crate) fn publish(settings: &Settings, index: u64) -> basic::Publish {
+    let queue = settings.queue_of(index);
+    basic::Publish {
+        exchange: settings.exchange.as_str().into(),
+        routing_key: settings.routing_key.as_deref().unwrap_or(&queue).into(),
+        mandatory: settings.mandatory,
+        immediate: false,
+    }
+}
+
 /// Returns the `basic.get` of consumer `index`.
 pub(crate) fn get(settings: &Settings, index: u64) -> basic::Get {
     basic::Get {
@@ -173,7 +183,6 @@ pub(crate) fn get(settings: &Settings, index: u64) -> basic::Get {
     }
 }
 
-/// Returns the properties of the messages.
 pub(crate) fn properties(settings: &Settings) -> AMQPProperties {
     let mut properties = AMQPProperties::default();
     if settings.persistent {

@@ -16,6 +16,7 @@ mod publish;
 mod read;
 mod redial;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use load::clock;
@@ -26,7 +27,7 @@ use load::reactor::Event as Readiness;
 use load::slots::Id;
 
 pub(crate) use publish::FRAME_OVERHEAD;
-pub use publish::{Message, Template};
+pub use publish::Template;
 pub use read::{Event, Malformed, Reader};
 
 use crate::connect::Opened;
@@ -34,7 +35,7 @@ use crate::layout::{ClientIndex, WorkerClients};
 use crate::ledger::KEPT;
 use crate::roles::publisher;
 use crate::roles::starts;
-use crate::roles::worker::{LOOK_NS, WorkerState};
+use crate::roles::worker::{CHECK_INTERVAL_NS, WorkerState};
 use crate::run::Run;
 use connection::Connection;
 use consumer::Consumer;
@@ -51,7 +52,7 @@ const STARTS_AT_ONCE: usize = 4096;
 const HAND_IN_NS: u64 = 2_000_000;
 
 /// Serves a worker's share of producers and consumers until all of them are done.
-pub(crate) fn work(run: &Run, opened: Vec<Opened>, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) fn work(run: &Arc<Run>, opened: Vec<Opened>, mut worker: Worker) -> anyhow::Result<()> {
     if run.layout.producers == 0 {
         // Without producers, every delivery counts: none may come before the measured time.
         let ahead = worker.phases.origin.saturating_sub(clock::now());
@@ -75,9 +76,9 @@ pub(crate) fn work(run: &Run, opened: Vec<Opened>, mut worker: Worker) -> anyhow
 /// The context of the loop of one worker.
 type Cx<'a> = Context<Engine<'a>>;
 
-/// The producers and consumers of one worker.
 #[derive(Debug)]
 struct Engine<'a> {
+    run: &'a Arc<Run>,
     state: WorkerState<'a>,
     clients: WorkerClients,
     redial: Option<Redial>,
@@ -92,12 +93,13 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(run: &'a Run, worker: &Worker) -> Self {
+    fn new(run: &'a Arc<Run>, worker: &Worker) -> Self {
         let clients = WorkerClients::new(run.layout, worker.share);
         let settings = &run.plan.driver;
         let producers = clients.producers.iter();
         let consumers = clients.consumers.iter();
         Self {
+            run,
             producers: producers
                 .map(|number| Producer::new(*number, settings))
                 .collect(),
@@ -161,9 +163,13 @@ impl<'a> Engine<'a> {
         if !self.ready.is_empty() {
             return state.now;
         }
-        let looks =
+        let checks =
             self.state.has_published || self.state.may_end_early || !self.state.lost.is_empty();
-        let look = if looks { state.now + LOOK_NS } else { u64::MAX };
+        let check = if checks {
+            state.now + CHECK_INTERVAL_NS
+        } else {
+            u64::MAX
+        };
         let end = match self.state.has_published {
             true => u64::MAX,
             false if state.now < state.phases.end => state.phases.end,
@@ -173,7 +179,7 @@ impl<'a> Engine<'a> {
             true => u64::MAX,
             false => self.next_hand_in,
         };
-        next_consumer.min(look).min(end).min(hand_in)
+        next_consumer.min(check).min(end).min(hand_in)
     }
 }
 
@@ -203,7 +209,7 @@ impl<'a> Handler for Engine<'a> {
         self.state.phases = cx.state.phases;
         let next_consumer = self.run_timers(cx);
         self.publish_ready(cx);
-        self.look_for_end(cx);
+        self.check_for_end(cx);
         publisher::end_publishing(&mut self.state, &mut cx.state, &mut self.producers, now);
         if now >= self.next_hand_in || self.state.arrivals.len() >= KEPT {
             self.state.hand_in();

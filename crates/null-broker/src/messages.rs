@@ -24,7 +24,7 @@ impl Broker {
         let discards = self.script.mode == Mode::Discard;
         let peer = self.peers.get_mut(id);
         let Some(channel) = peer.and_then(|peer| peer.channels.get_mut(&number)) else {
-            return self.forget(id);
+            return self.disconnect(id);
         };
         if channel.closed {
             return;
@@ -83,10 +83,10 @@ impl Broker {
         let is_in = |messages: &[u64]| messages.contains(&index);
         if is_in(&script.forget) {
             self.queues = Queues::default();
-            return self.forget(id);
+            return self.disconnect(id);
         }
         if is_in(&script.cut) {
-            return self.forget(id);
+            return self.disconnect(id);
         }
         self.halted |= is_in(&script.halt);
         self.withholds |= is_in(&script.withhold);
@@ -103,7 +103,7 @@ impl Broker {
         }
         if is_in(&script.block) {
             self.blocked = Some(clock::now() + BLOCKED.as_nanos() as u64);
-            self.tell_all(&frames::blocked());
+            self.broadcast(&frames::blocked());
         }
         if is_in(&script.nack) {
             return self.refuse(id, number, answer);
@@ -162,7 +162,7 @@ impl Broker {
             consumes.then_some(id)
         };
         let ids: Vec<Id> = self.peers.iter().filter_map(consume).collect();
-        ids.into_iter().for_each(|id| self.forget(id));
+        ids.into_iter().for_each(|id| self.disconnect(id));
     }
 
     /// Confirms the messages before this one, and refuses it.
@@ -220,7 +220,7 @@ impl Broker {
         if let Some(streamed) = &mut channel.streamed {
             return streamed.settled(tag, multiple);
         }
-        let mut given_back = std::collections::VecDeque::new();
+        let mut requeued = std::collections::VecDeque::new();
         while let Some(index) = channel
             .unacknowledged
             .iter()
@@ -228,10 +228,10 @@ impl Broker {
         {
             let message = channel.unacknowledged.remove(index);
             if refused && bits & 2 == 2 {
-                given_back.extend(message);
+                requeued.extend(message);
             }
         }
-        self.queues.give_back(given_back);
+        self.queues.requeue(requeued);
     }
 
     /// Delivers messages to the consumers, a batch each.

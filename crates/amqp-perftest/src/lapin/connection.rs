@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::lapin::protocol::AMQPErrorKind;
@@ -15,9 +15,7 @@ use super::{Engine, Opened};
 use crate::layout::ClientIndex;
 use crate::outcome;
 use crate::roles::connection::{Blocked, Lost};
-use crate::roles::consumer::Action;
 use crate::roles::worker::Stage;
-use crate::topology;
 
 /// Time that a broker may take to close a connection at the end.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -35,26 +33,6 @@ impl From<::lapin::Error> for Lost {
     }
 }
 
-/// Wakes the connection of a client, so that it is polled.
-#[derive(Debug, Default)]
-pub(super) struct ConnectionWaker(Option<Waker>);
-
-impl ConnectionWaker {
-    fn set(&mut self, waker: &Waker) {
-        match &mut self.0 {
-            Some(known) => known.clone_from(waker),
-            None => self.0 = Some(waker.clone()),
-        }
-    }
-
-    pub(super) fn wake(&self) {
-        if let Some(waker) = &self.0 {
-            waker.wake_by_ref();
-        }
-    }
-}
-
-/// An established connection.
 struct Connection<'a, 'r> {
     engine: &'a Engine<'r>,
     connection: LapinConnection,
@@ -92,7 +70,7 @@ pub(super) async fn serve(engine: &Engine<'_>, number: u64) {
             }
         }
         let state = &mut engine.clients.borrow_mut().state;
-        state.lost.on_reopened(number, clock::now(), &state.record);
+        state.lost.on_reopened(number, clock::now());
     }
 }
 
@@ -109,7 +87,6 @@ fn lose(engine: &Engine<'_>, number: u64, clients: &[ClientIndex], lost: &Lost) 
     }
 }
 
-/// Makes one attempt to reopen a connection.
 async fn redial(engine: &Engine<'_>, number: u64) -> Option<Opened> {
     let run = engine.clients.borrow().state.run;
     let after = run.plan.driver.reconnect_after;
@@ -118,7 +95,7 @@ async fn redial(engine: &Engine<'_>, number: u64) -> Option<Opened> {
         Ok(opened) => Some(opened),
         Err(error) => {
             let state = &mut engine.clients.borrow_mut().state;
-            state.lost.on_failed_attempt(&error, &state.record);
+            state.lost.on_failed_attempt(&error);
             None
         }
     }
@@ -146,8 +123,12 @@ impl Engine<'_> {
         let all = &mut *self.clients.borrow_mut();
         for client in clients {
             match *client {
-                ClientIndex::Producer(index) => all.producers[index].waker.set(context.waker()),
-                ClientIndex::Consumer(index) => all.consumers[index].io.waker.set(context.waker()),
+                ClientIndex::Producer(index) => {
+                    all.producers[index].waker.clone_from(context.waker())
+                }
+                ClientIndex::Consumer(index) => {
+                    all.consumers[index].io.waker.clone_from(context.waker())
+                }
             }
         }
         all.state.stage != Stage::Load
@@ -155,7 +136,6 @@ impl Engine<'_> {
 }
 
 impl<'a, 'r> Connection<'a, 'r> {
-    /// Attaches the channels to the clients.
     async fn attach(
         engine: &'a Engine<'r>,
         opened: Opened,
@@ -174,15 +154,7 @@ impl<'a, 'r> Connection<'a, 'r> {
                     all.producers[index].attach(&all.state.run.plan.driver, channel);
                 }
                 ClientIndex::Consumer(index) => {
-                    let (first, consume) = engine.first_action(index);
-                    let stream = match first {
-                        Some(Action::Consume) => {
-                            Some(super::consumer::consume(&channel, consume).await?)
-                        }
-                        _ => None,
-                    };
-                    let consumer = &mut engine.clients.borrow_mut().consumers[index];
-                    consumer.attach(channel, stream, first);
+                    super::consumer::attach(engine, index, channel).await?;
                 }
             }
         }
@@ -260,18 +232,5 @@ impl<'a, 'r> Connection<'a, 'r> {
                 all.consumers[*index].leave(&all.state);
             }
         }
-    }
-}
-
-impl Engine<'_> {
-    /// Returns the first action of a consumer on a new channel, and its `basic.consume`.
-    fn first_action(
-        &self,
-        index: usize,
-    ) -> (Option<Action>, ::amq_protocol::protocol::basic::Consume) {
-        let all = &mut *self.clients.borrow_mut();
-        let role = &mut all.consumers[index].role;
-        let consume = topology::consume(&all.state.run.plan.driver, role.number());
-        (role.attach(&all.state, clock::now()), consume)
     }
 }

@@ -16,7 +16,6 @@ use futures_util::{Stream as _, StreamExt as _};
 use load::clock;
 
 use super::Engine;
-use super::connection::ConnectionWaker;
 use crate::roles::connection::Lost;
 use crate::roles::consumer::{self, Action, Perform};
 use crate::roles::worker::{ReceivedMessage, WorkerState};
@@ -30,7 +29,6 @@ const AT_ONCE: usize = 256;
 /// A pending `basic.get`, or a query of the queue's depth.
 type Request = Pin<Box<dyn Future<Output = ::lapin::Result<Received>>>>;
 
-/// A consumer of this worker.
 pub(super) struct Consumer {
     pub(super) role: consumer::Consumer,
     pub(super) io: Channels,
@@ -45,7 +43,8 @@ pub(super) struct Channels {
     stream: Option<::lapin::Consumer>,
     /// There is at most one: a consumer that polls queries no depth.
     request: Option<Request>,
-    pub(super) waker: ConnectionWaker,
+    /// Wakes its connection.
+    pub(super) waker: Waker,
 }
 
 /// An answer or message of the broker.
@@ -63,20 +62,47 @@ enum Received {
     Cancelled,
 }
 
-/// Starts consuming on a channel and waits for the answer. Without an answer, lapin knows its consumer only once the
-/// frame is written, and drops earlier deliveries, which blocks the queue for ever.
-pub(super) async fn consume(
+/// Attaches a channel to a consumer, which then consumes or polls.
+pub(super) async fn attach(
+    engine: &Engine<'_>,
+    index: usize,
+    channel: Rc<Channel>,
+) -> ::lapin::Result<()> {
+    let (first, consume) = {
+        let clients = &mut *engine.clients.borrow_mut();
+        let role = &mut clients.consumers[index].role;
+        let first = role.attach(&clients.state, clock::now());
+        let consume = topology::consume(&clients.state.run.plan.driver, role.number());
+        (first, consume)
+    };
+    let stream = match first {
+        Some(Action::Consume) => Some(start_consuming(&channel, consume).await?),
+        _ => None,
+    };
+    let io = &mut engine.clients.borrow_mut().consumers[index].io;
+    io.channel = Some(channel);
+    io.stream = stream;
+    if let Some(action) = first {
+        io.perform(action);
+    }
+    Ok(())
+}
+
+/// Sends `basic.consume` and waits for the answer. Without an answer, lapin knows its consumer only once the frame is
+/// written, and drops earlier deliveries, which blocks the queue for ever.
+async fn start_consuming(
     channel: &Channel,
-    asked: basic::Consume,
+    consume: basic::Consume,
 ) -> ::lapin::Result<::lapin::Consumer> {
     let options = BasicConsumeOptions {
-        no_local: asked.no_local,
-        no_ack: asked.no_ack,
-        exclusive: asked.exclusive,
+        no_local: consume.no_local,
+        no_ack: consume.no_ack,
+        exclusive: consume.exclusive,
         nowait: false,
     };
+    let (queue, tag) = (consume.queue, consume.consumer_tag);
     channel
-        .basic_consume(asked.queue, asked.consumer_tag, options, asked.arguments)
+        .basic_consume(queue, tag, options, consume.arguments)
         .await
 }
 
@@ -122,12 +148,12 @@ impl Perform for Channels {
             }
             Action::Get => {
                 self.request = Some(Box::pin(get(Rc::clone(channel), self.get.clone())));
-                self.waker.wake();
+                self.waker.wake_by_ref();
             }
             Action::QueryDepth => {
                 let query = query_depth(Rc::clone(channel), self.queue.clone());
                 self.request = Some(Box::pin(query));
-                self.waker.wake();
+                self.waker.wake_by_ref();
             }
             // Its answer is awaited before the channel is attached.
             Action::Consume => {}
@@ -136,7 +162,6 @@ impl Perform for Channels {
 }
 
 impl Channels {
-    /// Takes what the broker has sent next.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<::lapin::Result<Received>> {
         if let Some(stream) = &mut self.stream
             && let Poll::Ready(next) = Pin::new(stream).poll_next(context)
@@ -195,26 +220,11 @@ impl Consumer {
             channel: None,
             stream: None,
             request: None,
-            waker: ConnectionWaker::default(),
+            waker: Waker::noop().clone(),
         };
         Self { role, io }
     }
 
-    /// Attaches a channel, with a stream if it consumes, or with its first request if it polls.
-    pub(super) fn attach(
-        &mut self,
-        channel: Rc<Channel>,
-        stream: Option<::lapin::Consumer>,
-        first: Option<Action>,
-    ) {
-        self.io.channel = Some(channel);
-        self.io.stream = stream;
-        if let Some(action) = first {
-            self.io.perform(action);
-        }
-    }
-
-    /// Handles the loss of the connection.
     pub(super) fn leave(&mut self, state: &WorkerState<'_>) {
         self.io.channel = None;
         self.io.stream = None;

@@ -19,15 +19,15 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::connect::Reserved;
-use crate::layout::{Client, Layout};
-use crate::nodes::Nodes;
+use crate::connect::{Reserved, declare_again};
+use crate::layout::Client;
+use crate::run::Run;
 use crate::settings::Settings;
-use crate::topology::{self, Leftovers};
+use crate::topology;
 use crate::wire::FRAME_OVERHEAD;
 use amqp_client::frame::encode;
 use amqp_client::session;
-use amqp_client::{Broker, Session, SessionError};
+use amqp_client::{Broker, SessionError};
 
 /// Time that a broker may take to open a connection and its channels.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,24 +53,17 @@ pub(crate) struct Dialer {
 
 #[derive(Debug)]
 struct DialConfig {
-    nodes: Nodes,
+    run: Arc<Run>,
     /// Failed reconnects.
     failed: AtomicU64,
     frame_max: u32,
-    settings: Settings,
-    layout: Layout,
     /// CA certificates trusted in addition to those of this machine.
     tls: OwnedTLSConfig,
 }
 
 impl Dialer {
-    /// Opens all connections of a run with these bodies.
-    pub(crate) fn start(
-        nodes: &Nodes,
-        settings: &Settings,
-        layout: Layout,
-        bodies: &[Vec<u8>],
-    ) -> Result<Self, SessionError> {
+    /// Opens all connections of a run.
+    pub(crate) fn start(run: &Arc<Run>) -> Result<Self, SessionError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel::<()>();
@@ -79,15 +72,13 @@ impl Dialer {
             // An error means that the sender is gone, which is the awaited end.
             .spawn(move || runtime.block_on(ended).err())?;
         let config = Arc::new(DialConfig {
-            nodes: nodes.clone(),
+            run: Arc::clone(run),
             failed: AtomicU64::new(0),
-            frame_max: frame_max(settings, bodies),
-            settings: settings.clone(),
-            layout,
-            tls: tls(settings)?,
+            frame_max: frame_max(&run.plan.driver, &run.bodies),
+            tls: tls(&run.plan.driver)?,
         });
         let mut opened = Vec::new();
-        for number in 0..layout.connections() {
+        for number in 0..run.layout.connections() {
             let (config, (answer, answered)) = (Arc::clone(&config), std::sync::mpsc::channel());
             handle.spawn(async move {
                 // The caller waits for it.
@@ -103,11 +94,12 @@ impl Dialer {
         })
     }
 
-    /// Reopens a connection. A restarted broker may have kept neither queues nor exchange, so they are declared first.
+    /// Reopens a connection.
     pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<Opened, SessionError>> {
         let (config, declares) = (Arc::clone(&self.config), Arc::clone(&self.config));
         self.runtime.spawn(async move {
-            let declared = tokio::task::spawn_blocking(move || declares.declare(number));
+            let declare = move || declare_again(&declares.run, declares.node(number));
+            let declared = tokio::task::spawn_blocking(declare);
             let opened = match declared.await.map_err(|_| ended_early()) {
                 Ok(Ok(())) => config.open(number).await,
                 Ok(Err(error)) | Err(error) => Err(error),
@@ -121,25 +113,19 @@ impl Dialer {
 
 impl DialConfig {
     fn node(&self, number: u64) -> &Broker {
-        self.nodes.node(number, self.failed.load(Ordering::Relaxed))
+        self.run
+            .nodes
+            .node(number, self.failed.load(Ordering::Relaxed))
     }
 
     fn uri(&self, number: u64) -> AMQPUri {
         let mut uri = self.node(number).uri.clone();
         let query = &mut uri.query;
         // 0 would mean no limit, and lapin would allocate 64 times that.
-        let asked = query.frame_max.filter(|octets| *octets > 0);
-        query.frame_max = asked.or(Some(self.frame_max));
-        query.heartbeat = self.settings.heartbeat.or(query.heartbeat);
+        let requested = query.frame_max.filter(|octets| *octets > 0);
+        query.frame_max = requested.or(Some(self.frame_max));
+        query.heartbeat = self.run.plan.driver.heartbeat.or(query.heartbeat);
         uri
-    }
-
-    /// Declares the topology over a session of its own.
-    fn declare(&self, number: u64) -> Result<(), SessionError> {
-        let mut session = Session::open(self.node(number), self.settings.heartbeat)?;
-        topology::declare(&mut session, &self.settings, Leftovers::Keep)?;
-        session.close();
-        Ok(())
     }
 
     async fn open(&self, number: u64) -> Result<Opened, SessionError> {
@@ -158,7 +144,7 @@ impl DialConfig {
         let runtime = ::lapin::runtime::default_runtime()?;
         let connection = Connection::connect_uri_with_config(uri, properties, tls, runtime).await?;
         let mut channels = Vec::new();
-        for client in self.layout.clients(number) {
+        for client in self.run.layout.clients(number) {
             let channel = connection.create_channel().await?;
             self.prepare(client, &channel).await?;
             channels.push(channel);
@@ -170,7 +156,7 @@ impl DialConfig {
     }
 
     async fn prepare(&self, client: Client, channel: &Channel) -> ::lapin::Result<()> {
-        let settings = &self.settings;
+        let settings = &self.run.plan.driver;
         match client {
             Client::Producer(_) if settings.confirms.is_some() => {
                 channel

@@ -6,12 +6,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use ::lapin::options::BasicPublishOptions;
-use ::lapin::types::ShortString;
 use ::lapin::{BasicProperties, Channel, PublisherConfirm};
+use amq_protocol::protocol::basic;
 use load::clock;
 use load::pacer::Pacer;
 
-use super::connection::ConnectionWaker;
 use crate::roles::connection::Lost;
 use crate::roles::publisher::{Confirm, Publisher};
 use crate::roles::worker::WorkerState;
@@ -27,7 +26,6 @@ const BATCH: usize = 1 << 20;
 /// A pending publish. Yields the confirm and the body to reuse.
 type Publishing = Pin<Box<dyn Future<Output = ::lapin::Result<(PublisherConfirm, Vec<u8>)>>>>;
 
-/// A producer of this worker.
 pub(super) struct Producer {
     pub(super) role: Publisher,
     outgoing: Option<Rc<Outgoing>>,
@@ -35,9 +33,9 @@ pub(super) struct Producer {
     batch: Vec<Publishing>,
     /// Confirms of written messages, in order.
     confirms: VecDeque<PublisherConfirm>,
-    /// Bodies to reuse.
     bodies: Vec<Vec<u8>>,
-    pub(super) waker: ConnectionWaker,
+    /// Wakes its connection.
+    pub(super) waker: Waker,
 }
 
 impl AsMut<Publisher> for Producer {
@@ -49,19 +47,21 @@ impl AsMut<Publisher> for Producer {
 /// Properties shared by all messages of a producer.
 struct Outgoing {
     channel: Rc<Channel>,
-    exchange: ShortString,
-    routing_key: ShortString,
-    options: BasicPublishOptions,
+    publish: basic::Publish,
     properties: BasicProperties,
 }
 
 impl Outgoing {
     fn publish(self: Rc<Self>, body: Vec<u8>) -> Publishing {
         Box::pin(async move {
+            let publish = &self.publish;
             let published = self.channel.basic_publish(
-                self.exchange.clone(),
-                self.routing_key.clone(),
-                self.options,
+                publish.exchange.clone(),
+                publish.routing_key.clone(),
+                BasicPublishOptions {
+                    mandatory: publish.mandatory,
+                    immediate: publish.immediate,
+                },
                 &body,
                 self.properties.clone(),
             );
@@ -78,7 +78,7 @@ impl Producer {
             batch: Vec::new(),
             confirms: VecDeque::new(),
             bodies: Vec::new(),
-            waker: ConnectionWaker::default(),
+            waker: Waker::noop().clone(),
         }
     }
 
@@ -87,18 +87,10 @@ impl Producer {
         self.role.is_settled() && self.batch.is_empty()
     }
 
-    /// Attaches a channel.
     pub(super) fn attach(&mut self, settings: &Settings, channel: Rc<Channel>) {
-        let queue = settings.queue_of(self.role.number());
-        let key = settings.routing_key.as_ref().unwrap_or(&queue);
         self.outgoing = Some(Rc::new(Outgoing {
             channel,
-            exchange: settings.exchange.as_str().into(),
-            routing_key: key.as_str().into(),
-            options: BasicPublishOptions {
-                mandatory: settings.mandatory,
-                immediate: false,
-            },
+            publish: topology::publish(settings, self.role.number()),
             properties: topology::properties(settings),
         }));
         self.role.attach();
@@ -167,7 +159,6 @@ impl Producer {
         Ok(true)
     }
 
-    /// Takes confirms from the front.
     fn poll_confirms(
         &mut self,
         state: &mut WorkerState<'_>,
@@ -243,8 +234,8 @@ impl Producer {
             return;
         };
         // No confirm is pending, so that it answers at once.
-        let asked = pin!(outgoing.channel.wait_for_confirms());
-        if let Poll::Ready(Ok(returned)) = asked.poll(&mut Context::from_waker(Waker::noop())) {
+        let pending = pin!(outgoing.channel.wait_for_confirms());
+        if let Poll::Ready(Ok(returned)) = pending.poll(&mut Context::from_waker(Waker::noop())) {
             for message in &returned {
                 if let Some(stamp) = Stamp::read(&message.delivery.data) {
                     self.role.on_returned(state, &stamp);

@@ -39,8 +39,9 @@ impl From<io::Error> for Lost {
 }
 
 /// Lost connections of a worker, until they are reopened.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LostConnections {
+    record: Recorder,
     /// Connections by number, with the time of the loss.
     lost_at: HashMap<u64, u64>,
     /// Reason of the last loss or failed reconnect.
@@ -48,13 +49,21 @@ pub(crate) struct LostConnections {
 }
 
 impl LostConnections {
+    pub(crate) fn new(record: Recorder) -> Self {
+        Self {
+            record,
+            lost_at: HashMap::new(),
+            reason: String::new(),
+        }
+    }
+
     /// Returns true if every connection is established.
     pub(crate) fn is_empty(&self) -> bool {
         self.lost_at.is_empty()
     }
 
     /// Counts a loss. The first is reported if the run has begun, at `origin`.
-    pub(crate) fn add(&mut self, number: u64, lost: &Lost, origin: u64, record: &Recorder) {
+    pub(crate) fn add(&mut self, number: u64, lost: &Lost, origin: u64) {
         let now = clock::now();
         let (counter, end) = match lost.kind {
             outcome::CHANNEL_CLOSED => (count::CHANNELS_CLOSED, "is reopened"),
@@ -64,33 +73,30 @@ impl LostConnections {
             output::remark(&format!("connection {number} {end}: {}", lost.why));
         }
         self.reason.clone_from(&lost.why);
-        record.count(counter, 1);
+        self.record.count(counter, 1);
         self.lost_at.entry(number).or_insert(now);
     }
 
-    /// Counts a failed attempt to reopen a connection.
-    pub(crate) fn on_failed_attempt(&mut self, error: &SessionError, record: &Recorder) {
+    pub(crate) fn on_failed_attempt(&mut self, error: &SessionError) {
         if let Some(kind) = outcome::exhausted(error) {
-            record.count(kind, 1);
+            self.record.count(kind, 1);
         }
         self.reason = error.to_string();
     }
 
-    /// Counts a reopened connection.
-    pub(crate) fn on_reopened(&mut self, number: u64, now: u64, record: &Recorder) {
+    pub(crate) fn on_reopened(&mut self, number: u64, now: u64) {
         if let Some(since) = self.lost_at.remove(&number) {
-            record.count(count::RECONNECTS, 1);
-            record.count(count::GAP_MS, now.saturating_sub(since) / 1_000_000);
+            self.record.count(count::RECONNECTS, 1);
+            self.record
+                .count(count::GAP_MS, now.saturating_sub(since) / 1_000_000);
         }
     }
 
-    /// Ends the count.
-    ///
-    /// # Errors
-    /// Connections are still lost.
-    pub(crate) fn end(&self, now: u64, record: &Recorder) -> anyhow::Result<()> {
+    /// Ends the count. Returns an error if connections are still lost.
+    pub(crate) fn end(&self, now: u64) -> anyhow::Result<()> {
         for since in self.lost_at.values() {
-            record.count(count::GAP_MS, now.saturating_sub(*since) / 1_000_000);
+            self.record
+                .count(count::GAP_MS, now.saturating_sub(*since) / 1_000_000);
         }
         anyhow::ensure!(
             self.lost_at.is_empty(),
@@ -112,7 +118,6 @@ impl Blocked {
         self.0.is_some()
     }
 
-    /// Counts a `connection.blocked`.
     pub(crate) fn block(&mut self, now: u64, record: &Recorder) {
         record.count(count::BLOCKED, 1);
         self.0.get_or_insert(now);

@@ -9,11 +9,10 @@ use super::connection::Lost;
 use super::starts::{Starts, size_at};
 use super::worker::WorkerState;
 use crate::outcome::{self, count};
-use crate::series::{CONFIRM, PUBLISH};
 use crate::settings::Settings;
+use crate::spec::{CONFIRM, PUBLISH};
 use amqp_client::stamp::{self, Stamp};
 
-/// A publisher of a worker.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     number: u32,
@@ -60,11 +59,9 @@ pub(crate) struct Batch {
     /// Index of the body, if it changes with time and not with the message.
     body: Option<usize>,
     ends_when_written: bool,
-    /// Messages written before.
     before: [u64; 2],
 }
 
-/// A message to publish now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextMessage {
     pub(crate) stamp: Stamp,
@@ -109,7 +106,6 @@ impl Publisher {
         self.window().saturating_sub(self.unconfirmed.len())
     }
 
-    /// Returns the maximum number of unconfirmed messages.
     pub(crate) fn window(&self) -> usize {
         self.window.unwrap_or(usize::MAX)
     }
@@ -124,7 +120,6 @@ impl Publisher {
         self.unconfirmed.is_empty() && self.unsent.is_empty()
     }
 
-    /// Returns an error if a confirm is overdue.
     pub(crate) fn check_confirms(&self, settings: &Settings, now: u64) -> Result<(), Lost> {
         let timeout = settings.confirm_timeout.as_nanos() as u64;
         match self.unconfirmed.front() {
@@ -136,7 +131,6 @@ impl Publisher {
         }
     }
 
-    /// Begins a batch of messages.
     pub(crate) fn begin_batch(&self, state: &WorkerState<'_>, pacer: &Pacer, now: u64) -> Batch {
         let run = state.run;
         let since = now.saturating_sub(state.phases.origin);
@@ -192,7 +186,6 @@ impl Publisher {
         })
     }
 
-    /// Counts the messages of a batch.
     pub(crate) fn end_batch(&self, state: &mut WorkerState<'_>, batch: &Batch) {
         let [warmup, counted] = [0, 1].map(|at| self.written[at] - batch.before[at]);
         let counts = &mut state.counts;
@@ -219,15 +212,11 @@ impl Publisher {
         }
     }
 
-    /// Returns the delivery tag of the oldest unconfirmed message.
     pub(crate) fn oldest_tag(&self) -> u64 {
         self.first_tag
     }
 
-    /// Handles a confirm: the broker has accepted messages, or refused them.
-    ///
-    /// # Errors
-    /// The tag was never published: the broker violates the protocol.
+    /// Handles a confirm. Returns an error for a tag that was never published: the broker violates the protocol.
     #[inline]
     pub(crate) fn on_confirm(
         &mut self,

@@ -13,7 +13,7 @@ use crate::settings::{self, PRODUCERS};
 use amqp_client::stamp::Stamp;
 
 /// Interval between checks for the end once everything is published, and between checks for an early end.
-pub(crate) const LOOK_NS: u64 = 2_000_000;
+pub(crate) const CHECK_INTERVAL_NS: u64 = 2_000_000;
 
 /// A part of a worker's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,16 +40,13 @@ pub(crate) struct WorkerState<'a> {
     /// Number of workers that publish, and true if this is one of them.
     publishers: u64,
     publishes: bool,
-    /// Set if starts follow a schedule.
     pub(crate) is_paced: bool,
-    /// Set if consumers have timers.
     pub(crate) is_timed: bool,
-    /// Set once nothing more is published.
     pub(crate) has_published: bool,
     /// Set if the run may end early. The next fields hold when that is checked next, when a consumer was last active,
     /// and whether the run has ended early.
     pub(crate) may_end_early: bool,
-    next_look: u64,
+    next_check: u64,
     pub(crate) last_delivery: u64,
     ends_early: bool,
 }
@@ -68,7 +65,6 @@ pub struct ReceivedMessage {
 }
 
 impl<'a> WorkerState<'a> {
-    /// Returns the state of a worker that has not begun.
     pub(crate) fn new(run: &'a Run, worker: &Worker) -> Self {
         let publishers = run.layout.publishers(worker.share.of);
         let group = settings::group(&run.plan, PRODUCERS);
@@ -79,14 +75,14 @@ impl<'a> WorkerState<'a> {
             stage: Stage::Load,
             counts: Counts::default(),
             arrivals: Vec::with_capacity(KEPT),
-            lost: LostConnections::default(),
+            lost: LostConnections::new(worker.record.clone()),
             publishers,
             publishes: worker.share.index < publishers,
             is_paced: group.is_some_and(|group| group.clients == 0),
             is_timed: run.plan.driver.times_consumers(),
             has_published: false,
             may_end_early: run.ending.may_come(),
-            next_look: 0,
+            next_check: 0,
             last_delivery: worker.phases.origin,
             ends_early: false,
         }
@@ -112,13 +108,13 @@ impl<'a> WorkerState<'a> {
             || self.run.ledger.complete(self.publishers)
     }
 
-    /// Returns true if it is time to check for an early end (--cmessages, --exit-when).
-    pub(crate) fn looks_for_end(&mut self, now: u64) -> bool {
-        let looks = self.may_end_early && now >= self.next_look;
-        if looks {
-            self.next_look = now + LOOK_NS;
+    /// Begins a check for an early end (--cmessages, --exit-when), if one is due. Returns true if it is.
+    pub(crate) fn begin_end_check(&mut self, now: u64) -> bool {
+        let is_due = self.may_end_early && now >= self.next_check;
+        if is_due {
+            self.next_check = now + CHECK_INTERVAL_NS;
         }
-        looks
+        is_due
     }
 
     /// Ends a check for an early end. Returns true if the run ends now; all deliveries must then be acknowledged.
@@ -175,8 +171,7 @@ impl<'a> WorkerState<'a> {
 
     /// Counts a lost connection and its arrived messages, which must not be counted as lost with their confirm.
     pub(crate) fn on_lost(&mut self, number: u64, lost: &Lost) {
-        let origin = self.phases.origin;
-        self.lost.add(number, lost, origin, &self.record);
+        self.lost.add(number, lost, self.phases.origin);
         self.hand_in();
     }
 

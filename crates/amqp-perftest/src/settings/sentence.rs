@@ -10,15 +10,11 @@ impl Settings {
     pub(crate) fn sentence(plan: &Plan<Self>) -> String {
         let settings = &plan.driver;
         let (producers, consumers) = (producers(plan), consumers(plan));
-        let (load, over) = (
-            load(plan, producers),
-            duration::format(plan.timeline.measure),
-        );
+        let load = load(plan, producers);
+        let over = duration::format(plan.timeline.measure);
         if let Some(churn) = settings.churn {
-            let (clients, load) = (
-                counted(producers, "client"),
-                load.replace("messages", "operations"),
-            );
+            let clients = counted(producers, "client");
+            let load = load.replace("messages", "operations");
             return format!("{clients}, each {}{load}; for {over}.", churn.phrase());
         }
         let confirms = settings.confirms.map_or_else(String::new, |window| {
@@ -104,7 +100,6 @@ fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{s}")
 }
 
-/// Rounds a number to three decimals.
 fn thousandths(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }

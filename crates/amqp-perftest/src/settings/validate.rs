@@ -237,7 +237,6 @@ impl Settings {
         )
     }
 
-    /// Validates the number of producers.
     fn validate_producers(&self, plan: &Plan<Self>) -> Result<(), Invalid> {
         const PRODUCERS_SETTING: &str = "producers (--producers)";
         refuse(

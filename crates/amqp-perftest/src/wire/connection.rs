@@ -1,9 +1,10 @@
 //! A connection in the loop: written without waiting, lost, and reopened.
 
 use std::io;
+use std::sync::Arc;
 
 use amq_protocol::frame::AMQPFrame;
-use amq_protocol::protocol::{AMQPClass, basic, channel, connection};
+use amq_protocol::protocol::{AMQPClass, basic, channel, connection, queue};
 use load::clock;
 use load::net::write_buffer::WriteBuffer;
 use load::slots::Id;
@@ -13,11 +14,10 @@ use super::{Cx, Engine, Redial};
 use crate::layout::ClientIndex;
 use crate::outcome;
 use crate::roles::connection::{Blocked, Lost};
-use crate::roles::worker::{Stage, WorkerState};
+use crate::roles::worker::Stage;
 use amqp_client::frame::{encode, whole_frame};
 use amqp_client::{Session, Socket};
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     number: u64,
@@ -28,9 +28,7 @@ pub(super) struct Connection {
     output: WriteBuffer,
     /// Its producers and consumers by channel, from 1 on.
     pub(super) clients: Vec<ClientIndex>,
-    /// Time of the last read.
     pub(super) last_read: u64,
-    /// Time of the last write.
     last_write: u64,
     heartbeat_ns: u64,
     pub(super) blocked: Blocked,
@@ -173,6 +171,13 @@ impl<'a> Engine<'a> {
                 }
                 Ok(())
             }
+            AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared)) => {
+                if let Some(ClientIndex::Consumer(index)) = client {
+                    let (role, mut frames) = self.consumers[index].split(self.state.run, answer);
+                    role.on_depth(&self.state, declared.message_count, &mut frames);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -205,20 +210,20 @@ impl<'a> Engine<'a> {
         }
         let redial = self
             .redial
-            .get_or_insert_with(|| Redial::start(self.state.run));
+            .get_or_insert_with(|| Redial::start(Arc::clone(self.run)));
         redial.ask(connection.number);
     }
 
     /// Takes reopened connections.
     pub(super) fn adopt_reconnected(&mut self, cx: &mut Cx<'a>) -> anyhow::Result<()> {
         while let Some(opened) = self.redial.as_ref().and_then(Redial::opened) {
-            let WorkerState { lost, record, .. } = &mut self.state;
+            let lost = &mut self.state.lost;
             match opened {
                 Ok(opened) => {
-                    lost.on_reopened(opened.number, cx.state.now, record);
+                    lost.on_reopened(opened.number, cx.state.now);
                     self.attach(opened, cx)?;
                 }
-                Err(error) => lost.on_failed_attempt(&error, record),
+                Err(error) => lost.on_failed_attempt(&error),
             }
         }
         Ok(())

@@ -124,12 +124,11 @@ impl<'a> Engine<'a> {
                 let role = &mut self.producers[index].role;
                 role.on_returned(&mut self.state, &stamp);
             }
+            (Event::Empty, Some(ClientIndex::Consumer(index))) => {
+                let (role, mut frames) = self.consumers[index].split(self.state.run, answer);
+                role.on_empty(&mut self.state, now, &mut frames);
+            }
             (Event::Method(frame), _) => {
-                if let Some(ClientIndex::Consumer(index)) = client
-                    && self.consumer_method(index, frame, now, answer)
-                {
-                    return Ok(());
-                }
                 return self.method(id, client, (channel, frame), (now, answer), cx);
             }
             _ => {}

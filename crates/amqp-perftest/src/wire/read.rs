@@ -18,6 +18,7 @@ const END: u8 = 0xCE;
 const BASIC_RETURN: u32 = 60 << 16 | 50;
 const BASIC_DELIVER: u32 = 60 << 16 | 60;
 const BASIC_GET_OK: u32 = 60 << 16 | 71;
+const BASIC_GET_EMPTY: u32 = 60 << 16 | 72;
 const BASIC_ACK: u32 = 60 << 16 | 80;
 const BASIC_NACK: u32 = 60 << 16 | 120;
 
@@ -30,6 +31,8 @@ pub enum Event<'a> {
     Returned(Option<Stamp>),
     /// Messages that the broker has accepted, or refused.
     Confirm(Confirm),
+    /// A `basic.get` found no message (`basic.get-empty`).
+    Empty,
     /// Any other method: the whole frame, which `amq-protocol` reads.
     Method(&'a [u8]),
     /// A heartbeat.
@@ -44,7 +47,6 @@ type ChannelEvent<'a> = (u16, Event<'a>);
 #[error("the broker sent data that is not a valid AMQP 0-9-1 frame: {0}")]
 pub struct Malformed(&'static str);
 
-/// A partially received message.
 #[derive(Debug, Clone, Copy, Default)]
 struct Partial {
     kind: Kind,
@@ -73,7 +75,6 @@ enum Kind {
 pub struct Reader {
     /// Maximum payload.
     largest: usize,
-    /// Partial messages by channel.
     partial: Vec<Partial>,
     /// Octets of a body frame, including its end octet, still to come, and its channel.
     skip: u64,
@@ -183,6 +184,7 @@ impl Reader {
                 self.delivery(channel, arguments.get(tag..).ok_or(SHORT)?)?;
             }
             BASIC_GET_OK => self.delivery(channel, arguments)?,
+            BASIC_GET_EMPTY => return Ok(Some(Event::Empty)),
             BASIC_RETURN => {
                 self.content(channel).kind = Kind::Returned;
             }
