@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use amq_protocol::protocol::{AMQPClass, channel as channels, queue};
 use amq_protocol::types::FieldTable;
+use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use load::clock;
 use load::driver::Worker;
@@ -180,7 +181,8 @@ struct Clients {
 struct Handler(RefCell<Clients>);
 
 /// Gives a worker's share of the clients their starts until no start is left.
-pub(crate) async fn work(run: &Arc<Run>, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) async fn work(run: &Arc<Run>, mut worker: Worker) -> anyhow::Result<()> {
+    let of = run.plan.driver.churn.context("no connection was opened")?;
     let share = Share {
         index: worker.share.index,
         of: worker.share.of.min(run.layout.producers),

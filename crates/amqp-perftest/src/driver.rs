@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use anyhow::Context as _;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Group, Invalid, Plan};
-use load::schedule::Share;
 use measure::result::{AuditInputs, Lifetime, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
@@ -140,10 +139,10 @@ impl Driver for Perftest {
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
         let run = &self.run;
         let (record, workers) = (worker.record.clone(), worker.share.of);
-        let worked = match (run.plan.driver.churn, self.dialer.get()) {
-            (Some(churn), _) => churn::work(run, churn, worker).await,
+        let worked = match (self.connections.get(), self.dialer.get()) {
+            (Some(connections), _) => wire::work(run, connections, worker),
             (None, Some(dialer)) => lapin::work(run, dialer, worker).await,
-            (None, None) => wire::work(run, self.take(worker.share), worker),
+            (None, None) => churn::work(run, worker).await,
         };
         if run.ledger.leave(workers) {
             run.settle(&record);
@@ -161,17 +160,5 @@ fn response(plan: &Plan<Settings>) -> Series {
         (1.., _) => spec::END_TO_END,
         (0, Some(_)) => spec::CONFIRM,
         (0, None) => spec::PUBLISH,
-    }
-}
-
-impl Perftest {
-    fn take(&self, share: Share) -> Vec<Opened> {
-        let Some(connections) = self.connections.get() else {
-            return Vec::new();
-        };
-        let numbers = self.run.layout.worker_connections(share.index, share.of);
-        numbers
-            .filter_map(|number| connections.take(number))
-            .collect()
     }
 }

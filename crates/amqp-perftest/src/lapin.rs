@@ -22,7 +22,7 @@ use std::cell::RefCell;
 use futures_util::StreamExt as _;
 use load::clock::{self, Timer};
 use load::driver::Worker;
-use load::event_loop::{self, AsyncHandler, LoopState, Options};
+use load::event_loop::{self, AsyncHandler, LoopState};
 use load::pacer::Start;
 
 pub(crate) use dial::{Dialer, Opened};
@@ -39,8 +39,6 @@ use producer::Producer;
 
 /// Maximum channels per connection: they share its thread.
 pub(crate) const MOST_CHANNELS: u16 = 4;
-/// Starts taken from the schedule before connections are served again.
-const STARTS_AT_ONCE: usize = 4096;
 /// Longest time until an arrival is handed in.
 const TURN_NS: u64 = 20_000_000;
 
@@ -51,18 +49,11 @@ pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyh
         Timer::new()?.sleep_until(worker.phases.origin).await;
     }
     worker.pacer = starts::schedule(run, &worker);
-    let mut numbers = run
-        .layout
-        .worker_connections(worker.share.index, worker.share.of);
-    let options = Options {
-        starts_per_turn: STARTS_AT_ONCE,
-        begins_at_start: false,
-        ..Options::default()
-    };
+    let mut numbers = run.layout.worker_connections(worker.share);
     let engine = Engine {
         dialer,
         clients: RefCell::new(Clients::new(run, &worker)),
-        shared: RefCell::new(LoopState::new(worker, options)),
+        shared: RefCell::new(LoopState::new(worker, starts::loop_options())),
     };
     let connect = || {
         let number = numbers.next()?;

@@ -30,7 +30,7 @@ pub(crate) use publish::FRAME_OVERHEAD;
 pub use publish::Template;
 pub use read::{Event, Malformed, Reader};
 
-use crate::connect::Opened;
+use crate::connect::{Opened, Reserved};
 use crate::layout::{ClientIndex, WorkerClients};
 use crate::ledger::KEPT;
 use crate::roles::publisher;
@@ -46,13 +46,15 @@ use redial::Redial;
 const BUFFER: usize = 256 << 10;
 /// Octets that a producer writes in one loop iteration, at least one message.
 const BATCH: usize = 64 << 10;
-/// Starts taken from the schedule before the sockets are served again.
-const STARTS_AT_ONCE: usize = 4096;
 /// Maximum time until an arrival is handed to the ledger of all workers.
 const HAND_IN_NS: u64 = 2_000_000;
 
 /// Serves a worker's share of producers and consumers until all of them are done.
-pub(crate) fn work(run: &Arc<Run>, opened: Vec<Opened>, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) fn work(
+    run: &Arc<Run>,
+    connections: &Reserved<Opened>,
+    mut worker: Worker,
+) -> anyhow::Result<()> {
     if run.layout.producers == 0 {
         // Without producers, every delivery counts: none may come before the measured time.
         let ahead = worker.phases.origin.saturating_sub(clock::now());
@@ -62,14 +64,14 @@ pub(crate) fn work(run: &Arc<Run>, opened: Vec<Opened>, mut worker: Worker) -> a
     let mut engine = Engine::new(run, &worker);
     let options = Options {
         read_buffer: BUFFER,
-        starts_per_turn: STARTS_AT_ONCE,
-        begins_at_start: false,
-        ..Options::default()
+        ..starts::loop_options()
     };
+    let mut numbers = run.layout.worker_connections(worker.share);
     let mut cx = Context::new(worker, options)?;
-    for connection in opened {
-        engine.attach(connection, &mut cx)?;
-    }
+    numbers.try_for_each(|number| match connections.take(number) {
+        Some(opened) => engine.attach(opened, &mut cx),
+        None => Ok(()),
+    })?;
     event_loop::run(engine, cx)
 }
 

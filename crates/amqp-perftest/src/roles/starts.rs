@@ -4,12 +4,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use load::driver::Worker;
+use load::event_loop::Options;
 use load::pacer::{Pacer, Start};
 use load::plan::Group;
 use load::schedule::{Schedule, Share};
 
 use crate::run::Run;
 use crate::settings::{PRODUCERS, Settings};
+
+/// Starts taken from the schedule before connections are served again.
+const STARTS_AT_ONCE: usize = 4096;
 
 /// Starts that a producer has not published yet.
 #[derive(Debug, Default)]
@@ -64,6 +68,15 @@ impl Starts {
         let due = std::mem::take(&mut self.due).len() as u64;
         self.last = None;
         due + u64::from(self.first.take().is_some())
+    }
+}
+
+/// Returns the options of an engine's loop. An operation begins when its message is written.
+pub(crate) fn loop_options() -> Options {
+    Options {
+        starts_per_turn: STARTS_AT_ONCE,
+        begins_at_start: false,
+        ..Options::default()
     }
 }
 

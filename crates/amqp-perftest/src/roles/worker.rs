@@ -88,9 +88,13 @@ impl<'a> WorkerState<'a> {
         }
     }
 
-    /// Returns when open operations are given up: the end of the drain phase.
+    /// Returns when open operations are given up, which is the end of the drain phase. That phase begins when all
+    /// producers have finished, or at the end of the load, or with the last late start.
     pub(crate) fn drained(&self, pacer: &Pacer) -> u64 {
-        self.run.drained(self.publishers, &self.phases, pacer)
+        let drain = self.phases.drained - self.phases.end;
+        let published = self.run.ledger.published_all(self.publishers);
+        let late = self.phases.drained.saturating_add(pacer.overrun());
+        published.map_or(late, |at| at + drain)
     }
 
     /// Handles the end of publishing, after which `written` messages of each stream are to be accounted for.
