@@ -302,7 +302,7 @@ impl Session {
     ///
     /// # Errors
     /// Errors of the socket.
-    pub fn beat(&mut self) -> Result<(), SessionError> {
+    pub fn send_heartbeat(&mut self) -> Result<(), SessionError> {
         Ok(self.stream.write_all(&encode(&AMQPFrame::Heartbeat))?)
     }
 

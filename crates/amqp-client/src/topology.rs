@@ -18,9 +18,6 @@ impl Session {
     }
 
     /// Deletes an exchange (exchange.delete).
-    ///
-    /// # Errors
-    /// See [`declare_exchange`](Self::declare_exchange).
     pub fn delete_exchange(&mut self, channel: u16, name: &str) -> Result<(), SessionError> {
         let delete = exchange::Delete {
             exchange: name.into(),
@@ -31,9 +28,6 @@ impl Session {
     }
 
     /// Declares a queue (queue.declare). Returns the broker's answer, with the number of messages in the queue.
-    ///
-    /// # Errors
-    /// See [`declare_exchange`](Self::declare_exchange).
     pub fn declare_queue(
         &mut self,
         channel: u16,
@@ -48,9 +42,6 @@ impl Session {
     }
 
     /// Removes the ready messages of a queue (queue.purge).
-    ///
-    /// # Errors
-    /// See [`declare_exchange`](Self::declare_exchange).
     pub fn purge_queue(&mut self, channel: u16, name: &str) -> Result<(), SessionError> {
         let purge = queue::Purge {
             queue: name.into(),
@@ -61,17 +52,11 @@ impl Session {
     }
 
     /// Binds a queue (queue.bind).
-    ///
-    /// # Errors
-    /// See [`declare_exchange`](Self::declare_exchange).
     pub fn bind_queue(&mut self, channel: u16, bind: queue::Bind) -> Result<(), SessionError> {
         self.queue(channel, queue::AMQPMethod::Bind(bind)).map(drop)
     }
 
     /// Deletes a queue with its messages (queue.delete).
-    ///
-    /// # Errors
-    /// See [`declare_exchange`](Self::declare_exchange).
     pub fn delete_queue(&mut self, channel: u16, name: &str) -> Result<(), SessionError> {
         let delete = queue::Delete {
             queue: name.into(),
@@ -84,18 +69,12 @@ impl Session {
     }
 
     /// Makes the broker confirm messages published on the channel (confirm.select).
-    ///
-    /// # Errors
-    /// See [`declare_exchange`](Self::declare_exchange).
     pub fn select_confirms(&mut self, channel: u16) -> Result<(), SessionError> {
         let select = confirm::AMQPMethod::Select(confirm::Select { nowait: false });
         self.call(channel, AMQPClass::Confirm(select)).map(drop)
     }
 
     /// Limits the unacknowledged messages of the channel (basic.qos).
-    ///
-    /// # Errors
-    /// See [`declare_exchange`](Self::declare_exchange).
     pub fn limit_prefetch(&mut self, channel: u16, qos: basic::Qos) -> Result<(), SessionError> {
         let qos = AMQPClass::Basic(basic::AMQPMethod::Qos(qos));
         self.call(channel, qos).map(drop)

@@ -2,9 +2,9 @@
 
 use std::hint::black_box;
 
-use amq_protocol::protocol::basic::AMQPProperties;
+use amq_protocol::protocol::basic::{AMQPProperties, Publish};
 use amqp_client::stamp::{Stamp, stream};
-use amqp_perftest::wire::{Event, Message, Reader, Template};
+use amqp_perftest::wire::{Event, Reader, Template};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// Messages of a batch, as in one write or read.
@@ -20,14 +20,13 @@ fn stamp(sequence: u64) -> Stamp {
 }
 
 fn template(body: &[u8]) -> Template {
-    let message = Message {
-        exchange: "",
-        routing_key: "perftest",
+    let publish = Publish {
+        exchange: "".into(),
+        routing_key: "perftest".into(),
         mandatory: false,
-        properties: &AMQPProperties::default(),
-        body,
+        immediate: false,
     };
-    Template::new(&message, 1, 131_072)
+    Template::new(publish, &AMQPProperties::default(), body, 1, 131_072)
 }
 
 fn publish(criterion: &mut Criterion) {
@@ -77,11 +76,11 @@ fn deliver(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
             bencher.iter(|| {
                 let (mut at, mut sum) = (0, 0);
-                while let (octets, Some(Event::Delivery { tag, stamp, .. })) =
+                while let (octets, Some((_, Event::Delivery(message)))) =
                     reader.next(&input[at..]).expect("the frames are right")
                 {
                     at += octets;
-                    sum += tag + stamp.map_or(0, |stamp| stamp.sequence);
+                    sum += message.tag + message.stamp.map_or(0, |stamp| stamp.sequence);
                 }
                 assert_eq!(sum, BATCH * BATCH);
                 sum

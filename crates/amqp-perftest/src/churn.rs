@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use amq_protocol::protocol::{AMQPClass, channel as channels, queue};
 use amq_protocol::types::FieldTable;
+use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use load::clock;
 use load::driver::Worker;
@@ -22,10 +23,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::outcome::{self, count};
 use crate::run::Run;
-use crate::series::{CHURN, OPEN};
-use crate::settings::{Churn, Settings};
+use crate::settings::Churn;
+use crate::spec::{CHURN, OPEN};
 use crate::topology::{self, CHANNEL, Leftovers};
-use amqp_client::{Broker, Session, SessionError};
+use amqp_client::{Session, SessionError};
 
 /// Exchange to bind to if the plan names none: the default exchange takes no bindings (AMQP 0-9-1, 3.1.3.1).
 const EXCHANGE: &str = "amq.direct";
@@ -35,8 +36,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A client with a connection of its own, unless connections are what it opens and closes.
 #[derive(Debug)]
 pub(crate) struct ChurnClient {
-    broker: Broker,
-    settings: Settings,
+    run: Arc<Run>,
     of: Churn,
     number: u64,
     session: Option<Session>,
@@ -53,10 +53,9 @@ enum ClientEvent {
 }
 
 impl ChurnClient {
-    pub(crate) fn new(broker: &Broker, settings: &Settings, of: Churn, number: u64) -> Self {
+    pub(crate) fn new(run: Arc<Run>, of: Churn, number: u64) -> Self {
         Self {
-            broker: broker.clone(),
-            settings: settings.clone(),
+            run,
             of,
             number,
             session: None,
@@ -65,20 +64,14 @@ impl ChurnClient {
 
     /// Performs one operation and its opposite. Returns when the first of the two was done.
     pub(crate) fn once(&mut self) -> Result<u64, SessionError> {
-        let Self {
-            broker,
-            settings,
-            of,
-            number,
-            session: kept,
-        } = self;
+        let (number, settings) = (self.number, &self.run.plan.driver);
         // The session is kept for the next operation only if this one succeeds.
-        let mut session = match kept.take() {
+        let mut session = match self.session.take() {
             Some(session) => session,
-            None => open(broker, settings, *of)?,
+            None => self.open()?,
         };
         let opened;
-        match of {
+        match self.of {
             Churn::Connection => {
                 opened = clock::now();
                 return session.end().map(|()| opened);
@@ -86,7 +79,7 @@ impl ChurnClient {
             Churn::Channel => {
                 session.open_channel(CHANNEL)?;
                 opened = clock::now();
-                close_channel(&mut session)?;
+                session.call(CHANNEL, close_channel())?;
             }
             Churn::Queue => {
                 let name = format!("{}-{number}", settings.queue);
@@ -99,14 +92,24 @@ impl ChurnClient {
                     "" => EXCHANGE,
                     named => named,
                 };
-                let (queue, key) = (settings.queue_of(*number), format!("churn-{number}"));
-                bind(&mut session, &queue, exchange, &key)?;
+                let (queue, key) = (settings.queue_of(number), format!("churn-{number}"));
+                session.bind_queue(CHANNEL, bind(&queue, exchange, &key))?;
                 opened = clock::now();
-                unbind(&mut session, &queue, exchange, &key)?;
+                session.call(CHANNEL, unbind(&queue, exchange, &key))?;
             }
         }
-        *kept = Some(session);
+        self.session = Some(session);
         Ok(opened)
+    }
+
+    /// Opens a connection, with a channel if the operation needs one.
+    fn open(&self) -> Result<Session, SessionError> {
+        let node = self.run.nodes.node(self.number, 0);
+        let mut session = Session::open(node, self.run.plan.driver.heartbeat)?;
+        if matches!(self.of, Churn::Queue | Churn::Binding) {
+            session.open_channel(CHANNEL)?;
+        }
+        Ok(session)
     }
 
     fn serve(mut self, starts: &Mutex<Receiver<Start>>, sender: &UnboundedSender<ClientEvent>) {
@@ -124,7 +127,7 @@ impl ChurnClient {
             // No receiver means that the run is over.
             let _ = sender.send(ClientEvent::Ended(start, begun, done));
             if failed {
-                std::thread::sleep(self.settings.reconnect_after);
+                std::thread::sleep(self.run.plan.driver.reconnect_after);
             }
             let _ = sender.send(ClientEvent::Free(start));
         }
@@ -134,105 +137,52 @@ impl ChurnClient {
     }
 }
 
-/// Opens a connection, with a channel if the operation needs one.
-fn open(broker: &Broker, settings: &Settings, of: Churn) -> Result<Session, SessionError> {
-    let mut session = Session::open(broker, settings.heartbeat)?;
-    if matches!(of, Churn::Queue | Churn::Binding) {
-        session.open_channel(CHANNEL)?;
-    }
-    Ok(session)
-}
-
-fn close_channel(session: &mut Session) -> Result<(), SessionError> {
-    let close = channels::Close {
+fn close_channel() -> AMQPClass {
+    AMQPClass::Channel(channels::AMQPMethod::Close(channels::Close {
         reply_code: 200,
         reply_text: "done".into(),
         class_id: 0,
         method_id: 0,
-    };
-    let close = AMQPClass::Channel(channels::AMQPMethod::Close(close));
-    session.call(CHANNEL, close).map(drop)
+    }))
 }
 
-fn bind(session: &mut Session, queue: &str, exchange: &str, key: &str) -> Result<(), SessionError> {
-    let bind = queue::Bind {
+fn bind(queue: &str, exchange: &str, key: &str) -> queue::Bind {
+    queue::Bind {
         queue: queue.into(),
         exchange: exchange.into(),
         routing_key: key.into(),
         nowait: false,
         arguments: FieldTable::default(),
-    };
-    let bind = AMQPClass::Queue(queue::AMQPMethod::Bind(bind));
-    session.call(CHANNEL, bind).map(drop)
+    }
 }
 
-fn unbind(
-    session: &mut Session,
-    queue: &str,
-    exchange: &str,
-    key: &str,
-) -> Result<(), SessionError> {
-    let unbind = queue::Unbind {
+fn unbind(queue: &str, exchange: &str, key: &str) -> AMQPClass {
+    AMQPClass::Queue(queue::AMQPMethod::Unbind(queue::Unbind {
         queue: queue.into(),
         exchange: exchange.into(),
         routing_key: key.into(),
         arguments: FieldTable::default(),
-    };
-    let unbind = AMQPClass::Queue(queue::AMQPMethod::Unbind(unbind));
-    session.call(CHANNEL, unbind).map(drop)
+    }))
 }
 
-/// The clients of one worker.
-struct ClientThreads {
+/// The clients of one worker, and their operations.
+struct Clients {
     /// Dropped at the end of the run. Clients then close their connections.
     starts: Option<Sender<Start>>,
     /// Clients that can take a start, and clients that have one.
     free: u64,
     busy: u64,
-}
-
-impl ClientThreads {
-    fn start(
-        run: &Run,
-        of: Churn,
-        share: Share,
-    ) -> std::io::Result<(Self, UnboundedReceiver<ClientEvent>)> {
-        let (starts, taken) = channel();
-        let (sender, events) = unbounded_channel();
-        let taken = Arc::new(Mutex::new(taken));
-        let mut free = 0;
-        for number in (share.index..run.layout.producers).step_by(share.of as usize) {
-            let client = ChurnClient::new(run.nodes.node(number, 0), &run.plan.driver, of, number);
-            let (taken, sender) = (Arc::clone(&taken), sender.clone());
-            std::thread::Builder::new()
-                .name(format!("client-{number}"))
-                .spawn(move || client.serve(&taken, &sender))?;
-            free += 1;
-        }
-        let threads = Self {
-            starts: Some(starts),
-            free,
-            busy: 0,
-        };
-        Ok((threads, events))
-    }
-}
-
-/// The operations of one worker.
-struct Operations {
-    threads: ClientThreads,
     /// Starts that are due while no client is free.
     waiting: VecDeque<Start>,
     /// Measured operations that have not ended.
     open: u64,
 }
 
-struct Handler {
-    operations: RefCell<Operations>,
-}
+struct Handler(RefCell<Clients>);
 
 /// Gives a worker's share of the clients their starts until no start is left.
-pub(crate) async fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) async fn work(run: &Arc<Run>, mut worker: Worker) -> anyhow::Result<()> {
+    let of = run.plan.driver.churn.context("no connection was opened")?;
     let share = Share {
         index: worker.share.index,
         of: worker.share.of.min(run.layout.producers),
@@ -242,13 +192,8 @@ pub(crate) async fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Re
     }
     let schedules = run.plan.schedules(share);
     worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
-    let (threads, mut events) = ClientThreads::start(run, of, share)?;
-    let operations = RefCell::new(Operations {
-        threads,
-        waiting: VecDeque::new(),
-        open: 0,
-    });
-    let handler = Handler { operations };
+    let (clients, mut events) = Clients::start(run, of, share)?;
+    let handler = Handler(RefCell::new(clients));
     let options = Options {
         // An operation begins once a client takes it.
         begins_at_start: false,
@@ -258,15 +203,15 @@ pub(crate) async fn work(run: &Run, of: Churn, mut worker: Worker) -> anyhow::Re
     let receive = async {
         while let Some(event) = events.recv().await {
             let shared = &mut *shared.borrow_mut();
-            handler.operations.borrow_mut().on_event(event, shared);
+            handler.0.borrow_mut().on_event(event, shared);
             // A free client takes the next start at once.
             shared.wake();
         }
     };
     let mut receive = Some(receive);
-    let mut clients = event_loop::run_async(&handler, &shared, || receive.take()).await?;
+    let mut receiving = event_loop::run_async(&handler, &shared, || receive.take()).await?;
     // A broker that does not answer is abandoned.
-    let _ = tokio::time::timeout(CLOSE_TIMEOUT, clients.next()).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, receiving.next()).await;
     Ok(())
 }
 
@@ -274,40 +219,66 @@ impl AsyncHandler for Handler {
     type Timer = ();
 
     fn start(&self, start: Start, _shared: &mut LoopState<()>) {
-        self.operations.borrow_mut().waiting.push_back(start);
+        self.0.borrow_mut().waiting.push_back(start);
     }
 
     fn turn(&self, shared: &mut LoopState<()>) -> anyhow::Result<u64> {
-        self.operations.borrow_mut().hand_out(shared);
+        self.0.borrow_mut().hand_out(shared);
         Ok(u64::MAX)
     }
 
     fn is_idle(&self, shared: &LoopState<()>) -> bool {
-        let operations = self.operations.borrow();
+        let clients = self.0.borrow();
         let over = shared.now >= shared.pacer.starts_until();
-        operations.threads.busy == 0 && (over || operations.waiting.is_empty())
+        clients.busy == 0 && (over || clients.waiting.is_empty())
     }
 
     fn give_up(&self, shared: &mut LoopState<()>) -> anyhow::Result<()> {
-        let mut operations = self.operations.borrow_mut();
-        operations.threads.starts = None;
-        shared.count_missed(operations.waiting.len() as u64);
-        shared.record.unfinished_many(operations.open);
+        let mut clients = self.0.borrow_mut();
+        clients.starts = None;
+        shared.count_missed(clients.waiting.len() as u64);
+        shared.record.unfinished_many(clients.open);
         Ok(())
     }
 }
 
-impl Operations {
+impl Clients {
+    fn start(
+        run: &Arc<Run>,
+        of: Churn,
+        share: Share,
+    ) -> std::io::Result<(Self, UnboundedReceiver<ClientEvent>)> {
+        let (starts, taken) = channel();
+        let (sender, events) = unbounded_channel();
+        let taken = Arc::new(Mutex::new(taken));
+        let mut free = 0;
+        for number in (share.index..run.layout.producers).step_by(share.of as usize) {
+            let client = ChurnClient::new(Arc::clone(run), of, number);
+            let (taken, sender) = (Arc::clone(&taken), sender.clone());
+            std::thread::Builder::new()
+                .name(format!("client-{number}"))
+                .spawn(move || client.serve(&taken, &sender))?;
+            free += 1;
+        }
+        let clients = Self {
+            starts: Some(starts),
+            free,
+            busy: 0,
+            waiting: VecDeque::new(),
+            open: 0,
+        };
+        Ok((clients, events))
+    }
+
     fn hand_out(&mut self, shared: &LoopState<()>) {
-        while self.threads.free > 0 && clock::now() < shared.pacer.starts_until() {
-            let (Some(start), Some(starts)) = (self.waiting.pop_front(), &self.threads.starts)
-            else {
+        while self.free > 0 && clock::now() < shared.pacer.starts_until() {
+            let (Some(start), Some(starts)) = (self.waiting.pop_front(), &self.starts) else {
                 return;
             };
             // A client always receives it: no client ends before its worker.
             let _ = starts.send(start);
-            self.threads.free -= 1;
-            self.threads.busy += 1;
+            self.free -= 1;
+            self.busy += 1;
             if shared.phases.counts(start.at) {
                 self.open += 1;
                 shared.record.begin();
@@ -316,15 +287,15 @@ impl Operations {
     }
 
     fn on_event(&mut self, event: ClientEvent, shared: &mut LoopState<()>) {
-        if self.threads.starts.is_none() {
+        if self.starts.is_none() {
             // It was given up.
             return;
         }
         match event {
             ClientEvent::Ended(start, begun, done) => self.ended(start, begun, done, shared),
             ClientEvent::Free(start) => {
-                self.threads.free += 1;
-                self.threads.busy -= 1;
+                self.free += 1;
+                self.busy -= 1;
                 let next = shared.next_of_client(start, clock::now());
                 self.waiting.extend(next);
             }

@@ -16,7 +16,6 @@ mod options;
 mod perftest;
 mod values;
 
-pub(crate) use command::CheckArgs;
 use options::Load;
 
 /// Default address of a broker.

@@ -1,11 +1,16 @@
-//! Opens the connections of the engine `wire`.
+//! Connections of the engine `wire`, and what both engines share about connections before the run.
 
+use std::net::TcpStream;
+use std::sync::{Mutex, PoisonError};
+
+use amq_protocol::protocol::basic;
 use load::clock;
+use subject::headroom;
 
-use crate::layout::{Client, Layout};
-use crate::nodes::Nodes;
+use crate::layout::Client;
+use crate::run::Run;
 use crate::settings::Settings;
-use crate::topology;
+use crate::topology::{self, Leftovers};
 use amqp_client::{Broker, Session, SessionError};
 
 /// A connection with a channel for each of its clients.
@@ -15,58 +20,56 @@ pub(crate) struct Opened {
     pub(crate) session: Session,
 }
 
+/// Connections by number, until their worker takes them.
+#[derive(Debug)]
+pub(crate) struct Reserved<T>(Mutex<Vec<Option<T>>>);
+
+impl<T> Reserved<T> {
+    pub(crate) fn new(connections: impl IntoIterator<Item = T>) -> Self {
+        Self(Mutex::new(connections.into_iter().map(Some).collect()))
+    }
+
+    pub(crate) fn take(&self, number: u64) -> Option<T> {
+        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.get_mut(number as usize)?.take()
+    }
+}
+
 /// Opens all connections of a run, by number.
-///
-/// # Errors
-/// The first connection that cannot be opened.
-pub(crate) fn open_all(
-    nodes: &Nodes,
-    settings: &Settings,
-    layout: Layout,
-) -> anyhow::Result<Vec<Option<Opened>>> {
+pub(crate) fn open_all(run: &Run) -> anyhow::Result<Vec<Opened>> {
     let mut connections = Vec::new();
-    let mut beaten = clock::now();
-    for number in 0..layout.connections() {
-        let node = nodes.node(number, 0);
-        let opened =
-            connect(node, settings, layout, number).map_err(|error| node.explain(&error))?;
-        connections.push(Some(opened));
-        beaten = beat(&mut connections, beaten);
+    let mut last_sent = clock::now();
+    for number in 0..run.layout.connections() {
+        let node = run.nodes.node(number, 0);
+        connections.push(connect(run, node, number).map_err(|error| node.explain(&error))?);
+        last_sent = send_heartbeats(&mut connections, last_sent);
     }
     Ok(connections)
 }
 
 /// Sends heartbeats on the open connections if the last ones are half an interval old: opening all of them may take
 /// longer than a broker waits on the first. Returns when heartbeats were last sent.
-fn beat(connections: &mut [Option<Opened>], beaten: u64) -> u64 {
+fn send_heartbeats(connections: &mut [Opened], last_sent: u64) -> u64 {
     let now = clock::now();
-    let mut sessions = connections
-        .iter_mut()
-        .flatten()
-        .map(|opened| &mut opened.session);
-    let due = |session: &Session| {
-        let half_ns = u64::from(session.heartbeat) * 500_000_000;
-        half_ns > 0 && now - beaten >= half_ns
-    };
-    if !sessions.next().is_some_and(|first| due(first)) {
-        return beaten;
+    let heartbeat = connections
+        .first()
+        .map_or(0, |first| first.session.heartbeat);
+    let half_ns = u64::from(heartbeat) * 500_000_000;
+    if half_ns == 0 || now - last_sent < half_ns {
+        return last_sent;
     }
-    for connection in connections.iter_mut().flatten() {
+    for connection in connections {
         // A lost connection is detected when the load begins, and reopened.
-        let _ = connection.session.beat();
+        let _ = connection.session.send_heartbeat();
     }
     now
 }
 
 /// Opens a connection with a channel for each of its clients.
-pub(crate) fn connect(
-    broker: &Broker,
-    settings: &Settings,
-    layout: Layout,
-    number: u64,
-) -> Result<Opened, SessionError> {
-    let mut session = Session::open(broker, settings.heartbeat)?;
-    let clients = layout.clients(number);
+pub(crate) fn connect(run: &Run, node: &Broker, number: u64) -> Result<Opened, SessionError> {
+    let settings = &run.plan.driver;
+    let mut session = Session::open(node, settings.heartbeat)?;
+    let clients = run.layout.clients(number);
     if session.channel_max > 0 && clients.len() > usize::from(session.channel_max) {
         return Err(SessionError::Protocol(format!(
             "{} channels exceed the {} that the broker grants per connection: lower --channels",
@@ -74,16 +77,68 @@ pub(crate) fn connect(
             session.channel_max
         )));
     }
-    for (client, channel) in clients.iter().zip(1..) {
+    for (client, channel) in clients.into_iter().zip(1..) {
+        session.open_channel(channel)?;
         match client {
-            Client::Producer(_) => topology::open_producer(&mut session, settings, channel)?,
-            Client::Consumer(index) => {
-                topology::open_consumer(&mut session, settings, channel)?;
-                if settings.exclusive {
-                    topology::declare_own(&mut session, settings, *index)?;
-                }
+            Client::Producer(_) if settings.confirms.is_some() => {
+                session.select_confirms(channel)?;
             }
+            Client::Producer(_) => {}
+            Client::Consumer(index) => prepare_consumer(&mut session, settings, channel, index)?,
         }
     }
     Ok(Opened { number, session })
+}
+
+/// Declares the topology again, before a lost connection is reopened: a restarted broker may have kept neither queues
+/// nor exchange.
+pub(crate) fn declare_again(run: &Run, node: &Broker) -> Result<(), SessionError> {
+    let settings = &run.plan.driver;
+    let mut session = Session::open(node, settings.heartbeat)?;
+    topology::declare(&mut session, settings, Leftovers::Keep)?;
+    session.close();
+    Ok(())
+}
+
+/// Limits the deliveries to a consumer, and declares its exclusive queue, which is deleted with its connection.
+/// Consumers that share a connection may share a queue.
+fn prepare_consumer(
+    session: &mut Session,
+    settings: &Settings,
+    channel: u16,
+    index: u32,
+) -> Result<(), SessionError> {
+    if settings.prefetch > 0 && !settings.auto_ack {
+        let qos = basic::Qos {
+            prefetch_count: settings.prefetch,
+            global: settings.global_qos,
+        };
+        session.limit_prefetch(channel, qos)?;
+    }
+    if settings.exclusive {
+        let name = settings.queue_of(u64::from(index));
+        topology::declare_queue(session, settings, &name, Leftovers::Keep)?;
+    }
+    Ok(())
+}
+
+/// Returns the process that listens at the other end, if it is on this machine and visible.
+pub(crate) fn process_of(stream: &TcpStream) -> Option<u32> {
+    let peer = stream.peer_addr().ok()?;
+    if stream.local_addr().ok()?.ip() != peer.ip() {
+        return None;
+    }
+    headroom::listeners(peer).first().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_that_listens_is_found() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(process_of(&stream), Some(std::process::id()));
+    }
 }

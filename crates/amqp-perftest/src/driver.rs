@@ -1,36 +1,36 @@
 //! The driver: validates the plan, prepares topology, bodies and connections, and settles the messages at the end.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Group, Invalid, Plan};
-use load::schedule::Share;
 use measure::result::{AuditInputs, Lifetime, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use subject::headroom::require_ports;
 
 use crate::churn::{self, ChurnClient};
-use crate::connect::Opened;
+use crate::connect::{Opened, Reserved};
 use crate::layout::Layout;
 use crate::nodes::Nodes;
 use crate::run::Run;
 use crate::settings::{self, Engine, PRODUCERS, Settings};
-use crate::spec::SPEC;
+use crate::spec::{self, SPEC};
 use crate::topology::Leftovers;
-use crate::{connect, findings, lapin, listener, report, series, topology, wire};
+use crate::{connect, findings, lapin, report, topology, wire};
 use amqp_client::{Session, SessionError};
 
 /// Longest iteration of an engine's loop. At its end the loop accounts for the messages received.
 const LONGEST_TURN_NS: u64 = 25_000_000;
+
 /// A run, and the connections that its workers take.
 #[derive(Debug)]
 pub struct Perftest {
-    run: Run,
-    /// Connections of the engine `wire` by number, until their worker takes them.
-    connections: Mutex<Vec<Option<Opened>>>,
+    run: Arc<Run>,
+    /// Connections of the engine `wire`.
+    connections: OnceLock<Reserved<Opened>>,
     /// Connections of the engine `lapin`.
     dialer: OnceLock<lapin::Dialer>,
 }
@@ -69,9 +69,9 @@ impl Driver for Perftest {
 
     fn uses_series(&self, series: Series) -> bool {
         match series {
-            series::CHURN | series::OPEN => self.run.plan.driver.churn.is_some(),
-            series::END_TO_END => settings::consumers(&self.run.plan) > 0,
-            series::CONFIRM => self.run.plan.driver.confirms.is_some(),
+            spec::CHURN | spec::OPEN => self.run.plan.driver.churn.is_some(),
+            spec::END_TO_END => settings::consumers(&self.run.plan) > 0,
+            spec::CONFIRM => self.run.plan.driver.confirms.is_some(),
             _ => series == response(&self.run.plan),
         }
     }
@@ -95,8 +95,8 @@ impl Driver for Perftest {
         let layout = Layout::from_plan(plan);
         require_ports(layout.connections(), peers)?;
         Ok(Self {
-            run: Run::new(plan, nodes)?,
-            connections: Mutex::new(Vec::new()),
+            run: Arc::new(Run::new(plan, nodes)?),
+            connections: OnceLock::new(),
             dialer: OnceLock::new(),
         })
     }
@@ -113,7 +113,7 @@ impl Driver for Perftest {
             .map_err(|(node, error)| node.explain(&error))?;
         // The process is looked up only here; the run does not depend on it.
         let checked = Checked {
-            daemon_pid: listener::process_of(session.stream.tcp()),
+            daemon_pid: connect::process_of(session.stream.tcp()),
             ..Checked::default()
         };
         if run.declares() {
@@ -121,20 +121,17 @@ impl Driver for Perftest {
         }
         session.close();
         if let Some(churn) = settings.churn {
-            let mut client = ChurnClient::new(run.nodes.node(0, 0), settings, churn, 0);
+            let mut client = ChurnClient::new(Arc::clone(run), churn, 0);
             client.once().map_err(explain)?;
             return Ok(checked);
         }
         if settings.engine.chosen() == Engine::Lapin {
-            let dialer = lapin::Dialer::start(&run.nodes, settings, run.layout, &run.bodies);
+            let dialer = lapin::Dialer::start(run);
             let _ = self.dialer.set(dialer.map_err(explain)?);
             return Ok(checked);
         }
-        let opened = connect::open_all(&run.nodes, settings, run.layout)?;
-        *self
-            .connections
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = opened;
+        let opened = connect::open_all(run)?;
+        let _ = self.connections.set(Reserved::new(opened));
         Ok(checked)
     }
 
@@ -142,10 +139,10 @@ impl Driver for Perftest {
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
         let run = &self.run;
         let (record, workers) = (worker.record.clone(), worker.share.of);
-        let worked = match (run.plan.driver.churn, self.dialer.get()) {
-            (Some(churn), _) => churn::work(run, churn, worker).await,
+        let worked = match (self.connections.get(), self.dialer.get()) {
+            (Some(connections), _) => wire::work(run, connections, worker),
             (None, Some(dialer)) => lapin::work(run, dialer, worker).await,
-            (None, None) => wire::work(run, self.take(worker.share), worker),
+            (None, None) => churn::work(run, worker).await,
         };
         if run.ledger.leave(workers) {
             run.settle(&record);
@@ -157,25 +154,11 @@ impl Driver for Perftest {
 /// Returns the series of the response time: the last that the plan can measure.
 fn response(plan: &Plan<Settings>) -> Series {
     if plan.driver.churn.is_some() {
-        return series::CHURN;
+        return spec::CHURN;
     }
     match (settings::consumers(plan), plan.driver.confirms) {
-        (1.., _) => series::END_TO_END,
-        (0, Some(_)) => series::CONFIRM,
-        (0, None) => series::PUBLISH,
-    }
-}
-
-impl Perftest {
-    /// Takes the connections of a worker.
-    fn take(&self, share: Share) -> Vec<Opened> {
-        let mut connections = self
-            .connections
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let numbers = self.run.layout.worker_connections(share.index, share.of);
-        numbers
-            .filter_map(|number| connections.get_mut(number as usize)?.take())
-            .collect()
+        (1.., _) => spec::END_TO_END,
+        (0, Some(_)) => spec::CONFIRM,
+        (0, None) => spec::PUBLISH,
     }
 }

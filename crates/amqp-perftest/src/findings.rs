@@ -12,7 +12,6 @@ use crate::settings::{self, Settings};
 /// The argument that makes a queue a priority queue (RabbitMQ, "Priority Queue Support").
 const PRIORITIES: &str = "x-max-priority";
 
-/// Returns the findings in the totals of a run.
 pub(crate) fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
     let (written, delivered) = bounds(plan, total);
     Findings {
@@ -53,7 +52,10 @@ fn bounds(plan: &Plan<Settings>, total: &Tally) -> (Bounds, Bounds) {
 fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
     let lost_connections = total.counted(count::DISCONNECTS) > 0;
     let gives_back = total.counted(count::GIVEN_BACK) > 0;
-    let copies = copies(plan);
+    let copies = (
+        copies(plan),
+        "several queues of the plan hold a copy of each message",
+    );
     let reorders = gives_back || plan.driver.queue_args.contains_key(PRIORITIES);
     let lost = total.errors.get(outcome::LOST).copied().unwrap_or(0);
     let lost_of_warmup = total.counted(count::LOST) - lost;
@@ -65,10 +67,7 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             total.counted(count::DUPLICATED),
             "messages were delivered again without the redelivered flag",
             &[
-                (
-                    copies,
-                    "several queues of the plan hold a copy of each message",
-                ),
+                copies,
                 (
                     lost_connections,
                     "connections were lost, and a broker then delivers at least once",
@@ -81,10 +80,7 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             total.counted(count::REDELIVERED_AFTER_ACK),
             "messages were redelivered although they had been acknowledged or needed no acknowledgement",
             &[
-                (
-                    copies,
-                    "several queues of the plan hold a copy of each message",
-                ),
+                copies,
                 (
                     lost_connections || channels_closed,
                     "connections or channels were lost, and with them acknowledgements under way",
@@ -105,10 +101,7 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             "messages reached a consumer after a later one of the same producer",
             &[
                 (reorders, "the plan requeues messages, or uses priorities"),
-                (
-                    copies,
-                    "several queues of the plan hold a copy of each message",
-                ),
+                copies,
                 (
                     lost_connections,
                     "connections were lost, and a broker then redelivers messages",
@@ -159,24 +152,17 @@ fn copies(plan: &Plan<Settings>) -> bool {
     let settings = &plan.driver;
     let queues = settings.queues().len() as u64;
     let by_exchange = !settings.exchange.is_empty() && (settings.predeclared || queues > 1);
-    let is_stream = settings.queue_type.as_deref() == Some("stream");
-    by_exchange || (is_stream && settings::consumers(plan) > queues)
+    by_exchange || (settings.is_of_type("stream") && settings::consumers(plan) > queues)
 }
 
 #[cfg(test)]
 mod tests {
-    use load::plan::Timeline;
-
     use super::*;
+    use crate::roles::testing::TIMELINE;
     use crate::spec::SPEC;
 
     fn severities(settings: Settings, counts: &[(&'static str, u64)]) -> Vec<Severity> {
-        let timeline = Timeline {
-            warmup: std::time::Duration::ZERO,
-            measure: std::time::Duration::from_secs(1),
-            drain: std::time::Duration::ZERO,
-        };
-        let plan = Plan::new("findings", timeline, Vec::new(), settings);
+        let plan = Plan::new("findings", TIMELINE, Vec::new(), settings);
         let mut total = Tally::new(&SPEC.series);
         for (name, number) in counts {
             total.count(name, *number);

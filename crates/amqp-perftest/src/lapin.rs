@@ -22,24 +22,23 @@ use std::cell::RefCell;
 use futures_util::StreamExt as _;
 use load::clock::{self, Timer};
 use load::driver::Worker;
-use load::event_loop::{self, AsyncHandler, LoopState, Options};
+use load::event_loop::{self, AsyncHandler, LoopState};
 use load::pacer::Start;
 
 pub(crate) use dial::{Dialer, Opened};
 
 use crate::layout::{ClientIndex, WorkerClients};
 use crate::ledger::KEPT;
+use crate::roles::connection::Lost;
 use crate::roles::publisher;
 use crate::roles::starts;
-use crate::roles::worker::{LOOK_NS, Stage, WorkerState};
+use crate::roles::worker::{CHECK_INTERVAL_NS, Stage, WorkerState};
 use crate::run::Run;
 use consumer::Consumer;
 use producer::Producer;
 
 /// Maximum channels per connection: they share its thread.
 pub(crate) const MOST_CHANNELS: u16 = 4;
-/// Starts taken from the schedule before connections are served again.
-const STARTS_AT_ONCE: usize = 4096;
 /// Longest time until an arrival is handed in.
 const TURN_NS: u64 = 20_000_000;
 
@@ -50,18 +49,11 @@ pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyh
         Timer::new()?.sleep_until(worker.phases.origin).await;
     }
     worker.pacer = starts::schedule(run, &worker);
-    let mut numbers = run
-        .layout
-        .worker_connections(worker.share.index, worker.share.of);
-    let options = Options {
-        starts_per_turn: STARTS_AT_ONCE,
-        begins_at_start: false,
-        ..Options::default()
-    };
+    let mut numbers = run.layout.worker_connections(worker.share);
     let engine = Engine {
         dialer,
         clients: RefCell::new(Clients::new(run, &worker)),
-        shared: RefCell::new(LoopState::new(worker, options)),
+        shared: RefCell::new(LoopState::new(worker, starts::loop_options())),
     };
     let connect = || {
         let number = numbers.next()?;
@@ -74,15 +66,12 @@ pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyh
 }
 
 /// The connections of a worker, and what they share.
-#[derive(Debug)]
 struct Engine<'a> {
     dialer: &'a Dialer,
     clients: RefCell<Clients<'a>>,
     shared: RefCell<LoopState<()>>,
 }
 
-/// The producers and consumers of a worker.
-#[derive(Debug)]
 struct Clients<'a> {
     state: WorkerState<'a>,
     indices: WorkerClients,
@@ -108,14 +97,13 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Lets a client make all possible progress.
     fn poll(
         &mut self,
         client: ClientIndex,
         shared: &mut LoopState<()>,
         is_blocked: bool,
         context: &mut std::task::Context<'_>,
-    ) -> Result<(), connection::End> {
+    ) -> Result<(), Lost> {
         match client {
             ClientIndex::Producer(index) => {
                 self.producers[index].poll(&mut self.state, &mut shared.pacer, is_blocked, context)
@@ -135,13 +123,12 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Wakes every connection.
     fn wake_all(&mut self) {
         for producer in &mut self.producers {
-            producer.waker.wake();
+            producer.waker.wake_by_ref();
         }
         for consumer in &mut self.consumers {
-            consumer.io.waker.wake();
+            consumer.io.waker.wake_by_ref();
         }
     }
 
@@ -158,12 +145,12 @@ impl<'a> Clients<'a> {
     }
 
     /// Checks for an early end (--cmessages, --exit-when).
-    fn look_for_end(&mut self, shared: &mut LoopState<()>) {
-        if !self.state.looks_for_end(shared.now) {
+    fn check_for_end(&mut self, shared: &mut LoopState<()>) {
+        if !self.state.begin_end_check(shared.now) {
             return;
         }
         for Consumer { role, io } in &mut self.consumers {
-            role.look_for_end(&mut self.state, shared.now, io);
+            role.check_for_end(&mut self.state, shared.now, io);
         }
         if self.state.ends_now(shared) {
             for Consumer { role, io } in &mut self.consumers {
@@ -179,7 +166,7 @@ impl<'a> Clients<'a> {
             producer.give_up(&mut self.state, None);
         }
         self.state.write_counts();
-        self.state.lost.end(clock::now(), &self.state.record)
+        self.state.lost.end(clock::now())
     }
 }
 
@@ -190,8 +177,8 @@ impl AsyncHandler for Engine<'_> {
     fn start(&self, start: Start, _shared: &mut LoopState<()>) {
         let clients = &mut *self.clients.borrow_mut();
         let producer = &mut clients.producers[clients.indices.producer_of(start.index)];
-        producer.role.start(start, clients.state.is_paced());
-        producer.waker.wake();
+        producer.role.start(start, clients.state.is_paced);
+        producer.waker.wake_by_ref();
     }
 
     fn turn(&self, shared: &mut LoopState<()>) -> anyhow::Result<u64> {
@@ -199,7 +186,7 @@ impl AsyncHandler for Engine<'_> {
         let clients = &mut *self.clients.borrow_mut();
         clients.state.phases = shared.phases;
         let next = clients.run_timers(now);
-        clients.look_for_end(shared);
+        clients.check_for_end(shared);
         let Clients {
             state, producers, ..
         } = clients;
@@ -210,21 +197,21 @@ impl AsyncHandler for Engine<'_> {
         // Starts are recorded before ends.
         state.write_counts();
         state.hand_in();
-        let looks = state.has_published() || state.may_end_early || now >= shared.phases.end;
-        let look = match looks {
-            true => now + LOOK_NS,
+        let checks = state.has_published || state.may_end_early || now >= shared.phases.end;
+        let check = match checks {
+            true => now + CHECK_INTERVAL_NS,
             false => shared.phases.end.min(now + TURN_NS),
         };
         if shared.is_second_over() {
             // Connections check for late confirms once a second.
             clients.wake_all();
         }
-        Ok(next.min(look))
+        Ok(next.min(check))
     }
 
     fn is_idle(&self, _shared: &LoopState<()>) -> bool {
         let clients = self.clients.borrow();
-        clients.state.has_published()
+        clients.state.has_published
             && clients.producers.iter().all(Producer::is_settled)
             && (clients.consumers.is_empty() || clients.state.is_consumed())
     }

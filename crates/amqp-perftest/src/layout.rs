@@ -67,16 +67,17 @@ impl Layout {
         (1..=workers).rev().find(even).unwrap_or(1)
     }
 
-    /// Returns the connections of one of `workers` workers. Consumers begin with the last worker, so that one producer
+    /// Returns the connections of a worker. Consumers begin with the last worker, so that one producer
     /// and one consumer have a worker each.
-    pub(crate) fn worker_connections(self, worker: u64, workers: u64) -> impl Iterator<Item = u64> {
-        let publishers = self.publishers(workers);
+    pub(crate) fn worker_connections(self, share: Share) -> impl Iterator<Item = u64> {
+        let Share { index, of } = share;
+        let publishers = self.publishers(of);
         (0..self.connections()).filter(move |connection| {
-            worker
-                == match connection.checked_sub(self.publishing()) {
-                    None => connection % publishers,
-                    Some(index) => workers - 1 - index % workers,
-                }
+            let worker = match connection.checked_sub(self.publishing()) {
+                None => connection % publishers,
+                Some(consuming) => of - 1 - consuming % of,
+            };
+            worker == index
         })
     }
 }
@@ -101,7 +102,7 @@ pub(crate) enum ClientIndex {
 impl WorkerClients {
     pub(crate) fn new(layout: Layout, share: Share) -> Self {
         let (mut producers, mut consumers) = (Vec::new(), Vec::new());
-        for connection in layout.worker_connections(share.index, share.of) {
+        for connection in layout.worker_connections(share) {
             for client in layout.clients(connection) {
                 match client {
                     Client::Producer(number) => producers.push(number),
@@ -162,7 +163,12 @@ mod tests {
             let layout = layout(producers, consumers, channels);
             for workers in 1..6 {
                 let mut clients: Vec<Client> = (0..workers)
-                    .flat_map(|worker| layout.worker_connections(worker, workers))
+                    .flat_map(|worker| {
+                        layout.worker_connections(Share {
+                            index: worker,
+                            of: workers,
+                        })
+                    })
                     .flat_map(|connection| layout.clients(connection))
                     .collect();
                 clients.sort_by_key(|client| match client {
@@ -185,7 +191,10 @@ mod tests {
                 let publishers = layout.publishers(workers);
                 for worker in 0..workers {
                     let clients = layout
-                        .worker_connections(worker, workers)
+                        .worker_connections(Share {
+                            index: worker,
+                            of: workers,
+                        })
                         .flat_map(|index| layout.clients(index));
                     for client in clients {
                         if let Client::Producer(number) = client {
@@ -202,7 +211,7 @@ mod tests {
         let layout = layout(12, 7, 2);
         for index in 0..3 {
             let clients = WorkerClients::new(layout, Share { index, of: 3 });
-            for connection in layout.worker_connections(index, 3) {
+            for connection in layout.worker_connections(Share { index, of: 3 }) {
                 let found = clients.of_connection(connection).into_iter();
                 let numbers = found.map(|client| match client {
                     ClientIndex::Producer(index) => Client::Producer(clients.producers[index]),

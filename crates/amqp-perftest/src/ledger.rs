@@ -21,7 +21,7 @@ use load::clock;
 use load::recorder::Recorder;
 
 use crate::outcome::{self, count};
-use crate::series::END_TO_END;
+use crate::spec::END_TO_END;
 use amqp_client::stamp;
 
 mod stream;
@@ -34,7 +34,6 @@ pub(crate) const KEPT: usize = 8192;
 /// Maximum messages that are written and not recorded yet.
 const NOT_NOTED: u64 = 1 << 20;
 
-/// An arrived message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) stream: u32,
@@ -45,7 +44,6 @@ pub(crate) struct Arrival {
     pub(crate) redelivered: bool,
 }
 
-/// The ledger of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     state: Mutex<LedgerState>,
@@ -266,7 +264,6 @@ impl Ledger {
     }
 }
 
-/// The result of a batch of arrivals.
 #[derive(Debug, Default)]
 struct BatchOutcome {
     fresh: u64,

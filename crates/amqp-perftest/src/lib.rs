@@ -7,7 +7,6 @@
 //! reads frames itself, `lapin` calls the library of that name, as applications do.
 
 mod body;
-mod check;
 mod churn;
 mod cli;
 mod connect;
@@ -17,14 +16,12 @@ mod findings;
 mod lapin;
 mod layout;
 mod ledger;
-mod listener;
 mod nodes;
-pub mod outcome;
+mod outcome;
 mod report;
 mod roles;
 mod run;
-pub mod series;
 pub mod settings;
-pub mod spec;
+mod spec;
 mod topology;
 pub mod wire;

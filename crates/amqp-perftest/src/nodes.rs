@@ -6,14 +6,11 @@ use crate::settings::Settings;
 use amqp_client::{Broker, Session, SessionError};
 
 /// At least one node.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Nodes(Vec<Broker>);
 
 impl Nodes {
     /// Parses the nodes with these URIs; `None` if there are none.
-    ///
-    /// # Errors
-    /// An invalid URI, with the remedy.
     pub(crate) fn of_run<'a>(
         uris: impl Iterator<Item = &'a str>,
         settings: &Settings,
@@ -32,10 +29,7 @@ impl Nodes {
         &self.0[index as usize]
     }
 
-    /// Returns the first session that `open` establishes.
-    ///
-    /// # Errors
-    /// The error of the last node, with this node.
+    /// Returns the first session that `open` establishes, or the last node with its error.
     pub(crate) fn first(
         &self,
         open: impl Fn(&Broker) -> Result<Session, SessionError>,

@@ -34,86 +34,69 @@ pub(crate) fn exhausted(error: &SessionError) -> Option<&'static str> {
     }
 }
 
-/// Returns the name under which an unusable connection is counted, given the outcome `kind` of its unconfirmed
-/// messages.
-pub(crate) fn end_of(kind: &str) -> &'static str {
-    match kind {
-        CHANNEL_CLOSED => count::CHANNELS_CLOSED,
-        _ => count::DISCONNECTS,
-    }
-}
-
-/// Returns the log line for an unusable connection.
-pub(crate) fn remark(number: u64, kind: &str, why: &str) -> String {
-    match kind {
-        CHANNEL_CLOSED => format!("connection {number} is reopened: {why}"),
-        _ => format!("connection {number} was lost: {why}"),
-    }
-}
-
 /// Names of the other counters. Messages of the warm-up are consumed and acknowledged like all others, but counted only
 /// in `warmup` and in the counters of defects: `lost`, `damaged`, `duplicated`, `redelivered_after_ack`, `out_of_order`
 /// and `protocol`.
-pub mod count {
+pub(crate) mod count {
     /// Messages written.
-    pub const PUBLISHED: &str = "published";
+    pub(crate) const PUBLISHED: &str = "published";
     /// Messages written, including those of the warm-up: comparable with the broker's count.
-    pub const WRITTEN: &str = "written";
+    pub(crate) const WRITTEN: &str = "written";
     /// Deliveries of any message, including repeated ones, the warm-up's and foreign ones: comparable with the broker's
     /// count.
-    pub const DELIVERED: &str = "delivered";
+    pub(crate) const DELIVERED: &str = "delivered";
     /// Messages that the broker confirmed.
-    pub const CONFIRMED: &str = "confirmed";
+    pub(crate) const CONFIRMED: &str = "confirmed";
     /// Messages that the broker refused.
-    pub const NACKED: &str = "nacked";
+    pub(crate) const NACKED: &str = "nacked";
     /// Messages that the broker returned.
-    pub const RETURNED: &str = "returned";
+    pub(crate) const RETURNED: &str = "returned";
     /// Deliveries to consumers, including repeated ones.
-    pub const CONSUMED: &str = "consumed";
+    pub(crate) const CONSUMED: &str = "consumed";
     /// Deliveries that the broker marked as redelivered.
-    pub const REDELIVERED: &str = "redelivered";
+    pub(crate) const REDELIVERED: &str = "redelivered";
     /// Messages that never arrived and are in no queue.
-    pub const LOST: &str = "lost";
+    pub(crate) const LOST: &str = "lost";
     /// Messages delivered again without the redelivered flag.
-    pub const DUPLICATED: &str = "duplicated";
+    pub(crate) const DUPLICATED: &str = "duplicated";
     /// Messages redelivered although they had been acknowledged or needed no acknowledgement.
-    pub const REDELIVERED_AFTER_ACK: &str = "redelivered_after_ack";
+    pub(crate) const REDELIVERED_AFTER_ACK: &str = "redelivered_after_ack";
     /// Messages with a corrupted body, including those of the warm-up.
-    pub const DAMAGED: &str = "damaged";
+    pub(crate) const DAMAGED: &str = "damaged";
     /// Messages that a consumer received after a later one of the same producer.
-    pub const OUT_OF_ORDER: &str = "out_of_order";
+    pub(crate) const OUT_OF_ORDER: &str = "out_of_order";
     /// Messages that arrived after their connection was lost or the broker had refused them.
-    pub const ARRIVED_LATE: &str = "arrived_late";
+    pub(crate) const ARRIVED_LATE: &str = "arrived_late";
     /// Messages of other senders.
-    pub const FOREIGN: &str = "foreign";
+    pub(crate) const FOREIGN: &str = "foreign";
     /// Messages written in the warm-up; with churn, its operations; without producers, messages that came outside the
     /// measured time.
-    pub const WARMUP: &str = load::recorder::WARMUP;
+    pub(crate) const WARMUP: &str = load::recorder::WARMUP;
     /// Messages whose connection was lost, or whose run was over, before the confirm. They may have arrived.
-    pub const UNCONFIRMED: &str = "unconfirmed";
+    pub(crate) const UNCONFIRMED: &str = "unconfirmed";
     /// Churn: operations done, each with its opposite: opened and closed, declared and deleted, or bound and unbound.
-    pub const CHURNED: &str = "churned";
+    pub(crate) const CHURNED: &str = "churned";
     /// Messages that consumers requeued (`basic.nack`).
-    pub const GIVEN_BACK: &str = "given_back";
+    pub(crate) const GIVEN_BACK: &str = "given_back";
     /// Messages that arrived before they were sent, by the clocks of two machines. They have no latency.
-    pub const NEGATIVE_LATENCY: &str = "negative_latency";
+    pub(crate) const NEGATIVE_LATENCY: &str = "negative_latency";
     /// `basic.get` requests of the measured time that found no message.
-    pub const EMPTY_GETS: &str = "empty_gets";
+    pub(crate) const EMPTY_GETS: &str = "empty_gets";
     /// Times that the broker asked publishers to wait (`connection.blocked`).
-    pub const BLOCKED: &str = "blocked";
+    pub(crate) const BLOCKED: &str = "blocked";
     /// Duration of these waits, milliseconds, summed over connections.
-    pub const BLOCKED_MS: &str = "blocked_ms";
+    pub(crate) const BLOCKED_MS: &str = "blocked_ms";
     /// Connections that were lost.
-    pub const DISCONNECTS: &str = "disconnects";
+    pub(crate) const DISCONNECTS: &str = "disconnects";
     /// Connections that were reestablished.
-    pub const RECONNECTS: &str = "reconnects";
+    pub(crate) const RECONNECTS: &str = "reconnects";
     /// Downtime of connections, milliseconds, summed over them.
-    pub const GAP_MS: &str = "gap_ms";
+    pub(crate) const GAP_MS: &str = "gap_ms";
     /// Channels that the broker closed, whose connection was then reopened.
-    pub const CHANNELS_CLOSED: &str = "channels_closed";
+    pub(crate) const CHANNELS_CLOSED: &str = "channels_closed";
     /// Protocol violations of the broker: a confirm that came twice or for an unpublished message, a return after its
     /// confirm, an unreadable frame, or one larger than negotiated.
-    pub const PROTOCOL: &str = "protocol";
+    pub(crate) const PROTOCOL: &str = "protocol";
     /// Consumers that the broker cancelled (`basic.cancel`).
-    pub const CANCELLED: &str = "cancelled";
+    pub(crate) const CANCELLED: &str = "cancelled";
 }

@@ -4,10 +4,10 @@
 pub(crate) mod connection;
 pub(crate) mod consumer;
 pub(crate) mod ending;
-pub(crate) mod polling;
+pub(crate) mod pace;
 pub(crate) mod publisher;
 pub(crate) mod starts;
 pub(crate) mod worker;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

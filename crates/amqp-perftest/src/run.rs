@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use load::clock;
 use load::driver::Phases;
-use load::pacer::Pacer;
 use load::plan::{Invalid, Plan};
 use load::recorder::Recorder;
 
@@ -73,15 +72,6 @@ impl Run {
     pub(crate) fn close_timed_out(&self, unsent: bool) {
         self.is_unresponsive.store(true, Ordering::Relaxed);
         self.is_unsent.fetch_or(unsent, Ordering::Relaxed);
-    }
-
-    /// Returns when open operations are given up, which is the end of the drain phase. That phase begins when all
-    /// producers of `publishers` workers have finished, or at the end of the load, or with the last late start.
-    pub(crate) fn drained(&self, publishers: u64, phases: &Phases, pacer: &Pacer) -> u64 {
-        let drain = phases.drained - phases.end;
-        let published = self.ledger.published_all(publishers);
-        let late = phases.drained.saturating_add(pacer.overrun());
-        published.map_or(late, |at| at + drain)
     }
 
     /// Returns the start of a message as stored in its stamp.
@@ -207,6 +197,7 @@ impl Run {
         }
     }
 }
+
 /// Returns how many messages are in the queues. Unacknowledged deliveries return to them a moment after the consumers'
 /// connections have closed, so it waits until the depth reaches `wanted`. `None` if the queues were deleted with their
 /// consumers.

@@ -1,156 +1,227 @@
-//! The driver's own settings: the `[driver]` table of a plan.
+//! The driver's own settings: the `[driver]` table of a plan, and the options of a command line.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
+use clap::{Arg, Args, Command, FromArgMatches as _};
 use load::duration;
 use load::net::tls::TlsOptions;
 use load::plan::{Group, Plan};
+use load::schedule::Arrival;
 use serde::{Deserialize, Serialize};
 
-mod consume;
-mod exclusive;
-mod exit;
-mod schedule;
+mod sentence;
 mod validate;
 
-pub use exit::ExitWhen;
-
 /// Name of the group that publishes.
-pub const PRODUCERS: &str = "producers";
+pub(crate) const PRODUCERS: &str = "producers";
 /// Name of the group that consumes.
-pub const CONSUMERS: &str = "consumers";
-/// Default for unconfirmed messages with confirms.
-pub const DEFAULT_WINDOW: u32 = 1000;
+pub(crate) const CONSUMERS: &str = "consumers";
 /// The golden ratio's fraction in 64 bits.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The driver's own settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+// Headings of the options.
+pub(crate) const LOAD: &str = "Load";
+pub(crate) const MESSAGES: &str = "Messages";
+pub(crate) const QUEUES: &str = "Queues and exchanges";
+pub(crate) const CONSUMING: &str = "Consumers";
+const CONNECTIONS: &str = "Connections";
+
+/// The driver's own settings. An option of the same name sets each, unless its attribute says otherwise; without the
+/// option, the default applies to plans too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields, default)]
+#[group(multiple = true, conflicts_with = "plan")]
 pub struct Settings {
-    /// The implementation of the protocol.
-    pub engine: Engine,
-    /// Operations to repeat instead of sending messages.
+    /// Churn instead of sending messages: each of the --producers repeatedly opens and closes, or declares and deletes,
+    /// this
+    #[arg(long, help_heading = LOAD, value_enum, value_name = "WHAT")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub churn: Option<Churn>,
-    /// Number of producers if their group has a rate; without a rate it is the group's `workers`.
+    pub(crate) churn: Option<Churn>,
+    /// Number of producers if their group has a rate; without a rate it is the group's `clients`.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub producers: Option<u64>,
-    /// Each producer starts at a random time below this, drawn from the plan's seed, and keeps its part of the rate
-    /// from then on.
+    pub(crate) producers: Option<u64>,
+    /// Start each producer at a random time below this, drawn with --seed; it keeps its pace from then on
+    #[arg(long = "producer-random-start-delay", help_heading = LOAD, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     #[serde(with = "duration")]
-    pub random_start_delay: Duration,
-    /// Bytes of a body.
-    pub size: u32,
-    /// Sizes to cycle through instead of `size`.
+    pub(crate) random_start_delay: Duration,
+    /// Set the body size in bytes; the first 28 bytes are a stamp
+    #[arg(short = 's', long, help_heading = MESSAGES, value_name = "BYTES", default_value_t = 1024)]
+    pub(crate) size: u32,
+    /// Cycle through these body sizes, each for its number of seconds
+    #[arg(long, help_heading = MESSAGES, value_name = "BYTES:SECONDS[,…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub variable_size: Vec<SizeFor>,
-    /// Files with bodies, sent in turn; each is sent after a stamp.
+    pub(crate) variable_size: Vec<SizeFor>,
+    /// Send the contents of these files as bodies, in turn, each preceded by a stamp
+    #[arg(short = 'B', long, help_heading = MESSAGES, value_name = "FILE[,FILE…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub body: Vec<PathBuf>,
-    /// Sends JSON after the stamp, instead of one repeated letter.
-    pub json_body: bool,
-    /// Sends persistent messages (delivery mode 2).
-    pub persistent: bool,
-    /// Has the broker return unroutable messages.
-    pub mandatory: bool,
-    /// Maximum unconfirmed messages per producer; absent: no confirms.
+    pub(crate) body: Vec<PathBuf>,
+    /// Send JSON after the stamp, in bodies of --size bytes
+    #[arg(long, help_heading = MESSAGES)]
+    pub(crate) json_body: bool,
+    /// Send persistent messages (delivery mode 2)
+    #[arg(long, help_heading = MESSAGES)]
+    pub(crate) persistent: bool,
+    /// Publish with the mandatory flag: the broker returns unroutable messages
+    #[arg(long, help_heading = MESSAGES)]
+    pub(crate) mandatory: bool,
+    /// Use publisher confirms with at most N unconfirmed messages per producer
+    #[arg(id = "confirm", short = 'c', long, help_heading = MESSAGES, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub confirms: Option<u32>,
-    /// Time until an unconfirmed message has failed and its connection is reopened.
+    pub(crate) confirms: Option<u32>,
+    /// Fail a message that is not confirmed within this time
+    #[arg(long, help_heading = MESSAGES, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     #[serde(with = "duration")]
-    pub confirm_timeout: Duration,
+    pub(crate) confirm_timeout: Duration,
+    /// Stamp messages with wall-clock time, for producers and consumers on different machines (set it on both). Without
+    /// it, latencies across machines are wrong. With it, they are as accurate as the two clocks; latencies below 0 are
+    /// counted as negative_latency. The clock is read once, when the run begins
+    #[arg(long, help_heading = MESSAGES)]
+    pub(crate) wall_clock: bool,
     /// Further properties of the messages.
-    pub properties: Properties,
-    /// The queue name.
-    pub queue: String,
-    /// Pattern for several queues, with `%d` for the number; replaces `queue`. Producer and consumer k use the queue at
-    /// index k modulo their number.
+    #[arg(skip)]
+    pub(crate) properties: Properties,
+    /// Set the queue name
+    #[arg(short = 'u', long, help_heading = QUEUES, value_name = "NAME", default_value = "perftest")]
+    pub(crate) queue: String,
+    /// Use several queues; %d in the pattern is the number
+    // Producer and consumer k use the queue at index k modulo their number.
+    #[arg(long, help_heading = QUEUES, value_name = "PATTERN", requires = "queue_to")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue_pattern: Option<String>,
-    /// The first number of the pattern.
-    pub queue_from: u32,
-    /// The last number of the pattern.
-    pub queue_to: u32,
+    pub(crate) queue_pattern: Option<String>,
+    /// Set the first number of --queue-pattern
+    #[arg(long = "queue-pattern-from", help_heading = QUEUES, value_name = "N", default_value_t = 1)]
+    pub(crate) queue_from: u32,
+    /// Set the last number of --queue-pattern
+    #[arg(long = "queue-pattern-to", help_heading = QUEUES, value_name = "N", requires = "queue_pattern", default_value_t = 1, hide_default_value = true)]
+    pub(crate) queue_to: u32,
     /// `classic`, `quorum` or `stream`; absent: the broker's default.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue_type: Option<String>,
+    pub(crate) queue_type: Option<String>,
     /// Further arguments of the queues, such as `x-max-length`.
-    pub queue_args: BTreeMap<String, toml::Value>,
+    #[arg(skip)]
+    pub(crate) queue_args: BTreeMap<String, toml::Value>,
     /// Declares durable queues.
-    pub durable: bool,
-    /// Declares auto-delete queues, deleted after their last consumer.
-    pub auto_delete: bool,
-    /// Declares exclusive queues. Each belongs to the connection that consumes from it and is deleted with it;
-    /// producers publish over other connections.
-    pub exclusive: bool,
-    /// Uses existing queues and an existing exchange, which are neither declared nor deleted.
-    pub predeclared: bool,
-    /// The exchange, empty for the default one.
-    pub exchange: String,
-    /// The type of the exchange.
-    pub exchange_type: String,
-    /// The routing key; absent: the name of the queue.
+    #[arg(skip = true)]
+    pub(crate) durable: bool,
+    /// Declare auto-delete queues, which are deleted after their last consumer
+    #[arg(long, help_heading = QUEUES)]
+    pub(crate) auto_delete: bool,
+    /// Declare exclusive queues: each belongs to the connection that consumes from it and is deleted with it; producers
+    /// publish over other connections. Messages left in them at the end cannot be counted: they are reported as
+    /// unfinished, never as lost
+    #[arg(long, help_heading = QUEUES)]
+    pub(crate) exclusive: bool,
+    /// Use existing queues and exchange; declare and delete nothing
+    #[arg(short = 'p', long, help_heading = QUEUES)]
+    pub(crate) predeclared: bool,
+    /// Publish to this exchange [default: the default exchange]
+    #[arg(short = 'e', long, help_heading = QUEUES, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) exchange: String,
+    /// Set the type of --exchange
+    #[arg(short = 't', long = "type", help_heading = QUEUES, value_name = "TYPE", default_value = "direct")]
+    pub(crate) exchange_type: String,
+    /// Set the routing key [default: the name of the queue]
+    #[arg(short = 'k', long, help_heading = QUEUES, value_name = "KEY")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub routing_key: Option<String>,
-    /// Consumes without acknowledgements.
-    pub auto_ack: bool,
-    /// Maximum unacknowledged deliveries; 0 for no limit.
-    pub prefetch: u16,
-    /// Applies `prefetch` to the whole channel.
-    pub global_qos: bool,
-    /// Acknowledges this many deliveries at once.
-    pub multi_ack_every: u16,
-    /// The share of deliveries, from 0 to 1, refused (`basic.nack`) on their first delivery; spread evenly.
+    pub(crate) routing_key: Option<String>,
+    /// Consume without acknowledgements (no-ack)
+    #[arg(short = 'a', long, help_heading = CONSUMING, alias = "autoack")]
+    pub(crate) auto_ack: bool,
+    /// Limit unacknowledged deliveries per consumer; 0 means no limit
+    #[arg(long, help_heading = CONSUMING, alias = "qos", value_name = "N", default_value_t = 1)]
+    pub(crate) prefetch: u16,
+    /// Apply --prefetch to the whole channel
+    #[arg(short = 'Q', long, help_heading = CONSUMING)]
+    pub(crate) global_qos: bool,
+    /// Acknowledge every N deliveries at once
+    #[arg(short = 'A', long, help_heading = CONSUMING, value_name = "N", default_value_t = 1)]
+    pub(crate) multi_ack_every: u16,
+    /// Refuse this share of deliveries, from 0 to 1, on their first delivery
+    #[arg(long = "nack", help_heading = CONSUMING, value_name = "SHARE")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nack_share: Option<f64>,
-    /// Requeues refused deliveries.
-    pub requeue: bool,
-    /// Processing time of a delivery before its acknowledgement; deliveries are processed one after the other.
+    pub(crate) nack_share: Option<f64>,
+    /// Requeue refused deliveries
+    #[arg(long, help_heading = CONSUMING, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub(crate) requeue: bool,
+    /// Process each delivery for this long before acknowledging it, one after the other
+    #[arg(short = 'L', long, help_heading = CONSUMING, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     #[serde(with = "duration")]
-    pub consumer_latency: Duration,
+    pub(crate) consumer_latency: Duration,
     /// Arguments of the consumers, such as `x-priority`; `x-stream-offset` is `first` unless it is given.
-    pub consumer_args: BTreeMap<String, toml::Value>,
-    /// Maximum messages per second per consumer: it delays acknowledgements, or `basic.get`.
+    #[arg(skip)]
+    pub(crate) consumer_args: BTreeMap<String, toml::Value>,
+    /// Limit each consumer to this many messages per second. It delays acknowledgements, so that --prefetch stops
+    /// deliveries; with --polling it delays basic.get
+    #[arg(short = 'R', long, help_heading = CONSUMING, value_name = "PER_SECOND", allow_negative_numbers = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub consumer_rate: Option<f64>,
-    /// Polls with `basic.get` instead of consuming with `basic.consume`.
-    pub polling: bool,
-    /// Minimum time between two `basic.get` of a consumer; 0: the next one follows the answer.
+    pub(crate) consumer_rate: Option<f64>,
+    /// Fetch each message with basic.get, one request at a time, instead of basic.consume; empty answers are counted as
+    /// empty_gets
+    #[arg(long, help_heading = CONSUMING)]
+    pub(crate) polling: bool,
+    /// Set the minimum time between two basic.get of a consumer; 0 sends the next right after the answer
+    #[arg(long, help_heading = CONSUMING, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     #[serde(with = "duration")]
-    pub polling_interval: Duration,
-    /// Messages of each consumer, from any run: when all have received theirs, the run ends.
+    pub(crate) polling_interval: Duration,
+    /// Stop each consumer after N messages; when all have stopped, the run ends. With --auto-ack, messages already
+    /// under way are consumed too
+    #[arg(short = 'D', long, help_heading = LOAD, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cmessages: Option<u64>,
-    /// Condition on consumers that ends the run early.
+    pub(crate) cmessages: Option<u64>,
+    /// End before --duration is over: when the queues are empty (empty: drains --predeclared queues with --producers
+    /// 0), or when nothing was consumed for --exit-idle-after (idle)
+    #[arg(long, help_heading = LOAD, value_enum, value_name = "WHEN")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub exit_when: Option<ExitWhen>,
-    /// Time without messages that ends the run with `exit_when = "idle"`.
+    pub(crate) exit_when: Option<ExitWhen>,
+    /// Set the time without messages for --exit-when idle
+    #[arg(long, help_heading = LOAD, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     #[serde(with = "duration")]
-    pub exit_idle_after: Duration,
-    /// A PEM file of CA certificates that must have signed the broker's; absent: this machine's trusted CAs.
+    pub(crate) exit_idle_after: Duration,
+    /// Select the protocol implementation: wire (frames read and written by this driver) or lapin (the Rust client
+    /// library); auto selects wire, which uses less CPU
+    #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "auto")]
+    pub(crate) engine: Engine,
+    /// Open N channels per connection: N producers or consumers share it
+    #[arg(long, help_heading = CONNECTIONS, value_name = "N", default_value_t = 1)]
+    pub(crate) channels: u16,
+    /// Set the heartbeat interval in seconds; 0 disables heartbeats [default: the broker's value]
+    #[arg(short = 'b', long, help_heading = CONNECTIONS, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls_ca: Option<PathBuf>,
-    /// Accepts any certificate.
-    pub tls_insecure: bool,
-    /// Stamps messages with wall-clock time, so that another machine can consume.
-    pub wall_clock: bool,
-    /// Channels per connection.
-    pub channels: u16,
-    /// Seconds between two heartbeats, 0 for none; absent: the broker's value.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub heartbeat: Option<u16>,
-    /// Delay before a lost connection is reopened.
+    pub(crate) heartbeat: Option<u16>,
+    /// Wait this long before reconnecting a lost connection
+    #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     #[serde(with = "duration")]
-    pub reconnect_after: Duration,
+    pub(crate) reconnect_after: Duration,
+    /// Trust the CA certificates in this PEM file for amqps:// [default: this machine's trusted CAs]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Accept any certificate with amqps:// (engine wire only)
+    #[arg(long, help_heading = CONNECTIONS)]
+    pub(crate) tls_insecure: bool,
+}
+
+impl Default for Settings {
+    /// Returns the settings of a command line without options.
+    fn default() -> Self {
+        // The group of these options names --plan, which is an option of all drivers.
+        let command = Self::augment_args(Command::new("defaults").arg(Arg::new("plan")));
+        let matches = command.try_get_matches_from(["defaults"]);
+        matches
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .expect("no option is required")
+    }
 }
 
 /// The implementation of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Engine {
+pub(crate) enum Engine {
     /// Selects wire, which uses less CPU
     #[default]
     Auto,
@@ -162,21 +233,10 @@ pub enum Engine {
 
 impl Engine {
     /// Returns the engine that is used.
-    #[must_use]
-    pub fn chosen(self) -> Self {
+    pub(crate) fn chosen(self) -> Self {
         match self {
             Self::Auto => Self::Wire,
             named => named,
-        }
-    }
-
-    /// Describes the engine and the reason for its choice.
-    fn sentence(self) -> &'static str {
-        match self {
-            Self::Auto | Self::Wire => {
-                "engine wire, which uses less CPU: nothing in this plan needs lapin"
-            }
-            Self::Lapin => "engine lapin, the Rust client library",
         }
     }
 }
@@ -184,7 +244,7 @@ impl Engine {
 /// Operations to repeat. Each pair of an operation and its opposite is one operation of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Churn {
+pub(crate) enum Churn {
     /// TCP, negotiation, `connection.open`, and `connection.close`.
     Connection,
     /// `channel.open` and `channel.close`, on each client's own connection.
@@ -198,101 +258,57 @@ pub enum Churn {
 /// A size and its duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SizeFor {
+pub(crate) struct SizeFor {
     /// Bytes of a body.
-    pub size: u32,
+    pub(crate) size: u32,
     /// Duration.
     #[serde(with = "duration")]
-    pub over: Duration,
+    pub(crate) over: Duration,
+}
+
+impl FromStr for SizeFor {
+    type Err = &'static str;
+
+    /// Parses `BYTES:SECONDS`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text.split_once(':').and_then(|(size, seconds)| {
+            Some(Self {
+                size: size.parse().ok()?,
+                over: Duration::from_secs(seconds.parse().ok()?),
+            })
+        });
+        parts.ok_or("write it as BYTES:SECONDS, such as 1000:30")
+    }
+}
+
+/// A condition on consumers that ends a run early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ExitWhen {
+    /// All have found their queue empty, and have processed everything they took from it.
+    Empty,
+    /// No consumer received anything for `exit_idle_after`.
+    Idle,
 }
 
 /// Properties of the messages (AMQP 0-9-1, class basic).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Properties {
+pub(crate) struct Properties {
     /// MIME type of the body.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub content_type: Option<String>,
+    pub(crate) content_type: Option<String>,
     /// 0 to 255.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<u8>,
+    pub(crate) priority: Option<u8>,
     /// Time to live, milliseconds as text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub expiration: Option<String>,
+    pub(crate) expiration: Option<String>,
     /// The application.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub app_id: Option<String>,
+    pub(crate) app_id: Option<String>,
     /// Headers.
-    pub headers: BTreeMap<String, toml::Value>,
-}
-
-impl Churn {
-    fn sentence(self) -> &'static str {
-        match self {
-            Self::Connection => "opening and closing connections",
-            Self::Channel => "opening and closing channels",
-            Self::Queue => "declaring and deleting queues",
-            Self::Binding => "binding and unbinding queues",
-        }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            engine: Engine::default(),
-            churn: None,
-            producers: None,
-            random_start_delay: Duration::ZERO,
-            size: 1024,
-            variable_size: Vec::new(),
-            body: Vec::new(),
-            json_body: false,
-            persistent: false,
-            mandatory: false,
-            confirms: None,
-            confirm_timeout: Duration::from_secs(30),
-            properties: Properties::default(),
-            queue: "perftest".to_owned(),
-            queue_pattern: None,
-            queue_from: 1,
-            queue_to: 1,
-            queue_type: None,
-            queue_args: BTreeMap::new(),
-            durable: true,
-            auto_delete: false,
-            exclusive: false,
-            predeclared: false,
-            exchange: String::new(),
-            exchange_type: "direct".to_owned(),
-            routing_key: None,
-            auto_ack: false,
-            prefetch: 1,
-            global_qos: false,
-            multi_ack_every: 1,
-            nack_share: None,
-            requeue: true,
-            consumer_latency: Duration::ZERO,
-            consumer_args: BTreeMap::new(),
-            consumer_rate: None,
-            polling: false,
-            polling_interval: Duration::ZERO,
-            cmessages: None,
-            exit_when: None,
-            exit_idle_after: Duration::from_secs(1),
-            tls_ca: None,
-            tls_insecure: false,
-            wall_clock: false,
-            channels: 1,
-            heartbeat: None,
-            reconnect_after: Duration::from_secs(1),
-        }
-    }
-}
-
-/// Rounds a number to three decimals.
-fn thousandths(number: f64) -> f64 {
-    (number * 1e3).round() / 1e3
+    pub(crate) headers: BTreeMap<String, toml::Value>,
 }
 
 /// Returns the group of a name, if it exists.
@@ -300,25 +316,35 @@ pub(crate) fn group<'a>(plan: &'a Plan<Settings>, name: &str) -> Option<&'a Grou
     plan.groups.iter().find(|group| group.name == name)
 }
 
+/// Returns a group of clients without a ramp, rate or number of operations.
+pub(crate) fn clients(name: &str, clients: u64) -> Group {
+    Group {
+        name: name.to_owned(),
+        clients,
+        ramp: Duration::ZERO,
+        rate: None,
+        arrival: Arrival::Constant,
+        stages: Vec::new(),
+        ops: None,
+    }
+}
+
 /// Returns the number of producers of a plan.
-#[must_use]
-pub fn producers(plan: &Plan<Settings>) -> u64 {
+pub(crate) fn producers(plan: &Plan<Settings>) -> u64 {
     group(plan, PRODUCERS).map_or(0, |group| match group.clients {
         0 => plan.driver.producers.unwrap_or(1),
-        workers => workers,
+        clients => clients,
     })
 }
 
 /// Returns the number of consumers of a plan.
-#[must_use]
-pub fn consumers(plan: &Plan<Settings>) -> u64 {
+pub(crate) fn consumers(plan: &Plan<Settings>) -> u64 {
     group(plan, CONSUMERS).map_or(0, |group| group.clients)
 }
 
 impl Settings {
     /// Returns the options for the certificates of brokers.
-    #[must_use]
-    pub fn tls(&self) -> TlsOptions {
+    pub(crate) fn tls(&self) -> TlsOptions {
         TlsOptions {
             ca: self.tls_ca.clone(),
             insecure: self.tls_insecure,
@@ -326,8 +352,7 @@ impl Settings {
     }
 
     /// Returns the queues, at least one.
-    #[must_use]
-    pub fn queues(&self) -> Vec<String> {
+    pub(crate) fn queues(&self) -> Vec<String> {
         match &self.queue_pattern {
             Some(pattern) => (self.queue_from..=self.queue_to)
                 .map(|number| pattern.replace("%d", &number.to_string()))
@@ -336,13 +361,12 @@ impl Settings {
         }
     }
 
-    /// Returns the queue of producer or consumer `place`.
-    #[must_use]
-    pub fn queue_of(&self, place: u64) -> String {
+    /// Returns the queue of producer or consumer `index`.
+    pub(crate) fn queue_of(&self, index: u64) -> String {
         let queues = u64::from(self.queue_to.saturating_sub(self.queue_from)) + 1;
         match &self.queue_pattern {
             Some(pattern) => {
-                let number = u64::from(self.queue_from) + place % queues;
+                let number = u64::from(self.queue_from) + index % queues;
                 pattern.replace("%d", &number.to_string())
             }
             None => self.queue.clone(),
@@ -350,99 +374,21 @@ impl Settings {
     }
 
     /// Returns true if the queues are of this type, whether set by `queue_type` or by an argument.
-    #[must_use]
-    pub fn is_of_type(&self, kind: &str) -> bool {
+    pub(crate) fn is_of_type(&self, kind: &str) -> bool {
         let argument = || self.queue_args.get("x-queue-type")?.as_str();
         self.queue_type.as_deref().or_else(argument) == Some(kind)
     }
 
     /// Returns true if consumers have timers, and do not only react to deliveries.
-    #[must_use]
-    pub fn times_consumers(&self) -> bool {
+    pub(crate) fn times_consumers(&self) -> bool {
         !self.consumer_latency.is_zero() || self.polling || self.consumer_rate.is_some()
     }
 
     /// Returns true if a consumer refuses its delivery number `delivered`, redeliveries not counted. Refused deliveries
     /// are spread evenly.
-    #[must_use]
-    pub fn refuses(&self, delivered: u64) -> bool {
-        let place = delivered.wrapping_mul(GOLDEN) >> 11;
+    pub(crate) fn refuses(&self, delivered: u64) -> bool {
+        let spread = delivered.wrapping_mul(GOLDEN) >> 11;
         self.nack_share
-            .is_some_and(|share| (place as f64) < share * (1_u64 << 53) as f64)
-    }
-
-    /// Describes the driver's part of a plan in a sentence.
-    #[must_use]
-    pub fn sentence(plan: &Plan<Self>) -> String {
-        let settings = &plan.driver;
-        let (producers, consumers) = (producers(plan), consumers(plan));
-        let load = match group(plan, PRODUCERS) {
-            Some(group) => match (group.rate, group.ops) {
-                (Some(rate), ops) => {
-                    let number = ops.map_or_else(String::new, |ops| format!(", {ops} of them"));
-                    let arrival = group.arrival;
-                    let each = match producers {
-                        0 | 1 => String::new(),
-                        several => format!(", {} each", thousandths(rate / several as f64)),
-                    };
-                    format!(" at {rate} messages per second in all{each} ({arrival}){number}")
-                }
-                (None, _) if !group.stages.is_empty() => " at a varying rate".to_owned(),
-                (None, Some(ops)) => format!(", {ops} messages each"),
-                (None, None) => " as fast as they can".to_owned(),
-            },
-            None => String::new(),
-        };
-        if let Some(churn) = settings.churn {
-            let s = if producers == 1 { "" } else { "s" };
-            let load = load.replace("messages", "operations");
-            let (what, over) = (churn.sentence(), duration::format(plan.timeline.measure));
-            return format!("{producers} client{s}, each {what}{load}; for {over}.");
-        }
-        let confirms = settings.confirms.map_or_else(String::new, |window| {
-            format!(", at most {window} of each unconfirmed")
-        });
-        let kind = if settings.persistent {
-            "persistent"
-        } else {
-            "transient"
-        };
-        let acks = match (settings.auto_ack, settings.multi_ack_every) {
-            (true, _) => "without acknowledgements".to_owned(),
-            (_, 1) => format!("acknowledging each, prefetch {}", settings.prefetch),
-            (_, every) => format!(
-                "acknowledging every {every}, prefetch {}",
-                settings.prefetch
-            ),
-        };
-        let acks = match settings.polling {
-            true => {
-                let acks = acks.split(", prefetch").next().unwrap_or_default();
-                format!("which poll with basic.get, {acks}")
-            }
-            false => acks,
-        };
-        let queues = settings.queues().len();
-        let s = |number: u64| if number == 1 { "" } else { "s" };
-        format!(
-            "{producers} producer{}, {kind} messages of {} bytes{load}{confirms}; {consumers} consumer{} on {queues} {}, {acks}; for {}{}; {}{}{}.",
-            s(producers),
-            settings.size,
-            s(consumers),
-            if queues == 1 { "queue" } else { "queues" },
-            duration::format(plan.timeline.measure),
-            settings.end_sentence(),
-            settings.engine.sentence(),
-            if settings.wall_clock {
-                "; latencies by wall-clock time"
-            } else {
-                ""
-            },
-            if settings.tls_insecure {
-                "; TLS certificates are not verified"
-            } else {
-                ""
-            },
-        )
+            .is_some_and(|share| (spread as f64) < share * (1_u64 << 53) as f64)
     }
 }

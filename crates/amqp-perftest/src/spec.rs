@@ -8,11 +8,12 @@ use measure::spec::CounterRole::{
 use measure::spec::ErrorCause::{Exhausted, Failure, Fault};
 use measure::spec::SeriesRole::{Headline, Main};
 use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::tally::Series;
 
 use crate::outcome::{self, count};
 
 /// The specification of the driver. Its workers track every message in one process.
-pub static SPEC: Spec = Spec {
+pub(crate) static SPEC: Spec = Spec {
     driver: Cow::Borrowed("amqp-perftest"),
     protocol: Cow::Borrowed("amqp"),
     operation: OperationKind::Message,
@@ -24,7 +25,18 @@ pub static SPEC: Spec = Spec {
     counters: Cow::Borrowed(COUNTERS),
 };
 
-/// The series, at the indices of [`crate::series`].
+/// Time from the intended start to the write of the message. Measured only without confirms and consumers.
+pub(crate) const PUBLISH: Series = Series(0);
+/// Time from the intended start to the broker's `basic.ack`.
+pub(crate) const CONFIRM: Series = Series(1);
+/// Time from the intended start to the consumer's read of the message. A message counts once, at its first arrival,
+/// even if the broker marks it as redelivered; a failed message does not count.
+pub(crate) const END_TO_END: Series = Series(2);
+/// Churn: time from the intended start to the answer to the second of the two requests, such as `queue.delete-ok`.
+pub(crate) const CHURN: Series = Series(3);
+/// Churn: time from sending the first request (the SYN, for a connection) to its answer, such as `queue.declare-ok`.
+pub(crate) const OPEN: Series = Series(4);
+
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("publish", Main),
     SeriesSpec::new("confirm", Main),
@@ -92,16 +104,15 @@ const COUNTERS: &[CounterSpec] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series;
 
     #[test]
     fn the_indices_are_those_of_the_specification() {
         for (series, name) in [
-            (series::PUBLISH, "publish"),
-            (series::CONFIRM, "confirm"),
-            (series::END_TO_END, "end_to_end"),
-            (series::CHURN, "churn"),
-            (series::OPEN, "open"),
+            (PUBLISH, "publish"),
+            (CONFIRM, "confirm"),
+            (END_TO_END, "end_to_end"),
+            (CHURN, "churn"),
+            (OPEN, "open"),
         ] {
             assert_eq!(SPEC.series[series.0].name, name);
         }

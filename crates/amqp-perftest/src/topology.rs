@@ -1,7 +1,5 @@
 //! The queues and the exchange of a run: declared before it, deleted after it.
 
-use std::collections::BTreeMap;
-
 use amq_protocol::protocol::basic::AMQPProperties;
 use amq_protocol::protocol::{basic, exchange, queue};
 use amq_protocol::types::{AMQPValue, FieldArray, FieldTable, ShortString};
@@ -43,24 +41,13 @@ pub(crate) fn declare(
         session.declare_exchange(CHANNEL, declare)?;
     }
     if settings.exclusive {
-        // Only their consumers declare them: see `declare_own`.
+        // Only their consumers declare them, on their own connections.
         return Ok(());
     }
     settings
         .queues()
         .iter()
         .try_for_each(|name| declare_queue(session, settings, name, leftovers))
-}
-
-/// Declares the exclusive queue of consumer `index` on its own connection, with which the queue is deleted. Consumers
-/// that share a connection may share a queue. The channel must be open.
-pub(crate) fn declare_own(
-    session: &mut Session,
-    settings: &Settings,
-    index: u32,
-) -> Result<(), SessionError> {
-    let name = settings.queue_of(u64::from(index));
-    declare_queue(session, settings, &name, Leftovers::Keep)
 }
 
 /// Returns the method that declares a queue.
@@ -155,37 +142,6 @@ pub(crate) fn delete(session: &mut Session, settings: &Settings) -> Result<(), S
     Ok(())
 }
 
-/// Prepares a channel for a producer.
-pub(crate) fn open_producer(
-    session: &mut Session,
-    settings: &Settings,
-    channel: u16,
-) -> Result<(), SessionError> {
-    session.open_channel(channel)?;
-    if settings.confirms.is_some() {
-        session.select_confirms(channel)?;
-    }
-    Ok(())
-}
-
-/// Prepares a channel for a consumer, without starting to consume.
-pub(crate) fn open_consumer(
-    session: &mut Session,
-    settings: &Settings,
-    channel: u16,
-) -> Result<(), SessionError> {
-    session.open_channel(channel)?;
-    if settings.prefetch > 0 && !settings.auto_ack {
-        let qos = basic::Qos {
-            prefetch_count: settings.prefetch,
-            global: settings.global_qos,
-        };
-        session.limit_prefetch(channel, qos)?;
-    }
-    Ok(())
-}
-
-/// Returns the tag of consumer `index`.
 pub(crate) fn tag(index: u64) -> ShortString {
     format!("perftest-{index}").as_str().into()
 }
@@ -208,6 +164,17 @@ pub(crate) fn consume(settings: &Settings, index: u64) -> basic::Consume {
     }
 }
 
+/// Returns the method that publishes a message of producer `index`.
+pub(crate) fn publish(settings: &Settings, index: u64) -> basic::Publish {
+    let queue = settings.queue_of(index);
+    basic::Publish {
+        exchange: settings.exchange.as_str().into(),
+        routing_key: settings.routing_key.as_deref().unwrap_or(&queue).into(),
+        mandatory: settings.mandatory,
+        immediate: false,
+    }
+}
+
 /// Returns the `basic.get` of consumer `index`.
 pub(crate) fn get(settings: &Settings, index: u64) -> basic::Get {
     basic::Get {
@@ -216,7 +183,6 @@ pub(crate) fn get(settings: &Settings, index: u64) -> basic::Get {
     }
 }
 
-/// Returns the properties of the messages.
 pub(crate) fn properties(settings: &Settings) -> AMQPProperties {
     let mut properties = AMQPProperties::default();
     if settings.persistent {
@@ -250,7 +216,7 @@ fn arguments(settings: &Settings) -> FieldTable {
     arguments
 }
 
-fn table(values: &BTreeMap<String, toml::Value>) -> FieldTable {
+fn table<'a>(values: impl IntoIterator<Item = (&'a String, &'a toml::Value)>) -> FieldTable {
     let mut table = FieldTable::default();
     for (name, from) in values {
         table.insert(name.as_str().into(), value(from));
@@ -268,12 +234,7 @@ fn value(from: &toml::Value) -> AMQPValue {
         toml::Value::Array(values) => AMQPValue::FieldArray(FieldArray::from(
             values.iter().map(value).collect::<Vec<_>>(),
         )),
-        toml::Value::Table(values) => {
-            let values = values
-                .iter()
-                .map(|(name, value)| (name.clone(), value.clone()));
-            AMQPValue::FieldTable(table(&values.collect()))
-        }
+        toml::Value::Table(values) => AMQPValue::FieldTable(table(values)),
     }
 }
 

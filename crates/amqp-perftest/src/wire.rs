@@ -16,6 +16,7 @@ mod publish;
 mod read;
 mod redial;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use load::clock;
@@ -25,15 +26,16 @@ use load::pacer::Start;
 use load::reactor::Event as Readiness;
 use load::slots::Id;
 
-pub use publish::{Message, Template};
+pub(crate) use publish::FRAME_OVERHEAD;
+pub use publish::Template;
 pub use read::{Event, Malformed, Reader};
 
-use crate::connect::Opened;
+use crate::connect::{Opened, Reserved};
 use crate::layout::{ClientIndex, WorkerClients};
 use crate::ledger::KEPT;
 use crate::roles::publisher;
 use crate::roles::starts;
-use crate::roles::worker::{LOOK_NS, WorkerState};
+use crate::roles::worker::{CHECK_INTERVAL_NS, WorkerState};
 use crate::run::Run;
 use connection::Connection;
 use consumer::Consumer;
@@ -44,13 +46,15 @@ use redial::Redial;
 const BUFFER: usize = 256 << 10;
 /// Octets that a producer writes in one loop iteration, at least one message.
 const BATCH: usize = 64 << 10;
-/// Starts taken from the schedule before the sockets are served again.
-const STARTS_AT_ONCE: usize = 4096;
 /// Maximum time until an arrival is handed to the ledger of all workers.
 const HAND_IN_NS: u64 = 2_000_000;
 
 /// Serves a worker's share of producers and consumers until all of them are done.
-pub(crate) fn work(run: &Run, opened: Vec<Opened>, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) fn work(
+    run: &Arc<Run>,
+    connections: &Reserved<Opened>,
+    mut worker: Worker,
+) -> anyhow::Result<()> {
     if run.layout.producers == 0 {
         // Without producers, every delivery counts: none may come before the measured time.
         let ahead = worker.phases.origin.saturating_sub(clock::now());
@@ -60,23 +64,23 @@ pub(crate) fn work(run: &Run, opened: Vec<Opened>, mut worker: Worker) -> anyhow
     let mut engine = Engine::new(run, &worker);
     let options = Options {
         read_buffer: BUFFER,
-        starts_per_turn: STARTS_AT_ONCE,
-        begins_at_start: false,
-        ..Options::default()
+        ..starts::loop_options()
     };
+    let mut numbers = run.layout.worker_connections(worker.share);
     let mut cx = Context::new(worker, options)?;
-    for connection in opened {
-        engine.attach(connection, &mut cx)?;
-    }
+    numbers.try_for_each(|number| match connections.take(number) {
+        Some(opened) => engine.attach(opened, &mut cx),
+        None => Ok(()),
+    })?;
     event_loop::run(engine, cx)
 }
 
 /// The context of the loop of one worker.
 type Cx<'a> = Context<Engine<'a>>;
 
-/// The producers and consumers of one worker.
 #[derive(Debug)]
 struct Engine<'a> {
+    run: &'a Arc<Run>,
     state: WorkerState<'a>,
     clients: WorkerClients,
     redial: Option<Redial>,
@@ -91,12 +95,13 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(run: &'a Run, worker: &Worker) -> Self {
+    fn new(run: &'a Arc<Run>, worker: &Worker) -> Self {
         let clients = WorkerClients::new(run.layout, worker.share);
         let settings = &run.plan.driver;
         let producers = clients.producers.iter();
         let consumers = clients.consumers.iter();
         Self {
+            run,
             producers: producers
                 .map(|number| Producer::new(*number, settings))
                 .collect(),
@@ -160,10 +165,14 @@ impl<'a> Engine<'a> {
         if !self.ready.is_empty() {
             return state.now;
         }
-        let looks =
-            self.state.has_published() || self.state.may_end_early || !self.state.lost.is_empty();
-        let look = if looks { state.now + LOOK_NS } else { u64::MAX };
-        let end = match self.state.has_published() {
+        let checks =
+            self.state.has_published || self.state.may_end_early || !self.state.lost.is_empty();
+        let check = if checks {
+            state.now + CHECK_INTERVAL_NS
+        } else {
+            u64::MAX
+        };
+        let end = match self.state.has_published {
             true => u64::MAX,
             false if state.now < state.phases.end => state.phases.end,
             false => state.pacer.starts_until(),
@@ -172,7 +181,7 @@ impl<'a> Engine<'a> {
             true => u64::MAX,
             false => self.next_hand_in,
         };
-        next_consumer.min(look).min(end).min(hand_in)
+        next_consumer.min(check).min(end).min(hand_in)
     }
 }
 
@@ -183,7 +192,7 @@ impl<'a> Handler for Engine<'a> {
     /// Adds a message of a producer, or the first one of an unpaced producer.
     fn start(&mut self, start: Start, _cx: &mut Cx<'a>) {
         let index = self.clients.producer_of(start.index);
-        let is_paced = self.state.is_paced();
+        let is_paced = self.state.is_paced;
         self.producers[index].role.start(start, is_paced);
         self.make_ready(index);
     }
@@ -202,7 +211,7 @@ impl<'a> Handler for Engine<'a> {
         self.state.phases = cx.state.phases;
         let next_consumer = self.run_timers(cx);
         self.publish_ready(cx);
-        self.look_for_end(cx);
+        self.check_for_end(cx);
         publisher::end_publishing(&mut self.state, &mut cx.state, &mut self.producers, now);
         if now >= self.next_hand_in || self.state.arrivals.len() >= KEPT {
             self.state.hand_in();
@@ -218,7 +227,7 @@ impl<'a> Handler for Engine<'a> {
 
     fn is_idle(&self, cx: &Cx<'a>) -> bool {
         let producers = &mut self.producers.iter();
-        self.state.has_published()
+        self.state.has_published
             && producers.all(|producer| producer.role.is_settled())
             // Exiting now would discard unsent output.
             && !cx.connections.iter().any(|(_, connection)| connection.has_pending_writes())

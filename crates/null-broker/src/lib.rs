@@ -160,7 +160,7 @@ struct Channel {
 #[derive(Debug)]
 struct Broker {
     listener: TcpListener,
-    script: Script,
+    script: Arc<Script>,
     stop: Arc<Stop>,
     taken: Arc<AtomicU64>,
     stalled: Arc<AtomicU64>,
@@ -187,14 +187,13 @@ impl Broker {
         let reactor = Reactor::new(Some(stop.waker()))?;
         reactor.watch(&listener, LISTENER)?;
         let mut queues = Queues::default();
-        for name in &script.queues {
-            queues
-                .by_name
-                .insert(name.clone(), queues::Queue::default());
-        }
+        let declared = script.queues.iter().cloned();
+        queues
+            .by_name
+            .extend(declared.map(|name| (name, queues::Queue::default())));
         Ok(Self {
             listener,
-            script,
+            script: Arc::new(script),
             stop,
             taken,
             stalled: Arc::default(),
@@ -212,10 +211,12 @@ impl Broker {
         while self.stop.deadline().is_none() {
             let now = clock::now();
             let until = self.queues.due().min(self.blocked.unwrap_or(u64::MAX));
-            let until = until.min(self.forget_silent(now)).min(self.confirm_due());
+            let until = until
+                .min(self.disconnect_silent(now))
+                .min(self.confirm_due());
             let busy = self.script.mode == Mode::Stream && self.can_stream();
-            for place in 0..self.reactor.wait(if busy { now } else { until }, now)? {
-                let Some(event) = self.reactor.event(place) else {
+            for index in 0..self.reactor.wait(if busy { now } else { until }, now)? {
+                let Some(event) = self.reactor.event(index) else {
                     continue;
                 };
                 if event.token == LISTENER {
@@ -233,7 +234,7 @@ impl Broker {
             let now = clock::now();
             if self.blocked.is_some_and(|until| until <= now) {
                 self.blocked = None;
-                self.tell_all(&frames::unblocked());
+                self.broadcast(&frames::unblocked());
             }
             self.confirm(now);
             match self.script.mode {
@@ -248,15 +249,15 @@ impl Broker {
     }
 
     /// Closes connections that were silent for two intervals; returns when to check again.
-    fn forget_silent(&mut self, now: u64) -> u64 {
-        let patience = 2_000_000_000 * u64::from(self.script.heartbeat);
-        if patience == 0 {
+    fn disconnect_silent(&mut self, now: u64) -> u64 {
+        let timeout = 2_000_000_000 * u64::from(self.script.heartbeat);
+        if timeout == 0 {
             return u64::MAX;
         }
         let silent =
-            |(id, peer): (Id, &Peer)| (now.saturating_sub(peer.last_read) > patience).then_some(id);
+            |(id, peer): (Id, &Peer)| (now.saturating_sub(peer.last_read) > timeout).then_some(id);
         let ids: Vec<Id> = self.peers.iter().filter_map(silent).collect();
-        ids.into_iter().for_each(|id| self.forget(id));
+        ids.into_iter().for_each(|id| self.disconnect(id));
         now + 100_000_000
     }
 
@@ -292,12 +293,12 @@ impl Broker {
         buffer[..carried].copy_from_slice(&peer.unread);
         peer.unread.clear();
         match (&peer.stream).read(&mut buffer[carried..]) {
-            Ok(0) => self.forget(id),
+            Ok(0) => self.disconnect(id),
             Ok(octets) => self.parse_frames(id, &buffer[..carried + octets]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 peer.unread.extend_from_slice(&buffer[..carried]);
             }
-            Err(_) => self.forget(id),
+            Err(_) => self.disconnect(id),
         }
         self.buffer = buffer;
     }
@@ -337,7 +338,7 @@ impl Broker {
             written = peer.output.flush(&mut stream).map(drop);
         }
         if written.is_err() {
-            return self.forget(id);
+            return self.disconnect(id);
         }
         let is_full = !peer.output.is_empty();
         let closing = peer.closing && !is_full;
@@ -348,22 +349,22 @@ impl Broker {
                     .rewatch(&peer.stream, id.token(0), is_full)
                     .is_err())
         {
-            self.forget(id);
+            self.disconnect(id);
         }
     }
 
-    fn tell_all(&mut self, octets: &[u8]) {
+    fn broadcast(&mut self, octets: &[u8]) {
         let ids: Vec<Id> = self.peers.iter().map(|(id, _)| id).collect();
         ids.into_iter().for_each(|id| self.write(id, octets));
     }
 
     /// Removes a connection; its unacknowledged messages return to the queues.
-    fn forget(&mut self, id: Id) {
+    fn disconnect(&mut self, id: Id) {
         let Some(peer) = self.peers.remove(id) else {
             return;
         };
         for channel in peer.channels.into_values() {
-            self.queues.give_back(channel.unacknowledged);
+            self.queues.requeue(channel.unacknowledged);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The flow of messages: publish, confirm, deliver, acknowledge.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -8,9 +9,8 @@ use amq_protocol::protocol::{AMQPClass, basic, channel};
 use load::clock;
 use load::slots::Id;
 
-use super::delays::in_turn;
 use super::queues::{Message, Queue, Queues};
-use super::{Broker, Channel, Mode, Peer, frames};
+use super::{Broker, Channel, Mode, Peer, Script, frames};
 use amqp_client::frame::encode;
 use amqp_client::stamp;
 
@@ -24,7 +24,7 @@ impl Broker {
         let discards = self.script.mode == Mode::Discard;
         let peer = self.peers.get_mut(id);
         let Some(channel) = peer.and_then(|peer| peer.channels.get_mut(&number)) else {
-            return self.forget(id);
+            return self.disconnect(id);
         };
         if channel.closed {
             return;
@@ -70,86 +70,53 @@ impl Broker {
 
     /// Handles a complete message: it is routed, unless the script says otherwise.
     fn published(&mut self, id: Id, number: u16, answer: &mut Vec<u8>) {
-        let place = self.taken.fetch_add(1, Ordering::Relaxed);
+        let index = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(publish) = self
             .channel(id, number)
             .and_then(|channel| channel.publish.take())
         else {
             return;
         };
-        self.stall(place, &publish.body);
-        self.confirm_later(id, number, place);
-        let says = |list: &[u64]| list.contains(&place);
-        let (drops, twice, swaps) = (
-            says(&self.script.drop),
-            says(&self.script.duplicate),
-            says(&self.script.swap),
-        );
-        let marks = says(&self.script.mark);
-        let (shortens, corrupts, again_marked) = (
-            says(&self.script.shorten),
-            says(&self.script.corrupt),
-            says(&self.script.redeliver),
-        );
-        let (refuses, cuts, blocks) = (
-            says(&self.script.nack),
-            says(&self.script.cut),
-            says(&self.script.block),
-        );
-        let held = self.script.hold.iter().find(|(held, _)| *held == place);
-        let held = held.map(|(_, long)| *long);
-        let late = held.or_else(|| in_turn(&self.script.deliver_after, place));
-        let due = late.map_or(0, |long| clock::now() + long.as_nanos() as u64);
-        if says(&self.script.forget) {
+        self.stall(index, &publish.body);
+        self.confirm_later(id, number, index);
+        let script = Arc::clone(&self.script);
+        let is_in = |messages: &[u64]| messages.contains(&index);
+        if is_in(&script.forget) {
             self.queues = Queues::default();
-            return self.forget(id);
+            return self.disconnect(id);
         }
-        if cuts {
-            return self.forget(id);
+        if is_in(&script.cut) {
+            return self.disconnect(id);
         }
-        self.halted |= says(&self.script.halt);
-        self.withholds |= says(&self.script.withhold);
-        let (again, beyond) = (
-            says(&self.script.confirm_twice),
-            says(&self.script.confirm_beyond),
-        );
+        self.halted |= is_in(&script.halt);
+        self.withholds |= is_in(&script.withhold);
+        let (again, beyond) = (is_in(&script.confirm_twice), is_in(&script.confirm_beyond));
         if let Some(channel) = self.channel(id, number).filter(|_| again || beyond) {
             let tag = channel.published + 5 * u64::from(beyond);
             frames::confirm(number, tag, true, &mut channel.afterwards);
         }
-        if says(&self.script.close_channel) {
+        if is_in(&script.close_channel) {
             return self.close_channel(id, number, answer);
         }
-        if says(&self.script.cut_consumers) {
+        if is_in(&script.cut_consumers) {
             self.cut_consumers();
         }
-        if blocks {
+        if is_in(&script.block) {
             self.blocked = Some(clock::now() + BLOCKED.as_nanos() as u64);
-            self.tell_all(&frames::blocked());
+            self.broadcast(&frames::blocked());
         }
-        if refuses {
+        if is_in(&script.nack) {
             return self.refuse(id, number, answer);
         }
         match self.queues.route(&publish.exchange, &publish.routing_key) {
             Some(queue) => {
-                let mut message = Message {
+                let message = Message {
                     header: publish.header,
                     body: publish.body,
-                    redelivered: marks,
-                    due,
+                    redelivered: is_in(&script.mark),
+                    due: script.due(index),
                 };
-                if shortens {
-                    message.shorten();
-                }
-                if corrupts && let Some(byte) = message.body.last_mut() {
-                    *byte ^= 1;
-                }
-                let again = again_marked.then(|| Message {
-                    redelivered: true,
-                    ..message.clone()
-                });
-                put(queue, message, drops, twice, swaps);
-                queue.messages.extend(again);
+                put(queue, message, &script, index);
             }
             None if publish.mandatory => {
                 let back = basic::Return {
@@ -162,7 +129,7 @@ impl Broker {
                 let mut said = encode(&AMQPFrame::Method(number, back));
                 let (header, body) = (&publish.header, &publish.body);
                 frames::content(number, header, body, frames::LARGEST, &mut said);
-                match (self.script.returns_late, self.channel(id, number)) {
+                match (script.returns_late, self.channel(id, number)) {
                     (true, Some(channel)) => channel.afterwards.extend(said),
                     _ => answer.extend(said),
                 }
@@ -195,7 +162,7 @@ impl Broker {
             consumes.then_some(id)
         };
         let ids: Vec<Id> = self.peers.iter().filter_map(consume).collect();
-        ids.into_iter().for_each(|id| self.forget(id));
+        ids.into_iter().for_each(|id| self.disconnect(id));
     }
 
     /// Confirms the messages before this one, and refuses it.
@@ -253,18 +220,18 @@ impl Broker {
         if let Some(streamed) = &mut channel.streamed {
             return streamed.settled(tag, multiple);
         }
-        let mut given_back = std::collections::VecDeque::new();
-        while let Some(place) = channel
+        let mut requeued = std::collections::VecDeque::new();
+        while let Some(index) = channel
             .unacknowledged
             .iter()
             .position(|(of, _, _)| *of == tag || (multiple && (tag == 0 || *of < tag)))
         {
-            let message = channel.unacknowledged.remove(place);
+            let message = channel.unacknowledged.remove(index);
             if refused && bits & 2 == 2 {
-                given_back.extend(message);
+                requeued.extend(message);
             }
         }
-        self.queues.give_back(given_back);
+        self.queues.requeue(requeued);
     }
 
     /// Delivers messages to the consumers, a batch each.
@@ -333,18 +300,32 @@ impl Message {
     }
 }
 
-fn put(queue: &mut Queue, message: Message, drops: bool, twice: bool, swaps: bool) {
-    if drops {
-        return;
+/// Adds a message to a queue, with the errors that the script demands.
+fn put(queue: &mut Queue, mut message: Message, script: &Script, index: u64) {
+    let is_in = |messages: &[u64]| messages.contains(&index);
+    if is_in(&script.shorten) {
+        message.shorten();
     }
-    if twice {
-        queue.messages.push_back(message.clone());
+    if is_in(&script.corrupt)
+        && let Some(byte) = message.body.last_mut()
+    {
+        *byte ^= 1;
     }
-    let place = queue.messages.len();
-    queue.messages.push_back(message);
-    if swaps && place > 0 {
-        queue.messages.swap(place - 1, place);
+    let again = is_in(&script.redeliver).then(|| Message {
+        redelivered: true,
+        ..message.clone()
+    });
+    if !is_in(&script.drop) {
+        queue
+            .messages
+            .extend(is_in(&script.duplicate).then(|| message.clone()));
+        let last = queue.messages.len();
+        queue.messages.push_back(message);
+        if is_in(&script.swap) && last > 0 {
+            queue.messages.swap(last - 1, last);
+        }
     }
+    queue.messages.extend(again);
 }
 
 /// Takes the first message, unless it is held.

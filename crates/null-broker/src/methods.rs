@@ -30,7 +30,7 @@ impl Broker {
 
     fn method(&mut self, id: Id, frame: &[u8], answer: &mut Vec<u8>) {
         let Ok(Some((_, AMQPFrame::Method(number, method)))) = whole_frame(frame) else {
-            return self.forget(id);
+            return self.disconnect(id);
         };
         let reply = match method {
             AMQPClass::Connection(method) => return self.connection(id, method, answer),

@@ -58,7 +58,7 @@ impl Queues {
     }
 
     /// Returns messages to their original positions.
-    pub(super) fn give_back(&mut self, messages: VecDeque<(u64, String, Message)>) {
+    pub(super) fn requeue(&mut self, messages: VecDeque<(u64, String, Message)>) {
         for (_, queue, message) in messages.into_iter().rev() {
             if let Some(queue) = self.by_name.get_mut(&queue) {
                 queue.messages.push_front(Message {

@@ -1,10 +1,9 @@
 //! The script of the null broker: its mode and its deliberate errors.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 /// The broker's handling of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Mode {
     /// Routes messages through queues.
     #[default]
@@ -13,19 +12,6 @@ pub enum Mode {
     Discard,
     /// Sends consumers messages of 1 KB without end.
     Stream,
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "queue" => Ok(Self::Queue),
-            "discard" => Ok(Self::Discard),
-            "stream" => Ok(Self::Stream),
-            _ => Err("write queue, discard or stream".to_owned()),
-        }
-    }
 }
 
 /// Deliberate errors. Messages are counted from 0 over all connections.

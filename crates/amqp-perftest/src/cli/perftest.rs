@@ -55,24 +55,27 @@ const OTHERWISE: [(&[&str], &str); 6] = [
     ),
 ];
 
-/// Translates the words of a PerfTest command line to this program's spelling.
-///
-/// # Errors
-/// An option of PerfTest that does not exist here.
+/// Translates the words of a PerfTest command line to this program's spelling. Returns an error for an option of PerfTest
+/// that does not exist here.
 pub(super) fn words(typed: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, Failure> {
     let typed: Vec<OsString> = typed.collect();
-    let text = |at: usize| typed.get(at).and_then(|word| word.to_str()).unwrap_or("");
+    let text = |index: usize| {
+        typed
+            .get(index)
+            .and_then(|word| word.to_str())
+            .unwrap_or("")
+    };
     let mut words = Vec::new();
-    for (place, word) in typed.iter().enumerate() {
-        let next = text(place + 1);
-        let option = text(place).split('=').next().unwrap_or_default();
+    for (index, word) in typed.iter().enumerate() {
+        let next = text(index + 1);
+        let option = text(index).split('=').next().unwrap_or_default();
         let otherwise = OTHERWISE.iter().find(|(names, _)| names.contains(&option));
         if let Some((_, remedy)) = otherwise {
             let field = format!("{option} (PerfTest's)");
             return Err(Invalid::new(field, *remedy).into());
         }
         let longer = LONGER.iter().find(|(letters, _)| *letters == option);
-        words.push(match (text(place), longer) {
+        words.push(match (text(index), longer) {
             // -h is --uri in PerfTest and --help elsewhere.
             ("-h", _) if next.starts_with("amqp") => "--uri".into(),
             // -q is --qos in PerfTest and --quiet in the other drivers.

@@ -5,8 +5,6 @@ use std::time::Duration;
 use load::duration;
 use load::plan::PlannedStage;
 
-use crate::settings::SizeFor;
-
 /// Values of PerfTest's `--flag`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Flag {
@@ -58,18 +56,6 @@ pub(super) fn parse_property(text: &str) -> Result<(String, toml::Value), String
     fits.then_some((key, value)).ok_or_else(|| {
         "priority must be 0 to 255, expiration a number of milliseconds, and a key at most 255 bytes".to_owned()
     })
-}
-
-/// Parses `BYTES:SECONDS`.
-pub(super) fn parse_size(text: &str) -> Result<SizeFor, String> {
-    let parts = text.split_once(':').and_then(|(size, seconds)| {
-        let over = Duration::from_secs(seconds.parse().ok()?);
-        Some(SizeFor {
-            size: size.parse().ok()?,
-            over,
-        })
-    });
-    parts.ok_or_else(|| "write it as BYTES:SECONDS, such as 1000:30".to_owned())
 }
 
 /// Parses `KEY=VALUE`. The value becomes a number if it is one, and text otherwise.

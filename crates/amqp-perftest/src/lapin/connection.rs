@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::lapin::protocol::AMQPErrorKind;
@@ -14,24 +14,13 @@ use load::clock;
 use super::{Engine, Opened};
 use crate::layout::ClientIndex;
 use crate::outcome;
-use crate::roles::connection::Blocked;
-use crate::roles::consumer::Action;
+use crate::roles::connection::{Blocked, Lost};
 use crate::roles::worker::Stage;
-use crate::topology;
 
 /// Time that a broker may take to close a connection at the end.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// Reason why a connection is no longer served.
-#[derive(Debug)]
-pub(super) enum End {
-    /// The run is over.
-    Over,
-    /// The connection is lost. Holds the outcome of its unconfirmed messages, and the reason.
-    Lost(&'static str, String),
-}
-
-impl From<::lapin::Error> for End {
+impl From<::lapin::Error> for Lost {
     fn from(error: ::lapin::Error) -> Self {
         let kind = match error.kind() {
             ErrorKind::ProtocolError(error) if matches!(error.kind(), AMQPErrorKind::Soft(_)) => {
@@ -39,30 +28,11 @@ impl From<::lapin::Error> for End {
             }
             _ => outcome::CONNECTION_LOST,
         };
-        Self::Lost(kind, error.to_string())
+        let why = error.to_string();
+        Self { kind, why }
     }
 }
 
-/// Wakes the connection of a client, so that it is polled.
-#[derive(Debug, Default)]
-pub(super) struct ConnectionWaker(Option<Waker>);
-
-impl ConnectionWaker {
-    fn set(&mut self, waker: &Waker) {
-        match &mut self.0 {
-            Some(known) => known.clone_from(waker),
-            None => self.0 = Some(waker.clone()),
-        }
-    }
-
-    pub(super) fn wake(&self) {
-        if let Some(waker) = &self.0 {
-            waker.wake_by_ref();
-        }
-    }
-}
-
-/// An established connection.
 struct Connection<'a, 'r> {
     engine: &'a Engine<'r>,
     connection: LapinConnection,
@@ -73,29 +43,24 @@ struct Connection<'a, 'r> {
 
 /// Serves connection `number` until the run is over, and reopens it if it is lost.
 pub(super) async fn serve(engine: &Engine<'_>, number: u64) {
-    let mut opened = engine.dialer.take(number);
+    let mut opened = engine.dialer.opened.take(number);
     let clients = engine.clients.borrow().indices.of_connection(number);
     loop {
-        let end = match opened.take() {
+        let lost = match opened.take() {
             Some(opened) => {
                 let attached = Connection::attach(engine, opened, clients.clone());
                 match until_closing(engine, &clients, attached).await {
                     None => return,
                     Some(Ok(connection)) => match connection.run().await {
                         None => return,
-                        Some(end) => end,
+                        Some(lost) => lost,
                     },
-                    Some(Err(end)) => end,
+                    Some(Err(lost)) => lost,
                 }
             }
-            None => End::Lost(
-                outcome::CONNECTION_LOST,
-                "it was never established".to_owned(),
-            ),
+            None => "it was never established".into(),
         };
-        if let End::Lost(kind, why) = end {
-            lose(engine, number, &clients, (kind, &why));
-        }
+        lose(engine, number, &clients, &lost);
         while opened.is_none() {
             let attempt = redial(engine, number);
             // Attempts end with the run.
@@ -105,29 +70,23 @@ pub(super) async fn serve(engine: &Engine<'_>, number: u64) {
             }
         }
         let state = &mut engine.clients.borrow_mut().state;
-        state.lost.on_reopened(number, clock::now(), &state.record);
+        state.lost.on_reopened(number, clock::now());
     }
 }
 
-fn lose(
-    engine: &Engine<'_>,
-    number: u64,
-    clients: &[ClientIndex],
-    (kind, why): (&'static str, &str),
-) {
+fn lose(engine: &Engine<'_>, number: u64, clients: &[ClientIndex], lost: &Lost) {
     let all = &mut *engine.clients.borrow_mut();
-    all.state.on_lost(number, kind, why, clock::now());
+    all.state.on_lost(number, lost);
     for client in clients {
         match *client {
             ClientIndex::Producer(index) => {
-                all.producers[index].give_up(&mut all.state, Some(kind));
+                all.producers[index].give_up(&mut all.state, Some(lost.kind));
             }
             ClientIndex::Consumer(index) => all.consumers[index].leave(&all.state),
         }
     }
 }
 
-/// Makes one attempt to reopen a connection.
 async fn redial(engine: &Engine<'_>, number: u64) -> Option<Opened> {
     let run = engine.clients.borrow().state.run;
     let after = run.plan.driver.reconnect_after;
@@ -136,7 +95,7 @@ async fn redial(engine: &Engine<'_>, number: u64) -> Option<Opened> {
         Ok(opened) => Some(opened),
         Err(error) => {
             let state = &mut engine.clients.borrow_mut().state;
-            state.lost.on_failed_attempt(&error, &state.record);
+            state.lost.on_failed_attempt(&error);
             None
         }
     }
@@ -164,8 +123,12 @@ impl Engine<'_> {
         let all = &mut *self.clients.borrow_mut();
         for client in clients {
             match *client {
-                ClientIndex::Producer(index) => all.producers[index].waker.set(context.waker()),
-                ClientIndex::Consumer(index) => all.consumers[index].io.waker.set(context.waker()),
+                ClientIndex::Producer(index) => {
+                    all.producers[index].waker.clone_from(context.waker())
+                }
+                ClientIndex::Consumer(index) => {
+                    all.consumers[index].io.waker.clone_from(context.waker())
+                }
             }
         }
         all.state.stage != Stage::Load
@@ -173,12 +136,11 @@ impl Engine<'_> {
 }
 
 impl<'a, 'r> Connection<'a, 'r> {
-    /// Attaches the channels to the clients.
     async fn attach(
         engine: &'a Engine<'r>,
         opened: Opened,
         clients: Vec<ClientIndex>,
-    ) -> Result<Self, End> {
+    ) -> Result<Self, Lost> {
         let Opened {
             connection,
             channels,
@@ -192,15 +154,7 @@ impl<'a, 'r> Connection<'a, 'r> {
                     all.producers[index].attach(&all.state.run.plan.driver, channel);
                 }
                 ClientIndex::Consumer(index) => {
-                    let (first, consume) = engine.first_action(index);
-                    let stream = match first {
-                        Some(Action::Consume) => {
-                            Some(super::consumer::consume(&channel, consume).await?)
-                        }
-                        _ => None,
-                    };
-                    let consumer = &mut engine.clients.borrow_mut().consumers[index];
-                    consumer.attach(channel, stream, first);
+                    super::consumer::attach(engine, index, channel).await?;
                 }
             }
         }
@@ -214,21 +168,21 @@ impl<'a, 'r> Connection<'a, 'r> {
     }
 
     /// Serves the connection until it is lost. Closes it if the run is over, and returns `None`.
-    async fn run(mut self) -> Option<End> {
-        let end = poll_fn(|context| self.poll(context)).await;
+    async fn run(mut self) -> Option<Lost> {
+        let lost = poll_fn(|context| self.poll(context)).await;
         let record = self.engine.clients.borrow().state.record.clone();
         self.blocked.unblock(clock::now(), &record);
-        if matches!(end, End::Over) {
+        if lost.is_none() {
             self.close().await;
-            return None;
         }
-        Some(end)
+        lost
     }
 
-    /// Makes all possible progress on this connection.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<End> {
+    /// Makes all possible progress on this connection. Ready with the reason once it is lost, and with none once the run
+    /// is over.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Lost>> {
         if self.engine.wait_for(&self.clients, context) {
-            return Poll::Ready(End::Over);
+            return Poll::Ready(None);
         }
         let all = &mut *self.engine.clients.borrow_mut();
         while let Poll::Ready(Some(event)) = self.events.poll_next_unpin(context) {
@@ -236,19 +190,18 @@ impl<'a, 'r> Connection<'a, 'r> {
             match event {
                 Event::ConnectionBlocked(_) => self.blocked.block(clock::now(), record),
                 Event::ConnectionUnblocked => self.blocked.unblock(clock::now(), record),
-                Event::Error(error) => return Poll::Ready(error.into()),
+                Event::Error(error) => return Poll::Ready(Some(error.into())),
                 _ => {}
             }
         }
         if !self.connection.status().connected() {
-            let why = "it is no longer connected".to_owned();
-            return Poll::Ready(End::Lost(outcome::CONNECTION_LOST, why));
+            return Poll::Ready(Some("it is no longer connected".into()));
         }
         let shared = &mut *self.engine.shared.borrow_mut();
         let is_blocked = self.blocked.is_blocked();
         for client in &self.clients {
-            if let Err(end) = all.poll(*client, shared, is_blocked, context) {
-                return Poll::Ready(end);
+            if let Err(lost) = all.poll(*client, shared, is_blocked, context) {
+                return Poll::Ready(Some(lost));
             }
         }
         Poll::Pending
@@ -279,18 +232,5 @@ impl<'a, 'r> Connection<'a, 'r> {
                 all.consumers[*index].leave(&all.state);
             }
         }
-    }
-}
-
-impl Engine<'_> {
-    /// Returns the first action of a consumer on a new channel, and its `basic.consume`.
-    fn first_action(
-        &self,
-        index: usize,
-    ) -> (Option<Action>, ::amq_protocol::protocol::basic::Consume) {
-        let all = &mut *self.clients.borrow_mut();
-        let role = &mut all.consumers[index].role;
-        let consume = topology::consume(&all.state.run.plan.driver, role.number());
-        (role.attach(&all.state, clock::now()), consume)
     }
 }

@@ -4,19 +4,19 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use ::lapin::message::{BasicGetMessage, Delivery};
+use ::lapin::Channel;
+use ::lapin::message::Delivery;
 use ::lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicNackOptions,
     QueueDeclareOptions,
 };
 use ::lapin::types::{FieldTable, ShortString};
-use ::lapin::{Channel, Queue};
 use amq_protocol::protocol::basic;
 use futures_util::{Stream as _, StreamExt as _};
 use load::clock;
 
 use super::Engine;
-use super::connection::{ConnectionWaker, End};
+use crate::roles::connection::Lost;
 use crate::roles::consumer::{self, Action, Perform};
 use crate::roles::worker::{ReceivedMessage, WorkerState};
 use crate::settings::Settings;
@@ -26,28 +26,25 @@ use amqp_client::stamp::Stamp;
 /// Deliveries taken before other clients are served.
 const AT_ONCE: usize = 256;
 
-/// A pending `basic.get`.
-type PendingGet = Pin<Box<dyn Future<Output = ::lapin::Result<Option<BasicGetMessage>>>>>;
-/// A pending query of a queue's depth.
-type DepthQuery = Pin<Box<dyn Future<Output = ::lapin::Result<Queue>>>>;
+/// A pending `basic.get`, or a query of the queue's depth.
+type Request = Pin<Box<dyn Future<Output = ::lapin::Result<Received>>>>;
 
-/// A consumer of this worker.
-#[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) role: consumer::Consumer,
     pub(super) io: Channels,
 }
 
-/// A consumer's channel, and the requests that are pending on it.
+/// A consumer's channel, and what is pending on it.
 pub(super) struct Channels {
     queue: ShortString,
     tag: ShortString,
     get: basic::Get,
     channel: Option<Rc<Channel>>,
     stream: Option<::lapin::Consumer>,
-    pending_get: Option<PendingGet>,
-    depth_query: Option<DepthQuery>,
-    pub(super) waker: ConnectionWaker,
+    /// There is at most one: a consumer that polls queries no depth.
+    request: Option<Request>,
+    /// Wakes its connection.
+    pub(super) waker: Waker,
 }
 
 /// An answer or message of the broker.
@@ -65,44 +62,66 @@ enum Received {
     Cancelled,
 }
 
-impl std::fmt::Debug for Channels {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Channels")
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
+/// Attaches a channel to a consumer, which then consumes or polls.
+pub(super) async fn attach(
+    engine: &Engine<'_>,
+    index: usize,
+    channel: Rc<Channel>,
+) -> ::lapin::Result<()> {
+    let (first, consume) = {
+        let clients = &mut *engine.clients.borrow_mut();
+        let role = &mut clients.consumers[index].role;
+        let first = role.attach(&clients.state, clock::now());
+        let consume = topology::consume(&clients.state.run.plan.driver, role.number());
+        (first, consume)
+    };
+    let stream = match first {
+        Some(Action::Consume) => Some(start_consuming(&channel, consume).await?),
+        _ => None,
+    };
+    let io = &mut engine.clients.borrow_mut().consumers[index].io;
+    io.channel = Some(channel);
+    io.stream = stream;
+    if let Some(action) = first {
+        io.perform(action);
     }
+    Ok(())
 }
 
-/// Starts consuming on a channel and waits for the answer. Without an answer, lapin knows its consumer only once the
-/// frame is written, and drops earlier deliveries, which blocks the queue for ever.
-pub(super) async fn consume(
+/// Sends `basic.consume` and waits for the answer. Without an answer, lapin knows its consumer only once the frame is
+/// written, and drops earlier deliveries, which blocks the queue for ever.
+async fn start_consuming(
     channel: &Channel,
-    asked: basic::Consume,
+    consume: basic::Consume,
 ) -> ::lapin::Result<::lapin::Consumer> {
     let options = BasicConsumeOptions {
-        no_local: asked.no_local,
-        no_ack: asked.no_ack,
-        exclusive: asked.exclusive,
+        no_local: consume.no_local,
+        no_ack: consume.no_ack,
+        exclusive: consume.exclusive,
         nowait: false,
     };
+    let (queue, tag) = (consume.queue, consume.consumer_tag);
     channel
-        .basic_consume(asked.queue, asked.consumer_tag, options, asked.arguments)
+        .basic_consume(queue, tag, options, consume.arguments)
         .await
 }
 
-async fn get(channel: Rc<Channel>, get: basic::Get) -> ::lapin::Result<Option<BasicGetMessage>> {
+async fn get(channel: Rc<Channel>, get: basic::Get) -> ::lapin::Result<Received> {
     let options = BasicGetOptions { no_ack: get.no_ack };
-    channel.basic_get(get.queue, options).await
+    let answer = channel.basic_get(get.queue, options).await?;
+    Ok(answer.map_or(Received::Empty, |message| {
+        Received::Delivery(message.delivery)
+    }))
 }
 
-async fn query_depth(channel: Rc<Channel>, queue: ShortString) -> ::lapin::Result<Queue> {
+async fn query_depth(channel: Rc<Channel>, queue: ShortString) -> ::lapin::Result<Received> {
     let options = QueueDeclareOptions {
         passive: true,
         ..QueueDeclareOptions::default()
     };
     let arguments = FieldTable::default();
-    channel.queue_declare(queue, options, arguments).await
+    let queue = channel.queue_declare(queue, options, arguments).await?;
+    Ok(Received::Depth(queue.message_count()))
 }
 
 /// Has lapin queue a frame without waiting until it is written. If the connection is lost, its stream reports that.
@@ -128,13 +147,13 @@ impl Perform for Channels {
                 hand_over(channel.basic_cancel(self.tag.clone(), options));
             }
             Action::Get => {
-                self.pending_get = Some(Box::pin(get(Rc::clone(channel), self.get.clone())));
-                self.waker.wake();
+                self.request = Some(Box::pin(get(Rc::clone(channel), self.get.clone())));
+                self.waker.wake_by_ref();
             }
             Action::QueryDepth => {
                 let query = query_depth(Rc::clone(channel), self.queue.clone());
-                self.depth_query = Some(Box::pin(query));
-                self.waker.wake();
+                self.request = Some(Box::pin(query));
+                self.waker.wake_by_ref();
             }
             // Its answer is awaited before the channel is attached.
             Action::Consume => {}
@@ -143,7 +162,6 @@ impl Perform for Channels {
 }
 
 impl Channels {
-    /// Takes what the broker has sent next.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<::lapin::Result<Received>> {
         if let Some(stream) = &mut self.stream
             && let Poll::Ready(next) = Pin::new(stream).poll_next(context)
@@ -154,20 +172,11 @@ impl Channels {
             };
             return Poll::Ready(delivery.map(Received::Delivery));
         }
-        if let Some(pending_get) = &mut self.pending_get
-            && let Poll::Ready(answer) = pending_get.as_mut().poll(context)
+        if let Some(request) = &mut self.request
+            && let Poll::Ready(answer) = request.as_mut().poll(context)
         {
-            self.pending_get = None;
-            return Poll::Ready(answer.map(|message| match message {
-                Some(message) => Received::Delivery(message.delivery),
-                None => Received::Empty,
-            }));
-        }
-        if let Some(depth_query) = &mut self.depth_query
-            && let Poll::Ready(queue) = depth_query.as_mut().poll(context)
-        {
-            self.depth_query = None;
-            return Poll::Ready(queue.map(|queue| Received::Depth(queue.message_count())));
+            self.request = None;
+            return Poll::Ready(answer);
         }
         Poll::Pending
     }
@@ -176,18 +185,18 @@ impl Channels {
 /// Cancels a consumer and takes the deliveries under way. All arrived deliveries are then acknowledged: a requeued one
 /// would reach another consumer, or be taken for a message that never arrived.
 pub(super) async fn take_rest(engine: &Engine<'_>, index: usize) {
-    let (channel, stream, pending_get) = {
+    let (channel, stream, request) = {
         let io = &mut engine.clients.borrow_mut().consumers[index].io;
-        (io.channel.clone(), io.stream.take(), io.pending_get.take())
+        (io.channel.clone(), io.stream.take(), io.request.take())
     };
     let deliver = |delivery: &Delivery| {
         let clients = &mut *engine.clients.borrow_mut();
         clients.consumers[index].on_delivery(&mut clients.state, delivery);
     };
-    if let Some(pending_get) = pending_get
-        && let Ok(Some(message)) = pending_get.await
+    if let Some(request) = request
+        && let Ok(Received::Delivery(delivery)) = request.await
     {
-        deliver(&message.delivery);
+        deliver(&delivery);
     }
     if let (Some(channel), Some(mut stream)) = (channel, stream) {
         let cancel = channel.basic_cancel(stream.tag(), BasicCancelOptions::default());
@@ -210,33 +219,16 @@ impl Consumer {
             get: topology::get(settings, role.number()),
             channel: None,
             stream: None,
-            pending_get: None,
-            depth_query: None,
-            waker: ConnectionWaker::default(),
+            request: None,
+            waker: Waker::noop().clone(),
         };
         Self { role, io }
     }
 
-    /// Attaches a channel, with a stream if it consumes, or with its first request if it polls.
-    pub(super) fn attach(
-        &mut self,
-        channel: Rc<Channel>,
-        stream: Option<::lapin::Consumer>,
-        first: Option<Action>,
-    ) {
-        self.io.channel = Some(channel);
-        self.io.stream = stream;
-        if let Some(action) = first {
-            self.io.perform(action);
-        }
-    }
-
-    /// Handles the loss of the connection.
     pub(super) fn leave(&mut self, state: &WorkerState<'_>) {
         self.io.channel = None;
         self.io.stream = None;
-        self.io.pending_get = None;
-        self.io.depth_query = None;
+        self.io.request = None;
         self.role.leave(state);
     }
 
@@ -245,7 +237,7 @@ impl Consumer {
         &mut self,
         state: &mut WorkerState<'_>,
         context: &mut Context<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), Lost> {
         for _ in 0..AT_ONCE {
             let Poll::Ready(received) = self.io.poll_next(context) else {
                 return Ok(());

@@ -4,8 +4,8 @@
 //! wakes the threads of lapin; nothing else runs on it.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ::lapin::options::{
@@ -19,34 +19,26 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::layout::{Client, Layout};
-use crate::nodes::Nodes;
+use crate::connect::{Reserved, declare_again};
+use crate::layout::Client;
+use crate::run::Run;
 use crate::settings::Settings;
-use crate::topology::{self, Leftovers};
+use crate::topology;
+use crate::wire::FRAME_OVERHEAD;
 use amqp_client::frame::encode;
 use amqp_client::session;
-use amqp_client::{Broker, Session, SessionError};
+use amqp_client::{Broker, SessionError};
 
 /// Time that a broker may take to open a connection and its channels.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Frame sizes to request: the first that holds a body is used, because lapin keeps 64 frames of memory per connection.
 const FRAMES: [u32; 3] = [8 << 10, 16 << 10, session::FRAME_MAX];
-/// Octets of a frame besides its payload (AMQP 0-9-1, 2.3.5).
-const FRAME_OVERHEAD: usize = 8;
 
 /// A connection with a channel for each of its clients, in the order of the layout.
+#[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) connection: Connection,
     pub(crate) channels: Vec<Channel>,
-}
-
-impl std::fmt::Debug for Opened {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_tuple("Opened")
-            .field(&self.connection)
-            .finish()
-    }
 }
 
 /// Opens the connections of a run.
@@ -54,32 +46,24 @@ impl std::fmt::Debug for Opened {
 pub(crate) struct Dialer {
     runtime: Handle,
     config: Arc<DialConfig>,
-    /// Connections by number, until their worker takes them.
-    opened: Mutex<Vec<Option<Opened>>>,
+    pub(super) opened: Reserved<Opened>,
     /// Dropping it ends the runtime.
     _ends: oneshot::Sender<()>,
 }
 
 #[derive(Debug)]
 struct DialConfig {
-    nodes: Nodes,
+    run: Arc<Run>,
     /// Failed reconnects.
     failed: AtomicU64,
     frame_max: u32,
-    settings: Settings,
-    layout: Layout,
     /// CA certificates trusted in addition to those of this machine.
     tls: OwnedTLSConfig,
 }
 
 impl Dialer {
-    /// Opens all connections of a run with these bodies.
-    pub(crate) fn start(
-        nodes: &Nodes,
-        settings: &Settings,
-        layout: Layout,
-        bodies: &[Vec<u8>],
-    ) -> Result<Self, SessionError> {
+    /// Opens all connections of a run.
+    pub(crate) fn start(run: &Arc<Run>) -> Result<Self, SessionError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel::<()>();
@@ -87,48 +71,35 @@ impl Dialer {
             .name("lapin-sockets".to_owned())
             // An error means that the sender is gone, which is the awaited end.
             .spawn(move || runtime.block_on(ended).err())?;
-        let dialer = Self {
-            runtime: handle,
-            config: Arc::new(DialConfig {
-                nodes: nodes.clone(),
-                failed: AtomicU64::new(0),
-                frame_max: frame_max(settings, bodies),
-                settings: settings.clone(),
-                layout,
-                tls: tls(settings)?,
-            }),
-            opened: Mutex::default(),
-            _ends: ends,
-        };
-        for number in 0..layout.connections() {
-            let (config, (answer, answered)) =
-                (Arc::clone(&dialer.config), std::sync::mpsc::channel());
-            dialer.runtime.spawn(async move {
+        let config = Arc::new(DialConfig {
+            run: Arc::clone(run),
+            failed: AtomicU64::new(0),
+            frame_max: frame_max(&run.plan.driver, &run.bodies),
+            tls: tls(&run.plan.driver)?,
+        });
+        let mut opened = Vec::new();
+        for number in 0..run.layout.connections() {
+            let (config, (answer, answered)) = (Arc::clone(&config), std::sync::mpsc::channel());
+            handle.spawn(async move {
                 // The caller waits for it.
                 let _ = answer.send(config.open(number).await);
             });
-            let opened = answered.recv().map_err(|_| ended_early())??;
-            dialer.opened().push(Some(opened));
+            opened.push(answered.recv().map_err(|_| ended_early())??);
         }
-        Ok(dialer)
+        Ok(Self {
+            runtime: handle,
+            config,
+            opened: Reserved::new(opened),
+            _ends: ends,
+        })
     }
 
-    fn opened(&self) -> MutexGuard<'_, Vec<Option<Opened>>> {
-        self.opened
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Takes a connection for the worker that owns it.
-    pub(crate) fn take(&self, number: u64) -> Option<Opened> {
-        self.opened().get_mut(number as usize)?.take()
-    }
-
-    /// Reopens a connection. A restarted broker may have kept neither queues nor exchange, so they are declared first.
+    /// Reopens a connection.
     pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<Opened, SessionError>> {
         let (config, declares) = (Arc::clone(&self.config), Arc::clone(&self.config));
         self.runtime.spawn(async move {
-            let declared = tokio::task::spawn_blocking(move || declares.declare(number));
+            let declare = move || declare_again(&declares.run, declares.node(number));
+            let declared = tokio::task::spawn_blocking(declare);
             let opened = match declared.await.map_err(|_| ended_early()) {
                 Ok(Ok(())) => config.open(number).await,
                 Ok(Err(error)) | Err(error) => Err(error),
@@ -142,25 +113,19 @@ impl Dialer {
 
 impl DialConfig {
     fn node(&self, number: u64) -> &Broker {
-        self.nodes.node(number, self.failed.load(Ordering::Relaxed))
+        self.run
+            .nodes
+            .node(number, self.failed.load(Ordering::Relaxed))
     }
 
     fn uri(&self, number: u64) -> AMQPUri {
         let mut uri = self.node(number).uri.clone();
         let query = &mut uri.query;
         // 0 would mean no limit, and lapin would allocate 64 times that.
-        let asked = query.frame_max.filter(|octets| *octets > 0);
-        query.frame_max = asked.or(Some(self.frame_max));
-        query.heartbeat = self.settings.heartbeat.or(query.heartbeat);
+        let requested = query.frame_max.filter(|octets| *octets > 0);
+        query.frame_max = requested.or(Some(self.frame_max));
+        query.heartbeat = self.run.plan.driver.heartbeat.or(query.heartbeat);
         uri
-    }
-
-    /// Declares the topology over a session of its own.
-    fn declare(&self, number: u64) -> Result<(), SessionError> {
-        let mut session = Session::open(self.node(number), self.settings.heartbeat)?;
-        topology::declare(&mut session, &self.settings, Leftovers::Keep)?;
-        session.close();
-        Ok(())
     }
 
     async fn open(&self, number: u64) -> Result<Opened, SessionError> {
@@ -179,7 +144,7 @@ impl DialConfig {
         let runtime = ::lapin::runtime::default_runtime()?;
         let connection = Connection::connect_uri_with_config(uri, properties, tls, runtime).await?;
         let mut channels = Vec::new();
-        for client in self.layout.clients(number) {
+        for client in self.run.layout.clients(number) {
             let channel = connection.create_channel().await?;
             self.prepare(client, &channel).await?;
             channels.push(channel);
@@ -191,7 +156,7 @@ impl DialConfig {
     }
 
     async fn prepare(&self, client: Client, channel: &Channel) -> ::lapin::Result<()> {
-        let settings = &self.settings;
+        let settings = &self.run.plan.driver;
         match client {
             Client::Producer(_) if settings.confirms.is_some() => {
                 channel

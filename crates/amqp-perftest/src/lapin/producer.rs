@@ -6,14 +6,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use ::lapin::options::BasicPublishOptions;
-use ::lapin::types::ShortString;
 use ::lapin::{BasicProperties, Channel, PublisherConfirm};
+use amq_protocol::protocol::basic;
 use load::clock;
 use load::pacer::Pacer;
 
-use super::connection::{ConnectionWaker, End};
-use crate::outcome;
-use crate::roles::publisher::Publisher;
+use crate::roles::connection::Lost;
+use crate::roles::publisher::{Confirm, Publisher};
 use crate::roles::worker::WorkerState;
 use crate::settings::Settings;
 use crate::topology;
@@ -27,7 +26,6 @@ const BATCH: usize = 1 << 20;
 /// A pending publish. Yields the confirm and the body to reuse.
 type Publishing = Pin<Box<dyn Future<Output = ::lapin::Result<(PublisherConfirm, Vec<u8>)>>>>;
 
-/// A producer of this worker.
 pub(super) struct Producer {
     pub(super) role: Publisher,
     outgoing: Option<Rc<Outgoing>>,
@@ -35,9 +33,9 @@ pub(super) struct Producer {
     batch: Vec<Publishing>,
     /// Confirms of written messages, in order.
     confirms: VecDeque<PublisherConfirm>,
-    /// Bodies to reuse.
     bodies: Vec<Vec<u8>>,
-    pub(super) waker: ConnectionWaker,
+    /// Wakes its connection.
+    pub(super) waker: Waker,
 }
 
 impl AsMut<Publisher> for Producer {
@@ -49,25 +47,21 @@ impl AsMut<Publisher> for Producer {
 /// Properties shared by all messages of a producer.
 struct Outgoing {
     channel: Rc<Channel>,
-    exchange: ShortString,
-    routing_key: ShortString,
-    options: BasicPublishOptions,
+    publish: basic::Publish,
     properties: BasicProperties,
-}
-
-impl std::fmt::Debug for Producer {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_tuple("Producer").field(&self.role).finish()
-    }
 }
 
 impl Outgoing {
     fn publish(self: Rc<Self>, body: Vec<u8>) -> Publishing {
         Box::pin(async move {
+            let publish = &self.publish;
             let published = self.channel.basic_publish(
-                self.exchange.clone(),
-                self.routing_key.clone(),
-                self.options,
+                publish.exchange.clone(),
+                publish.routing_key.clone(),
+                BasicPublishOptions {
+                    mandatory: publish.mandatory,
+                    immediate: publish.immediate,
+                },
                 &body,
                 self.properties.clone(),
             );
@@ -84,7 +78,7 @@ impl Producer {
             batch: Vec::new(),
             confirms: VecDeque::new(),
             bodies: Vec::new(),
-            waker: ConnectionWaker::default(),
+            waker: Waker::noop().clone(),
         }
     }
 
@@ -93,18 +87,10 @@ impl Producer {
         self.role.is_settled() && self.batch.is_empty()
     }
 
-    /// Attaches a channel.
     pub(super) fn attach(&mut self, settings: &Settings, channel: Rc<Channel>) {
-        let queue = settings.queue_of(self.role.number());
-        let key = settings.routing_key.as_ref().unwrap_or(&queue);
         self.outgoing = Some(Rc::new(Outgoing {
             channel,
-            exchange: settings.exchange.as_str().into(),
-            routing_key: key.as_str().into(),
-            options: BasicPublishOptions {
-                mandatory: settings.mandatory,
-                immediate: false,
-            },
+            publish: topology::publish(settings, self.role.number()),
             properties: topology::properties(settings),
         }));
         self.role.attach();
@@ -117,7 +103,7 @@ impl Producer {
         pacer: &mut Pacer,
         is_blocked: bool,
         context: &mut Context<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), Lost> {
         let is_written = self.poll_batch(state, context)?;
         self.poll_confirms(state, context)?;
         if !is_written || is_blocked || !self.may_publish() {
@@ -144,7 +130,7 @@ impl Producer {
         &mut self,
         state: &mut WorkerState<'_>,
         context: &mut Context<'_>,
-    ) -> Result<bool, End> {
+    ) -> Result<bool, Lost> {
         let Some(mut last) = self.batch.pop() else {
             return Ok(true);
         };
@@ -163,8 +149,7 @@ impl Producer {
         // Frames are written in order: those before the last one are written too.
         for mut publishing in self.batch.drain(..) {
             let Poll::Ready(written) = publishing.as_mut().poll(context) else {
-                let why = "a message was written before an earlier one".to_owned();
-                return Err(End::Lost(outcome::CONNECTION_LOST, why));
+                return Err("a message was written before an earlier one".into());
             };
             let (confirm, body) = written?;
             self.bodies.push(body);
@@ -174,40 +159,33 @@ impl Producer {
         Ok(true)
     }
 
-    /// Takes confirms from the front.
     fn poll_confirms(
         &mut self,
         state: &mut WorkerState<'_>,
         context: &mut Context<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), Lost> {
         while let Some(confirm) = self.confirms.front_mut() {
             let Poll::Ready(answer) = Pin::new(confirm).poll(context) else {
                 break;
             };
             let answer = answer?;
             self.confirms.pop_front();
-            let is_accepted = !answer.is_nack();
+            let accepted = !answer.is_nack();
             if let Some(returned) = answer.take_message()
                 && let Some(stamp) = Stamp::read(&returned.delivery.data)
             {
                 // With several confirms at once, lapin attaches it to one of them, not always to its own.
                 self.role.on_returned_with_oldest(state, &stamp);
             }
-            let confirm = (self.role.oldest_tag(), false, is_accepted);
-            self.role
-                .on_confirm(state, confirm, clock::now())
-                .map_err(|why| End::Lost(outcome::CONNECTION_LOST, why))?;
+            let confirm = Confirm {
+                tag: self.role.oldest_tag(),
+                multiple: false,
+                accepted,
+            };
+            self.role.on_confirm(state, confirm, clock::now())?;
         }
-        match self
-            .role
-            .is_confirm_late(&state.run.plan.driver, clock::now())
-        {
-            false => Ok(()),
-            true => Err(End::Lost(
-                outcome::CONFIRM_TIMEOUT,
-                "messages were not confirmed in time".to_owned(),
-            )),
-        }
+        let settings = &state.run.plan.driver;
+        self.role.check_confirms(settings, clock::now())
     }
 
     /// Publishes one batch: hands over each message and waits for the last.
@@ -256,8 +234,8 @@ impl Producer {
             return;
         };
         // No confirm is pending, so that it answers at once.
-        let asked = pin!(outgoing.channel.wait_for_confirms());
-        if let Poll::Ready(Ok(returned)) = asked.poll(&mut Context::from_waker(Waker::noop())) {
+        let pending = pin!(outgoing.channel.wait_for_confirms());
+        if let Poll::Ready(Ok(returned)) = pending.poll(&mut Context::from_waker(Waker::noop())) {
             for message in &returned {
                 if let Some(stamp) = Stamp::read(&message.delivery.data) {
                     self.role.on_returned(state, &stamp);

@@ -30,11 +30,11 @@ enum Piece {
 impl Stream {
     /// Sets a message's bit. Returns true if it was not set before.
     pub(super) fn settle(&mut self, sequence: u64) -> bool {
-        let (piece, place) = ((sequence / PIECE) as usize, sequence % PIECE);
+        let (piece, index) = ((sequence / PIECE) as usize, sequence % PIECE);
         if piece >= self.pieces.len() {
             self.pieces.resize_with(piece + 1, Piece::default);
         }
-        let fresh = self.pieces[piece].set(place);
+        let fresh = self.pieces[piece].set(index);
         self.settled += u64::from(fresh);
         fresh
     }
@@ -49,7 +49,7 @@ impl Stream {
 }
 
 impl Piece {
-    fn set(&mut self, place: u64) -> bool {
+    fn set(&mut self, index: u64) -> bool {
         if matches!(self, Self::Empty) {
             *self = Self::Some {
                 bits: Box::new([0; WORDS]),
@@ -59,7 +59,7 @@ impl Piece {
         let Self::Some { bits, set } = self else {
             return false;
         };
-        let (word, bit) = (&mut bits[(place / 64) as usize], 1 << (place % 64));
+        let (word, bit) = (&mut bits[(index / 64) as usize], 1 << (index % 64));
         if *word & bit != 0 {
             return false;
         }

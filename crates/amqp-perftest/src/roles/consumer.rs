@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::ending::Quota;
-use super::polling::Pace;
+use super::pace::Pace;
 use super::worker::{ReceivedMessage, Stage, WorkerState};
 use crate::outcome::count;
 use crate::settings::Settings;
@@ -11,15 +11,17 @@ use crate::settings::Settings;
 /// A request of a consumer to its broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// `basic.consume`.
     Consume,
-    /// `basic.get`.
     Get,
-    /// `basic.ack`.
-    Ack { tag: u64, multiple: bool },
+    Ack {
+        tag: u64,
+        multiple: bool,
+    },
     /// `basic.nack` of one delivery.
-    Nack { tag: u64, requeue: bool },
-    /// `basic.cancel`.
+    Nack {
+        tag: u64,
+        requeue: bool,
+    },
     Cancel,
     /// A passive `queue.declare` of its queue. It uses the consumer's own channel, so that deliveries sent before the
     /// answer arrive before it.
@@ -32,7 +34,6 @@ pub(crate) trait Perform {
     fn perform(&mut self, action: Action);
 }
 
-/// A consumer of a worker.
 #[derive(Debug)]
 pub(crate) struct Consumer {
     number: u32,
@@ -41,7 +42,7 @@ pub(crate) struct Consumer {
     unacknowledged: u16,
     last: u64,
     /// Deliveries being processed one after the other, each with the time at which it is done.
-    busy: VecDeque<Busy>,
+    busy: VecDeque<(u64, Delivery)>,
     /// First deliveries so far; redeliveries do not count.
     delivered: u64,
     pace: Pace,
@@ -57,13 +58,6 @@ enum Subscription {
     Active,
     /// Until the broker answers, it may still deliver more.
     Cancelling,
-}
-
-/// A delivery that is acknowledged at `done`.
-#[derive(Debug, Clone, Copy)]
-struct Busy {
-    done: u64,
-    delivery: Delivery,
 }
 
 /// A delivery to acknowledge.
@@ -140,7 +134,6 @@ impl Consumer {
         self.subscription = Subscription::None;
     }
 
-    /// Handles a complete message.
     pub(crate) fn on_delivery(
         &mut self,
         state: &mut WorkerState<'_>,
@@ -172,7 +165,7 @@ impl Consumer {
         if !auto_ack && done <= now && self.busy.is_empty() {
             self.acknowledge(state, delivery, io);
         } else if !auto_ack {
-            self.busy.push_back(Busy { done, delivery });
+            self.busy.push_back((done, delivery));
         }
         self.on_answer(state, now, io);
     }
@@ -236,7 +229,7 @@ impl Consumer {
     /// nor be taken for one that never arrived.
     pub(crate) fn acknowledge_all(&mut self, io: &mut impl Perform) {
         let open = (self.unacknowledged > 0).then_some(self.last);
-        if let Some(tag) = self.busy.back().map(|last| last.delivery.tag).or(open) {
+        if let Some(tag) = self.busy.back().map(|(_, last)| last.tag).or(open) {
             let multiple = true;
             io.perform(Action::Ack { tag, multiple });
             self.busy.clear();
@@ -251,8 +244,8 @@ impl Consumer {
         now: u64,
         io: &mut impl Perform,
     ) -> u64 {
-        while let Some(busy) = self.busy.pop_front_if(|busy| busy.done <= now) {
-            self.acknowledge(state, busy.delivery, io);
+        while let Some((_, delivery)) = self.busy.pop_front_if(|(done, _)| *done <= now) {
+            self.acknowledge(state, delivery, io);
         }
         self.poll(state, now, io);
         self.due()
@@ -260,7 +253,7 @@ impl Consumer {
 
     /// Returns when a processed delivery is to be acknowledged, or the next `basic.get` to be sent.
     pub(crate) fn due(&self) -> u64 {
-        let done = self.busy.front().map_or(u64::MAX, |busy| busy.done);
+        let done = self.busy.front().map_or(u64::MAX, |(done, _)| *done);
         done.min(self.next_get)
     }
 
@@ -295,7 +288,7 @@ impl Consumer {
     }
 
     /// Checks if it is done, and asks if its queue is empty.
-    pub(crate) fn look_for_end(
+    pub(crate) fn check_for_end(
         &mut self,
         state: &mut WorkerState<'_>,
         now: u64,
@@ -314,7 +307,6 @@ impl Consumer {
         }
     }
 
-    /// Handles the depth of its queue.
     pub(crate) fn on_depth(
         &mut self,
         state: &WorkerState<'_>,

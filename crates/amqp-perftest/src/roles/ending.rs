@@ -136,28 +136,13 @@ impl Quota {
 mod tests {
     use std::time::Duration;
 
-    use load::plan::{Group, Timeline};
-    use load::schedule::Arrival;
-
+    use super::super::testing::TIMELINE;
     use super::*;
-    use crate::settings::CONSUMERS;
+    use crate::settings::{CONSUMERS, clients};
 
     fn ending(settings: Settings) -> Ending {
-        let timeline = Timeline {
-            warmup: Duration::ZERO,
-            measure: Duration::from_secs(1),
-            drain: Duration::ZERO,
-        };
-        let consumers = Group {
-            name: CONSUMERS.to_owned(),
-            clients: 2,
-            ramp: Duration::ZERO,
-            rate: None,
-            arrival: Arrival::Constant,
-            stages: Vec::new(),
-            ops: None,
-        };
-        Ending::from_plan(&Plan::new("test", timeline, vec![consumers], settings))
+        let consumers = clients(CONSUMERS, 2);
+        Ending::from_plan(&Plan::new("test", TIMELINE, vec![consumers], settings))
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use load::event_loop::LoopState;
 use load::pacer::{Pacer, Start};
 
+use super::connection::Lost;
 use super::starts::{Starts, size_at};
 use super::worker::WorkerState;
 use crate::outcome::{self, count};
-use crate::series::{CONFIRM, PUBLISH};
 use crate::settings::Settings;
+use crate::spec::{CONFIRM, PUBLISH};
 use amqp_client::stamp::{self, Stamp};
 
-/// A publisher of a worker.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     number: u32,
@@ -40,6 +40,17 @@ struct Unconfirmed {
     ended: bool,
 }
 
+/// Messages that the broker has accepted, or refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirm {
+    /// The delivery tag.
+    pub tag: u64,
+    /// True if all messages up to `tag` are meant.
+    pub multiple: bool,
+    /// True if they were accepted.
+    pub accepted: bool,
+}
+
 /// A batch of messages: the facts that they have in common.
 #[derive(Debug)]
 pub(crate) struct Batch {
@@ -48,11 +59,9 @@ pub(crate) struct Batch {
     /// Index of the body, if it changes with time and not with the message.
     body: Option<usize>,
     ends_when_written: bool,
-    /// Messages written before.
     before: [u64; 2],
 }
 
-/// A message to publish now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextMessage {
     pub(crate) stamp: Stamp,
@@ -97,7 +106,6 @@ impl Publisher {
         self.window().saturating_sub(self.unconfirmed.len())
     }
 
-    /// Returns the maximum number of unconfirmed messages.
     pub(crate) fn window(&self) -> usize {
         self.window.unwrap_or(usize::MAX)
     }
@@ -112,14 +120,17 @@ impl Publisher {
         self.unconfirmed.is_empty() && self.unsent.is_empty()
     }
 
-    /// Returns true if a confirm is overdue.
-    pub(crate) fn is_confirm_late(&self, settings: &Settings, now: u64) -> bool {
+    pub(crate) fn check_confirms(&self, settings: &Settings, now: u64) -> Result<(), Lost> {
         let timeout = settings.confirm_timeout.as_nanos() as u64;
-        let oldest = self.unconfirmed.front();
-        oldest.is_some_and(|oldest| now.saturating_sub(oldest.start) > timeout)
+        match self.unconfirmed.front() {
+            Some(oldest) if now.saturating_sub(oldest.start) > timeout => Err(Lost {
+                kind: outcome::CONFIRM_TIMEOUT,
+                why: "messages were not confirmed in time".to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
-    /// Begins a batch of messages.
     pub(crate) fn begin_batch(&self, state: &WorkerState<'_>, pacer: &Pacer, now: u64) -> Batch {
         let run = state.run;
         let since = now.saturating_sub(state.phases.origin);
@@ -175,7 +186,6 @@ impl Publisher {
         })
     }
 
-    /// Counts the messages of a batch.
     pub(crate) fn end_batch(&self, state: &mut WorkerState<'_>, batch: &Batch) {
         let [warmup, counted] = [0, 1].map(|at| self.written[at] - batch.before[at]);
         let counts = &mut state.counts;
@@ -202,22 +212,23 @@ impl Publisher {
         }
     }
 
-    /// Returns the delivery tag of the oldest unconfirmed message.
     pub(crate) fn oldest_tag(&self) -> u64 {
         self.first_tag
     }
 
-    /// Handles a confirm: the broker has accepted messages, or refused them.
-    ///
-    /// # Errors
-    /// The tag was never published: the broker violates the protocol.
+    /// Handles a confirm. Returns an error for a tag that was never published: the broker violates the protocol.
     #[inline]
     pub(crate) fn on_confirm(
         &mut self,
         state: &mut WorkerState<'_>,
-        (tag, multiple, accepted): (u64, bool, bool),
+        confirm: Confirm,
         now: u64,
     ) -> Result<(), String> {
+        let Confirm {
+            tag,
+            multiple,
+            accepted,
+        } = confirm;
         let Some(last) = tag.checked_sub(self.first_tag) else {
             // It was confirmed before.
             state.record.count(count::PROTOCOL, 1);
@@ -361,7 +372,7 @@ pub(crate) fn end_publishing<P: AsMut<Publisher>, T>(
     producers: &mut [P],
     now: u64,
 ) {
-    if state.has_published() {
+    if state.has_published {
         return;
     }
     let any = |producers: &mut [P], holds: fn(&Publisher) -> bool| {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use load::driver::Worker;
+use load::event_loop::Options;
 use load::pacer::{Pacer, Start};
 use load::plan::Group;
 use load::schedule::{Schedule, Share};
@@ -11,15 +12,18 @@ use load::schedule::{Schedule, Share};
 use crate::run::Run;
 use crate::settings::{PRODUCERS, Settings};
 
+/// Starts taken from the schedule before connections are served again.
+const STARTS_AT_ONCE: usize = 4096;
+
 /// Starts that a producer has not published yet.
 #[derive(Debug, Default)]
 pub(crate) struct Starts {
     /// Due starts of the schedule.
     due: VecDeque<u64>,
     /// Without a schedule: the first start, if not yet published.
-    begins: Option<Start>,
+    first: Option<Start>,
     /// Without a schedule: the last start; the next one follows at once.
-    goes_on: Option<Start>,
+    last: Option<Start>,
 }
 
 impl Starts {
@@ -28,26 +32,26 @@ impl Starts {
         if paced {
             self.due.push_back(start.at);
         } else {
-            self.begins = Some(start);
+            self.first = Some(start);
         }
     }
 
     /// Returns the start of the next message, if one is to be published.
     pub(crate) fn next(&mut self, pacer: &mut Pacer, now: u64) -> Option<u64> {
-        if let Some(first) = self.begins.take() {
-            self.goes_on = Some(first);
+        if let Some(first) = self.first.take() {
+            self.last = Some(first);
             return Some(now);
         }
-        if let Some(last) = self.goes_on {
-            self.goes_on = pacer.again(last, now);
-            return self.goes_on.map(|start| start.at);
+        if let Some(last) = self.last {
+            self.last = pacer.again(last, now);
+            return self.last.map(|start| start.at);
         }
         self.due.pop_front()
     }
 
     /// Returns how many messages could be published now; an unpaced producer has no limit.
     pub(crate) fn waiting(&self) -> usize {
-        match self.begins.is_some() || self.goes_on.is_some() {
+        match self.first.is_some() || self.last.is_some() {
             true => usize::MAX,
             false => self.due.len(),
         }
@@ -56,14 +60,23 @@ impl Starts {
     /// Counts the due starts that are not yet published: messages of a schedule, or the first one of an unpaced
     /// producer.
     pub(crate) fn due(&self) -> usize {
-        self.due.len() + usize::from(self.begins.is_some())
+        self.due.len() + usize::from(self.first.is_some())
     }
 
     /// Drops the remaining starts. Returns how many messages were due.
     pub(crate) fn end(&mut self) -> u64 {
         let due = std::mem::take(&mut self.due).len() as u64;
-        self.goes_on = None;
-        due + u64::from(self.begins.take().is_some())
+        self.last = None;
+        due + u64::from(self.first.take().is_some())
+    }
+}
+
+/// Returns the options of an engine's loop. An operation begins when its message is written.
+pub(crate) fn loop_options() -> Options {
+    Options {
+        starts_per_turn: STARTS_AT_ONCE,
+        begins_at_start: false,
+        ..Options::default()
     }
 }
 
@@ -72,12 +85,12 @@ pub(crate) fn schedule(run: &Run, worker: &Worker) -> Pacer {
     let (phases, index) = (worker.phases, worker.share.index);
     let of = run.layout.publishers(worker.share.of);
     let mut groups = run.plan.groups.iter();
-    let place = groups.position(|group| group.name == PRODUCERS);
+    let producers = groups.position(|group| group.name == PRODUCERS);
     let share = Share { index, of };
-    let mine = place.filter(|_| index < of);
-    let schedules = mine.map(|place| match run.plan.driver.random_start_delay {
-        Duration::ZERO => run.plan.schedules(share).swap_remove(place),
-        most => delayed(run, &run.plan.groups[place], most, share),
+    let mine = producers.filter(|_| index < of);
+    let schedules = mine.map(|producers| match run.plan.driver.random_start_delay {
+        Duration::ZERO => run.plan.schedules(share).swap_remove(producers),
+        most => delayed(run, &run.plan.groups[producers], most, share),
     });
     Pacer::new(phases.origin, phases.end, schedules.into_iter().collect())
 }

@@ -9,43 +9,35 @@ use load::opening::WorkerOpening;
 use load::pacer::Pacer;
 use load::plan::{Group, Plan, Timeline};
 use load::recorder::{Interval, Recorder};
-use load::schedule::{Arrival, Share};
+use load::schedule::Share;
 use measure::tally::Tally;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::nodes::Nodes;
 use crate::run::Run;
-use crate::settings::{CONSUMERS, PRODUCERS, Settings};
+use crate::settings::{CONSUMERS, PRODUCERS, Settings, clients};
 use crate::spec::SPEC;
 
 /// Nanoseconds at which the load of a test begins.
 pub(super) const ORIGIN: u64 = 1_000_000_000_000;
 /// Nanoseconds of a test's load.
 pub(super) const MEASURE_NS: u64 = 1_000_000_000;
-
-fn group(name: &str, workers: u64, rate: Option<f64>) -> Group {
-    Group {
-        name: name.to_owned(),
-        clients: workers,
-        ramp: Duration::ZERO,
-        rate,
-        arrival: Arrival::Constant,
-        stages: Vec::new(),
-        ops: None,
-    }
-}
+/// The phases of a test's run.
+pub(crate) const TIMELINE: Timeline = Timeline {
+    warmup: Duration::ZERO,
+    measure: Duration::from_nanos(MEASURE_NS),
+    drain: Duration::ZERO,
+};
 
 /// Returns a run of one producer with this rate, or unpaced, and of `consumers` consumers.
 pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Run {
-    let timeline = Timeline {
-        warmup: Duration::ZERO,
-        measure: Duration::from_nanos(MEASURE_NS),
-        drain: Duration::ZERO,
+    let producers = Group {
+        rate,
+        ..clients(PRODUCERS, u64::from(rate.is_none()))
     };
-    let producers = u64::from(rate.is_none());
-    let mut groups = vec![group(PRODUCERS, producers, rate)];
-    groups.extend((consumers > 0).then(|| group(CONSUMERS, consumers, None)));
-    let plan = Plan::new("test", timeline, groups, settings);
+    let consumers = (consumers > 0).then(|| clients(CONSUMERS, consumers));
+    let groups = [producers].into_iter().chain(consumers).collect();
+    let plan = Plan::new("test", TIMELINE, groups, settings);
     let nodes = Nodes::of_run(["amqp://127.0.0.1:1/"].into_iter(), &plan.driver).unwrap();
     Run::new(&plan, nodes.unwrap()).unwrap()
 }
@@ -58,12 +50,7 @@ pub(super) struct Recorded {
 
 /// Returns a worker without a schedule.
 pub(super) fn worker() -> (Worker, Recorded) {
-    let timeline = Timeline {
-        warmup: Duration::ZERO,
-        measure: Duration::from_nanos(MEASURE_NS),
-        drain: Duration::ZERO,
-    };
-    let phases = Phases::new(timeline, ORIGIN);
+    let phases = Phases::new(TIMELINE, ORIGIN);
     let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
     let (_, clean) = std::sync::mpsc::channel();
     let record = Recorder::new(0, ORIGIN, Tally::new(&SPEC.series), send, clean);

@@ -5,7 +5,7 @@ use load::event_loop::LoopState;
 use load::pacer::Pacer;
 use load::recorder::Recorder;
 
-use super::connection::LostConnections;
+use super::connection::{Lost, LostConnections};
 use crate::counts::Counts;
 use crate::ledger::{Arrival, KEPT};
 use crate::run::Run;
@@ -13,7 +13,7 @@ use crate::settings::{self, PRODUCERS};
 use amqp_client::stamp::Stamp;
 
 /// Interval between checks for the end once everything is published, and between checks for an early end.
-pub(crate) const LOOK_NS: u64 = 2_000_000;
+pub(crate) const CHECK_INTERVAL_NS: u64 = 2_000_000;
 
 /// A part of a worker's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,33 +40,31 @@ pub(crate) struct WorkerState<'a> {
     /// Number of workers that publish, and true if this is one of them.
     publishers: u64,
     publishes: bool,
-    /// Set if starts follow a schedule.
-    is_paced: bool,
-    /// Set if consumers have timers.
+    pub(crate) is_paced: bool,
     pub(crate) is_timed: bool,
-    /// Set once nothing more is published.
-    has_published: bool,
+    pub(crate) has_published: bool,
     /// Set if the run may end early. The next fields hold when that is checked next, when a consumer was last active,
     /// and whether the run has ended early.
     pub(crate) may_end_early: bool,
-    next_look: u64,
+    next_check: u64,
     pub(crate) last_delivery: u64,
     ends_early: bool,
 }
 
 /// A complete message that has arrived.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ReceivedMessage {
-    pub(crate) tag: u64,
-    pub(crate) redelivered: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceivedMessage {
+    /// The delivery tag.
+    pub tag: u64,
+    /// True if it may have been delivered before.
+    pub redelivered: bool,
     /// The stamp, if the body is long enough.
-    pub(crate) stamp: Option<Stamp>,
-    /// True if the body is as it was sent.
-    pub(crate) is_intact: bool,
+    pub stamp: Option<Stamp>,
+    /// True if the body is as it was sent, provided that it has a stamp.
+    pub is_intact: bool,
 }
 
 impl<'a> WorkerState<'a> {
-    /// Returns the state of a worker that has not begun.
     pub(crate) fn new(run: &'a Run, worker: &Worker) -> Self {
         let publishers = run.layout.publishers(worker.share.of);
         let group = settings::group(&run.plan, PRODUCERS);
@@ -77,32 +75,26 @@ impl<'a> WorkerState<'a> {
             stage: Stage::Load,
             counts: Counts::default(),
             arrivals: Vec::with_capacity(KEPT),
-            lost: LostConnections::default(),
+            lost: LostConnections::new(worker.record.clone()),
             publishers,
             publishes: worker.share.index < publishers,
             is_paced: group.is_some_and(|group| group.clients == 0),
             is_timed: run.plan.driver.times_consumers(),
             has_published: false,
             may_end_early: run.ending.may_come(),
-            next_look: 0,
+            next_check: 0,
             last_delivery: worker.phases.origin,
             ends_early: false,
         }
     }
 
-    /// Returns when open operations are given up: the end of the drain phase.
+    /// Returns when open operations are given up, which is the end of the drain phase. That phase begins when all
+    /// producers have finished, or at the end of the load, or with the last late start.
     pub(crate) fn drained(&self, pacer: &Pacer) -> u64 {
-        self.run.drained(self.publishers, &self.phases, pacer)
-    }
-
-    /// Returns true if starts follow a schedule.
-    pub(crate) fn is_paced(&self) -> bool {
-        self.is_paced
-    }
-
-    /// Returns true once nothing more is published.
-    pub(crate) fn has_published(&self) -> bool {
-        self.has_published
+        let drain = self.phases.drained - self.phases.end;
+        let published = self.run.ledger.published_all(self.publishers);
+        let late = self.phases.drained.saturating_add(pacer.overrun());
+        published.map_or(late, |at| at + drain)
     }
 
     /// Handles the end of publishing, after which `written` messages of each stream are to be accounted for.
@@ -120,13 +112,13 @@ impl<'a> WorkerState<'a> {
             || self.run.ledger.complete(self.publishers)
     }
 
-    /// Returns true if it is time to check for an early end (--cmessages, --exit-when).
-    pub(crate) fn looks_for_end(&mut self, now: u64) -> bool {
-        let looks = self.may_end_early && now >= self.next_look;
-        if looks {
-            self.next_look = now + LOOK_NS;
+    /// Begins a check for an early end (--cmessages, --exit-when), if one is due. Returns true if it is.
+    pub(crate) fn begin_end_check(&mut self, now: u64) -> bool {
+        let is_due = self.may_end_early && now >= self.next_check;
+        if is_due {
+            self.next_check = now + CHECK_INTERVAL_NS;
         }
-        looks
+        is_due
     }
 
     /// Ends a check for an early end. Returns true if the run ends now; all deliveries must then be acknowledged.
@@ -182,10 +174,8 @@ impl<'a> WorkerState<'a> {
     }
 
     /// Counts a lost connection and its arrived messages, which must not be counted as lost with their confirm.
-    pub(crate) fn on_lost(&mut self, number: u64, kind: &'static str, reason: &str, now: u64) {
-        let has_begun = self.phases.origin <= now;
-        self.lost
-            .add(number, (kind, reason), (now, has_begun), &self.record);
+    pub(crate) fn on_lost(&mut self, number: u64, lost: &Lost) {
+        self.lost.add(number, lost, self.phases.origin);
         self.hand_in();
     }
 

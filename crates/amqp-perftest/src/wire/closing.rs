@@ -48,7 +48,7 @@ impl<'a> Engine<'a> {
         self.state.hand_in();
         (0..self.producers.len()).for_each(|index| self.give_up_messages(index, None));
         self.state.write_counts();
-        self.state.lost.end(now, &self.state.record)
+        self.state.lost.end(now)
     }
 
     fn close_connections(&mut self, now: u64, cx: &mut Cx<'a>) {

@@ -1,9 +1,10 @@
 //! A connection in the loop: written without waiting, lost, and reopened.
 
 use std::io;
+use std::sync::Arc;
 
 use amq_protocol::frame::AMQPFrame;
-use amq_protocol::protocol::{AMQPClass, basic, channel, connection};
+use amq_protocol::protocol::{AMQPClass, basic, channel, connection, queue};
 use load::clock;
 use load::net::write_buffer::WriteBuffer;
 use load::slots::Id;
@@ -12,43 +13,11 @@ use super::read::Reader;
 use super::{Cx, Engine, Redial};
 use crate::layout::ClientIndex;
 use crate::outcome;
-use crate::roles::connection::Blocked;
-use crate::roles::worker::{Stage, WorkerState};
+use crate::roles::connection::{Blocked, Lost};
+use crate::roles::worker::Stage;
 use amqp_client::frame::{encode, whole_frame};
 use amqp_client::{Session, Socket};
 
-/// The reason why a connection is unusable, and the outcome of its unconfirmed messages.
-#[derive(Debug)]
-pub(super) struct Lost {
-    pub(super) kind: &'static str,
-    pub(super) why: String,
-}
-
-impl Lost {
-    fn confirm_timeout() -> Self {
-        Self {
-            kind: outcome::CONFIRM_TIMEOUT,
-            why: "messages were not confirmed in time".to_owned(),
-        }
-    }
-}
-
-impl From<String> for Lost {
-    fn from(why: String) -> Self {
-        Self {
-            kind: outcome::CONNECTION_LOST,
-            why,
-        }
-    }
-}
-
-impl From<io::Error> for Lost {
-    fn from(error: io::Error) -> Self {
-        error.to_string().into()
-    }
-}
-
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     number: u64,
@@ -59,9 +28,7 @@ pub(super) struct Connection {
     output: WriteBuffer,
     /// Its producers and consumers by channel, from 1 on.
     pub(super) clients: Vec<ClientIndex>,
-    /// Time of the last read.
     pub(super) last_read: u64,
-    /// Time of the last write.
     last_write: u64,
     heartbeat_ns: u64,
     pub(super) blocked: Blocked,
@@ -170,7 +137,7 @@ impl<'a> Engine<'a> {
             .into()),
             // Some brokers leave closing the socket to the client.
             AMQPClass::Connection(connection::AMQPMethod::CloseOk(_)) => {
-                Err("it was closed as requested".to_owned().into())
+                Err("it was closed as requested".into())
             }
             AMQPClass::Connection(connection::AMQPMethod::Blocked(_)) => {
                 if let Some(connection) = cx.connections.get_mut(id) {
@@ -204,6 +171,13 @@ impl<'a> Engine<'a> {
                 }
                 Ok(())
             }
+            AMQPClass::Queue(queue::AMQPMethod::DeclareOk(declared)) => {
+                if let Some(ClientIndex::Consumer(index)) = client {
+                    let (role, mut frames) = self.consumers[index].split(self.state.run, answer);
+                    role.on_depth(&self.state, declared.message_count, &mut frames);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -216,8 +190,7 @@ impl<'a> Engine<'a> {
 
     /// Handles a lost connection: its unconfirmed messages fail, and it is reopened.
     pub(super) fn lose(&mut self, id: Id, lost: &Lost, cx: &mut Cx<'a>) {
-        let now = clock::now();
-        self.unblock(id, now, cx);
+        self.unblock(id, clock::now(), cx);
         let Some(connection) = cx.connections.remove(id) else {
             return;
         };
@@ -229,29 +202,28 @@ impl<'a> Engine<'a> {
         if self.state.stage != Stage::Load {
             return;
         }
-        let Lost { kind, why } = lost;
-        self.state.on_lost(connection.number, kind, why, now);
+        self.state.on_lost(connection.number, lost);
         for client in connection.clients {
             if let ClientIndex::Producer(index) = client {
-                self.give_up_messages(index, Some(kind));
+                self.give_up_messages(index, Some(lost.kind));
             }
         }
         let redial = self
             .redial
-            .get_or_insert_with(|| Redial::start(self.state.run));
+            .get_or_insert_with(|| Redial::start(Arc::clone(self.run)));
         redial.ask(connection.number);
     }
 
     /// Takes reopened connections.
     pub(super) fn adopt_reconnected(&mut self, cx: &mut Cx<'a>) -> anyhow::Result<()> {
         while let Some(opened) = self.redial.as_ref().and_then(Redial::opened) {
-            let WorkerState { lost, record, .. } = &mut self.state;
+            let lost = &mut self.state.lost;
             match opened {
                 Ok(opened) => {
-                    lost.on_reopened(opened.number, cx.state.now, record);
+                    lost.on_reopened(opened.number, cx.state.now);
                     self.attach(opened, cx)?;
                 }
-                Err(error) => lost.on_failed_attempt(&error, record),
+                Err(error) => lost.on_failed_attempt(&error),
             }
         }
         Ok(())
@@ -265,22 +237,29 @@ impl<'a> Engine<'a> {
             let Some(connection) = cx.connections.get_mut(id) else {
                 continue;
             };
-            let settings = &self.state.run.plan.driver;
-            let is_late = connection.clients.iter().any(|client| match client {
-                ClientIndex::Producer(index) => {
-                    self.producers[*index].role.is_confirm_late(settings, now)
-                }
-                ClientIndex::Consumer(_) => false,
-            });
-            if connection.is_silent(now) {
-                self.lose(id, &"no heartbeat came".to_owned().into(), cx);
-            } else if is_late {
-                self.lose(id, &Lost::confirm_timeout(), cx);
-            } else if connection.is_heartbeat_due(now)
-                && let Err(error) = self.write(id, &encode(&AMQPFrame::Heartbeat), cx)
-            {
-                self.lose(id, &error.into(), cx);
+            let is_heartbeat_due = connection.is_heartbeat_due(now);
+            let mut checked = match connection.is_silent(now) {
+                true => Err("no heartbeat came".into()),
+                false => self.check_confirms(&connection.clients),
+            };
+            if checked.is_ok() && is_heartbeat_due {
+                let heartbeat = encode(&AMQPFrame::Heartbeat);
+                checked = self.write(id, &heartbeat, cx).map_err(Lost::from);
+            }
+            if let Err(lost) = checked {
+                self.lose(id, &lost, cx);
             }
         }
+    }
+
+    fn check_confirms(&self, clients: &[ClientIndex]) -> Result<(), Lost> {
+        let now = clock::now();
+        clients.iter().try_for_each(|client| match client {
+            ClientIndex::Producer(index) => {
+                let settings = &self.state.run.plan.driver;
+                self.producers[*index].role.check_confirms(settings, now)
+            }
+            ClientIndex::Consumer(_) => Ok(()),
+        })
     }
 }

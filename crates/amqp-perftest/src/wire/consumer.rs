@@ -11,13 +11,8 @@ use crate::roles::worker::WorkerState;
 use crate::run::Run;
 use crate::settings::Settings;
 use crate::topology;
-use amqp_client::frame::{encode, whole_frame};
+use amqp_client::frame::encode;
 
-// Class and method, after type, channel and size of a frame.
-const DECLARE_OK: [u8; 4] = [0, 50, 0, 11];
-const GET_EMPTY: [u8; 4] = [0, 60, 0, 72];
-
-/// A consumer of this worker.
 #[derive(Debug)]
 pub(super) struct Consumer {
     pub(super) role: consumer::Consumer,
@@ -173,14 +168,14 @@ impl<'a> Engine<'a> {
     }
 
     /// Checks for an early end (--cmessages, --exit-when).
-    pub(super) fn look_for_end(&mut self, cx: &mut Cx<'a>) {
+    pub(super) fn check_for_end(&mut self, cx: &mut Cx<'a>) {
         let now = cx.state.now;
-        if !self.state.looks_for_end(now) {
+        if !self.state.begin_end_check(now) {
             return;
         }
         for index in 0..self.consumers.len() {
             self.act(index, cx, |role, state, frames| {
-                role.look_for_end(state, now, frames);
+                role.check_for_end(state, now, frames);
             });
         }
         if self.state.ends_now(&mut cx.state) {
@@ -188,37 +183,10 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Acknowledges all arrived deliveries.
     pub(super) fn acknowledge_all(&mut self, cx: &mut Cx<'a>) {
         for index in 0..self.consumers.len() {
             self.act(index, cx, |role, _, frames| role.acknowledge_all(frames));
         }
-    }
-
-    /// Handles basic.get-empty and queue.declare-ok for consumers; returns true if it did.
-    pub(super) fn consumer_method(
-        &mut self,
-        index: usize,
-        frame: &[u8],
-        now: u64,
-        answer: &mut Vec<u8>,
-    ) -> bool {
-        let (role, mut frames) = self.consumers[index].split(self.state.run, answer);
-        match frame.get(7..11) {
-            Some(method) if method == GET_EMPTY => {
-                role.on_empty(&mut self.state, now, &mut frames);
-            }
-            Some(method) if method == DECLARE_OK => {
-                if let Ok(Some((_, AMQPFrame::Method(_, AMQPClass::Queue(method))))) =
-                    whole_frame(frame)
-                    && let queue::AMQPMethod::DeclareOk(declared) = method
-                {
-                    role.on_depth(&self.state, declared.message_count, &mut frames);
-                }
-            }
-            _ => return false,
-        }
-        true
     }
 }
 

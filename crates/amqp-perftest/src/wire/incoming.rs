@@ -5,12 +5,11 @@ use std::io::{self, Read as _};
 use load::clock;
 use load::slots::Id;
 
-use super::connection::Lost;
 use super::read::Event;
 use super::{BUFFER, Cx, Engine};
 use crate::layout::ClientIndex;
 use crate::outcome::count;
-use crate::roles::worker::ReceivedMessage;
+use crate::roles::connection::Lost;
 
 impl<'a> Engine<'a> {
     /// Reads once. If data is left, the socket becomes ready again.
@@ -28,7 +27,7 @@ impl<'a> Engine<'a> {
         connection.unread.clear();
         let received = connection.stream.read(&mut buffer[carried..]);
         let lost = match received {
-            Ok(0) => Some("the broker closed the connection".to_owned().into()),
+            Ok(0) => Some("the broker closed the connection".into()),
             Ok(octets) => {
                 let now = clock::now();
                 connection.last_read = now;
@@ -70,8 +69,12 @@ impl<'a> Engine<'a> {
             match reader.next(&input[taken..]) {
                 Ok((octets, event)) => {
                     taken += octets;
-                    let Some(event) = event else { break Ok(()) };
-                    let served = self.on_event(id, &clients, event, (now, &mut answer), cx);
+                    let Some((channel, event)) = event else {
+                        break Ok(());
+                    };
+                    let client = clients.get(usize::from(channel).wrapping_sub(1)).copied();
+                    let event = (channel, event);
+                    let served = self.on_event(id, client, event, (now, &mut answer), cx);
                     if served.is_err() {
                         break served;
                     }
@@ -101,61 +104,34 @@ impl<'a> Engine<'a> {
     fn on_event(
         &mut self,
         id: Id,
-        clients: &[ClientIndex],
-        event: Event<'_>,
+        client: Option<ClientIndex>,
+        (channel, event): (u16, Event<'_>),
         (now, answer): (u64, &mut Vec<u8>),
         cx: &mut Cx<'a>,
     ) -> Result<(), Lost> {
-        let client = |channel: u16| clients.get(usize::from(channel).wrapping_sub(1)).copied();
-        match event {
-            Event::Delivery {
-                channel,
-                tag,
-                redelivered,
-                stamp,
-                is_intact,
-            } => {
-                if let Some(ClientIndex::Consumer(index)) = client(channel) {
-                    let received = ReceivedMessage {
-                        tag,
-                        redelivered,
-                        stamp,
-                        is_intact,
-                    };
-                    let (role, mut frames) = self.consumers[index].split(self.state.run, answer);
-                    role.on_delivery(&mut self.state, &received, now, &mut frames);
-                }
+        match (event, client) {
+            (Event::Delivery(received), Some(ClientIndex::Consumer(index))) => {
+                let (role, mut frames) = self.consumers[index].split(self.state.run, answer);
+                role.on_delivery(&mut self.state, &received, now, &mut frames);
             }
-            Event::Confirm {
-                channel,
-                tag,
-                multiple,
-                taken,
-            } => {
-                if let Some(ClientIndex::Producer(index)) = client(channel) {
-                    let role = &mut self.producers[index].role;
-                    let confirmed = role.on_confirm(&mut self.state, (tag, multiple, taken), now);
-                    self.make_ready(index);
-                    return confirmed.map_err(|why| self.on_violation(why));
-                }
+            (Event::Confirm(confirm), Some(ClientIndex::Producer(index))) => {
+                let role = &mut self.producers[index].role;
+                let confirmed = role.on_confirm(&mut self.state, confirm, now);
+                self.make_ready(index);
+                return confirmed.map_err(|why| self.on_violation(why));
             }
-            Event::Returned { channel, stamp } => {
-                if let (Some(ClientIndex::Producer(index)), Some(stamp)) = (client(channel), stamp)
-                {
-                    let role = &mut self.producers[index].role;
-                    role.on_returned(&mut self.state, &stamp);
-                }
+            (Event::Returned(Some(stamp)), Some(ClientIndex::Producer(index))) => {
+                let role = &mut self.producers[index].role;
+                role.on_returned(&mut self.state, &stamp);
             }
-            Event::Method { channel, frame } => {
-                let client = client(channel);
-                if let Some(ClientIndex::Consumer(index)) = client
-                    && self.consumer_method(index, frame, now, answer)
-                {
-                    return Ok(());
-                }
+            (Event::Empty, Some(ClientIndex::Consumer(index))) => {
+                let (role, mut frames) = self.consumers[index].split(self.state.run, answer);
+                role.on_empty(&mut self.state, now, &mut frames);
+            }
+            (Event::Method(frame), _) => {
                 return self.method(id, client, (channel, frame), (now, answer), cx);
             }
-            Event::Heartbeat => {}
+            _ => {}
         }
         Ok(())
     }

@@ -3,14 +3,13 @@
 use load::clock;
 use load::slots::Id;
 
-use super::publish::{Message, Template};
+use super::publish::Template;
 use super::{BATCH, Cx, Engine};
 use crate::roles::publisher::Publisher;
 use crate::run::Run;
 use crate::settings::Settings;
 use crate::topology;
 
-/// A producer of this worker.
 #[derive(Debug)]
 pub(super) struct Producer {
     pub(super) role: Publisher,
@@ -38,18 +37,12 @@ impl Producer {
     /// Attaches it to a channel of a connection.
     pub(super) fn attach(&mut self, run: &Run, id: Id, channel: u16, frame_max: u32) {
         let settings = &run.plan.driver;
-        let queue = settings.queue_of(self.role.number());
+        let publish = topology::publish(settings, self.role.number());
         let properties = topology::properties(settings);
-        let templates = run.bodies.iter().map(|body| {
-            let message = Message {
-                exchange: &settings.exchange,
-                routing_key: settings.routing_key.as_ref().unwrap_or(&queue),
-                mandatory: settings.mandatory,
-                properties: &properties,
-                body,
-            };
-            Template::new(&message, channel, frame_max)
-        });
+        let templates = run
+            .bodies
+            .iter()
+            .map(|body| Template::new(publish.clone(), &properties, body, channel, frame_max));
         self.templates = templates.collect();
         self.connection = Some(id);
         self.role.attach();

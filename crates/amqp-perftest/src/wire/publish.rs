@@ -20,53 +20,39 @@ pub struct Template {
     rest: BodySum,
 }
 
-/// A message to publish, and its destination.
-#[derive(Debug, Clone)]
-pub struct Message<'a> {
-    /// The exchange, empty for the default one.
-    pub exchange: &'a str,
-    /// The routing key.
-    pub routing_key: &'a str,
-    /// Has the broker return the message if it is unroutable.
-    pub mandatory: bool,
-    /// The properties.
-    pub properties: &'a AMQPProperties,
-    /// The body, at least as long as a stamp, which replaces its beginning.
-    pub body: &'a [u8],
-}
-
 impl Template {
-    /// Builds the frames of a message on a channel, none larger than `frame_max` octets.
+    /// Builds the frames of a message on a channel, none larger than `frame_max` octets. A stamp replaces the beginning of
+    /// the body.
     ///
     /// # Panics
     /// Panics with a body shorter than [`stamp::BYTES`], a frame that cannot hold a stamp, or names above 255 bytes.
     #[must_use]
-    pub fn new(message: &Message<'_>, channel: u16, frame_max: u32) -> Self {
+    pub fn new(
+        publish: Publish,
+        properties: &AMQPProperties,
+        body: &[u8],
+        channel: u16,
+        frame_max: u32,
+    ) -> Self {
         let room = frame_max as usize - FRAME_OVERHEAD;
         assert!(room >= stamp::BYTES, "a frame holds a stamp");
-        let publish = Publish {
-            exchange: message.exchange.into(),
-            routing_key: message.routing_key.into(),
-            mandatory: message.mandatory,
-            immediate: false,
-        };
         let publish = AMQPClass::Basic(AMQPMethod::Publish(publish));
         let header = AMQPContentHeader {
             class_id: 60,
-            body_size: message.body.len() as u64,
-            properties: message.properties.clone(),
+            body_size: body.len() as u64,
+            properties: properties.clone(),
         };
         let mut bytes = encode(&AMQPFrame::Method(channel, publish));
         bytes.extend(encode(&AMQPFrame::Header(channel, header)));
         // After type, channel and size.
         let stamp = bytes.len() + FRAME_OVERHEAD - 1;
-        for piece in message.body.chunks(room) {
+        for piece in body.chunks(room) {
             bytes.extend(encode(&AMQPFrame::Body(channel, piece.to_vec())));
         }
         Self {
             bytes,
             stamp,
-            rest: BodySum::new(message.body),
+            rest: BodySum::new(body),
         }
     }
 

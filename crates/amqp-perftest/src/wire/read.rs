@@ -1,5 +1,7 @@
 //! Frames read in place: the few that come with every message are parsed by hand, all others are passed on whole.
 
+use crate::roles::publisher::Confirm;
+use crate::roles::worker::ReceivedMessage;
 use amqp_client::stamp::{self, BodySum, Stamp, StampHead};
 
 /// Octets before the payload of a frame: type, channel, size (AMQP 0-9-1, 2.3.5).
@@ -16,6 +18,7 @@ const END: u8 = 0xCE;
 const BASIC_RETURN: u32 = 60 << 16 | 50;
 const BASIC_DELIVER: u32 = 60 << 16 | 60;
 const BASIC_GET_OK: u32 = 60 << 16 | 71;
+const BASIC_GET_EMPTY: u32 = 60 << 16 | 72;
 const BASIC_ACK: u32 = 60 << 16 | 80;
 const BASIC_NACK: u32 = 60 << 16 | 120;
 
@@ -23,53 +26,27 @@ const BASIC_NACK: u32 = 60 << 16 | 120;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A whole message (`basic.deliver` or `basic.get-ok`).
-    Delivery {
-        /// The channel.
-        channel: u16,
-        /// The delivery tag.
-        tag: u64,
-        /// True if it may have been delivered before.
-        redelivered: bool,
-        /// The stamp of the body, if it is long enough.
-        stamp: Option<Stamp>,
-        /// True if the body is as it was sent, provided that it has a stamp.
-        is_intact: bool,
-    },
-    /// A complete unroutable message (`basic.return`).
-    Returned {
-        /// The channel.
-        channel: u16,
-        /// The stamp of the body, if there is one.
-        stamp: Option<Stamp>,
-    },
+    Delivery(ReceivedMessage),
+    /// A complete unroutable message (`basic.return`), with the stamp of its body, if there is one.
+    Returned(Option<Stamp>),
     /// Messages that the broker has accepted, or refused.
-    Confirm {
-        /// The channel.
-        channel: u16,
-        /// The number of the message.
-        tag: u64,
-        /// True if all messages up to `tag` are meant.
-        multiple: bool,
-        /// True if they were accepted.
-        taken: bool,
-    },
+    Confirm(Confirm),
+    /// A `basic.get` found no message (`basic.get-empty`).
+    Empty,
     /// Any other method: the whole frame, which `amq-protocol` reads.
-    Method {
-        /// The channel.
-        channel: u16,
-        /// The frame.
-        frame: &'a [u8],
-    },
+    Method(&'a [u8]),
     /// A heartbeat.
     Heartbeat,
 }
+
+/// An event, after the number of its channel.
+type ChannelEvent<'a> = (u16, Event<'a>);
 
 /// Data that is not AMQP, or frames in an impossible order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the broker sent data that is not a valid AMQP 0-9-1 frame: {0}")]
 pub struct Malformed(&'static str);
 
-/// A partially received message.
 #[derive(Debug, Clone, Copy, Default)]
 struct Partial {
     kind: Kind,
@@ -98,7 +75,6 @@ enum Kind {
 pub struct Reader {
     /// Maximum payload.
     largest: usize,
-    /// Partial messages by channel.
     partial: Vec<Partial>,
     /// Octets of a body frame, including its end octet, still to come, and its channel.
     skip: u64,
@@ -125,12 +101,15 @@ impl Reader {
         }
     }
 
-    /// Parses the next event from `input`; also returns how many octets it consumed. Returns `None` if more octets are
-    /// needed. The unconsumed ones, at most a frame without body, must then be presented again with more.
+    /// Parses the next event from `input`, with its channel; also returns how many octets it consumed. Returns `None` if
+    /// more octets are needed. The unconsumed ones, at most a frame without body, must then be presented again with more.
     ///
     /// # Errors
     /// Data that is not AMQP; nothing after it can be read.
-    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<(usize, Option<Event<'a>>), Malformed> {
+    pub fn next<'a>(
+        &mut self,
+        input: &'a [u8],
+    ) -> Result<(usize, Option<ChannelEvent<'a>>), Malformed> {
         let mut taken = 0;
         loop {
             let rest = &input[taken..];
@@ -138,7 +117,7 @@ impl Reader {
                 let (octets, event) = self.skip(rest)?;
                 taken += octets;
                 if event.is_some() || octets == 0 {
-                    return Ok((taken, event));
+                    return Ok((taken, event.map(|event| (self.skipped, event))));
                 }
                 continue;
             }
@@ -169,8 +148,8 @@ impl Reader {
             }
             taken += whole;
             let event = self.frame(rest[0], channel, &rest[..whole])?;
-            if event.is_some() {
-                return Ok((taken, event));
+            if let Some(event) = event {
+                return Ok((taken, Some((channel, event))));
             }
         }
     }
@@ -205,19 +184,19 @@ impl Reader {
                 self.delivery(channel, arguments.get(tag..).ok_or(SHORT)?)?;
             }
             BASIC_GET_OK => self.delivery(channel, arguments)?,
+            BASIC_GET_EMPTY => return Ok(Some(Event::Empty)),
             BASIC_RETURN => {
                 self.content(channel).kind = Kind::Returned;
             }
             BASIC_ACK | BASIC_NACK => {
                 let arguments = arguments.get(..9).ok_or(SHORT)?;
-                return Ok(Some(Event::Confirm {
-                    channel,
+                return Ok(Some(Event::Confirm(Confirm {
                     tag: long(arguments),
                     multiple: arguments[8] & 1 == 1,
-                    taken: method == BASIC_ACK,
-                }));
+                    accepted: method == BASIC_ACK,
+                })));
             }
-            _ => return Ok(Some(Event::Method { channel, frame })),
+            _ => return Ok(Some(Event::Method(frame))),
         }
         Ok(None)
     }
@@ -248,7 +227,7 @@ impl Reader {
         partial.remaining = size;
         partial.fresh = true;
         partial.beginning = None;
-        Ok((size == 0).then(|| finish(channel, partial)))
+        Ok((size == 0).then(|| finish(partial)))
     }
 
     /// Begins a body frame, whose payload may be incomplete. Returns how many octets of it were consumed, or `None` if
@@ -283,8 +262,7 @@ impl Reader {
         let octets = self.skip.min(input.len() as u64) as usize;
         self.skip -= octets as u64;
         let ends = self.skip == 0;
-        let channel = self.skipped;
-        let partial = self.content(channel);
+        let partial = self.content(self.skipped);
         if partial.beginning.is_some() {
             let piece = &input[..octets - usize::from(ends)];
             let of_stamp = partial.of_stamp.min(piece.len());
@@ -297,31 +275,26 @@ impl Reader {
         if input[octets - 1] != END {
             return Err(Malformed("a body frame has no end octet"));
         }
-        Ok((
-            octets,
-            (partial.remaining == 0).then(|| finish(channel, partial)),
-        ))
+        let is_whole = partial.remaining == 0;
+        Ok((octets, is_whole.then(|| finish(partial))))
     }
 }
 
 const LARGE: Malformed = Malformed("a frame is larger than negotiated");
 const SHORT: Malformed = Malformed("a method lacks some of its arguments");
 
-fn finish<'a>(channel: u16, partial: &mut Partial) -> Event<'a> {
+fn finish<'a>(partial: &mut Partial) -> Event<'a> {
     let beginning = partial.beginning;
     let stamp = beginning.map(|beginning| beginning.stamp);
     let is_intact = beginning.is_some_and(|beginning| beginning.is_intact(&partial.rest));
-    let kind = std::mem::take(&mut partial.kind);
-    if kind == Kind::Returned {
-        let stamp = stamp.filter(|_| is_intact);
-        return Event::Returned { channel, stamp };
-    }
-    Event::Delivery {
-        channel,
-        tag: partial.tag,
-        redelivered: partial.redelivered,
-        stamp,
-        is_intact,
+    match std::mem::take(&mut partial.kind) {
+        Kind::Returned => Event::Returned(stamp.filter(|_| is_intact)),
+        _ => Event::Delivery(ReceivedMessage {
+            tag: partial.tag,
+            redelivered: partial.redelivered,
+            stamp,
+            is_intact,
+        }),
     }
 }
 
@@ -393,7 +366,7 @@ mod tests {
                 let (octets, event) = reader.next(&unread[taken..])?;
                 taken += octets;
                 match event {
-                    Some(event) => seen.push(format!("{event:?}")),
+                    Some((_, event)) => seen.push(format!("{event:?}")),
                     None => break,
                 }
             }
@@ -431,16 +404,15 @@ mod tests {
         .concat();
         let whole = events(&octets, octets.len()).unwrap();
         assert_eq!(whole.len(), 9);
-        let fifth = Event::Delivery {
-            channel: CHANNEL,
+        let fifth = Event::Delivery(ReceivedMessage {
             tag: 5,
             redelivered: false,
             stamp: Some(stamp(5)),
             is_intact: true,
-        };
+        });
         assert_eq!(whole[8], format!("{fifth:?}"));
         assert!(whole[3].contains("stamp: None") && whole[4].contains("redelivered: true"));
-        assert!(whole[2].contains("tag: 8, multiple: true, taken: true"));
+        assert!(whole[2].contains("tag: 8, multiple: true, accepted: true"));
         for piece in 1..300 {
             assert_eq!(
                 events(&octets, piece).unwrap(),

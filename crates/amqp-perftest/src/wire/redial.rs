@@ -1,16 +1,13 @@
 //! Reopens lost connections on a thread of its own: a handshake takes many loop iterations with a broker that has just
 //! started.
 
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use crate::connect::{Opened, connect};
-use crate::layout::Layout;
-use crate::nodes::Nodes;
+use crate::connect::{Opened, connect, declare_again};
 use crate::run::Run;
-use crate::settings::Settings;
-use crate::topology::{self, Leftovers};
-use amqp_client::{Broker, Session, SessionError};
+use amqp_client::SessionError;
 
 /// A reopened connection, or the reason of the failure.
 type RedialResult = Result<Opened, SessionError>;
@@ -23,12 +20,10 @@ pub(super) struct Redial {
 }
 
 impl Redial {
-    pub(super) fn start(run: &Run) -> Self {
+    pub(super) fn start(run: Arc<Run>) -> Self {
         let (wanted, numbers) = channel();
         let (sender, opened) = channel();
-        let (nodes, layout) = (run.nodes.clone(), run.layout);
-        let settings = run.plan.driver.clone();
-        std::thread::spawn(move || serve(&nodes, &settings, layout, &numbers, &sender));
+        std::thread::spawn(move || serve(&run, &numbers, &sender));
         Self { wanted, opened }
     }
 
@@ -44,59 +39,43 @@ impl Redial {
     }
 }
 
-fn serve(
-    nodes: &Nodes,
-    settings: &Settings,
-    layout: Layout,
-    numbers: &Receiver<u64>,
-    sender: &Sender<RedialResult>,
-) {
-    let mut wanted: Vec<u64> = Vec::new();
+fn serve(run: &Run, numbers: &Receiver<u64>, sender: &Sender<RedialResult>) {
+    let delay = run.plan.driver.reconnect_after;
     let mut failed = 0;
-    loop {
-        if wanted.is_empty() {
-            match numbers.recv() {
-                Ok(number) => wanted.push(number),
-                Err(_) => return,
+    while let Ok(number) = numbers.recv() {
+        let mut wanted = vec![number];
+        while !wanted.is_empty() {
+            std::thread::sleep(delay.max(Duration::from_millis(1)));
+            wanted.extend(numbers.try_iter());
+            if let Err(error) = open_wanted(run, failed, &mut wanted, sender) {
+                failed += 1;
+                if sender.send(Err(error)).is_err() {
+                    return;
+                }
             }
-        }
-        std::thread::sleep(settings.reconnect_after.max(Duration::from_millis(1)));
-        wanted.extend(numbers.try_iter());
-        let node = |number| nodes.node(number, failed);
-        if let Err(error) = open_wanted(node, settings, layout, &mut wanted, sender) {
-            failed += 1;
-            if sender.send(Err(error)).is_err() {
-                return;
-            }
-        }
-        match numbers.try_recv() {
-            Ok(number) => wanted.push(number),
-            Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Disconnected) => return,
         }
     }
 }
 
-/// Opens the wanted connections until one fails. A restarted broker may have kept neither queues nor exchange, so they
-/// are declared first.
-fn open_wanted<'a>(
-    node: impl Fn(u64) -> &'a Broker,
-    settings: &Settings,
-    layout: Layout,
+/// Opens the wanted connections until one fails.
+fn open_wanted(
+    run: &Run,
+    failed: u64,
     wanted: &mut Vec<u64>,
     sender: &Sender<RedialResult>,
 ) -> Result<(), SessionError> {
-    let Some(&first) = wanted.last() else {
-        return Ok(());
-    };
-    let mut session = Session::open(node(first), settings.heartbeat)?;
-    topology::declare(&mut session, settings, Leftovers::Keep)?;
-    session.close();
+    let mut is_declared = false;
     while let Some(&number) = wanted.last() {
-        let connection = connect(node(number), settings, layout, number)?;
+        let node = run.nodes.node(number, failed);
+        if !is_declared {
+            declare_again(run, node)?;
+            is_declared = true;
+        }
+        let connection = connect(run, node, number)?;
         wanted.pop();
         if sender.send(Ok(connection)).is_err() {
-            break;
+            // The worker has ended.
+            wanted.clear();
         }
     }
     Ok(())

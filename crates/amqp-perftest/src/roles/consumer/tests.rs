@@ -135,7 +135,7 @@ fn deliveries_beyond_its_number_return_to_the_queue() {
         ..
     } = &mut fixture;
     consumer.on_cancelled(state);
-    consumer.look_for_end(state, ORIGIN, actions);
+    consumer.check_for_end(state, ORIGIN, actions);
     assert!(run.ending.has_come(ORIGIN));
     assert_eq!(consumer.attach(state, ORIGIN), None, "it has had its one");
     assert_eq!(fixture.consumed(), 1);
@@ -185,7 +185,7 @@ fn an_empty_queue_is_asked_for_its_depth_and_ends_the_run() {
         actions,
         ..
     } = &mut fixture;
-    consumer.look_for_end(state, later, actions);
+    consumer.check_for_end(state, later, actions);
     assert_eq!(*actions, [Action::QueryDepth]);
     consumer.on_depth(state, 0, actions);
     let (worker, _) = worker();

@@ -13,7 +13,6 @@ pub(crate) struct Pace {
     interval: u64,
     /// Earliest start of the next delivery.
     next: u64,
-    /// Time of the last `basic.get`.
     last_get: u64,
 }
 
@@ -41,7 +40,6 @@ impl Pace {
         begins + self.latency
     }
 
-    /// Records a `basic.get`.
     pub(crate) fn on_get(&mut self, now: u64) {
         self.last_get = now;
     }
