@@ -254,7 +254,7 @@ impl Settings {
         refuse(
             self.producers.is_some() && !paced,
             "producers",
-            "applies to a group with a rate: without one, `workers` is the number of producers",
+            "applies to a group with a rate: without one, `clients` is the number of producers",
         )
     }
 
@@ -301,12 +301,12 @@ fn validate_groups(plan: &Plan<Settings>) -> Result<(), Invalid> {
             (
                 name == CONSUMERS && group.clients == 0,
                 "rate",
-                "consumers have no rate: give `workers` alone".to_owned(),
+                "consumers have no rate: give `clients` alone".to_owned(),
             ),
             (
                 group.stages.iter().any(|stage| stage.users().is_some()),
                 "stages",
-                "the number of producers and consumers is fixed: use stages of a `rate`, or `workers`".to_owned(),
+                "the number of producers and consumers is fixed: use stages of a `rate`, or `clients`".to_owned(),
             ),
             (
                 group.clients > MOST,
