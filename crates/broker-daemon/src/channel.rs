@@ -9,6 +9,13 @@ use crate::failure::Result;
 use crate::message::{Facts, Message, Share};
 use crate::queue::{ConnectionId, ConsumerId, Entry};
 
+/// The number of a channel, and its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChannelId {
+    pub(crate) connection: ConnectionId,
+    pub(crate) number: u16,
+}
+
 /// A channel of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
@@ -311,8 +318,7 @@ impl Confirms {
 /// A consumer.
 #[derive(Debug)]
 pub(crate) struct Consumer {
-    pub(crate) connection: ConnectionId,
-    pub(crate) channel: u16,
+    pub(crate) channel: ChannelId,
     pub(crate) queue: QueueId,
     /// A short string: its length comes first.
     pub(crate) tag: Box<[u8]>,
@@ -352,7 +358,7 @@ mod tests {
 
     fn unacked(tags: &[u64]) -> Unacked {
         let mut unacked = Unacked::default();
-        let queue = Arena::new().insert(());
+        let queue = Arena::default().insert(());
         for tag in tags {
             let message = Rc::new(Message::new(
                 vec![0, 0],

@@ -19,9 +19,10 @@ pub(crate) const FULL: usize = 512 * 1024;
 pub(crate) const CHOKED: usize = 2 * FULL;
 
 /// The state of a connection (connection class, AMQP 0-9-1, 2.2.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
     /// Awaits the protocol header.
+    #[default]
     Header,
     /// Awaits connection.start-ok.
     Start,
@@ -60,7 +61,7 @@ impl Capabilities {
 }
 
 /// A client connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) phase: Phase,
     pub(crate) socket: Option<Rc<TcpStream>>,
@@ -114,34 +115,13 @@ impl Connection {
         memory: &Rc<Meter>,
     ) -> Self {
         Self {
-            phase: Phase::Header,
             socket,
-            wake: Rc::default(),
-            user: "".into(),
-            vhost: 0,
             frame_max,
-            channel_max: 0,
-            heartbeat: 0,
-            capabilities: Capabilities::default(),
-            channels: Vec::new(),
-            exclusive: Vec::new(),
-            output: Output::default(),
-            answers: Answers::default(),
-            is_leaving: false,
-            backlog: Vec::new(),
             share: Share::new(0, memory),
             since: now,
             received: now,
             sent: now,
-            hung_up: None,
-            is_dirty: false,
-            is_stuck: false,
-            holds_frames: false,
-            is_blocked: false,
-            was_told_blocked: false,
-            is_publisher: false,
-            ahead: None,
-            was_passed_over: false,
+            ..Self::default()
         }
     }
 
@@ -195,10 +175,6 @@ impl Connection {
 
     pub(crate) fn channel(&mut self, number: u16) -> Option<&mut Channel> {
         self.channels.get_mut(usize::from(number))?.as_deref_mut()
-    }
-
-    pub(crate) fn channel_ref(&self, number: u16) -> Option<&Channel> {
-        self.channels.get(usize::from(number))?.as_deref()
     }
 
     pub(crate) fn open_channel(&mut self, number: u16) {

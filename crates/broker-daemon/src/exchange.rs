@@ -51,6 +51,15 @@ pub(crate) struct Binding {
     pub(crate) arguments: FieldTable,
 }
 
+impl Binding {
+    pub(crate) fn new(key: &str, arguments: FieldTable) -> Self {
+        Self {
+            key: key.as_bytes().into(),
+            arguments,
+        }
+    }
+}
+
 /// The properties of exchange.declare.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Traits {
@@ -264,10 +273,7 @@ mod tests {
         for (name, value) in arguments {
             table.insert((*name).into(), AMQPValue::LongString((*value).into()));
         }
-        Binding {
-            key: key.as_bytes().into(),
-            arguments: table,
-        }
+        Binding::new(key, table)
     }
 
     fn to(name: &str) -> Destination {

@@ -25,7 +25,7 @@ impl Meter {
 }
 
 /// Bytes that are accounted for as long as this value lives.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Share {
     bytes: usize,
     meter: Rc<Meter>,
@@ -191,6 +191,13 @@ pub(crate) fn split_address(address: &[u8]) -> (&[u8], &[u8]) {
 pub(crate) fn push_short(to: &mut Vec<u8>, text: &[u8]) {
     to.push(u8::try_from(text.len()).expect("a name has at most 255 bytes"));
     to.extend_from_slice(text);
+}
+
+/// Returns a text as a short string: its length comes first.
+pub(crate) fn short_string(text: &str) -> Vec<u8> {
+    let mut short = Vec::with_capacity(text.len() + 1);
+    push_short(&mut short, text.as_bytes());
+    short
 }
 
 /// The properties as raw bytes.

@@ -60,7 +60,7 @@ pub(crate) struct Limits {
 }
 
 /// The properties of queue.declare besides the name.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct QueueTraits {
     pub(crate) durable: bool,
     pub(crate) auto_delete: bool,
@@ -68,7 +68,7 @@ pub(crate) struct QueueTraits {
 }
 
 /// A queue.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) name: Name,
     pub(crate) vhost: usize,
@@ -110,37 +110,14 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(
-        name: Name,
-        vhost: usize,
-        traits: QueueTraits,
-        limits: Limits,
-        owner: Option<ConnectionId>,
-    ) -> Self {
+    pub(crate) fn new(name: Name, vhost: usize, traits: QueueTraits, limits: Limits) -> Self {
         Self {
             name,
             vhost,
             traits,
             limits,
-            ticket: 0,
-            owner,
-            ready: vec![VecDeque::new()],
-            ready_count: 0,
-            ready_bytes: 0,
-            next_position: 0,
-            published: 0,
-            delivered: 0,
-            got: 0,
-            acked: 0,
-            unacked: 0,
-            consumers: BTreeSet::new(),
-            ring: VecDeque::new(),
-            active: None,
-            has_exclusive_consumer: false,
-            sources: Vec::new(),
-            is_active: false,
             timer: NEVER,
-            used: 0,
+            ..Self::default()
         }
     }
 
@@ -504,12 +481,7 @@ mod tests {
     }
 
     fn queue(limits: Limits) -> Queue {
-        let traits = QueueTraits {
-            durable: false,
-            auto_delete: false,
-            arguments: FieldTable::default(),
-        };
-        Queue::new("q".into(), 0, traits, limits, None)
+        Queue::new("q".into(), 0, QueueTraits::default(), limits)
     }
 
     fn bodies(queue: &mut Queue) -> Vec<u8> {
@@ -546,7 +518,7 @@ mod tests {
     #[test]
     fn a_consumer_of_a_higher_priority_has_its_turn_before_others() {
         let mut queue = queue(Limits::default());
-        let mut arena = crate::arena::Arena::new();
+        let mut arena = crate::arena::Arena::default();
         for (name, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 5), ("e", -1), ("f", 1)] {
             queue.enter_ring(arena.insert(name), priority);
         }
@@ -603,9 +575,8 @@ mod tests {
             let mut arguments = FieldTable::default();
             arguments.insert(name.into(), value);
             let traits = QueueTraits {
-                durable: false,
-                auto_delete: false,
                 arguments,
+                ..QueueTraits::default()
             };
             assert_eq!(traits.check_type("q", false, false).unwrap_err().code, 406);
         }

@@ -8,12 +8,39 @@ use amq_protocol::protocol::basic::{AMQPProperties, gen_properties, parse_proper
 use amq_protocol::types::{AMQPValue, FieldArray, FieldTable, ShortString};
 
 use super::Broker;
-use super::dead_letter::{DeadLetter, Reason};
 use crate::carbon_copies::{Key, open_keys};
 use crate::exchange::QueueId;
 use crate::frame::is_too_deep;
 use crate::message::{HEADER_FIXED, Message, Properties, push_short};
 use crate::queue::{Entry, Queue, integer};
+
+/// The reason why a message left its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    Rejected,
+    Expired,
+    MaxLength,
+}
+
+impl Reason {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+            Self::MaxLength => "maxlen",
+        }
+    }
+}
+
+/// A message on its way to a dead-letter exchange.
+#[derive(Debug)]
+pub(super) struct DeadLetter {
+    pub(super) queue: QueueId,
+    pub(super) message: Rc<Message>,
+    pub(super) reason: Reason,
+    /// The entry that leaves the queue with it; `None` for a message that never entered the queue.
+    pub(super) entry: Option<Entry>,
+}
 
 impl Broker {
     /// Dead-letters a message that leaves its queue unread.

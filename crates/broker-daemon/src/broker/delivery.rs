@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 
 use super::Broker;
-use super::dead_letter::Reason;
+use super::dead_letters::Reason;
 use crate::channel::{Channel, Delivered};
 use crate::connection::{FULL, Phase};
 use crate::exchange::QueueId;
@@ -61,7 +61,7 @@ impl Broker {
             if !consumer.has_room() {
                 continue;
             }
-            let Some(connection) = self.connections.get_mut(consumer.connection) else {
+            let Some(connection) = self.connections.get_mut(consumer.channel.connection) else {
                 continue;
             };
             if connection.pending() >= FULL {
@@ -69,7 +69,7 @@ impl Broker {
                 continue;
             }
             let frame_max = connection.frame_max;
-            let Some(channel) = connection.channel(consumer.channel) else {
+            let Some(channel) = connection.channel(consumer.channel.number) else {
                 continue;
             };
             // This also holds back consumers without acknowledgements, which take no room (as RabbitMQ).
@@ -89,7 +89,7 @@ impl Broker {
             self.counts.messages_redelivered += u64::from(entry.redelivered);
             let message = Rc::clone(&entry.message);
             let delivery = Delivery {
-                channel: consumer.channel,
+                channel: consumer.channel.number,
                 tag,
                 is_redelivered: entry.redelivered,
                 message: &message,
@@ -102,7 +102,7 @@ impl Broker {
                 consumer.is_passed_over = !channel.passed_over.is_empty();
                 if consumer.is_passed_over {
                     channel.passed_over.push(consumer_id);
-                    self.limited.push((consumer.connection, consumer.channel));
+                    self.limited.push(consumer.channel);
                 }
             } else {
                 channel.unsettled += 1;
@@ -115,7 +115,7 @@ impl Broker {
                     entry,
                 });
             }
-            let output = connection.output_of(consumer.channel);
+            let output = connection.output_of(consumer.channel.number);
             if output.pending() == 0
                 && let Some(buffer) = self.spares.pop()
             {
@@ -127,7 +127,7 @@ impl Broker {
                 consumer.in_ring = true;
                 queue.enter_ring(consumer_id, consumer.priority);
             }
-            let to = consumer.connection;
+            let to = consumer.channel.connection;
             if let Some(entry) = settled {
                 self.on_removed(id, &entry);
             }

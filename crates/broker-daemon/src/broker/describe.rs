@@ -192,7 +192,7 @@ impl Broker {
         let Some(consumer) = self.consumers.get(id) else {
             return;
         };
-        let connection = self.connections.get(consumer.connection);
+        let connection = self.connections.get(consumer.channel.connection);
         json.object(|json| {
             json.field("consumer_tag", consumer.tag());
             json.field("ack_required", !consumer.no_ack);
@@ -204,8 +204,8 @@ impl Broker {
                 if let Some(connection) = connection {
                     let name = connection_name(connection);
                     json.field("connection_name", &*name);
-                    json.field("name", &*format!("{name} ({})", consumer.channel));
-                    json.field("number", consumer.channel);
+                    json.field("name", &*format!("{name} ({})", consumer.channel.number));
+                    json.field("number", consumer.channel.number);
                     json.field("node", NODE);
                     json.field("user", &*connection.user);
                 }

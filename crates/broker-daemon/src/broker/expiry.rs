@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use super::Broker;
-use super::dead_letter::Reason;
+use super::dead_letters::Reason;
 use crate::exchange::QueueId;
 use crate::queue::{NEVER, Queue};
 

@@ -1,6 +1,6 @@
 //! Memory alarm: if messages take too much memory, publishers wait, and no connection is closed.
 
-use amq_protocol::protocol::{AMQPClass, connection};
+use amq_protocol::protocol::connection;
 
 use super::Broker;
 use crate::connection::Phase;
@@ -22,17 +22,16 @@ impl Broker {
         if has_too_much {
             self.watch_memory();
         }
-        if let Some(connection) = self.connections.get_mut(id) {
-            if connection.phase != Phase::Running {
-                return false;
-            }
-            if !connection.is_blocked {
-                self.waiting.push(id);
-            }
-            connection.is_blocked = true;
-            connection.holds_frames = true;
-            connection.is_publisher = true;
+        let connection = &mut self.connections[id];
+        if connection.phase != Phase::Running {
+            return false;
         }
+        if !connection.is_blocked {
+            self.waiting.push(id);
+        }
+        connection.is_blocked = true;
+        connection.holds_frames = true;
+        connection.is_publisher = true;
         if self.is_blocked {
             self.tell_blocked(id);
         }
@@ -46,9 +45,7 @@ impl Broker {
 
     /// Sends connection.blocked to a client that supports it.
     fn tell_blocked(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
+        let connection = &mut self.connections[id];
         if connection.was_told_blocked || !connection.capabilities.connection_blocked {
             return;
         }
@@ -56,11 +53,7 @@ impl Broker {
         let blocked = connection::Blocked {
             reason: "low on memory".into(),
         };
-        self.send(
-            id,
-            0,
-            AMQPClass::Connection(connection::AMQPMethod::Blocked(blocked)),
-        );
+        self.send_connection(id, connection::AMQPMethod::Blocked(blocked));
     }
 
     /// Starts and ends the time in which publishers wait. It ends a tenth below the limit, so that it does not start
@@ -71,11 +64,7 @@ impl Broker {
         if !self.is_blocked && used > limit {
             self.is_blocked = true;
             for id in self.connections.ids() {
-                if self
-                    .connections
-                    .get(id)
-                    .is_some_and(|connection| connection.is_publisher)
-                {
+                if self.connections[id].is_publisher {
                     self.tell_blocked(id);
                 }
             }
@@ -101,12 +90,9 @@ impl Broker {
     }
 
     fn tell_unblocked(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        if std::mem::take(&mut connection.was_told_blocked) {
+        if std::mem::take(&mut self.connections[id].was_told_blocked) {
             let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
-            self.send(id, 0, AMQPClass::Connection(unblocked));
+            self.send_connection(id, unblocked);
         }
     }
 }

@@ -90,7 +90,7 @@ impl Broker {
             } => {
                 let vhost = self.vhost_named(&vhost);
                 let limits = Limits::read(&traits.arguments, &name, "").unwrap_or_default();
-                let queue = Queue::new(name.as_str().into(), vhost, traits, limits, None);
+                let queue = Queue::new(name.as_str().into(), vhost, traits, limits);
                 let id = self.queues.insert_as(serial, queue);
                 self.vhosts[vhost].queues.insert(name.into(), id);
             }
