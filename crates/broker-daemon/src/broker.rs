@@ -31,19 +31,19 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use daemon_kit::{MetricsPage, RateLimitedLog};
+use daemon_kit::RateLimitedLog;
 use tokio::sync::Notify;
 
 use crate::arena::Arena;
 use crate::channel::{Channel, ChannelId, Consumer, Delivered};
-use crate::config::Config;
 use crate::connection::{Connection, Phase};
-use crate::counts::{self, Counts, Gauges};
+use crate::counts::Counts;
 use crate::exchange::{Name, QueueId};
 use crate::failure::{Result, channel_error, command_invalid, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::log::Log;
 use crate::message::Meter;
+use crate::options::Config;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
@@ -77,10 +77,10 @@ pub(crate) struct Broker {
     config: Rc<Config>,
     /// Milliseconds since some time in the past, set before each turn.
     pub(crate) now: u64,
-    connections: Arena<Connection>,
+    pub(crate) connections: Arena<Connection>,
     queues: Arena<Queue>,
     consumers: Arena<Consumer>,
-    vhosts: Vec<Vhost>,
+    pub(crate) vhosts: Vec<Vhost>,
     /// Counts changes of exchanges, queues and bindings.
     topology: u64,
     /// Queues that may have something to deliver.
@@ -91,10 +91,10 @@ pub(crate) struct Broker {
     confirming: Vec<ChannelId>,
     /// Channels whose confirms wait for the log, and the log's ticket when they were last checked.
     awaiting_log: (Vec<ChannelId>, u64),
-    dirty: Vec<ConnectionId>,
+    pub(crate) dirty: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
     memory: Rc<Meter>,
-    is_blocked: bool,
+    pub(crate) is_blocked: bool,
     /// Connections that wait to publish.
     waiting: Vec<ConnectionId>,
     pub(crate) counts: Counts,
@@ -110,7 +110,7 @@ pub(crate) struct Broker {
     lagging: Option<QueueId>,
     log: Option<Log>,
     /// Messages of the log that some queue held at the start.
-    restored: usize,
+    pub(crate) restored: usize,
     /// The ticket up to which everything is on disk.
     synced: u64,
     /// True if the log accepts messages: the disk is neither full nor failed.
@@ -356,35 +356,6 @@ impl Broker {
             queue.is_active = true;
             self.active.push_back(id);
         }
-    }
-
-    /// Renders the metrics.
-    pub(crate) fn render_metrics(&self, page: &MetricsPage) -> String {
-        let exchanges = self.vhosts.iter().map(|vhost| vhost.exchanges.len());
-        let gauges = Gauges {
-            connections: self.connections.len(),
-            channels: self
-                .connections
-                .iter()
-                .map(|(_, connection)| connection.channels().count())
-                .sum(),
-            consumers: self.consumers.len(),
-            exchanges: exchanges.sum(),
-            queues: self.queues.len(),
-            ready: self.queues.iter().map(|(_, queue)| queue.len()).sum(),
-            unacked: self.queues.iter().map(|(_, queue)| queue.unacked).sum(),
-            memory: self.memory.get(),
-            memory_limit: self.config.memory_limit,
-            backlog: self
-                .connections
-                .iter()
-                .map(|(_, connection)| connection.backlog.len())
-                .sum(),
-            is_blocked: self.is_blocked,
-            disk: self.log.as_ref().map_or(0, |log| log.usage().disk_bytes),
-            is_disk_out: !self.log_takes,
-        };
-        counts::render(page, &self.counts, gauges)
     }
 }
 

@@ -71,9 +71,9 @@ impl Definition {
                 put("vhost", text(vhost));
                 put("name", text(name));
                 put("type", text(traits.kind.name()));
-                put("auto_delete", AMQPValue::Boolean(traits.auto_delete));
-                put("internal", AMQPValue::Boolean(traits.internal));
-                put("arguments", AMQPValue::FieldTable(traits.arguments.clone()));
+                put("auto_delete", traits.auto_delete.into());
+                put("internal", traits.internal.into());
+                put("arguments", traits.arguments.clone().into());
             }
             Self::Queue {
                 vhost,
@@ -83,9 +83,9 @@ impl Definition {
             } => {
                 put("vhost", text(vhost));
                 put("name", text(name));
-                put("serial", AMQPValue::LongUInt(*serial));
-                put("auto_delete", AMQPValue::Boolean(traits.auto_delete));
-                put("arguments", AMQPValue::FieldTable(traits.arguments.clone()));
+                put("serial", (*serial).into());
+                put("auto_delete", traits.auto_delete.into());
+                put("arguments", traits.arguments.clone().into());
             }
             Self::Binding {
                 vhost,
@@ -96,13 +96,10 @@ impl Definition {
             } => {
                 put("vhost", text(vhost));
                 put("source", text(source));
-                put("to_queue", AMQPValue::Boolean(*to_queue));
+                put("to_queue", (*to_queue).into());
                 put("to", text(to));
                 put("key", AMQPValue::LongString(binding.key.to_vec().into()));
-                put(
-                    "arguments",
-                    AMQPValue::FieldTable(binding.arguments.clone()),
-                );
+                put("arguments", binding.arguments.clone().into());
             }
         }
         let encoded = gen_field_table(&table)(Vec::new().into());

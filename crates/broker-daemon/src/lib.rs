@@ -16,7 +16,6 @@ mod arena;
 mod broker;
 mod carbon_copies;
 mod channel;
-mod config;
 mod connection;
 mod counts;
 mod definitions;
@@ -35,6 +34,5 @@ mod topic;
 mod vhost;
 
 pub use self::broker::direct::{Client, Direct};
-pub use self::config::Config;
-pub use self::options::Options;
+pub use self::options::{Config, Options};
 pub use self::server::Server;

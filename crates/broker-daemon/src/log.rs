@@ -33,7 +33,7 @@ pub use self::format::Message;
 use self::format::{BATCH_HEADER, SEGMENT_HEADER};
 use self::index::{Entry, Holders, Index};
 pub use self::salvage::{Salvage, SalvagedSegment, salvage};
-pub use self::stored::{Parts, Recovered, Stored};
+pub use self::stored::{Recovered, Stored};
 use self::writer::{Batch, NewSegment, Shared, Writer};
 
 /// The maximum body size of [`Log::publish`], in bytes.

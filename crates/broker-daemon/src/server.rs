@@ -20,11 +20,11 @@ use tokio::task::{JoinError, JoinSet, yield_now};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use crate::broker::Broker;
-use crate::config::Config;
 use crate::connection::Phase;
 use crate::exchange::QueueId;
 use crate::log::{self, Log};
 use crate::management::Management;
+use crate::options::Config;
 use crate::queue::ConnectionId;
 
 /// Maximum bytes per read. All connections read into the same buffer.
@@ -130,7 +130,7 @@ impl Server {
                 ));
             }
             broker.open_store(log, found)?;
-            let lost = stored.saturating_sub(broker.restored());
+            let lost = stored.saturating_sub(broker.restored);
             if lost > 0 {
                 findings.push(format!(
                     "{lost} messages were skipped: their queues are not among the definitions"
@@ -282,7 +282,7 @@ async fn accept_all(
     listener: &TcpListener,
     state: &Shared,
     clients: &mut JoinSet<()>,
-    most: usize,
+    most: u32,
 ) -> anyhow::Result<()> {
     let room = open_files::limit()?.saturating_sub(RESERVED).max(1);
     loop {
@@ -305,11 +305,11 @@ async fn accept_all(
 fn admit(
     socket: TcpStream,
     state: &Shared,
-    most: usize,
+    most: u32,
 ) -> Option<impl Future<Output = ()> + 'static> {
     let mut borrowed = state.borrow_mut();
     let broker = borrowed.turn();
-    if broker.connection_count() >= most {
+    if broker.connections.len() >= most as usize {
         broker.counts.connections_refused += 1;
         return None;
     }
@@ -415,7 +415,7 @@ enum Read {
 impl State {
     /// Returns the events that a connection waits for now. Processes its backlog first, if it need not wait any more.
     fn wanted(&mut self, id: ConnectionId) -> Want {
-        let Some(connection) = self.broker.connection(id) else {
+        let Some(connection) = self.broker.connections.get_mut(id) else {
             return Want::End;
         };
         if connection.phase == Phase::Closed && connection.output.pending() == 0 {
@@ -425,7 +425,7 @@ impl State {
             let backlog = std::mem::take(&mut connection.backlog);
             self.turn().receive(id, &backlog);
         }
-        let Some(connection) = self.broker.connection(id) else {
+        let Some(connection) = self.broker.connections.get_mut(id) else {
             return Want::End;
         };
         let reads = connection.phase != Phase::Closed && !connection.is_held();
@@ -439,8 +439,8 @@ impl State {
 
     /// Reads once, after the beginning of a frame that was read before, and processes the input.
     fn read(&mut self, id: ConnectionId, socket: &TcpStream) -> Read {
-        let is_short = self.broker.is_short();
-        let Some(connection) = self.broker.connection(id) else {
+        let is_short = self.broker.is_blocked;
+        let Some(connection) = self.broker.connections.get_mut(id) else {
             return Read::End;
         };
         let begun = connection.backlog.len();
@@ -478,7 +478,7 @@ impl State {
         let broker = self.turn();
         // First, so that the disk works while sockets are written.
         broker.flush_log();
-        let mut dirty = broker.take_dirty();
+        let mut dirty = std::mem::take(&mut broker.dirty);
         for id in dirty.drain(..) {
             broker.flush(id, false);
         }

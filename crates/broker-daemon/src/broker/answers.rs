@@ -123,6 +123,6 @@ impl Broker {
     }
 }
 
-fn disk_failed() -> Failure {
+pub(super) fn disk_failed() -> Failure {
     precondition_failed("the disk failed: nothing can be stored")
 }

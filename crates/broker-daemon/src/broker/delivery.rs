@@ -137,11 +137,6 @@ impl Broker {
         false
     }
 
-    /// Takes the connections with pending output.
-    pub(crate) fn take_dirty(&mut self) -> Vec<ConnectionId> {
-        std::mem::take(&mut self.dirty)
-    }
-
     /// Writes a connection's output as far as its socket accepts it. A blocked socket is left alone until it
     /// `is_writable` again.
     pub(crate) fn flush(&mut self, id: ConnectionId, is_writable: bool) {

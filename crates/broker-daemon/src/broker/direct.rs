@@ -6,8 +6,8 @@ use std::sync::mpsc::{self, Receiver};
 use anyhow::Context;
 
 use super::Broker;
-use crate::config::Config;
 use crate::log::{self, Log};
+use crate::options::Config;
 use crate::queue::ConnectionId;
 
 /// A broker driven by direct calls, as in benchmarks. Its clock stands still.

@@ -180,8 +180,9 @@ impl Broker {
     }
 
     fn open(&mut self, id: ConnectionId, name: &str) -> Result {
+        let vhost = self.vhost_index(name);
         let connection = &mut self.connections[id];
-        let Some(vhost) = self.vhosts.iter().position(|vhost| &*vhost.name == name) else {
+        let Some(vhost) = vhost else {
             self.counts.vhosts_refused += 1;
             let peer = show_peer(connection.peer());
             let (user, vhost) = (quote(&connection.user), quote(name));

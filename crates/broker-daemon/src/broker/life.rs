@@ -26,15 +26,6 @@ impl Broker {
         (self.connections.insert(connection), wake)
     }
 
-    pub(crate) fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.connections.get_mut(id)
-    }
-
-    /// Returns the number of clients.
-    pub(crate) fn connection_count(&self) -> usize {
-        self.connections.len()
-    }
-
     /// Removes a disconnected client with everything that belongs to it; its unacknowledged messages are requeued.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
         self.let_go(id);

@@ -38,11 +38,6 @@ impl Broker {
         true
     }
 
-    /// Returns true if reads must be small, because data that cannot be processed is kept.
-    pub(crate) fn is_short(&self) -> bool {
-        self.is_blocked
-    }
-
     /// Sends connection.blocked to a client that supports it.
     fn tell_blocked(&mut self, id: ConnectionId) {
         let connection = &mut self.connections[id];

@@ -7,11 +7,14 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Broker;
+use super::answers::disk_failed;
+use anyhow::Context as _;
+
 use crate::channel::Channel;
 use crate::definitions::Definition;
 use crate::exchange::{Binding, Destination, Exchange, QueueId, Traits};
 use crate::failure::{Result, precondition_failed};
-use crate::log::{self, Log, Parts, Recovered, State, Stored};
+use crate::log::{self, Log, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties};
 use crate::queue::{Entry, Limits, Queue};
 use crate::vhost::Vhost;
@@ -31,19 +34,13 @@ impl Broker {
     /// Content of the log that this version does not understand.
     pub(crate) fn open_store(&mut self, mut log: Log, recovered: Recovered) -> anyhow::Result<()> {
         for (key, value) in &recovered.meta {
-            let definition = Definition::decode(key, value).ok_or_else(|| {
-                anyhow::anyhow!(
-                    "the log holds a definition that this version does not understand: {key:?}"
-                )
+            let definition = Definition::decode(key, value).with_context(|| {
+                format!("the log holds a definition that this version does not understand: {key:?}")
             })?;
             self.restore(definition);
         }
-        let queues: HashMap<u32, QueueId> = self
-            .queues
-            .ids()
-            .into_iter()
-            .map(|id| (id.serial, id))
-            .collect();
+        let ids = self.queues.ids().into_iter();
+        let queues: HashMap<u32, QueueId> = ids.map(|id| (id.serial, id)).collect();
         let unix = unix_ms();
         self.restored = 0;
         for stored in recovered.messages {
@@ -65,11 +62,6 @@ impl Broker {
         Ok(())
     }
 
-    /// Returns how many messages of the log were restored into queues at the start.
-    pub(crate) fn restored(&self) -> usize {
-        self.restored
-    }
-
     fn restore(&mut self, definition: Definition) {
         match definition {
             Definition::Exchange {
@@ -78,9 +70,8 @@ impl Broker {
                 traits,
             } => {
                 let vhost = self.vhost_named(&vhost);
-                self.vhosts[vhost]
-                    .exchanges
-                    .insert(name.into(), Exchange::new(traits));
+                let exchanges = &mut self.vhosts[vhost].exchanges;
+                exchanges.insert(name.into(), Exchange::new(traits));
             }
             Definition::Queue {
                 vhost,
@@ -102,11 +93,9 @@ impl Broker {
                 binding,
             } => {
                 let vhost = self.vhost_named(&vhost);
+                let queues = &self.vhosts[vhost].queues;
                 let to = match to_queue {
-                    true => self.vhosts[vhost]
-                        .queues
-                        .get(&*to)
-                        .map(|queue| Destination::Queue(*queue)),
+                    true => queues.get(&*to).copied().map(Destination::Queue),
                     false => Some(Destination::Exchange(to.into())),
                 };
                 if let Some(to) = to {
@@ -116,10 +105,13 @@ impl Broker {
         }
     }
 
+    pub(crate) fn vhost_index(&self, name: &str) -> Option<usize> {
+        self.vhosts.iter().position(|vhost| &*vhost.name == name)
+    }
+
     /// Returns the index of a virtual host. One that is no longer among the options keeps its content.
     fn vhost_named(&mut self, name: &str) -> usize {
-        let found = self.vhosts.iter().position(|vhost| &*vhost.name == name);
-        found.unwrap_or_else(|| {
+        self.vhost_index(name).unwrap_or_else(|| {
             self.vhosts.push(Vhost::new(name));
             self.vhosts.len() - 1
         })
@@ -131,11 +123,12 @@ impl Broker {
             .and_then(|properties| properties.facts())
             .unwrap_or_default();
         let (id, age) = (stored.id, unix.saturating_sub(stored.published_ms));
-        let Parts {
+        let Stored {
             data,
             address,
             head,
-        } = stored.into_parts();
+            ..
+        } = stored;
         let message = Rc::new(Message::new(data, address, head, facts, &self.memory));
         message.log_id.set(id);
         for id in queues {
@@ -156,9 +149,7 @@ impl Broker {
             Some(State::Full) => Err(precondition_failed(
                 "the disk is full: nothing can be stored",
             )),
-            Some(State::Failed(_)) => Err(precondition_failed(
-                "the disk failed: nothing can be stored",
-            )),
+            Some(State::Failed(_)) => Err(disk_failed()),
             Some(State::Running) | None => Ok(()),
         }
     }
@@ -183,11 +174,8 @@ impl Broker {
             return None;
         }
         let is_stored = |id: &&QueueId| self.queues.get(**id).is_some_and(Queue::is_stored);
-        let serials: Vec<u32> = queues
-            .iter()
-            .filter(is_stored)
-            .map(|id| id.serial)
-            .collect();
+        let stored = queues.iter().filter(is_stored);
+        let serials: Vec<u32> = stored.map(|id| id.serial).collect();
         if serials.is_empty() {
             return None;
         }
@@ -279,9 +267,8 @@ impl Broker {
     pub(super) fn is_durable_binding(&self, vhost: usize, source: &str, to: &Destination) -> bool {
         let exchanges = &self.vhosts[vhost].exchanges;
         let is_durable = |name: &str| {
-            exchanges
-                .get(name)
-                .is_none_or(|exchange| exchange.traits.durable)
+            let exchange = exchanges.get(name);
+            exchange.is_none_or(|exchange| exchange.traits.durable)
         };
         is_durable(source)
             && match to {
@@ -352,12 +339,9 @@ impl Broker {
     /// # Errors
     /// Errors of the log: not everything is on disk.
     pub(crate) fn close_store(&mut self) -> anyhow::Result<()> {
-        match self.log.take().map(Log::close) {
-            Some(Err(error)) => {
-                Err(anyhow::anyhow!(error).context("cannot write the rest of the log"))
-            }
-            _ => Ok(()),
-        }
+        let closed = self.log.take().map(Log::close).transpose();
+        closed.context("cannot write the rest of the log")?;
+        Ok(())
     }
 }
 

@@ -253,7 +253,7 @@ impl<W: Fn()> Writer<W> {
             source
                 .read_exact_at(copied, u64::from(span.offset))
                 .map_err(io())?;
-            if !format::sound(copied) {
+            if format::digest(copied).is_none() {
                 return Err(Error::Corrupt {
                     file: path,
                     offset: u64::from(span.offset),
