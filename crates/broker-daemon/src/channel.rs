@@ -315,7 +315,6 @@ impl Confirms {
     }
 }
 
-/// A consumer.
 #[derive(Debug)]
 pub(crate) struct Consumer {
     pub(crate) channel: ChannelId,

@@ -60,7 +60,6 @@ impl Capabilities {
     }
 }
 
-/// A client connection.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) phase: Phase,

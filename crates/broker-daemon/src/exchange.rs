@@ -12,8 +12,9 @@ pub(crate) type Name = Rc<str>;
 pub(crate) type QueueId = Id;
 
 /// The types of exchanges (AMQP 0-9-1, 3.1.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
+    #[default]
     Direct,
     Fanout,
     Topic,
@@ -61,7 +62,7 @@ impl Binding {
 }
 
 /// The properties of exchange.declare.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Traits {
     pub(crate) kind: Kind,
     pub(crate) durable: bool,
@@ -70,7 +71,6 @@ pub(crate) struct Traits {
     pub(crate) arguments: FieldTable,
 }
 
-/// An exchange.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) traits: Traits,
@@ -158,10 +158,9 @@ impl Exchange {
         let Some(bindings) = self.bindings.get_mut(to) else {
             return false;
         };
-        let Some(at) = bindings.iter().position(|other| other == binding) else {
+        if !remove_first(bindings, |other| other == binding) {
             return false;
-        };
-        bindings.swap_remove(at);
+        }
         if bindings.is_empty() {
             self.bindings.remove(to);
         }
@@ -179,29 +178,21 @@ impl Exchange {
     }
 
     fn unroute(&mut self, to: &Destination, binding: &Binding) {
-        let drop_one = |all: &mut Vec<Destination>| {
-            if let Some(at) = all.iter().position(|other| other == to) {
-                all.swap_remove(at);
-            }
-        };
         match &mut self.router {
             Router::Direct(keys) => {
                 if let Some(all) = keys.get_mut(&binding.key) {
-                    drop_one(all);
+                    remove_first(all, |other| other == to);
                     if all.is_empty() {
                         keys.remove(&binding.key);
                     }
                 }
             }
-            Router::Fanout(all) => drop_one(all),
+            Router::Fanout(all) => {
+                remove_first(all, |other| other == to);
+            }
             Router::Topic(topics) => topics.remove(&binding.key, to),
             Router::Headers(all) => {
-                if let Some(at) = all
-                    .iter()
-                    .position(|(other, bound)| other == to && bound == binding)
-                {
-                    all.swap_remove(at);
-                }
+                remove_first(all, |(other, bound)| other == to && bound == binding);
             }
         }
     }
@@ -228,6 +219,12 @@ impl Exchange {
             }
         }
     }
+}
+
+/// Removes the first value that is meant; the last one takes its place. Returns false if there is none.
+pub(crate) fn remove_first<T>(all: &mut Vec<T>, is_meant: impl FnMut(&T) -> bool) -> bool {
+    let at = all.iter().position(is_meant);
+    at.map(|at| all.swap_remove(at)).is_some()
 }
 
 /// Returns true if a message has the headers that a binding requires. Names that begin with `x-` are ignored, unless
@@ -261,10 +258,7 @@ mod tests {
     fn exchange(kind: Kind) -> Exchange {
         Exchange::new(Traits {
             kind,
-            durable: false,
-            auto_delete: false,
-            internal: false,
-            arguments: FieldTable::default(),
+            ..Traits::default()
         })
     }
 

@@ -16,6 +16,7 @@ use tokio::task::yield_now;
 use crate::broker::Broker;
 use crate::broker::describe::{NODE, QUEUE_METRICS};
 use crate::counts;
+use crate::exchange::{Binding, Destination, QueueId};
 use crate::server::Shared;
 
 /// Objects written in one slice, which takes some 100 µs.
@@ -91,8 +92,8 @@ impl Management {
             ("queues", [] | [_], _) => self.queues(vhost).await,
             ("queues", [_, name], Some(vhost)) => self.queue(vhost, name).await?,
             ("queues", [_, name, "bindings"], Some(vhost)) => {
-                broker().queue_id(vhost, name)?;
-                self.bindings(Some(vhost), Some(name), false).await
+                let queue = broker().queue_id(vhost, name)?;
+                self.bindings(Some(vhost), Some(queue), false).await
             }
             ("exchanges", [] | [_], _) => self.exchanges(vhost, false).await,
             ("exchanges", [_, name], Some(vhost)) => {
@@ -204,15 +205,24 @@ impl Management {
     /// Describes objects as an array, in slices. An object that no longer exists is left out.
     async fn list<T>(&self, all: &[T], describe: impl Fn(&Broker, &T) -> Option<Value>) -> String {
         let mut list = List::default();
+        self.add_to(&mut list, all, describe).await;
+        list.finish()
+    }
+
+    async fn add_to<T>(
+        &self,
+        list: &mut List,
+        all: &[T],
+        describe: impl Fn(&Broker, &T) -> Option<Value>,
+    ) {
         for slice in all.chunks(SLICE) {
             {
-                let state = self.state.borrow();
-                let described = slice.iter().filter_map(|one| describe(&state.broker, one));
+                let broker = &self.state.borrow().broker;
+                let described = slice.iter().filter_map(|one| describe(broker, one));
                 described.for_each(|object| list.push(&object));
             }
             yield_now().await;
         }
-        list.finish()
     }
 
     async fn queues(&self, vhost: Option<usize>) -> String {
@@ -247,7 +257,7 @@ impl Management {
     async fn bindings(
         &self,
         vhost: Option<usize>,
-        queue: Option<&str>,
+        queue: Option<QueueId>,
         as_definition: bool,
     ) -> String {
         let exchanges = self.state.borrow().broker.exchange_ids(vhost);
@@ -256,16 +266,14 @@ impl Management {
             if as_definition && exchange.1.is_empty() {
                 continue;
             }
-            let bindings = self.state.borrow().broker.bindings_of(&exchange);
-            for slice in bindings.chunks(SLICE) {
-                for binding in slice {
-                    let is_asked = queue.is_none_or(|queue| binding.queue() == Some(queue));
-                    if is_asked && !(as_definition && binding.is_exclusive) {
-                        list.push(&binding.describe(as_definition));
-                    }
-                }
-                yield_now().await;
+            let mut bindings = self.state.borrow().broker.bindings_of(&exchange);
+            if let Some(queue) = queue {
+                bindings.retain(|(to, _)| *to == Destination::Queue(queue));
             }
+            let describe = |broker: &Broker, binding: &(Destination, Binding)| {
+                broker.describe_binding(&exchange, binding, as_definition)
+            };
+            self.add_to(&mut list, &bindings, describe).await;
         }
         list.finish()
     }

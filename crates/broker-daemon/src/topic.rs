@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ptr;
 
+use crate::exchange::remove_first;
+
 /// A trie of topic patterns: `*` matches one word, `#` any number of words.
 #[derive(Debug)]
 pub(crate) struct Topics<V> {
@@ -114,9 +116,7 @@ fn enter<'a, V>(reached: &mut Vec<&'a Node<V>>, node: &'a Node<V>) {
 
 fn remove<V: PartialEq>(node: &mut Node<V>, words: &[&[u8]], value: &V) {
     let Some((word, rest)) = words.split_first() else {
-        if let Some(at) = node.values.iter().position(|other| other == value) {
-            node.values.swap_remove(at);
-        }
+        remove_first(&mut node.values, |other| other == value);
         return;
     };
     let link = match *word {

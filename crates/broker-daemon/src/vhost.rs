@@ -35,9 +35,7 @@ impl Vhost {
             let traits = Traits {
                 kind,
                 durable: true,
-                auto_delete: false,
-                internal: false,
-                arguments: FieldTable::default(),
+                ..Traits::default()
             };
             (Name::from(name), Exchange::new(traits))
         });

@@ -29,7 +29,6 @@ impl Broker {
         Ok(())
     }
 
-    /// Handles basic.get.
     pub(super) fn get(&mut self, id: ChannelId, get: &basic::Get) -> Result {
         let queue_id = self.queue_of(id, get.queue.as_str())?;
         // Expired messages, and messages for consumers, must leave the queue first.

@@ -7,11 +7,10 @@ use super::Broker;
 use super::exchanges::default_exchange;
 use super::queues::plain_name;
 use crate::channel::ChannelId;
-use crate::exchange::{Binding, Destination, Kind, Name};
+use crate::exchange::{Binding, Destination, Kind, Name, remove_first};
 use crate::failure::{Result, precondition_failed};
 
 impl Broker {
-    /// Handles queue.bind.
     pub(super) fn bind_queue(&mut self, id: ChannelId, bind: queue::Bind) -> Result {
         let queue_id = self.queue_of(id, &plain_name(bind.queue.as_str()))?;
         // If queue name and key are both empty, the queue's name is also the key.
@@ -43,7 +42,6 @@ impl Broker {
         self.answer(id, ticket, AMQPClass::Queue(ok))
     }
 
-    /// Handles exchange.bind.
     pub(super) fn bind_exchange(&mut self, id: ChannelId, bind: exchange::Bind) -> Result {
         let to = self.exchange_to_bind(id, bind.destination.as_str())?;
         let binding = Binding::new(bind.routing_key.as_str(), bind.arguments);
@@ -52,7 +50,6 @@ impl Broker {
         self.answer_unless(bind.nowait, id, ticket, AMQPClass::Exchange(ok))
     }
 
-    /// Handles exchange.unbind.
     pub(super) fn unbind_exchange(&mut self, id: ChannelId, unbind: exchange::Unbind) -> Result {
         let mut ticket = self.ticket();
         match self.exchange_to_bind(id, unbind.destination.as_str()) {
@@ -93,9 +90,8 @@ impl Broker {
         }
         let index = self.vhost_of(id);
         let vhost = &self.vhosts[index];
-        let Some(exchange) = vhost.exchanges.get(source) else {
-            return Err(vhost.no_exchange(source));
-        };
+        let exchange = vhost.exchanges.get(source);
+        let exchange = exchange.ok_or_else(|| vhost.no_exchange(source))?;
         if exchange.traits.kind == Kind::Headers {
             check_match(&binding.arguments)?;
         }
@@ -172,10 +168,8 @@ impl Broker {
 
     /// Removes one entry from the sources of a destination.
     pub(super) fn forget_source(&mut self, vhost: usize, to: &Destination, source: &Name) {
-        if let Some(sources) = self.sources(vhost, to)
-            && let Some(at) = sources.iter().position(|other| other == source)
-        {
-            sources.swap_remove(at);
+        if let Some(sources) = self.sources(vhost, to) {
+            remove_first(sources, |other| other == source);
         }
     }
 }

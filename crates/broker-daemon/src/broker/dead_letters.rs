@@ -217,7 +217,7 @@ fn new_death(
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
     let keys = std::iter::once(message.routing_key()).chain(copies.iter().map(|key| &**key));
-    let keys: Vec<_> = keys.map(|key| long_lossy(key)).collect();
+    let keys: Vec<_> = keys.map(long_lossy).collect();
     let mut death = FieldTable::default();
     death.insert("reason".into(), long(reason.name()));
     death.insert("queue".into(), long(&queue.name));

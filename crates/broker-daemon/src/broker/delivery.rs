@@ -61,9 +61,7 @@ impl Broker {
             if !consumer.has_room() {
                 continue;
             }
-            let Some(connection) = self.connections.get_mut(consumer.channel.connection) else {
-                continue;
-            };
+            let connection = &mut self.connections[consumer.channel.connection];
             if connection.pending() >= FULL {
                 connection.was_passed_over = true;
                 continue;

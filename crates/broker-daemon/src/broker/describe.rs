@@ -12,7 +12,7 @@ use super::Broker;
 use super::handshake::check_login;
 use crate::connection::{Connection, Phase};
 use crate::counts::Gauges;
-use crate::exchange::{Destination, Exchange, Name, QueueId};
+use crate::exchange::{Binding, Destination, Exchange, Name, QueueId};
 use crate::json::from_table;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 
@@ -22,50 +22,14 @@ pub(crate) const NODE: &str = "broker-daemon@localhost";
 /// An exchange, by the index of its virtual host and its name.
 pub(crate) type ExchangeId = (usize, Name);
 
-/// A binding with the names of both its ends.
-pub(crate) struct NamedBinding {
-    pub(crate) vhost: Name,
-    pub(crate) source: Name,
-    to: Name,
-    to_queue: bool,
-    key: String,
-    arguments: FieldTable,
-    /// True if the destination queue is exclusive, and so is deleted with its connection.
-    pub(crate) is_exclusive: bool,
-}
-
-impl NamedBinding {
-    /// Returns the name of the destination queue.
-    pub(crate) fn queue(&self) -> Option<&str> {
-        self.to_queue.then_some(&*self.to)
+/// Returns the key that tells bindings between the same two ends apart.
+fn properties_key(key: &str, arguments: &FieldTable) -> String {
+    let mut key = escape_key(key);
+    if !arguments.inner().is_empty() {
+        let sum = crc32c::crc32c(from_table(arguments).to_string().as_bytes());
+        key.push_str(&format!("~{sum:08x}"));
     }
-
-    /// Describes the binding: the fields of a definition, or all fields of a list.
-    pub(crate) fn describe(&self, as_definition: bool) -> Value {
-        let mut described = json!({
-            "source": &*self.source,
-            "vhost": &*self.vhost,
-            "destination": &*self.to,
-            "destination_type": if self.to_queue { "queue" } else { "exchange" },
-            "routing_key": self.key,
-            "arguments": from_table(&self.arguments),
-        });
-        if !as_definition {
-            described["properties_key"] = self.properties_key().into();
-        }
-        described
-    }
-
-    /// Returns the key that tells bindings between the same two ends apart.
-    fn properties_key(&self) -> String {
-        let mut key = escape_key(&self.key);
-        if !self.arguments.inner().is_empty() {
-            let arguments = from_table(&self.arguments).to_string();
-            let sum = crc32c::crc32c(arguments.as_bytes());
-            key.push_str(&format!("~{sum:08x}"));
-        }
-        if key.is_empty() { "~".to_owned() } else { key }
-    }
+    if key.is_empty() { "~".to_owned() } else { key }
 }
 
 /// Percent-encodes every byte that is not a letter, a digit or one of `-_.`.
@@ -211,42 +175,54 @@ impl Broker {
     }
 
     /// Returns the bindings of an exchange. Those of the default exchange are the names of the queues.
-    pub(crate) fn bindings_of(&self, (vhost, source): &ExchangeId) -> Vec<NamedBinding> {
-        let Some(vhost) = self.vhosts.get(*vhost) else {
-            return Vec::new();
-        };
-        let named =
-            |to: Name, queue: Option<&Queue>, key: String, arguments: FieldTable| NamedBinding {
-                vhost: Rc::clone(&vhost.name),
-                source: Rc::clone(source),
-                to,
-                to_queue: queue.is_some(),
-                key,
-                arguments,
-                is_exclusive: queue.is_some_and(|queue| queue.owner.is_some()),
-            };
+    pub(crate) fn bindings_of(&self, (vhost, source): &ExchangeId) -> Vec<(Destination, Binding)> {
+        let vhost = &self.vhosts[*vhost];
         if source.is_empty() {
-            let named = |(name, id): (&Name, &QueueId)| {
-                let (queue, key) = (self.queues.get(*id), name.to_string());
-                named(Rc::clone(name), queue, key, FieldTable::default())
+            let by_name = |(name, id): (&Name, &QueueId)| {
+                let binding = Binding::new(name, FieldTable::default());
+                (Destination::Queue(*id), binding)
             };
-            return vhost.queues.iter().map(named).collect();
+            return vhost.queues.iter().map(by_name).collect();
         }
         let exchange = vhost.exchanges.get(source).into_iter();
-        exchange
-            .flat_map(Exchange::bindings)
-            .filter_map(|(to, binding)| {
-                let key = String::from_utf8_lossy(&binding.key).into_owned();
-                let (to, queue) = match to {
-                    Destination::Exchange(name) => (Rc::clone(name), None),
-                    Destination::Queue(id) => {
-                        let queue = self.queues.get(*id)?;
-                        (Rc::clone(&queue.name), Some(queue))
-                    }
-                };
-                Some(named(to, queue, key, binding.arguments.clone()))
-            })
+        let bindings = exchange.flat_map(Exchange::bindings);
+        bindings
+            .map(|(to, binding)| (to.clone(), binding.clone()))
             .collect()
+    }
+
+    /// Describes a binding: the fields of a definition, or all fields of a list. A binding to an exclusive queue, which
+    /// is deleted with its connection, has no definition.
+    pub(crate) fn describe_binding(
+        &self,
+        (vhost, source): &ExchangeId,
+        (to, binding): &(Destination, Binding),
+        as_definition: bool,
+    ) -> Option<Value> {
+        let (kind, to) = match to {
+            Destination::Exchange(name) => ("exchange", name),
+            Destination::Queue(id) => {
+                let queue = self.queues.get(*id)?;
+                if as_definition && queue.owner.is_some() {
+                    return None;
+                }
+                ("queue", &queue.name)
+            }
+        };
+        let key = String::from_utf8_lossy(&binding.key);
+        let mut described = json!({
+            "source": &**source,
+            "vhost": &*self.vhosts[*vhost].name,
+            "destination": &**to,
+            "destination_type": kind,
+            "routing_key": key,
+            "arguments": from_table(&binding.arguments),
+        });
+        if !as_definition {
+            let key = properties_key(&key, &binding.arguments);
+            described["properties_key"] = key.into();
+        }
+        Some(described)
     }
 
     pub(crate) fn describe_connection(&self, id: ConnectionId) -> Option<Value> {
@@ -328,8 +304,11 @@ impl Broker {
     }
 }
 
-/// The metrics of each queue: name, type, help and value.
-pub(crate) const QUEUE_METRICS: [(&str, &str, &str, fn(&Queue) -> u64); 6] = [
+/// A metric of a queue: name, type, help and value.
+type QueueMetric = (&'static str, &'static str, &'static str, fn(&Queue) -> u64);
+
+/// The metrics of each queue.
+pub(crate) const QUEUE_METRICS: [QueueMetric; 6] = [
     (
         "broker_queue_messages_ready",
         "gauge",

@@ -10,7 +10,6 @@ use crate::exchange::{Destination, Exchange, Kind, Name, Traits};
 use crate::failure::{Failure, Result, access_refused, command_invalid, precondition_failed};
 
 impl Broker {
-    /// Handles exchange.declare.
     pub(super) fn declare_exchange(&mut self, id: ChannelId, declare: exchange::Declare) -> Result {
         let nowait = declare.nowait;
         let name = &*plain_name(declare.exchange.as_str());

@@ -227,11 +227,10 @@ fn show_peer(peer: Option<SocketAddr>) -> String {
 
 /// Returns user and password of a PLAIN response (RFC 4616): authorisation, user and password, separated by NUL.
 fn plain(response: &[u8]) -> Option<(String, String)> {
-    let mut parts = response.split(|byte| *byte == 0);
-    let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() {
+    let parts: Vec<&[u8]> = response.split(|byte| *byte == 0).collect();
+    let [_, user, password] = parts[..] else {
         return None;
-    }
+    };
     Some((text(user)?, text(password)?))
 }
 

@@ -223,7 +223,6 @@ impl Broker {
         self.mark_dirty(id.connection);
     }
 
-    /// Handles confirm.select.
     pub(super) fn confirm_select(&mut self, id: ChannelId, nowait: bool) -> Result {
         let channel = self.channel(id);
         if channel.tx.is_some() {

@@ -101,7 +101,6 @@ impl Broker {
         }
     }
 
-    /// Handles queue.declare.
     pub(super) fn declare_queue(&mut self, id: ChannelId, declare: &queue::Declare) -> Result {
         let asked = plain_name(declare.queue.as_str());
         if asked.starts_with(REPLY_TO) {
@@ -201,7 +200,6 @@ impl Broker {
         Ok(queue_id)
     }
 
-    /// Handles queue.purge.
     pub(super) fn purge_queue(&mut self, id: ChannelId, purge: &queue::Purge) -> Result {
         let queue_id = self.queue_of(id, purge.queue.as_str())?;
         let before = self.recorded;

@@ -77,9 +77,8 @@ impl Broker {
             return;
         };
         // A channel with an address is open.
-        let connection = &mut self.connections[id.connection];
-        let frame_max = connection.frame_max;
-        let Some(channel) = connection.channel(id.number) else {
+        let channel = self.channel(id);
+        let Some(consumer) = channel.replies.as_ref().map(|found| Rc::clone(&found.tag)) else {
             return;
         };
         channel.last_tag += 1;
@@ -89,9 +88,8 @@ impl Broker {
             is_redelivered: false,
             message,
         };
-        let Some(consumer) = channel.replies.as_ref().map(|found| Rc::clone(&found.tag)) else {
-            return;
-        };
+        let connection = &mut self.connections[id.connection];
+        let frame_max = connection.frame_max;
         let output = connection.output_of(id.number);
         output.deliver(delivery, &consumer, frame_max);
         self.counts.messages_delivered += 1;

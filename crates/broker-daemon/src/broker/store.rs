@@ -11,8 +11,8 @@ use super::answers::disk_failed;
 use anyhow::Context as _;
 
 use crate::channel::Channel;
-use crate::definitions::Definition;
-use crate::exchange::{Binding, Destination, Exchange, QueueId, Traits};
+use crate::definitions::{Definition, End, Object};
+use crate::exchange::{Binding, Destination, Exchange, Name, QueueId, Traits};
 use crate::failure::{Result, precondition_failed};
 use crate::log::{self, Log, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties};
@@ -63,43 +63,26 @@ impl Broker {
     }
 
     fn restore(&mut self, definition: Definition) {
-        match definition {
-            Definition::Exchange {
-                vhost,
-                name,
-                traits,
-            } => {
-                let vhost = self.vhost_named(&vhost);
-                let exchanges = &mut self.vhosts[vhost].exchanges;
-                exchanges.insert(name.into(), Exchange::new(traits));
+        let index = self.vhost_named(&definition.vhost);
+        let vhost = &mut self.vhosts[index];
+        match definition.object {
+            Object::Exchange(name, traits) => {
+                vhost.exchanges.insert(name.into(), Exchange::new(traits));
             }
-            Definition::Queue {
-                vhost,
-                name,
-                serial,
-                traits,
-            } => {
-                let vhost = self.vhost_named(&vhost);
+            Object::Queue(name, serial, traits) => {
                 let limits = Limits::read(&traits.arguments, &name, "").unwrap_or_default();
-                let queue = Queue::new(name.as_str().into(), vhost, traits, limits);
+                let name: Name = name.into();
+                let queue = Queue::new(Rc::clone(&name), index, traits, limits);
                 let id = self.queues.insert_as(serial, queue);
-                self.vhosts[vhost].queues.insert(name.into(), id);
+                vhost.queues.insert(name, id);
             }
-            Definition::Binding {
-                vhost,
-                source,
-                to_queue,
-                to,
-                binding,
-            } => {
-                let vhost = self.vhost_named(&vhost);
-                let queues = &self.vhosts[vhost].queues;
-                let to = match to_queue {
-                    true => queues.get(&*to).copied().map(Destination::Queue),
-                    false => Some(Destination::Exchange(to.into())),
+            Object::Binding(source, to, binding) => {
+                let to = match to {
+                    End::Queue(name) => vhost.queues.get(&*name).copied().map(Destination::Queue),
+                    End::Exchange(name) => Some(Destination::Exchange(name.into())),
                 };
                 if let Some(to) = to {
-                    self.add_binding(vhost, &source, &to, &binding);
+                    self.add_binding(index, &source, &to, &binding);
                 }
             }
         }
@@ -254,10 +237,9 @@ impl Broker {
         if !exchange.durable {
             return;
         }
-        let definition = Definition::Exchange {
+        let definition = Definition {
             vhost: self.vhosts[vhost].name.to_string(),
-            name: name.to_owned(),
-            traits: exchange.clone(),
+            object: Object::Exchange(name.to_owned(), exchange.clone()),
         };
         keep(log, &definition, is_there);
         self.recorded += 1;
@@ -290,19 +272,16 @@ impl Broker {
         let Some(log) = self.log.as_mut().filter(|_| is_durable) else {
             return;
         };
-        let (to_queue, to) = match to {
-            Destination::Exchange(name) => (false, name.to_string()),
+        let to = match to {
+            Destination::Exchange(name) => End::Exchange(name.to_string()),
             Destination::Queue(id) => match self.queues.get(*id) {
-                Some(queue) => (true, queue.name.to_string()),
+                Some(queue) => End::Queue(queue.name.to_string()),
                 None => return,
             },
         };
-        let definition = Definition::Binding {
+        let definition = Definition {
             vhost: self.vhosts[vhost].name.to_string(),
-            source: source.to_owned(),
-            to_queue,
-            to,
-            binding: binding.clone(),
+            object: Object::Binding(source.to_owned(), to, binding.clone()),
         };
         keep(log, &definition, is_there);
         self.recorded += 1;
@@ -354,10 +333,9 @@ fn keep(log: &mut Log, definition: &Definition, is_there: bool) {
 }
 
 fn queue_definition(vhost: &Vhost, id: QueueId, queue: &Queue) -> Definition {
-    Definition::Queue {
+    let (name, traits) = (queue.name.to_string(), queue.traits.clone());
+    Definition {
         vhost: vhost.name.to_string(),
-        name: queue.name.to_string(),
-        serial: id.serial,
-        traits: queue.traits.clone(),
+        object: Object::Queue(name, id.serial, traits),
     }
 }

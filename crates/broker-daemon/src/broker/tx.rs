@@ -10,7 +10,6 @@ use crate::channel::{Channel, ChannelId, Pending, Tx};
 use crate::failure::{Result, precondition_failed};
 
 impl Broker {
-    /// Handles tx.select.
     pub(super) fn tx_select(&mut self, id: ChannelId) -> Result {
         let channel = self.channel(id);
         if channel.confirms.is_some() {
@@ -21,7 +20,6 @@ impl Broker {
         Ok(())
     }
 
-    /// Handles tx.commit.
     pub(super) fn tx_commit(&mut self, id: ChannelId) -> Result {
         let is_persistent = |pending: &Pending| pending.message.facts().persistent;
         let published = &transaction(self.channel(id))?.published;

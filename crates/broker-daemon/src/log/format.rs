@@ -33,7 +33,6 @@ pub struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// The version of the format.
 pub(super) const VERSION: u32 = 1;
 /// Bytes of the header of a segment.
 pub(super) const SEGMENT_HEADER: usize = 44;
@@ -88,7 +87,6 @@ fn length(len: usize) -> u32 {
     u32::try_from(len).expect("a field of a record has less than 4 GiB")
 }
 
-/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
     /// The initial value of the checksums of its batches.
@@ -150,7 +148,6 @@ impl SegmentHeader {
     }
 }
 
-/// The header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BatchHeader {
     /// Bytes of its records.
