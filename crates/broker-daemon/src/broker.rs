@@ -235,11 +235,7 @@ impl Broker {
             HEADER | BODY => (60, 40),
             _ => (0, 0),
         };
-        let id = ChannelId {
-            connection: id,
-            number: frame.channel,
-        };
-        self.fail(id, method, &failure);
+        self.fail(ChannelId::new(id, frame.channel), method, &failure);
     }
 
     fn try_frame(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
@@ -263,10 +259,7 @@ impl Broker {
             };
         }
         let is_closing = connection.channel(number).map(|channel| channel.is_closing);
-        let id = ChannelId {
-            connection: id,
-            number,
-        };
+        let id = ChannelId::new(id, number);
         match (kind, payload, is_closing) {
             (METHOD, [0, 20, 0, 10, ..], _) => self.open_channel(id, payload),
             (METHOD, _, None) => Err(channel_error("expected 'channel.open'")),

@@ -16,6 +16,12 @@ pub(crate) struct ChannelId {
     pub(crate) number: u16,
 }
 
+impl ChannelId {
+    pub(crate) fn new(connection: ConnectionId, number: u16) -> Self {
+        Self { connection, number }
+    }
+}
+
 /// A channel of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
@@ -154,6 +160,16 @@ pub(crate) enum Settlement {
     Acked,
     Requeued,
     Rejected,
+}
+
+impl Settlement {
+    /// Returns how basic.reject and basic.nack settle a delivery.
+    pub(crate) fn refusal(requeue: bool) -> Self {
+        match requeue {
+            true => Self::Requeued,
+            false => Self::Rejected,
+        }
+    }
 }
 
 /// Publishes and settlements of an open transaction.

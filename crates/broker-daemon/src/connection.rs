@@ -195,13 +195,9 @@ impl Connection {
 
     /// Returns the numbers of its open channels.
     pub(crate) fn channel_numbers(&self) -> Vec<u16> {
-        let open = self
-            .channels
-            .iter()
-            .enumerate()
-            .filter(|(_, channel)| channel.is_some());
-        open.filter_map(|(number, _)| u16::try_from(number).ok())
-            .collect()
+        let numbered = self.channels.iter().zip(0..=u16::MAX);
+        let open = numbered.filter(|(channel, _)| channel.is_some());
+        open.map(|(_, number)| number).collect()
     }
 
     pub(crate) fn channels(&self) -> impl Iterator<Item = &Channel> {

@@ -17,22 +17,8 @@ impl Broker {
         self.settle_tag(id, tag, bits & 1 != 0, Settlement::Acked)
     }
 
-    /// Handles basic.reject and basic.nack.
-    pub(super) fn reject(
-        &mut self,
-        id: ChannelId,
-        tag: u64,
-        multiple: bool,
-        requeue: bool,
-    ) -> Result {
-        let settlement = match requeue {
-            true => Settlement::Requeued,
-            false => Settlement::Rejected,
-        };
-        self.settle_tag(id, tag, multiple, settlement)
-    }
-
-    fn settle_tag(
+    /// Settles a delivery, or with `multiple` all up to it.
+    pub(super) fn settle_tag(
         &mut self,
         id: ChannelId,
         tag: u64,

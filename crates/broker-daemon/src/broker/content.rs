@@ -13,7 +13,7 @@ use crate::channel::{Channel, ChannelId, Stage};
 use crate::failure::{
     Result, frame_error, not_implemented, precondition_failed, resource_error, unexpected_frame,
 };
-use crate::message::{Facts, HEADER_FIXED, Message, Meter, Properties, Share, short_string};
+use crate::message::{Facts, HEADER_FIXED, Message, Properties, Share, short_string};
 use crate::queue::ConnectionId;
 
 /// The maximum body size, as RabbitMQ's `max_message_size`.
@@ -133,7 +133,15 @@ impl Broker {
     fn complete(&mut self, id: ChannelId) -> Result {
         let memory = Rc::clone(&self.memory);
         self.connections[id.connection].is_publisher = true;
-        let (message, mandatory, immediate) = assemble(self.channel(id), &memory)?;
+        let incoming = &mut self.channel(id).incoming;
+        incoming.stage = Stage::Method;
+        // From here on the message itself is accounted for.
+        incoming.share = None;
+        let data = std::mem::take(&mut incoming.data);
+        let facts = incoming.facts.take().transpose()?.unwrap_or_default();
+        let (address, head) = (incoming.address.len(), incoming.head);
+        let message = Message::new(data, address, head, facts, &memory);
+        let (mandatory, immediate) = (incoming.mandatory, incoming.immediate);
         self.counts.messages_published += 1;
         if immediate {
             return Err(not_implemented("immediate=true"));
@@ -193,19 +201,6 @@ fn rewrite(
         }
     }
     Ok(changed)
-}
-
-/// Takes the completed message, with mandatory and immediate.
-fn assemble(channel: &mut Channel, memory: &Rc<Meter>) -> Result<(Message, bool, bool)> {
-    let incoming = &mut channel.incoming;
-    incoming.stage = Stage::Method;
-    // From here on the message itself is accounted for.
-    incoming.share = None;
-    let data = std::mem::take(&mut incoming.data);
-    let (address, head) = (incoming.address.len(), incoming.head);
-    let facts = incoming.facts.take().transpose()?.unwrap_or_default();
-    let message = Message::new(data, address, head, facts, memory);
-    Ok((message, incoming.mandatory, incoming.immediate))
 }
 
 /// Splits the arguments after the ticket into the two short strings, which stay together, and the bits.

@@ -161,9 +161,7 @@ impl Broker {
         id: ConnectionId,
         write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
+        let connection = &mut self.connections[id];
         let (before, was_held, was_stuck) = (
             connection.output.pending(),
             connection.is_held(),
@@ -195,9 +193,7 @@ impl Broker {
 
     /// Resumes consumers that were skipped because the output was full, once half of it is written.
     fn wake_passed_over(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
+        let connection = &mut self.connections[id];
         if !connection.was_passed_over || connection.pending() > FULL / 2 {
             return;
         }

@@ -40,10 +40,7 @@ impl Broker {
         };
         let exclusive = std::mem::take(&mut connection.exclusive);
         for number in connection.channel_numbers() {
-            self.end_channel(ChannelId {
-                connection: id,
-                number,
-            });
+            self.end_channel(ChannelId::new(id, number));
         }
         for queue in exclusive {
             self.remove_queue(queue);
@@ -228,10 +225,6 @@ impl Broker {
 
     /// Appends a method of the connection class, whose channel is 0.
     pub(super) fn send_connection(&mut self, id: ConnectionId, method: connection::AMQPMethod) {
-        let id = ChannelId {
-            connection: id,
-            number: 0,
-        };
-        self.send(id, AMQPClass::Connection(method));
+        self.send(ChannelId::new(id, 0), AMQPClass::Connection(method));
     }
 }

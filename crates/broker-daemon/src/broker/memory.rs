@@ -1,5 +1,7 @@
 //! Memory alarm: if messages take too much memory, publishers wait, and no connection is closed.
 
+use std::mem;
+
 use amq_protocol::protocol::connection;
 
 use super::Broker;
@@ -66,28 +68,20 @@ impl Broker {
         } else if self.is_blocked && used < limit - limit / 10 {
             self.is_blocked = false;
             for id in self.connections.ids() {
-                self.tell_unblocked(id);
+                if mem::take(&mut self.connections[id].was_told_blocked) {
+                    let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
+                    self.send_connection(id, unblocked);
+                }
             }
         }
         if !self.is_blocked && !self.is_congested {
-            for id in std::mem::take(&mut self.waiting) {
-                self.let_publish(id);
+            for id in mem::take(&mut self.waiting) {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.is_blocked = false;
+                    connection.received = self.now;
+                    connection.wake.notify_one();
+                }
             }
-        }
-    }
-
-    fn let_publish(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.is_blocked = false;
-            connection.received = self.now;
-            connection.wake.notify_one();
-        }
-    }
-
-    fn tell_unblocked(&mut self, id: ConnectionId) {
-        if std::mem::take(&mut self.connections[id].was_told_blocked) {
-            let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
-            self.send_connection(id, unblocked);
         }
     }
 }

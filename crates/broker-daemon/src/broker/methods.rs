@@ -5,7 +5,7 @@ use amq_protocol::protocol::{
 };
 
 use super::Broker;
-use crate::channel::{ChannelId, Stage};
+use crate::channel::{ChannelId, Settlement, Stage};
 use crate::failure::{
     Failure, Result, channel_error, command_invalid, frame_error, not_implemented, unexpected_frame,
 };
@@ -141,10 +141,12 @@ impl Broker {
             basic::AMQPMethod::Cancel(cancel) => self.cancel(id, cancel),
             basic::AMQPMethod::Get(get) => self.get(id, &get),
             basic::AMQPMethod::Reject(reject) => {
-                self.reject(id, reject.delivery_tag, false, reject.requeue)
+                let settlement = Settlement::refusal(reject.requeue);
+                self.settle_tag(id, reject.delivery_tag, false, settlement)
             }
             basic::AMQPMethod::Nack(nack) => {
-                self.reject(id, nack.delivery_tag, nack.multiple, nack.requeue)
+                let settlement = Settlement::refusal(nack.requeue);
+                self.settle_tag(id, nack.delivery_tag, nack.multiple, settlement)
             }
             basic::AMQPMethod::Recover(recover) => self.recover(id, recover.requeue, true),
             basic::AMQPMethod::RecoverAsync(recover) => self.recover(id, recover.requeue, false),

@@ -184,25 +184,22 @@ impl Broker {
         let is_stored = is_stored && queue.is_stored();
         queue.push(Rc::clone(message), now, is_stored);
         let (is_over, is_lagging) = (queue.is_over(), queue.is_lagging());
+        let has_waiting = !queue.ring.is_empty();
         self.activate(id);
         if is_lagging {
             self.lagging = Some(id);
         }
         if is_over {
-            self.drop_surplus(id);
+            // Consumers come first.
+            if has_waiting {
+                self.dispatch(id);
+            }
+            self.drop_heads(id);
         }
         self.set_timer(id);
     }
 
     /// Drops messages from the head until the queue is within its limits (x-overflow: drop-head).
-    fn drop_surplus(&mut self, id: QueueId) {
-        let has_waiting = |queue: &Queue| !queue.ring.is_empty();
-        if self.queues.get(id).is_some_and(has_waiting) {
-            self.dispatch(id);
-        }
-        self.drop_heads(id);
-    }
-
     pub(super) fn drop_heads(&mut self, id: QueueId) {
         while let Some(queue) = self.queues.get_mut(id) {
             if queue.limits.overflow != Overflow::DropHead || !queue.is_over() {
