@@ -53,17 +53,13 @@ impl<T> Arena<T> {
     }
 
     pub(crate) fn get(&self, id: Id) -> Option<&T> {
-        match self.slots.get(id.slot as usize) {
-            Some((serial, value)) if *serial == id.serial => Some(value),
-            _ => None,
-        }
+        let (serial, value) = self.slots.get(id.slot as usize)?;
+        (*serial == id.serial).then_some(value)
     }
 
     pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
-        match self.slots.get_mut(id.slot as usize) {
-            Some((serial, value)) if *serial == id.serial => Some(value),
-            _ => None,
-        }
+        let (serial, value) = self.slots.get_mut(id.slot as usize)?;
+        (*serial == id.serial).then_some(value)
     }
 
     pub(crate) fn remove(&mut self, id: Id) -> Option<T> {

@@ -197,11 +197,6 @@ pub(crate) struct Unacked {
 }
 
 impl Unacked {
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.count
-    }
-
     pub(crate) fn push(&mut self, delivered: Delivered) {
         self.count += 1;
         self.all.push_back((delivered.tag, Some(delivered)));
@@ -408,7 +403,7 @@ mod tests {
         let mut taken = Vec::new();
         assert!(!unacked.take_up_to(5, &mut taken));
         assert!(unacked.take_up_to(2, &mut taken));
-        assert_eq!((taken.len(), unacked.len()), (2, 1));
+        assert_eq!((taken.len(), unacked.count), (2, 1));
         unacked.restore(taken.pop().unwrap());
         taken.clear();
         assert!(unacked.take_up_to(0, &mut taken));
@@ -424,7 +419,7 @@ mod tests {
         for tag in 2..=10_000 {
             unacked.take(tag).unwrap();
         }
-        assert_eq!(unacked.len(), 1);
+        assert_eq!(unacked.count, 1);
         assert!(unacked.all.len() < 100);
     }
 

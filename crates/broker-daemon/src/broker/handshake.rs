@@ -1,6 +1,6 @@
 //! Negotiation from the protocol header to connection.open-ok (connection class, AMQP 0-9-1, 2.2.4).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use amq_protocol::protocol::{AMQPClass, connection};
 use amq_protocol::types::parsing::{parse_long_string, parse_short_string, parse_type};
@@ -52,7 +52,13 @@ impl Broker {
     pub(super) fn negotiate(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
         let phase = self.connections[id].phase;
         if phase == Phase::Closing {
-            return self.awaiting_close_ok(id, frame);
+            // Only connection.close and close-ok matter.
+            match (frame.kind, frame.channel, frame.payload) {
+                (METHOD, 0, [0, 10, 0, 51, ..]) => self.close_when_written(id),
+                (METHOD, 0, [0, 10, 0, 50, ..]) => self.client_closes(id),
+                _ => {}
+            }
+            return Ok(());
         }
         match frame.kind {
             HEARTBEAT => return Ok(()),
@@ -76,18 +82,6 @@ impl Broker {
                 "unexpected method while the connection is negotiated",
             )),
         }
-    }
-
-    /// Handles a frame while only connection.close and close-ok matter.
-    fn awaiting_close_ok(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
-        if frame.kind == METHOD && frame.channel == 0 {
-            match frame.payload {
-                [0, 10, 0, 51, ..] => self.close_when_written(id),
-                [0, 10, 0, 50, ..] => self.client_closes(id),
-                _ => {}
-            }
-        }
-        Ok(())
     }
 
     /// Answers connection.close. The client closes the socket, as with RabbitMQ: one that closes from several threads
@@ -208,17 +202,15 @@ pub(super) fn check_login(
         None => Err("unknown user"),
         Some(_) if !users.contains(login) => Err("wrong password"),
         // The password of this user is public (as RabbitMQ's `loopback_users`).
-        Some(_) if login.0 == LOCAL_USER && peer.is_some_and(|peer| !is_loopback(peer.ip())) => {
-            Err(
-                "this user may log in only from this machine: set another user with --user or BROKER_USER",
-            )
-        }
+        Some(_) if login.0 == LOCAL_USER && peer.is_some_and(is_remote) => Err(
+            "this user may log in only from this machine: set another user with --user or BROKER_USER",
+        ),
         Some(_) => Ok(()),
     }
 }
 
-fn is_loopback(address: IpAddr) -> bool {
-    address.to_canonical().is_loopback()
+fn is_remote(peer: SocketAddr) -> bool {
+    !peer.ip().to_canonical().is_loopback()
 }
 
 fn show_peer(peer: Option<SocketAddr>) -> String {

@@ -168,13 +168,13 @@ impl Broker {
         declare: &queue::Declare,
     ) -> Result<QueueId> {
         let vhost = self.vhost_of(id);
-        let limits = Limits::read(&declare.arguments, name, &self.vhosts[vhost].name)?;
+        let what = format!("queue '{name}' in vhost '{}'", self.vhosts[vhost].name);
+        let limits = Limits::read(&declare.arguments, &what)?;
         let traits = QueueTraits {
             durable: is_durable(declare),
             auto_delete: declare.auto_delete,
             arguments: declare.arguments.clone(),
         };
-        let what = format!("queue '{name}' in vhost '{}'", self.vhosts[vhost].name);
         let as_classic = self.config.quorum_as_classic;
         let warning = traits.check_type(&what, declare.exclusive, as_classic)?;
         let owner = declare.exclusive.then_some(id.connection);

@@ -70,7 +70,7 @@ impl Broker {
                 vhost.exchanges.insert(name.into(), Exchange::new(traits));
             }
             Object::Queue(name, serial, traits) => {
-                let limits = Limits::read(&traits.arguments, &name, "").unwrap_or_default();
+                let limits = Limits::read(&traits.arguments, &name).unwrap_or_default();
                 let name: Name = name.into();
                 let queue = Queue::new(Rc::clone(&name), index, traits, limits);
                 let id = self.queues.insert_as(serial, queue);

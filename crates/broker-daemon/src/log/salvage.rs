@@ -167,10 +167,10 @@ pub(super) fn finish(folder: &Folder) -> Result<Option<PathBuf>, Error> {
 
 fn remove(dir: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(
-            "removing the remains of an interrupted salvage",
-            dir,
-        )(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let doing = "removing the remains of an interrupted salvage";
+            Err(io_error(doing, dir)(error))
+        }
         _ => Ok(()),
     }
 }
@@ -271,12 +271,13 @@ impl Found {
         match record {
             Record::Publish(publish) => {
                 // A moved message is there already, with its settlements since.
-                self.messages.entry(publish.id).or_insert_with(|| {
+                let new = || {
                     (
                         Stored::new(&publish, content),
                         u32s(publish.queues).collect(),
                     )
-                });
+                };
+                self.messages.entry(publish.id).or_insert_with(new);
             }
             Record::Held { id, queues } => {
                 if let Some((_, holders)) = self.messages.get_mut(&id) {
@@ -285,7 +286,9 @@ impl Found {
             }
             Record::Settle { queue, ids } => {
                 for id in u64s(ids) {
-                    self.settle(queue, id);
+                    if let Some((_, holders)) = self.messages.get_mut(&id) {
+                        holders.remove(&queue);
+                    }
                 }
             }
             Record::Clear { queue, up_to } => {
@@ -297,12 +300,6 @@ impl Found {
             Record::Delete { key } => {
                 self.meta.remove(key);
             }
-        }
-    }
-
-    fn settle(&mut self, queue: u32, id: u64) {
-        if let Some((_, holders)) = self.messages.get_mut(&id) {
-            holders.remove(&queue);
         }
     }
 

@@ -1,9 +1,11 @@
 //! The arguments of queue.declare: what they limit, and which of them RabbitMQ refuses.
 
+use std::fmt::Display;
+
 use amq_protocol::types::{AMQPValue, FieldTable};
 
 use crate::exchange::Name;
-use crate::failure::{Result, precondition_failed};
+use crate::failure::{Failure, Result, precondition_failed};
 use crate::message::LONGEST_TTL;
 
 /// The handling of messages beyond the limits (x-overflow).
@@ -38,17 +40,18 @@ pub(crate) struct QueueTraits {
     pub(crate) arguments: FieldTable,
 }
 
+/// Returns the error of an argument; `what` is the queue.
+fn invalid(name: &str, what: &str, why: impl Display) -> Failure {
+    precondition_failed(format_args!("invalid arg '{name}' for {what}: {why}"))
+}
+
 impl Limits {
     /// Parses the arguments of queue.declare.
     ///
     /// # Errors
     /// 406 for an invalid value, as RabbitMQ's `rabbit_amqqueue:check_declare_arguments`.
-    pub(crate) fn read(arguments: &FieldTable, queue: &str, vhost: &str) -> Result<Self> {
-        let invalid = |name: &str, why: &str| {
-            precondition_failed(format_args!(
-                "invalid arg '{name}' for queue '{queue}' in vhost '{vhost}': {why}"
-            ))
-        };
+    pub(crate) fn read(arguments: &FieldTable, what: &str) -> Result<Self> {
+        let invalid = |name: &str, why: &str| invalid(name, what, why);
         let number = |name: &str| {
             let Some(value) = arguments.inner().get(name) else {
                 return Ok(None);
@@ -154,9 +157,7 @@ impl QueueTraits {
         let is_version = matches!(version, None | Some(Some(1 | 2)));
         for (name, is_known) in [("x-queue-mode", is_mode), ("x-queue-version", is_version)] {
             if !is_known {
-                return Err(precondition_failed(format_args!(
-                    "invalid arg '{name}' for {what}: unsupported value"
-                )));
+                return Err(invalid(name, what, "unsupported value"));
             }
         }
         Ok(())
@@ -173,11 +174,7 @@ impl QueueTraits {
         is_exclusive: bool,
         quorum_as_classic: bool,
     ) -> Result<Option<String>> {
-        let refused = |text: &str| {
-            Err(precondition_failed(format_args!(
-                "invalid arg 'x-queue-type' for {what}: {text}"
-            )))
-        };
+        let refused = |why: &str| Err(invalid("x-queue-type", what, why));
         let of_others = || {
             let is_there = |name: &&str| self.arguments.inner().contains_key(*name);
             OF_OTHER_TYPES.iter().copied().filter(is_there)
@@ -265,7 +262,7 @@ mod tests {
         let read = |name: &str, value: AMQPValue| {
             let mut table = FieldTable::default();
             table.insert(name.into(), value);
-            Limits::read(&table, "q", "/").map_err(|failure| failure.code)
+            Limits::read(&table, "queue 'q'").map_err(|failure| failure.code)
         };
         let text = |text: &str| AMQPValue::LongString(text.into());
         assert_eq!(read("x-expires", AMQPValue::LongInt(0)), Err(406));

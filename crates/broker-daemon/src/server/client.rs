@@ -130,10 +130,9 @@ enum Read {
 
 impl State {
     /// Returns the events that a connection waits for now. Processes its backlog first, if it need not wait any more.
+    /// Only the task of the connection removes it, so it is there.
     fn wanted(&mut self, id: ConnectionId) -> Want {
-        let Some(connection) = self.broker.connections.get_mut(id) else {
-            return Want::End;
-        };
+        let connection = &mut self.broker.connections[id];
         if connection.phase == Phase::Closed && connection.output.pending() == 0 {
             return Want::End;
         }
@@ -141,9 +140,7 @@ impl State {
             let backlog = std::mem::take(&mut connection.backlog);
             self.turn().receive(id, &backlog);
         }
-        let Some(connection) = self.broker.connections.get_mut(id) else {
-            return Want::End;
-        };
+        let connection = &mut self.broker.connections[id];
         let reads = connection.phase != Phase::Closed && !connection.is_held();
         match (reads, connection.is_stuck) {
             (true, true) => Want::Ready(Interest::READABLE | Interest::WRITABLE),
@@ -156,9 +153,7 @@ impl State {
     /// Reads once, after the beginning of a frame that was read before, and processes the input.
     fn read(&mut self, id: ConnectionId, socket: &TcpStream) -> Read {
         let is_short = self.broker.is_blocked;
-        let Some(connection) = self.broker.connections.get_mut(id) else {
-            return Read::End;
-        };
+        let connection = &mut self.broker.connections[id];
         let begun = connection.backlog.len();
         let mut input = std::mem::take(&mut self.input);
         input[..begun].copy_from_slice(&connection.backlog);
