@@ -47,11 +47,10 @@ pub(crate) struct Capabilities {
 
 impl Capabilities {
     pub(crate) fn read(properties: &FieldTable) -> Self {
-        let table = match properties.inner().get("capabilities") {
-            Some(AMQPValue::FieldTable(table)) => table,
-            _ => return Self::default(),
-        };
-        let has = |name| table.inner().get(name) == Some(&AMQPValue::Boolean(true));
+        let table = properties.inner().get("capabilities");
+        let table = table.and_then(AMQPValue::as_field_table);
+        let value = |name| table?.inner().get(name);
+        let has = |name| value(name) == Some(&AMQPValue::Boolean(true));
         Self {
             authentication_failure_close: has("authentication_failure_close"),
             consumer_cancel_notify: has("consumer_cancel_notify"),

@@ -96,10 +96,9 @@ enum Router {
 
 impl Exchange {
     pub(crate) fn new(traits: Traits) -> Self {
-        let alternate = match traits.arguments.inner().get("alternate-exchange") {
-            Some(AMQPValue::LongString(name)) => Some(name.to_string().into()),
-            _ => None,
-        };
+        let alternate = traits.arguments.inner().get("alternate-exchange");
+        let alternate = alternate.and_then(AMQPValue::as_long_string);
+        let alternate = alternate.map(|name| name.to_string().into());
         let router = match traits.kind {
             Kind::Direct => Router::Direct(HashMap::new()),
             Kind::Fanout => Router::Fanout(Vec::new()),

@@ -16,6 +16,7 @@ mod arena;
 mod broker;
 mod carbon_copies;
 mod channel;
+mod confirms;
 mod connection;
 mod counts;
 mod definitions;

@@ -3,7 +3,6 @@
 //! be left out.
 
 use std::cell::Ref;
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -17,6 +16,7 @@ use crate::broker::Broker;
 use crate::broker::describe::{NODE, QUEUE_METRICS};
 use crate::counts;
 use crate::exchange::{Binding, Destination, QueueId};
+use crate::json::{List, with_lists};
 use crate::server::Shared;
 
 /// Objects written in one slice, which takes some 100 µs.
@@ -341,38 +341,6 @@ impl Management {
         texts.iter().for_each(|text| page.push_str(text));
         page
     }
-}
-
-/// A JSON array as a growing text: a list of 10,000 queues takes no tree in memory.
-#[derive(Default)]
-struct List(String);
-
-impl List {
-    fn push(&mut self, object: &Value) {
-        let before = if self.0.is_empty() { '[' } else { ',' };
-        // Writing to a string does not fail.
-        let _ = write!(self.0, "{before}{object}");
-    }
-
-    fn finish(mut self) -> String {
-        if self.0.is_empty() {
-            self.0.push('[');
-        }
-        self.0.push(']');
-        self.0
-    }
-}
-
-/// Returns the text of an object with further fields, whose values are texts of lists. The object must not be empty.
-fn with_lists(object: &Value, lists: &[(&str, String)]) -> String {
-    let mut text = object.to_string();
-    text.pop();
-    for (name, list) in lists {
-        // Writing to a string does not fail.
-        let _ = write!(text, ",\"{name}\":{list}");
-    }
-    text.push('}');
-    text
 }
 
 fn protocol_listener(protocol: &str) -> Answer {

@@ -194,19 +194,14 @@ impl Queue {
             self.ready.resize_with(rank + 1, VecDeque::new);
         }
         let ready = &mut self.ready[rank];
-        if ready
-            .back()
-            .is_none_or(|last| last.position < entry.position)
-        {
+        let position = entry.position;
+        if ready.back().is_none_or(|last| last.position < position) {
             return ready.push_back(entry);
         }
-        if ready
-            .front()
-            .is_some_and(|first| first.position > entry.position)
-        {
+        if ready.front().is_some_and(|first| first.position > position) {
             return ready.push_front(entry);
         }
-        let at = ready.partition_point(|other| other.position < entry.position);
+        let at = ready.partition_point(|other| other.position < position);
         ready.insert(at, entry);
     }
 

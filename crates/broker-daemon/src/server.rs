@@ -94,10 +94,8 @@ impl Server {
                 Log::open(dir, options, move || woke.notify_one())
             });
             opened.with_context(|| {
-                format!(
-                    "cannot open the data folder {} (--data-dir, BROKER_DATA_DIR)",
-                    dir.display()
-                )
+                let dir = dir.display();
+                format!("cannot open the data folder {dir} (--data-dir, BROKER_DATA_DIR)")
             })
         };
         let opened = config.data_dir.as_ref().map(open).transpose()?;
@@ -122,10 +120,8 @@ impl Server {
             recovered = Some(stored - lost);
         }
         let listener = listen(config.listen).with_context(|| {
-            format!(
-                "cannot listen on {} (choose another address with --listen or BROKER_LISTEN)",
-                config.listen
-            )
+            let remedy = "choose another address with --listen or BROKER_LISTEN";
+            format!("cannot listen on {} ({remedy})", config.listen)
         })?;
         let bind_metrics = |address| {
             let remedy = "choose another address with --metrics-addr or BROKER_METRICS_ADDR";

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use amq_protocol::protocol::basic;
+use amq_protocol::protocol::{AMQPClass, basic};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
 use super::queues::random_name;
@@ -56,12 +56,10 @@ impl Broker {
         }
         queue.has_exclusive_consumer = consume.exclusive;
         queue.used = self.now;
-        if !consume.nowait {
-            let ok = basic::ConsumeOk {
-                consumer_tag: tag.into(),
-            };
-            self.send_basic(id, basic::AMQPMethod::ConsumeOk(ok));
-        }
+        let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
+            consumer_tag: tag.into(),
+        });
+        self.answer_unless(consume.nowait, id, 0, AMQPClass::Basic(ok))?;
         self.wake_consumer(consumer);
         Ok(())
     }
@@ -92,13 +90,10 @@ impl Broker {
         } else if let Some(replies) = replies.take_if(|replies| replies.has_tag(tag)) {
             self.replies.remove(&replies.address);
         }
-        if !cancel.nowait {
-            let ok = basic::CancelOk {
-                consumer_tag: cancel.consumer_tag,
-            };
-            self.send_basic(id, basic::AMQPMethod::CancelOk(ok));
-        }
-        Ok(())
+        let ok = basic::AMQPMethod::CancelOk(basic::CancelOk {
+            consumer_tag: cancel.consumer_tag,
+        });
+        self.answer_unless(cancel.nowait, id, 0, AMQPClass::Basic(ok))
     }
 
     /// Resumes consumers that the channel's common limit held back, as far as there is room. Those of the least

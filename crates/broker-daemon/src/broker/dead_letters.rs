@@ -2,12 +2,12 @@
 //! `x-death`).
 
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use amq_protocol::protocol::basic::{AMQPProperties, gen_properties, parse_properties};
 use amq_protocol::types::{AMQPValue, FieldArray, FieldTable};
 
 use super::Broker;
+use super::store::unix_ms;
 use crate::carbon_copies::{Key, open_keys};
 use crate::exchange::QueueId;
 use crate::frame::is_too_deep;
@@ -213,15 +213,12 @@ fn new_death(
     let DeadLetter {
         message, reason, ..
     } = dead;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
     let keys = std::iter::once(message.routing_key()).chain(copies.iter().map(|key| &**key));
     let keys: Vec<_> = keys.map(long_lossy).collect();
     let mut death = FieldTable::default();
     death.insert("reason".into(), long(reason.name()));
     death.insert("queue".into(), long(&queue.name));
-    death.insert("time".into(), AMQPValue::Timestamp(now));
+    death.insert("time".into(), AMQPValue::Timestamp(unix_ms() / 1000));
     death.insert("exchange".into(), long_lossy(message.exchange()));
     death.insert("routing-keys".into(), AMQPValue::FieldArray(keys.into()));
     if let Some(expiration) = properties.expiration() {

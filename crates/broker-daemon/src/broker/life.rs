@@ -157,9 +157,7 @@ impl Broker {
         method: (u16, u16),
         failure: &Failure,
     ) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
+        let connection = &mut self.connections[id];
         let says_why = match connection.phase {
             Phase::Closing | Phase::Closed => return,
             Phase::Running => true,
@@ -195,11 +193,10 @@ impl Broker {
     /// Stops reading, and closes the socket once all output is written.
     pub(super) fn close_when_written(&mut self, id: ConnectionId) {
         self.let_go(id);
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.phase = Phase::Closed;
-            connection.since = self.now;
-            connection.wake.notify_one();
-        }
+        let connection = &mut self.connections[id];
+        connection.phase = Phase::Closed;
+        connection.since = self.now;
+        connection.wake.notify_one();
         self.mark_dirty(id);
     }
 

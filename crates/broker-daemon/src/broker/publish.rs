@@ -7,7 +7,8 @@ use amq_protocol::protocol::{AMQPClass, confirm};
 use super::Broker;
 use super::dead_letters::Reason;
 use crate::carbon_copies::Key;
-use crate::channel::{ChannelId, Pending, Verdict};
+use crate::channel::{ChannelId, Pending};
+use crate::confirms::Verdict;
 use crate::exchange::QueueId;
 use crate::failure::{Result, precondition_failed};
 use crate::message::Message;
@@ -226,11 +227,8 @@ impl Broker {
             return Err(precondition_failed("cannot switch from tx to confirm mode"));
         }
         channel.confirms.get_or_insert_default();
-        if !nowait {
-            let ok = confirm::AMQPMethod::SelectOk(confirm::SelectOk {});
-            self.send(id, AMQPClass::Confirm(ok));
-        }
-        Ok(())
+        let ok = confirm::AMQPMethod::SelectOk(confirm::SelectOk {});
+        self.answer_unless(nowait, id, 0, AMQPClass::Confirm(ok))
     }
 
     /// Sends the due confirms: at most a few for all messages of a turn.

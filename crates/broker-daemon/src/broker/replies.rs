@@ -42,13 +42,10 @@ impl Broker {
             address: Rc::clone(&address),
         });
         self.replies.insert(address, id);
-        if !consume.nowait {
-            let ok = basic::ConsumeOk {
-                consumer_tag: tag.into(),
-            };
-            self.send_basic(id, basic::AMQPMethod::ConsumeOk(ok));
-        }
-        Ok(())
+        let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
+            consumer_tag: tag.into(),
+        });
+        self.answer_unless(consume.nowait, id, 0, AMQPClass::Basic(ok))
     }
 
     /// Handles queue.declare of [`REPLY_TO`] or of a channel's address: checks if a consumer waits there for replies.

@@ -20,7 +20,7 @@ use crate::queue::{Entry, Limits, Queue};
 use crate::vhost::Vhost;
 
 /// Returns the milliseconds since 1970.
-fn unix_ms() -> u64 {
+pub(super) fn unix_ms() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

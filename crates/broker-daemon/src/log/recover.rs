@@ -106,14 +106,14 @@ fn scan_all(folder: &Folder, sources: &[Source]) -> Result<Vec<Scan>, Error> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut scans = Vec::new();
-        while let Some((at, source)) = {
+        loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            sources.get(at).map(|source| (at, source))
-        } {
+            let Some(source) = sources.get(at) else {
+                return scans;
+            };
             let path = folder.segment(source.header.number);
             scans.push((at, Scan::read(&path, source)));
         }
-        scans
     };
     let helpers = thread::available_parallelism()
         .map_or(1, usize::from)
