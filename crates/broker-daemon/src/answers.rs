@@ -13,7 +13,6 @@ pub(crate) struct Answers {
     channels: HashMap<u16, VecDeque<Answer>>,
 }
 
-/// A waiting answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The log ticket that it waits for.

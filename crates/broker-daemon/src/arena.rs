@@ -1,5 +1,7 @@
 //! A slab with generational ids: an id never refers to a later value in the same slot.
 
+use std::ops::{Index, IndexMut};
+
 use slab::Slab;
 
 /// The id of a value in an [`Arena`]. It stays unique after the value is removed.
@@ -20,15 +22,18 @@ pub(crate) struct Arena<T> {
     has_wrapped: bool,
 }
 
-impl<T> Arena<T> {
-    pub(crate) fn new() -> Self {
+// Derived, it would require a default of the values.
+impl<T> Default for Arena<T> {
+    fn default() -> Self {
         Self {
             slots: Slab::new(),
             next: 0,
             has_wrapped: false,
         }
     }
+}
 
+impl<T> Arena<T> {
     pub(crate) fn insert(&mut self, value: T) -> Id {
         let in_use = |serial| self.slots.iter().any(|(_, (used, _))| *used == serial);
         while self.has_wrapped && in_use(self.next) {
@@ -44,23 +49,17 @@ impl<T> Arena<T> {
             self.next = serial.wrapping_add(1);
             self.has_wrapped |= self.next == 0;
         }
-        let slot = self.slots.insert((serial, value));
-        let slot = u32::try_from(slot).expect("there are fewer than 2^32 of anything");
-        Id { slot, serial }
+        id(self.slots.insert((serial, value)), serial)
     }
 
     pub(crate) fn get(&self, id: Id) -> Option<&T> {
-        match self.slots.get(id.slot as usize) {
-            Some((serial, value)) if *serial == id.serial => Some(value),
-            _ => None,
-        }
+        let (serial, value) = self.slots.get(id.slot as usize)?;
+        (*serial == id.serial).then_some(value)
     }
 
     pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
-        match self.slots.get_mut(id.slot as usize) {
-            Some((serial, value)) if *serial == id.serial => Some(value),
-            _ => None,
-        }
+        let (serial, value) = self.slots.get_mut(id.slot as usize)?;
+        (*serial == id.serial).then_some(value)
     }
 
     pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
@@ -84,8 +83,24 @@ impl<T> Arena<T> {
 }
 
 fn id(slot: usize, serial: u32) -> Id {
-    let slot = u32::try_from(slot).expect("the slot was given out as 32 bits");
+    let slot = u32::try_from(slot).expect("there are fewer than 2^32 of anything");
     Id { slot, serial }
+}
+
+/// # Panics
+/// Panics if the value was removed.
+impl<T> Index<Id> for Arena<T> {
+    type Output = T;
+
+    fn index(&self, id: Id) -> &T {
+        self.get(id).expect("the value is in use")
+    }
+}
+
+impl<T> IndexMut<Id> for Arena<T> {
+    fn index_mut(&mut self, id: Id) -> &mut T {
+        self.get_mut(id).expect("the value is in use")
+    }
 }
 
 #[cfg(test)]
@@ -94,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_serial_in_use_is_not_given_out_again_after_the_last() {
-        let mut arena = Arena::new();
+        let mut arena = Arena::default();
         arena.insert_as(0, "recovered");
         arena.insert_as(u32::MAX, "the last");
         let serials = [arena.insert("a").serial, arena.insert("b").serial];
@@ -103,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_place_that_is_taken_again_does_not_answer_to_the_old_id() {
-        let mut arena = Arena::new();
+        let mut arena = Arena::default();
         let first = arena.insert("a");
         assert_eq!(arena.remove(first), Some("a"));
         let second = arena.insert("b");

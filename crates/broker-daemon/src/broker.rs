@@ -10,7 +10,6 @@ mod basic;
 mod bindings;
 mod consumers;
 mod content;
-mod dead_letter;
 mod dead_letters;
 mod delivery;
 pub(crate) mod describe;
@@ -32,23 +31,24 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use daemon_kit::{MetricsPage, RateLimitedLog};
+use daemon_kit::RateLimitedLog;
 use tokio::sync::Notify;
 
 use crate::arena::Arena;
-use crate::channel::{Channel, Consumer, Delivered};
-use crate::config::Config;
+use crate::channel::{Channel, ChannelId, Consumer, Delivered};
 use crate::connection::{Connection, Phase};
-use crate::counts::{self, Counts, Gauges};
+use crate::counts::Counts;
 use crate::exchange::{Name, QueueId};
-use crate::failure::{Result, channel_error, frame_error, unexpected_frame};
+use crate::failure::{Result, channel_error, command_invalid, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::log::Log;
 use crate::message::Meter;
+use crate::options::Config;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
-use self::dead_letter::DeadLetter;
+use self::dead_letters::DeadLetter;
+use self::methods::ids;
 
 /// Maximum lines per second of the log on stderr.
 const LOG_LINES: u64 = 10;
@@ -61,35 +61,44 @@ const TURN: usize = 64 * 1024;
 /// Weight of a dead letter in a turn, in messages: it is decoded and reassembled.
 const DEAD_LETTER: usize = 64;
 
-/// The state of the broker.
+/// The log on stderr for the operator.
 #[derive(Debug)]
+struct OperatorLog(RateLimitedLog);
+
+impl Default for OperatorLog {
+    fn default() -> Self {
+        Self(RateLimitedLog::new("broker-daemon", LOG_LINES))
+    }
+}
+
+/// The state of the broker.
+#[derive(Debug, Default)]
 pub(crate) struct Broker {
     config: Rc<Config>,
     /// Milliseconds since some time in the past, set before each turn.
     pub(crate) now: u64,
-    connections: Arena<Connection>,
+    pub(crate) connections: Arena<Connection>,
     queues: Arena<Queue>,
     consumers: Arena<Consumer>,
-    vhosts: Vec<Vhost>,
+    pub(crate) vhosts: Vec<Vhost>,
     /// Counts changes of exchanges, queues and bindings.
     topology: u64,
     /// Queues that may have something to deliver.
     active: VecDeque<QueueId>,
     /// Channels with room in their prefetch that may have consumers held back by it.
-    limited: Vec<(ConnectionId, u16)>,
+    limited: Vec<ChannelId>,
     dead_letters: VecDeque<DeadLetter>,
-    confirming: Vec<(ConnectionId, u16)>,
+    confirming: Vec<ChannelId>,
     /// Channels whose confirms wait for the log, and the log's ticket when they were last checked.
-    awaiting_log: (Vec<(ConnectionId, u16)>, u64),
-    dirty: Vec<ConnectionId>,
+    awaiting_log: (Vec<ChannelId>, u64),
+    pub(crate) dirty: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
     memory: Rc<Meter>,
-    is_blocked: bool,
+    pub(crate) is_blocked: bool,
     /// Connections that wait to publish.
     waiting: Vec<ConnectionId>,
     pub(crate) counts: Counts,
-    /// Lines on stderr for the operator.
-    log_lines: RateLimitedLog,
+    operator_log: OperatorLog,
     /// Wakes the server when there is output to write.
     pub(crate) wake: Rc<Notify>,
     /// Wakes the server when a deadline is earlier than the one it knows.
@@ -101,7 +110,7 @@ pub(crate) struct Broker {
     lagging: Option<QueueId>,
     log: Option<Log>,
     /// Messages of the log that some queue held at the start.
-    restored: usize,
+    pub(crate) restored: usize,
     /// The ticket up to which everything is on disk.
     synced: u64,
     /// True if the log accepts messages: the disk is neither full nor failed.
@@ -113,11 +122,11 @@ pub(crate) struct Broker {
     /// Set if too many bytes are on their way to the disk.
     is_congested: bool,
     /// Channels that consume direct replies, by their reply address.
-    replies: HashMap<Name, (ConnectionId, u16)>,
+    replies: HashMap<Name, ChannelId>,
     /// Counts records about durable definitions that methods added to the log.
     recorded: u64,
     /// Channels with answers that wait for the log.
-    answering: Vec<(ConnectionId, u16)>,
+    answering: Vec<ChannelId>,
     /// The log's ticket when these answers were last checked.
     answers_sent: u64,
 }
@@ -127,66 +136,33 @@ impl Broker {
         Self {
             vhosts: config.vhosts.iter().map(|name| Vhost::new(name)).collect(),
             config,
-            now: 0,
-            connections: Arena::new(),
-            queues: Arena::new(),
-            consumers: Arena::new(),
             topology: 1,
-            active: VecDeque::new(),
-            limited: Vec::new(),
-            dead_letters: VecDeque::new(),
-            confirming: Vec::new(),
-            awaiting_log: (Vec::new(), 0),
-            dirty: Vec::new(),
-            timers: BinaryHeap::new(),
-            memory: Rc::default(),
-            is_blocked: false,
-            waiting: Vec::new(),
-            counts: Counts::default(),
-            log_lines: RateLimitedLog::new("broker-daemon", LOG_LINES),
-            wake: Rc::default(),
-            timer_changed: Rc::default(),
-            scratch: Vec::new(),
-            spares: Vec::new(),
-            lagging: None,
-            log: None,
-            restored: 0,
-            synced: 0,
             log_takes: true,
-            log_failed: false,
-            flushed: 0,
-            is_congested: false,
-            replies: HashMap::new(),
-            recorded: 0,
-            answering: Vec::new(),
-            answers_sent: 0,
+            ..Self::default()
         }
     }
 
     /// Processes the data of one read from a client, as a turn of its own. Data that cannot be processed yet is kept as
     /// its backlog.
     pub(crate) fn receive(&mut self, id: ConnectionId, input: &[u8]) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.received = self.now;
-            connection.holds_frames = false;
-        }
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        connection.received = self.now;
+        connection.holds_frames = false;
         self.lagging = None;
         let consumed = self.process(id, input);
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.backlog.clear();
-            if consumed == input.len() && connection.backlog.capacity() > KEPT {
-                connection.backlog = Vec::new();
-            }
-            connection.backlog.extend_from_slice(&input[consumed..]);
-            connection.account_memory();
+        let connection = &mut self.connections[id];
+        connection.backlog.clear();
+        if consumed == input.len() && connection.backlog.capacity() > KEPT {
+            connection.backlog = Vec::new();
         }
+        connection.backlog.extend_from_slice(&input[consumed..]);
+        connection.account_memory();
         self.finish_turn();
         // Checked again, because consumers have had their turn meanwhile.
         let is_lagging = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_lagging);
-        let ahead = self.lagging.filter(is_lagging);
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.ahead = ahead;
-        }
+        self.connections[id].ahead = self.lagging.filter(is_lagging);
     }
 
     /// Returns how many messages a queue has delivered to consumers.
@@ -200,9 +176,7 @@ impl Broker {
     fn process(&mut self, id: ConnectionId, input: &[u8]) -> usize {
         let mut done = 0;
         loop {
-            let Some(connection) = self.connections.get_mut(id) else {
-                return input.len();
-            };
+            let connection = &mut self.connections[id];
             let rest = &input[done..];
             match connection.phase {
                 Phase::Closed => return input.len(),
@@ -240,17 +214,14 @@ impl Broker {
     fn unreadable(&mut self, id: ConnectionId, error: FrameError) {
         let failure = match error {
             FrameError::TooLarge(size) => {
-                let most = self
-                    .connections
-                    .get(id)
-                    .map_or(0, |connection| connection.frame_max);
+                let most = self.connections[id].frame_max;
                 frame_error(format_args!(
                     "frame of {size} bytes is larger than frame_max {most}"
                 ))
             }
             FrameError::NoEnd => frame_error("no frame-end octet where it should be"),
         };
-        self.fail(id, 0, (0, 0), &failure);
+        self.close_connection(id, (0, 0), &failure);
         // Frame boundaries are unknown from here on, so no close-ok can be awaited.
         self.close_when_written(id);
     }
@@ -259,68 +230,74 @@ impl Broker {
         let Err(failure) = self.try_frame(id, frame) else {
             return;
         };
-        let method = match (frame.kind, frame.payload) {
-            (METHOD, [c0, c1, m0, m1, ..]) => (
-                u16::from_be_bytes([*c0, *c1]),
-                u16::from_be_bytes([*m0, *m1]),
-            ),
-            (HEADER | BODY, _) => (60, 40),
+        let method = match frame.kind {
+            METHOD => ids(frame.payload).unwrap_or_default(),
+            HEADER | BODY => (60, 40),
             _ => (0, 0),
         };
-        self.fail(id, frame.channel, method, &failure);
+        self.fail(ChannelId::new(id, frame.channel), method, &failure);
     }
 
     fn try_frame(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return Ok(());
-        };
+        let connection = &mut self.connections[id];
         if connection.phase != Phase::Running {
             return self.negotiate(id, frame);
         }
-        if frame.channel == 0 {
-            return match frame.kind {
-                METHOD => self.connection_method(id, frame.payload),
-                HEARTBEAT if frame.payload.is_empty() => Ok(()),
+        let Frame {
+            kind,
+            channel: number,
+            payload,
+        } = frame;
+        let unknown = || frame_error(format_args!("frames of type {kind} are not known"));
+        if number == 0 {
+            return match kind {
+                METHOD => self.connection_method(id, payload),
+                HEARTBEAT if payload.is_empty() => Ok(()),
                 HEARTBEAT => Err(frame_error("a heartbeat with a payload")),
                 HEADER | BODY => Err(unexpected_frame("content on channel 0")),
-                kind => Err(frame_error(format_args!(
-                    "frames of type {kind} are not known"
-                ))),
+                _ => Err(unknown()),
             };
         }
-        let needs_channel = matches!(frame.kind, HEADER | BODY | HEARTBEAT);
-        if needs_channel && connection.channel(frame.channel).is_none() {
-            return Err(unexpected_frame("the channel is not open"));
-        }
-        match frame.kind {
-            METHOD => match *frame.payload {
-                [0, 60, 0, 40, ..] => self.begin_publish(id, frame),
-                [0, 60, 0, 80, ..] => self.ack(id, frame),
-                _ => self.channel_method(id, frame),
-            },
-            HEADER => self.content_header(id, frame),
-            BODY => self.content_body(id, frame),
-            HEARTBEAT => Err(unexpected_frame("heartbeat on a channel other than 0")),
-            kind => Err(frame_error(format_args!(
-                "frames of type {kind} are not known"
-            ))),
+        let is_closing = connection.channel(number).map(|channel| channel.is_closing);
+        let id = ChannelId::new(id, number);
+        match (kind, payload, is_closing) {
+            (METHOD, [0, 20, 0, 10, ..], _) => self.open_channel(id, payload),
+            (METHOD, _, None) => Err(channel_error("expected 'channel.open'")),
+            (HEADER | BODY | HEARTBEAT, _, None) => {
+                Err(unexpected_frame("the channel is not open"))
+            }
+            (METHOD, [0, 20, 0, 40, ..], Some(crosses)) => {
+                self.client_closes_channel(id, crosses);
+                Ok(())
+            }
+            (METHOD, [0, 20, 0, 41, ..], Some(true)) => {
+                self.end_channel(id);
+                Ok(())
+            }
+            (METHOD, [0, 20, 0, 41, ..], Some(false)) => {
+                Err(command_invalid("unexpected channel.close-ok"))
+            }
+            (HEARTBEAT, ..) => Err(unexpected_frame("heartbeat on a channel other than 0")),
+            // Input on a channel that is being closed need not even be readable.
+            (METHOD | HEADER | BODY, _, Some(true)) => Ok(()),
+            (METHOD, [0, 60, 0, 40, ..], _) => self.begin_publish(id, payload),
+            (METHOD, [0, 60, 0, 80, ..], _) => self.ack(id, payload),
+            (METHOD, ..) => self.channel_method(id, payload),
+            (HEADER, ..) => self.content_header(id, payload),
+            (BODY, ..) => self.content_body(id, payload),
+            _ => Err(unknown()),
         }
     }
 
-    /// Returns an open channel; `None` if it is being closed and its input is ignored.
-    ///
-    /// # Errors
-    /// 504 if the channel does not exist.
-    fn channel(&mut self, id: ConnectionId, number: u16) -> Result<Option<&mut Channel>> {
-        let channel = self
-            .connections
-            .get_mut(id)
-            .and_then(|connection| connection.channel(number));
-        match channel {
-            Some(channel) if channel.is_closing => Ok(None),
-            Some(channel) => Ok(Some(channel)),
-            None => Err(channel_error("expected 'channel.open'")),
-        }
+    /// Returns a channel; `None` if it is closed, or its client is gone.
+    fn find_channel(&mut self, id: ChannelId) -> Option<&mut Channel> {
+        self.connections.get_mut(id.connection)?.channel(id.number)
+    }
+
+    /// Returns the channel of the method that is handled.
+    fn channel(&mut self, id: ChannelId) -> &mut Channel {
+        self.find_channel(id)
+            .expect("methods are handled while their channel is open")
     }
 
     /// Performs the work that processed frames led to: dead letters, deliveries, confirms. Work that would take too
@@ -333,8 +310,8 @@ impl Broker {
                 DEAD_LETTER
             } else if let Some(queue) = self.active.pop_front() {
                 1 + self.dispatch(queue)
-            } else if let Some((id, number)) = self.limited.pop() {
-                self.wake_channel(id, number);
+            } else if let Some(id) = self.limited.pop() {
+                self.wake_channel(id);
                 1
             } else {
                 break;
@@ -372,35 +349,6 @@ impl Broker {
             queue.is_active = true;
             self.active.push_back(id);
         }
-    }
-
-    /// Renders the metrics.
-    pub(crate) fn render_metrics(&self, page: &MetricsPage) -> String {
-        let exchanges = self.vhosts.iter().map(|vhost| vhost.exchanges.len());
-        let gauges = Gauges {
-            connections: self.connections.len(),
-            channels: self
-                .connections
-                .iter()
-                .map(|(_, connection)| connection.channels().count())
-                .sum(),
-            consumers: self.consumers.len(),
-            exchanges: exchanges.sum(),
-            queues: self.queues.len(),
-            ready: self.queues.iter().map(|(_, queue)| queue.len()).sum(),
-            unacked: self.queues.iter().map(|(_, queue)| queue.unacked).sum(),
-            memory: self.memory.get(),
-            memory_limit: self.config.memory_limit,
-            backlog: self
-                .connections
-                .iter()
-                .map(|(_, connection)| connection.backlog.len())
-                .sum(),
-            is_blocked: self.is_blocked,
-            disk: self.log.as_ref().map_or(0, |log| log.usage().disk_bytes),
-            is_disk_out: !self.log_takes,
-        };
-        counts::render(page, &self.counts, gauges)
     }
 }
 

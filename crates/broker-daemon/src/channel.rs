@@ -1,13 +1,27 @@
-//! A channel: the message being received, unacknowledged deliveries, confirms, and a transaction.
+//! A channel: the message being received, its consumers and their unacknowledged deliveries, and a transaction.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use crate::carbon_copies::Key;
+use crate::confirms::Confirms;
 use crate::exchange::{Name, QueueId};
 use crate::failure::Result;
 use crate::message::{Facts, Message, Share};
 use crate::queue::{ConnectionId, ConsumerId, Entry};
+
+/// The number of a channel, and its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChannelId {
+    pub(crate) connection: ConnectionId,
+    pub(crate) number: u16,
+}
+
+impl ChannelId {
+    pub(crate) fn new(connection: ConnectionId, number: u16) -> Self {
+        Self { connection, number }
+    }
+}
 
 /// A channel of a connection.
 #[derive(Debug, Default)]
@@ -149,6 +163,16 @@ pub(crate) enum Settlement {
     Rejected,
 }
 
+impl Settlement {
+    /// Returns how basic.reject and basic.nack settle a delivery.
+    pub(crate) fn refusal(requeue: bool) -> Self {
+        match requeue {
+            true => Self::Requeued,
+            false => Self::Rejected,
+        }
+    }
+}
+
 /// Publishes and settlements of an open transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Tx {
@@ -174,11 +198,6 @@ pub(crate) struct Unacked {
 }
 
 impl Unacked {
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.count
-    }
-
     pub(crate) fn push(&mut self, delivered: Delivered) {
         self.count += 1;
         self.all.push_back((delivered.tag, Some(delivered)));
@@ -238,81 +257,9 @@ impl Unacked {
     }
 }
 
-/// A confirm that is not a plain ack at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// A queue refused the message.
-    Refused,
-    /// The message is stored once the log has synced up to this ticket.
-    Stored(u64),
-}
-
-/// Publisher confirms. They are sent in order, so that one confirm can cover many messages.
-#[derive(Debug, Default)]
-pub(crate) struct Confirms {
-    /// The number of the last message.
-    published: u64,
-    /// The number up to which everything is confirmed.
-    confirmed: u64,
-    /// Later messages that are not simply acked.
-    special: VecDeque<(u64, Verdict)>,
-}
-
-impl Confirms {
-    /// Adds a published message.
-    pub(crate) fn publish(&mut self, verdict: Option<Verdict>) {
-        self.published += 1;
-        let Some(verdict) = verdict else { return };
-        self.special.push_back((self.published, verdict));
-    }
-
-    /// Calls `send` for each due confirm with three values: true for an ack, its tag, and true if it covers all earlier
-    /// messages. Returns how many messages they cover. Messages that wait for a failed log are nacked: it is unknown if
-    /// they are on disk.
-    pub(crate) fn settle(
-        &mut self,
-        synced: u64,
-        has_failed: bool,
-        mut send: impl FnMut(bool, u64, bool),
-    ) -> u64 {
-        let before = self.confirmed;
-        while let Some((number, verdict)) = self.special.front().copied() {
-            match verdict {
-                Verdict::Stored(ticket) if ticket <= synced => {}
-                Verdict::Stored(_) if !has_failed => {
-                    self.ack_up_to(number - 1, &mut send);
-                    return self.confirmed - before;
-                }
-                Verdict::Stored(_) | Verdict::Refused => {
-                    self.ack_up_to(number - 1, &mut send);
-                    send(false, number, false);
-                    self.confirmed = number;
-                }
-            }
-            self.special.pop_front();
-        }
-        self.ack_up_to(self.published, &mut send);
-        self.confirmed - before
-    }
-
-    fn ack_up_to(&mut self, number: u64, send: &mut impl FnMut(bool, u64, bool)) {
-        if number > self.confirmed {
-            send(true, number, number > self.confirmed + 1);
-            self.confirmed = number;
-        }
-    }
-
-    /// Returns true if some messages wait for the log.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.special.is_empty()
-    }
-}
-
-/// A consumer.
 #[derive(Debug)]
 pub(crate) struct Consumer {
-    pub(crate) connection: ConnectionId,
-    pub(crate) channel: u16,
+    pub(crate) channel: ChannelId,
     pub(crate) queue: QueueId,
     /// A short string: its length comes first.
     pub(crate) tag: Box<[u8]>,
@@ -352,7 +299,7 @@ mod tests {
 
     fn unacked(tags: &[u64]) -> Unacked {
         let mut unacked = Unacked::default();
-        let queue = Arena::new().insert(());
+        let queue = Arena::default().insert(());
         for tag in tags {
             let message = Rc::new(Message::new(
                 vec![0, 0],
@@ -387,7 +334,7 @@ mod tests {
         let mut taken = Vec::new();
         assert!(!unacked.take_up_to(5, &mut taken));
         assert!(unacked.take_up_to(2, &mut taken));
-        assert_eq!((taken.len(), unacked.len()), (2, 1));
+        assert_eq!((taken.len(), unacked.count), (2, 1));
         unacked.restore(taken.pop().unwrap());
         taken.clear();
         assert!(unacked.take_up_to(0, &mut taken));
@@ -403,38 +350,7 @@ mod tests {
         for tag in 2..=10_000 {
             unacked.take(tag).unwrap();
         }
-        assert_eq!(unacked.len(), 1);
+        assert_eq!(unacked.count, 1);
         assert!(unacked.all.len() < 100);
-    }
-
-    #[test]
-    fn confirms_wait_for_the_log_and_one_speaks_for_many() {
-        let mut confirms = Confirms::default();
-        let settle = |confirms: &mut Confirms, synced| {
-            let mut sent = Vec::new();
-            confirms.settle(synced, false, |is_ack, tag, multiple| {
-                sent.push((is_ack, tag, multiple))
-            });
-            sent
-        };
-        for verdict in [
-            None,
-            None,
-            Some(Verdict::Stored(7)),
-            None,
-            Some(Verdict::Refused),
-            Some(Verdict::Stored(9)),
-        ] {
-            confirms.publish(verdict);
-        }
-        assert_eq!(settle(&mut confirms, 6), [(true, 2, true)]);
-        assert_eq!(settle(&mut confirms, 6), []);
-        assert_eq!(
-            settle(&mut confirms, 8),
-            [(true, 4, true), (false, 5, false)]
-        );
-        assert!(confirms.is_waiting());
-        assert_eq!(settle(&mut confirms, 9), [(true, 6, false)]);
-        assert!(!confirms.is_waiting());
     }
 }

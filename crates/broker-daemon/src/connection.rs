@@ -19,9 +19,10 @@ pub(crate) const FULL: usize = 512 * 1024;
 pub(crate) const CHOKED: usize = 2 * FULL;
 
 /// The state of a connection (connection class, AMQP 0-9-1, 2.2.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Phase {
     /// Awaits the protocol header.
+    #[default]
     Header,
     /// Awaits connection.start-ok.
     Start,
@@ -46,11 +47,10 @@ pub(crate) struct Capabilities {
 
 impl Capabilities {
     pub(crate) fn read(properties: &FieldTable) -> Self {
-        let table = match properties.inner().get("capabilities") {
-            Some(AMQPValue::FieldTable(table)) => table,
-            _ => return Self::default(),
-        };
-        let has = |name| table.inner().get(name) == Some(&AMQPValue::Boolean(true));
+        let table = properties.inner().get("capabilities");
+        let table = table.and_then(AMQPValue::as_field_table);
+        let value = |name| table?.inner().get(name);
+        let has = |name| value(name) == Some(&AMQPValue::Boolean(true));
         Self {
             authentication_failure_close: has("authentication_failure_close"),
             consumer_cancel_notify: has("consumer_cancel_notify"),
@@ -59,8 +59,7 @@ impl Capabilities {
     }
 }
 
-/// A client connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) phase: Phase,
     pub(crate) socket: Option<Rc<TcpStream>>,
@@ -114,40 +113,24 @@ impl Connection {
         memory: &Rc<Meter>,
     ) -> Self {
         Self {
-            phase: Phase::Header,
             socket,
-            wake: Rc::default(),
-            user: "".into(),
-            vhost: 0,
             frame_max,
-            channel_max: 0,
-            heartbeat: 0,
-            capabilities: Capabilities::default(),
-            channels: Vec::new(),
-            exclusive: Vec::new(),
-            output: Output::default(),
-            answers: Answers::default(),
-            is_leaving: false,
-            backlog: Vec::new(),
             share: Share::new(0, memory),
             since: now,
             received: now,
             sent: now,
-            hung_up: None,
-            is_dirty: false,
-            is_stuck: false,
-            holds_frames: false,
-            is_blocked: false,
-            was_told_blocked: false,
-            is_publisher: false,
-            ahead: None,
-            was_passed_over: false,
+            ..Self::default()
         }
     }
 
     /// Returns the client's address; `None` if the client is gone.
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.socket.as_ref()?.peer_addr().ok()
+    }
+
+    /// Returns the address that the client is connected to; `None` if the client is gone.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        self.socket.as_ref()?.local_addr().ok()
     }
 
     /// Accounts for its memory besides messages: the beginning of a frame, and output that its socket does not accept.
@@ -197,10 +180,6 @@ impl Connection {
         self.channels.get_mut(usize::from(number))?.as_deref_mut()
     }
 
-    pub(crate) fn channel_ref(&self, number: u16) -> Option<&Channel> {
-        self.channels.get(usize::from(number))?.as_deref()
-    }
-
     pub(crate) fn open_channel(&mut self, number: u16) {
         let index = usize::from(number);
         if self.channels.len() <= index {
@@ -215,13 +194,9 @@ impl Connection {
 
     /// Returns the numbers of its open channels.
     pub(crate) fn channel_numbers(&self) -> Vec<u16> {
-        let open = self
-            .channels
-            .iter()
-            .enumerate()
-            .filter(|(_, channel)| channel.is_some());
-        open.filter_map(|(number, _)| u16::try_from(number).ok())
-            .collect()
+        let numbered = self.channels.iter().zip(0..=u16::MAX);
+        let open = numbered.filter(|(channel, _)| channel.is_some());
+        open.map(|(_, number)| number).collect()
     }
 
     pub(crate) fn channels(&self) -> impl Iterator<Item = &Channel> {

@@ -7,52 +7,42 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use crate::exchange::{Binding, Kind, Traits};
 use crate::queue::QueueTraits;
 
-/// A durable object, with the names of its ends.
+/// A durable object of a virtual host, with its name or the names of its ends.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Definition {
-    Exchange {
-        vhost: String,
-        name: String,
-        traits: Traits,
-    },
-    Queue {
-        vhost: String,
-        name: String,
-        /// The queue's number in the log.
-        serial: u32,
-        traits: QueueTraits,
-    },
-    Binding {
-        vhost: String,
-        source: String,
-        /// True if it is bound to a queue, false if to an exchange.
-        to_queue: bool,
-        to: String,
-        binding: Binding,
-    },
+pub(crate) struct Definition {
+    pub(crate) vhost: String,
+    pub(crate) object: Object,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Object {
+    Exchange(String, Traits),
+    /// The number is the queue's in the log.
+    Queue(String, u32, QueueTraits),
+    /// The exchange is the source.
+    Binding(String, End, Binding),
+}
+
+/// The destination of a binding, by name.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum End {
+    Queue(String),
+    Exchange(String),
 }
 
 impl Definition {
     /// Returns the key. Exchanges sort before queues, and queues before bindings.
     pub(crate) fn key(&self) -> String {
-        let is_exchange = matches!(self, Self::Exchange { .. });
-        match self {
-            Self::Exchange { vhost, name, .. } | Self::Queue { vhost, name, .. } => {
-                let kind = if is_exchange { 1 } else { 2 };
-                format!("{kind}/{}\0{}", escape(vhost), escape(name))
-            }
-            Self::Binding {
-                vhost,
-                source,
-                to_queue,
-                to,
-                binding,
-            } => {
+        let vhost = escape(&self.vhost);
+        match &self.object {
+            Object::Exchange(name, _) => format!("1/{vhost}\0{}", escape(name)),
+            Object::Queue(name, ..) => format!("2/{vhost}\0{}", escape(name)),
+            Object::Binding(source, to, binding) => {
+                let (to_queue, to) = to.parts();
                 let key = String::from_utf8_lossy(&binding.key);
-                let to_queue = to_queue.to_string();
-                let names: [&str; 5] = [vhost, source, &to_queue, to, &key];
-                let names = names.map(escape);
-                format!("3/{}\0{:?}", names.join("\0"), binding.arguments)
+                let [source, to, key] = [source.as_str(), to, &*key].map(escape);
+                let arguments = &binding.arguments;
+                format!("3/{vhost}\0{source}\0{to_queue}\0{to}\0{key}\0{arguments:?}")
             }
         }
     }
@@ -62,49 +52,31 @@ impl Definition {
         let mut put = |name: &str, value| {
             table.insert(name.into(), value);
         };
-        match self {
-            Self::Exchange {
-                vhost,
-                name,
-                traits,
-            } => {
-                put("vhost", text(vhost));
+        put("vhost", text(&self.vhost));
+        let arguments = match &self.object {
+            Object::Exchange(name, traits) => {
                 put("name", text(name));
                 put("type", text(traits.kind.name()));
-                put("auto_delete", AMQPValue::Boolean(traits.auto_delete));
-                put("internal", AMQPValue::Boolean(traits.internal));
-                put("arguments", AMQPValue::FieldTable(traits.arguments.clone()));
+                put("auto_delete", traits.auto_delete.into());
+                put("internal", traits.internal.into());
+                &traits.arguments
             }
-            Self::Queue {
-                vhost,
-                name,
-                serial,
-                traits,
-            } => {
-                put("vhost", text(vhost));
+            Object::Queue(name, serial, traits) => {
                 put("name", text(name));
-                put("serial", AMQPValue::LongUInt(*serial));
-                put("auto_delete", AMQPValue::Boolean(traits.auto_delete));
-                put("arguments", AMQPValue::FieldTable(traits.arguments.clone()));
+                put("serial", (*serial).into());
+                put("auto_delete", traits.auto_delete.into());
+                &traits.arguments
             }
-            Self::Binding {
-                vhost,
-                source,
-                to_queue,
-                to,
-                binding,
-            } => {
-                put("vhost", text(vhost));
+            Object::Binding(source, to, binding) => {
+                let (to_queue, to) = to.parts();
                 put("source", text(source));
-                put("to_queue", AMQPValue::Boolean(*to_queue));
+                put("to_queue", to_queue.into());
                 put("to", text(to));
                 put("key", AMQPValue::LongString(binding.key.to_vec().into()));
-                put(
-                    "arguments",
-                    AMQPValue::FieldTable(binding.arguments.clone()),
-                );
+                &binding.arguments
             }
-        }
+        };
+        put("arguments", arguments.clone().into());
         let encoded = gen_field_table(&table)(Vec::new().into());
         encoded.expect("a vector takes every table").into_inner().0
     }
@@ -115,42 +87,48 @@ impl Definition {
         let get = |name: &str| table.inner().get(name);
         let text = |name| Some(get(name)?.as_long_string()?.to_string());
         let flag = |name| get(name)?.as_bool();
-        let vhost = text("vhost")?;
         let arguments = get("arguments")?.as_field_table()?.clone();
-        Some(match key.as_bytes().first()? {
-            b'1' => Self::Exchange {
-                vhost,
-                name: text("name")?,
-                traits: Traits {
+        let object = match key.as_bytes().first()? {
+            b'1' => {
+                let traits = Traits {
                     kind: Kind::parse(&text("type")?)?,
                     durable: true,
                     auto_delete: flag("auto_delete")?,
                     internal: flag("internal")?,
                     arguments,
-                },
-            },
-            b'2' => Self::Queue {
-                vhost,
-                name: text("name")?,
-                serial: get("serial")?.as_long_uint()?,
-                traits: QueueTraits {
+                };
+                Object::Exchange(text("name")?, traits)
+            }
+            b'2' => {
+                let traits = QueueTraits {
                     durable: true,
                     auto_delete: flag("auto_delete")?,
                     arguments,
-                },
-            },
-            b'3' => Self::Binding {
-                vhost,
-                source: text("source")?,
-                to_queue: flag("to_queue")?,
-                to: text("to")?,
-                binding: Binding {
-                    key: get("key")?.as_long_string()?.as_bytes().into(),
-                    arguments,
-                },
-            },
+                };
+                Object::Queue(text("name")?, get("serial")?.as_long_uint()?, traits)
+            }
+            b'3' => {
+                let to = match flag("to_queue")? {
+                    true => End::Queue(text("to")?),
+                    false => End::Exchange(text("to")?),
+                };
+                let key = get("key")?.as_long_string()?.as_bytes().into();
+                Object::Binding(text("source")?, to, Binding { key, arguments })
+            }
             _ => return None,
-        })
+        };
+        let vhost = text("vhost")?;
+        Some(Self { vhost, object })
+    }
+}
+
+impl End {
+    /// Returns true for a queue, and the name.
+    fn parts(&self) -> (bool, &str) {
+        match self {
+            Self::Queue(name) => (true, name),
+            Self::Exchange(name) => (false, name),
+        }
     }
 }
 
@@ -171,15 +149,12 @@ mod tests {
 
     #[test]
     fn names_with_nul_have_keys_of_their_own() {
-        let binding = |to: &str, key: &str| Definition::Binding {
-            vhost: "/".to_owned(),
-            source: "x".to_owned(),
-            to_queue: true,
-            to: to.to_owned(),
-            binding: Binding {
-                key: key.as_bytes().into(),
-                arguments: FieldTable::default(),
-            },
+        let binding = |to: &str, key: &str| {
+            let binding = Binding::new(key, FieldTable::default());
+            Definition {
+                vhost: "/".to_owned(),
+                object: Object::Binding("x".to_owned(), End::Queue(to.to_owned()), binding),
+            }
         };
         for other in [("a", "b\0c"), ("a\u{1}\u{2}b", "c")] {
             assert_ne!(binding("a\0b", "c").key(), binding(other.0, other.1).key());
@@ -194,7 +169,6 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         let mut arguments = FieldTable::default();
         arguments.insert("x-max-length".into(), AMQPValue::LongInt(3));
-        let vhost = "/".to_owned();
         let traits = Traits {
             kind: Kind::Topic,
             durable: true,
@@ -207,30 +181,15 @@ mod tests {
             auto_delete: false,
             arguments: arguments.clone(),
         };
-        let binding = Binding {
-            key: b"a.#".as_slice().into(),
-            arguments,
-        };
-        for definition in [
-            Definition::Exchange {
-                vhost: vhost.clone(),
-                name: "x".to_owned(),
-                traits,
-            },
-            Definition::Queue {
-                vhost: vhost.clone(),
-                name: "q".to_owned(),
-                serial: 7,
-                traits: queue,
-            },
-            Definition::Binding {
-                vhost,
-                source: "x".to_owned(),
-                to_queue: true,
-                to: "q".to_owned(),
-                binding,
-            },
+        let binding = Binding::new("a.#", arguments);
+        let end = End::Queue("q".to_owned());
+        for object in [
+            Object::Exchange("x".to_owned(), traits),
+            Object::Queue("q".to_owned(), 7, queue),
+            Object::Binding("x".to_owned(), end, binding),
         ] {
+            let vhost = "/".to_owned();
+            let definition = Definition { vhost, object };
             let decoded = Definition::decode(&definition.key(), &definition.encode());
             assert_eq!(decoded, Some(definition));
         }

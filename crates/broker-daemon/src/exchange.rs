@@ -12,8 +12,9 @@ pub(crate) type Name = Rc<str>;
 pub(crate) type QueueId = Id;
 
 /// The types of exchanges (AMQP 0-9-1, 3.1.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
+    #[default]
     Direct,
     Fanout,
     Topic,
@@ -51,8 +52,17 @@ pub(crate) struct Binding {
     pub(crate) arguments: FieldTable,
 }
 
+impl Binding {
+    pub(crate) fn new(key: &str, arguments: FieldTable) -> Self {
+        Self {
+            key: key.as_bytes().into(),
+            arguments,
+        }
+    }
+}
+
 /// The properties of exchange.declare.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Traits {
     pub(crate) kind: Kind,
     pub(crate) durable: bool,
@@ -61,7 +71,6 @@ pub(crate) struct Traits {
     pub(crate) arguments: FieldTable,
 }
 
-/// An exchange.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) traits: Traits,
@@ -87,10 +96,9 @@ enum Router {
 
 impl Exchange {
     pub(crate) fn new(traits: Traits) -> Self {
-        let alternate = match traits.arguments.inner().get("alternate-exchange") {
-            Some(AMQPValue::LongString(name)) => Some(name.to_string().into()),
-            _ => None,
-        };
+        let alternate = traits.arguments.inner().get("alternate-exchange");
+        let alternate = alternate.and_then(AMQPValue::as_long_string);
+        let alternate = alternate.map(|name| name.to_string().into());
         let router = match traits.kind {
             Kind::Direct => Router::Direct(HashMap::new()),
             Kind::Fanout => Router::Fanout(Vec::new()),
@@ -149,10 +157,9 @@ impl Exchange {
         let Some(bindings) = self.bindings.get_mut(to) else {
             return false;
         };
-        let Some(at) = bindings.iter().position(|other| other == binding) else {
+        if !remove_first(bindings, |other| other == binding) {
             return false;
-        };
-        bindings.swap_remove(at);
+        }
         if bindings.is_empty() {
             self.bindings.remove(to);
         }
@@ -170,29 +177,21 @@ impl Exchange {
     }
 
     fn unroute(&mut self, to: &Destination, binding: &Binding) {
-        let drop_one = |all: &mut Vec<Destination>| {
-            if let Some(at) = all.iter().position(|other| other == to) {
-                all.swap_remove(at);
-            }
-        };
         match &mut self.router {
             Router::Direct(keys) => {
                 if let Some(all) = keys.get_mut(&binding.key) {
-                    drop_one(all);
+                    remove_first(all, |other| other == to);
                     if all.is_empty() {
                         keys.remove(&binding.key);
                     }
                 }
             }
-            Router::Fanout(all) => drop_one(all),
+            Router::Fanout(all) => {
+                remove_first(all, |other| other == to);
+            }
             Router::Topic(topics) => topics.remove(&binding.key, to),
             Router::Headers(all) => {
-                if let Some(at) = all
-                    .iter()
-                    .position(|(other, bound)| other == to && bound == binding)
-                {
-                    all.swap_remove(at);
-                }
+                remove_first(all, |(other, bound)| other == to && bound == binding);
             }
         }
     }
@@ -219,6 +218,12 @@ impl Exchange {
             }
         }
     }
+}
+
+/// Removes the first value that is meant; the last one takes its place. Returns false if there is none.
+pub(crate) fn remove_first<T>(all: &mut Vec<T>, is_meant: impl FnMut(&T) -> bool) -> bool {
+    let at = all.iter().position(is_meant);
+    at.map(|at| all.swap_remove(at)).is_some()
 }
 
 /// Returns true if a message has the headers that a binding requires. Names that begin with `x-` are ignored, unless
@@ -252,10 +257,7 @@ mod tests {
     fn exchange(kind: Kind) -> Exchange {
         Exchange::new(Traits {
             kind,
-            durable: false,
-            auto_delete: false,
-            internal: false,
-            arguments: FieldTable::default(),
+            ..Traits::default()
         })
     }
 
@@ -264,10 +266,7 @@ mod tests {
         for (name, value) in arguments {
             table.insert((*name).into(), AMQPValue::LongString((*value).into()));
         }
-        Binding {
-            key: key.as_bytes().into(),
-            arguments: table,
-        }
+        Binding::new(key, table)
     }
 
     fn to(name: &str) -> Destination {

@@ -43,10 +43,7 @@ impl Failure {
 
     /// Returns the text, truncated to the length of a short string.
     pub(crate) fn short_text(&self) -> &str {
-        let end = (0..=255.min(self.text.len()))
-            .rev()
-            .find(|end| self.text.is_char_boundary(*end));
-        &self.text[..end.unwrap_or(0)]
+        &self.text[..self.text.floor_char_boundary(255)]
     }
 }
 

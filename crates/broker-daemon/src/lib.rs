@@ -16,7 +16,7 @@ mod arena;
 mod broker;
 mod carbon_copies;
 mod channel;
-mod config;
+mod confirms;
 mod connection;
 mod counts;
 mod definitions;
@@ -35,6 +35,5 @@ mod topic;
 mod vhost;
 
 pub use self::broker::direct::{Client, Direct};
-pub use self::config::Config;
-pub use self::options::Options;
+pub use self::options::{Config, Options};
 pub use self::server::Server;

@@ -33,7 +33,7 @@ pub use self::format::Message;
 use self::format::{BATCH_HEADER, SEGMENT_HEADER};
 use self::index::{Entry, Holders, Index};
 pub use self::salvage::{Salvage, SalvagedSegment, salvage};
-pub use self::stored::{Parts, Recovered, Stored};
+pub use self::stored::{Recovered, Stored};
 use self::writer::{Batch, NewSegment, Shared, Writer};
 
 /// The maximum body size of [`Log::publish`], in bytes.
@@ -213,7 +213,7 @@ impl Log {
         assert!(!queues.is_empty(), "a message needs at least one queue");
         assert!(message.body.len() <= MAX_BODY, "a body has at most 1 GiB");
         self.gather();
-        let id = self.index.next_id();
+        let id = self.index.next_id;
         let at = self.gathered.len();
         format::publish(&mut self.gathered, id, queues, message);
         self.index.publish(Entry {
@@ -250,7 +250,7 @@ impl Log {
     /// whose space is freed. Messages published later may use a queue of the same number again.
     pub fn delete_queue(&mut self, queue: u32, ids: impl IntoIterator<Item = u64>) {
         self.gather();
-        format::clear(&mut self.gathered, queue, self.index.next_id() - 1);
+        format::clear(&mut self.gathered, queue, self.index.next_id - 1);
         for id in ids {
             self.index.settle(queue, id);
         }
@@ -329,8 +329,8 @@ impl Log {
     /// Returns the disk usage.
     pub fn usage(&self) -> Usage {
         Usage {
-            disk_bytes: self.index.disk_bytes(),
-            live_bytes: self.index.live_bytes(),
+            disk_bytes: self.index.disk_bytes,
+            live_bytes: self.index.live_bytes,
             segments: self.index.segments(),
             in_flight_bytes: self.shared.in_flight.load(Ordering::Relaxed)
                 + self.gathered.len() as u64,
@@ -380,7 +380,7 @@ impl Log {
             format::put(&mut snapshot, key, value);
         }
         let number = self.index.last().map_or(1, |(number, _)| number + 1);
-        let first_id = self.index.next_id();
+        let first_id = self.index.next_id;
         let bytes = (SEGMENT_HEADER + snapshot.len()) as u64;
         self.index.push_segment(number, first_id, bytes, Vec::new());
         self.head = bytes;

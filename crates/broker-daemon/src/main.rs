@@ -36,10 +36,10 @@ fn serve(config: Config) -> anyhow::Result<()> {
     LocalSet::new().block_on(&runtime, async {
         let mut signals = Signals::new()?;
         let server = Server::bind(config)?;
-        for finding in server.findings() {
+        for finding in &server.findings {
             print_note(NAME, finding);
         }
-        if let Some(count) = server.recovered() {
+        if let Some(count) = server.recovered {
             let took = started.elapsed().as_secs_f64() * 1e3;
             print_note(
                 NAME,

@@ -2,17 +2,21 @@
 //! with the turns of clients in between. A list is therefore no snapshot of one moment: objects deleted meanwhile may
 //! be left out.
 
+use std::cell::Ref;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use daemon_kit::{MetricsPage, Page, PageRequest};
+use serde_json::{Value, json};
 use tokio::task::yield_now;
 
 use crate::broker::Broker;
 use crate::broker::describe::{NODE, QUEUE_METRICS};
-use crate::json::Json;
+use crate::counts;
+use crate::exchange::{Binding, Destination, QueueId};
+use crate::json::{List, with_lists};
 use crate::server::Shared;
 
 /// Objects written in one slice, which takes some 100 µs.
@@ -39,38 +43,33 @@ pub(crate) struct Management {
     pub(crate) page: MetricsPage,
 }
 
-/// The answer to a request: a status and its content.
-type Answer = (u16, Json);
+/// The answer to a request: a status and a JSON text.
+type Answer = (u16, String);
 
 impl Management {
     /// Answers a request; `None` if the page does not exist.
     pub(crate) async fn answer(self: Rc<Self>, request: PageRequest) -> Option<Page> {
         match request.path.as_str() {
-            "/metrics" => {
-                let text = self.state.borrow().broker.render_metrics(&self.page);
-                Some(Page::metrics(text))
-            }
+            "/metrics" => Some(Page::metrics(self.metrics())),
             "/metrics/per-object" => Some(Page::metrics(self.metrics_per_object().await)),
             path => {
                 let rest = path.strip_prefix("/api/")?;
-                let segments: Option<Vec<String>> = rest.split('/').map(decode).collect();
-                if !self.may_ask(&request) {
-                    return Some(page(failure(401, "not_authorized", "Login failed")));
-                }
-                let Some(segments) = segments else {
-                    return Some(page(failure(
-                        400,
-                        "bad_request",
-                        "the path can't be decoded",
-                    )));
-                };
-                let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-                let answer = self.find(&segments).await;
-                Some(page(answer.unwrap_or_else(|| {
-                    failure(404, "Object Not Found", "Not Found")
-                })))
+                Some(page(self.answer_api(&request, rest).await))
             }
         }
+    }
+
+    async fn answer_api(&self, request: &PageRequest, path: &str) -> Answer {
+        if !self.may_ask(request) {
+            return failure(401, "not_authorized", "Login failed");
+        }
+        let segments: Option<Vec<String>> = path.split('/').map(decode).collect();
+        let Some(segments) = segments else {
+            return failure(400, "bad_request", "the path can't be decoded");
+        };
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let found = self.find(&segments).await;
+        found.unwrap_or_else(|| failure(404, "Object Not Found", "Not Found"))
     }
 
     fn may_ask(&self, request: &PageRequest) -> bool {
@@ -79,53 +78,36 @@ impl Management {
     }
 
     async fn find(&self, segments: &[&str]) -> Option<Answer> {
-        let mut json = Json::default();
-        match *segments {
-            ["health", "checks", ref check @ ..] => return self.check(check),
-            ["overview"] => self.overview(&mut json),
-            ["queues"] => self.queues(None, &mut json).await,
-            ["queues", vhost] => self.queues(Some(self.vhost(vhost)?), &mut json).await,
-            ["queues", vhost, name] => self.queue(self.vhost(vhost)?, name, &mut json).await?,
-            ["queues", vhost, name, "bindings"] => {
-                let vhost = self.vhost(vhost)?;
-                self.state.borrow().broker.queue_id(vhost, name)?;
-                self.bindings(Some(vhost), Some(name), false, &mut json)
-                    .await;
-            }
-            ["exchanges"] => self.exchanges(None, false, &mut json).await,
-            ["exchanges", vhost] => {
-                self.exchanges(Some(self.vhost(vhost)?), false, &mut json)
-                    .await;
-            }
-            ["exchanges", vhost, name] => {
-                // RabbitMQ's path for the default exchange, whose name is empty.
-                let name = if name == "amq.default" { "" } else { name };
-                let id = (self.vhost(vhost)?, name.into());
-                let is_there = self
-                    .state
-                    .borrow()
-                    .broker
-                    .write_exchange(&id, &mut json, false);
-                is_there.then_some(())?;
-            }
-            ["bindings"] => self.bindings(None, None, false, &mut json).await,
-            ["bindings", vhost] => {
-                let vhost = self.vhost(vhost)?;
-                self.bindings(Some(vhost), None, false, &mut json).await;
-            }
-            ["connections"] => self.connections(&mut json).await,
-            ["definitions"] => self.definitions(None, &mut json).await,
-            ["definitions", vhost] => {
-                self.definitions(Some(self.vhost(vhost)?), &mut json).await;
-            }
-            _ => return None,
+        if let ["health", "checks", check @ ..] = segments {
+            return self.check(check);
         }
-        Some((200, json))
-    }
-
-    fn vhost(&self, name: &str) -> Option<usize> {
-        let names = self.state.borrow().broker.vhost_names();
-        names.iter().position(|vhost| **vhost == *name)
+        let (kind, rest) = segments.split_first()?;
+        let broker = || Ref::map(self.state.borrow(), |state| &state.broker);
+        let vhost = match rest.first() {
+            Some(name) => Some(broker().vhost_index(name)?),
+            None => None,
+        };
+        let text = match (*kind, rest, vhost) {
+            ("overview", [], _) => self.overview().to_string(),
+            ("queues", [] | [_], _) => self.queues(vhost).await,
+            ("queues", [_, name], Some(vhost)) => self.queue(vhost, name).await?,
+            ("queues", [_, name, "bindings"], Some(vhost)) => {
+                let queue = broker().queue_id(vhost, name)?;
+                self.bindings(Some(vhost), Some(queue), false).await
+            }
+            ("exchanges", [] | [_], _) => self.exchanges(vhost, false).await,
+            ("exchanges", [_, name], Some(vhost)) => {
+                // RabbitMQ's path for the default exchange, whose name is empty.
+                let name = if *name == "amq.default" { "" } else { name };
+                let id = (vhost, name.into());
+                broker().describe_exchange(&id)?.to_string()
+            }
+            ("bindings", [] | [_], _) => self.bindings(vhost, None, false).await,
+            ("connections", [], _) => self.connections().await,
+            ("definitions", [] | [_], _) => self.definitions(vhost).await,
+            _ => return None,
+        };
+        Some((200, text))
     }
 
     /// Answers `/api/health/checks/…`.
@@ -139,14 +121,14 @@ impl Management {
             ["certificate-expiration", within, unit] => {
                 let units = ["days", "weeks", "months", "years"];
                 match (within.parse::<u32>(), units.contains(&unit)) {
-                    (Ok(_), true) => ok(|_| ()),
+                    (Ok(_), true) => passed(json!({})),
                     (Err(_), _) => failure(400, "bad_request", "Invalid expiration"),
                     (_, false) => failure(400, "bad_request", "Invalid expiration unit"),
                 }
             }
-            ["virtual-hosts"] => ok(|_| ()),
+            ["virtual-hosts"] => passed(json!({})),
             ["node-is-quorum-critical" | "node-is-mirror-sync-critical"] => {
-                ok(|json| json.field("reason", "single node cluster"))
+                passed(json!({ "reason": "single node cluster" }))
             }
             _ => return None,
         })
@@ -155,212 +137,204 @@ impl Management {
     fn alarms(&self, reason: &str) -> Answer {
         let alarms = self.state.borrow().broker.alarms();
         if alarms.is_empty() {
-            return ok(|_| ());
+            return passed(json!({}));
         }
-        failed(reason, |json| {
-            json.key("alarms");
-            json.begin_array();
-            for resource in alarms {
-                json.object(|json| {
-                    json.field("node", NODE);
-                    json.field("resource", resource);
-                });
-            }
-            json.end_array();
-        })
+        let alarms = alarms.iter();
+        let alarms: Value = alarms
+            .map(|resource| json!({ "node": NODE, "resource": resource }))
+            .collect();
+        failed(reason, json!({ "alarms": alarms }))
     }
 
     fn port(&self, port: &str) -> Answer {
-        let open = [self.clients.port(), self.metrics_address.port()];
+        let ports = [self.clients.port(), self.metrics_address.port()];
         match port.parse::<u16>() {
             Err(_) => failure(400, "bad_request", "Invalid port"),
-            Ok(port) if open.contains(&port) => ok(|json| json.field("port", port)),
-            Ok(port) => failed("No active listener", |json| {
-                json.field("missing", port);
-                json.key("ports");
-                json.begin_array();
-                open.into_iter().for_each(|port| json.value(port));
-                json.end_array();
-            }),
+            Ok(port) if ports.contains(&port) => passed(json!({ "port": port })),
+            Ok(port) => failed(
+                "No active listener",
+                json!({ "missing": port, "ports": ports }),
+            ),
         }
     }
 
-    fn overview(&self, json: &mut Json) {
+    fn overview(&self) -> Value {
         let version = env!("CARGO_PKG_VERSION");
-        json.object(|json| {
-            json.field("management_version", version);
-            json.field("product_name", env!("CARGO_PKG_NAME"));
-            json.field("product_version", version);
-            json.field("rabbitmq_version", COMPATIBLE);
-            json.field("cluster_name", NODE);
-            json.field("node", NODE);
-            json.field("rates_mode", "none");
-            json.key("exchange_types");
-            json.begin_array();
-            for name in ["direct", "fanout", "headers", "topic"] {
-                json.object(|json| {
-                    json.field("name", name);
-                    json.field("enabled", true);
-                });
-            }
-            json.end_array();
-            self.state.borrow().broker.write_totals(json);
-            json.key("listeners");
-            json.begin_array();
-            for (protocol, address) in [("amqp", self.clients), ("http", self.metrics_address)] {
-                json.object(|json| {
-                    json.field("node", NODE);
-                    json.field("protocol", protocol);
-                    json.field("ip_address", &*address.ip().to_string());
-                    json.field("port", address.port());
-                });
-            }
-            json.end_array();
-        });
+        let broker = &self.state.borrow().broker;
+        let (counts, gauges) = (&broker.counts, broker.gauges());
+        let types = ["direct", "fanout", "headers", "topic"];
+        let listeners = [("amqp", self.clients), ("http", self.metrics_address)];
+        json!({
+            "management_version": version,
+            "product_name": env!("CARGO_PKG_NAME"),
+            "product_version": version,
+            "rabbitmq_version": COMPATIBLE,
+            "cluster_name": NODE,
+            "node": NODE,
+            "rates_mode": "none",
+            "exchange_types": types.map(|name| json!({ "name": name, "enabled": true })),
+            "message_stats": {
+                "publish": counts.messages_published,
+                "confirm": counts.messages_confirmed,
+                "deliver_get": counts.messages_delivered,
+                "redeliver": counts.messages_redelivered,
+                "ack": counts.messages_acked,
+                "return_unroutable": counts.messages_returned,
+            },
+            "queue_totals": {
+                "messages": gauges.messages_ready + gauges.messages_unacked,
+                "messages_ready": gauges.messages_ready,
+                "messages_unacknowledged": gauges.messages_unacked,
+            },
+            "object_totals": {
+                "channels": gauges.channels,
+                "connections": gauges.connections,
+                "consumers": gauges.consumers,
+                "exchanges": gauges.exchanges,
+                "queues": gauges.queues,
+            },
+            "listeners": listeners.map(|(protocol, address)| json!({
+                "node": NODE,
+                "protocol": protocol,
+                "ip_address": address.ip(),
+                "port": address.port(),
+            })),
+        })
     }
 
-    /// Writes an array of objects, in slices.
-    async fn list<T>(&self, all: &[T], json: &mut Json, write: impl Fn(&Broker, &T, &mut Json)) {
-        json.begin_array();
+    /// Describes objects as an array, in slices. An object that no longer exists is left out.
+    async fn list<T>(&self, all: &[T], describe: impl Fn(&Broker, &T) -> Option<Value>) -> String {
+        let mut list = List::default();
+        self.add_to(&mut list, all, describe).await;
+        list.finish()
+    }
+
+    async fn add_to<T>(
+        &self,
+        list: &mut List,
+        all: &[T],
+        describe: impl Fn(&Broker, &T) -> Option<Value>,
+    ) {
         for slice in all.chunks(SLICE) {
             {
-                let state = self.state.borrow();
-                slice.iter().for_each(|one| write(&state.broker, one, json));
+                let broker = &self.state.borrow().broker;
+                let described = slice.iter().filter_map(|one| describe(broker, one));
+                described.for_each(|object| list.push(&object));
             }
             yield_now().await;
         }
-        json.end_array();
     }
 
-    async fn queues(&self, vhost: Option<usize>, json: &mut Json) {
+    async fn queues(&self, vhost: Option<usize>) -> String {
         let ids = self.state.borrow().broker.queue_ids(vhost);
-        self.list(&ids, json, |broker, id, json| {
-            if broker.has_queue(*id) {
-                json.object(|json| broker.write_queue(*id, json));
-            }
-        })
-        .await;
+        self.list(&ids, |broker, id| broker.describe_queue(*id))
+            .await
     }
 
-    async fn queue(&self, vhost: usize, name: &str, json: &mut Json) -> Option<()> {
-        json.begin_object();
-        let consumers = {
-            let state = self.state.borrow();
-            let id = state.broker.queue_id(vhost, name)?;
-            state.broker.write_queue(id, json);
-            state.broker.consumer_ids(id)
+    async fn queue(&self, vhost: usize, name: &str) -> Option<String> {
+        let (mut queue, consumers) = {
+            let broker = &self.state.borrow().broker;
+            let id = broker.queue_id(vhost, name)?;
+            (broker.describe_queue(id)?, broker.consumer_ids(id))
         };
-        json.key("consumer_details");
-        self.list(&consumers, json, |broker, id, json| {
-            broker.write_consumer(*id, json)
-        })
-        .await;
-        json.empty_array("incoming");
-        json.empty_array("deliveries");
-        json.end_object();
-        Some(())
+        queue["incoming"] = json!([]);
+        queue["deliveries"] = json!([]);
+        let consumers = self.list(&consumers, |broker, id| broker.describe_consumer(*id));
+        let consumers = consumers.await;
+        Some(with_lists(&queue, &[("consumer_details", consumers)]))
     }
 
-    async fn exchanges(&self, vhost: Option<usize>, as_definition: bool, json: &mut Json) {
-        let ids = self.state.borrow().broker.exchange_ids(vhost);
-        self.list(&ids, json, |broker, id, json| {
-            broker.write_exchange(id, json, as_definition);
-        })
-        .await;
+    /// Describes exchanges. As definitions, the predeclared ones are left out.
+    async fn exchanges(&self, vhost: Option<usize>, as_definition: bool) -> String {
+        let mut ids = self.state.borrow().broker.exchange_ids(vhost);
+        if as_definition {
+            ids.retain(|(_, name)| !name.is_empty() && !name.starts_with("amq."));
+        }
+        self.list(&ids, Broker::describe_exchange).await
     }
 
-    /// Writes the bindings of one virtual host or all; to one queue or to any destination.
+    /// Describes the bindings of one virtual host or all; to one queue or to any destination.
     async fn bindings(
         &self,
         vhost: Option<usize>,
-        queue: Option<&str>,
+        queue: Option<QueueId>,
         as_definition: bool,
-        json: &mut Json,
-    ) {
+    ) -> String {
         let exchanges = self.state.borrow().broker.exchange_ids(vhost);
-        json.begin_array();
+        let mut list = List::default();
         for exchange in exchanges {
             if as_definition && exchange.1.is_empty() {
                 continue;
             }
-            let bindings = self.state.borrow().broker.bindings_of(&exchange);
-            for slice in bindings.chunks(SLICE) {
-                for binding in slice {
-                    let is_asked = queue.is_none_or(|queue| binding.queue() == Some(queue));
-                    if is_asked && !(as_definition && binding.is_exclusive) {
-                        binding.write(json, as_definition);
-                    }
-                }
-                yield_now().await;
+            let mut bindings = self.state.borrow().broker.bindings_of(&exchange);
+            if let Some(queue) = queue {
+                bindings.retain(|(to, _)| *to == Destination::Queue(queue));
             }
+            let describe = |broker: &Broker, binding: &(Destination, Binding)| {
+                broker.describe_binding(&exchange, binding, as_definition)
+            };
+            self.add_to(&mut list, &bindings, describe).await;
         }
-        json.end_array();
+        list.finish()
     }
 
-    async fn connections(&self, json: &mut Json) {
-        let ids = self.state.borrow().broker.connection_ids();
-        self.list(&ids, json, |broker, id, json| {
-            broker.write_connection(*id, json)
-        })
-        .await;
+    async fn connections(&self) -> String {
+        let ids = self.state.borrow().broker.connections.ids();
+        self.list(&ids, |broker, id| broker.describe_connection(*id))
+            .await
     }
 
-    /// Writes the definitions. Users are left out, because their passwords must not be readable.
-    async fn definitions(&self, vhost: Option<usize>, json: &mut Json) {
-        json.begin_object();
-        json.field("rabbit_version", COMPATIBLE);
-        json.field("rabbitmq_version", COMPATIBLE);
-        json.field("product_name", env!("CARGO_PKG_NAME"));
-        json.field("product_version", env!("CARGO_PKG_VERSION"));
-        for name in [
-            "users",
-            "permissions",
-            "topic_permissions",
-            "parameters",
-            "policies",
-        ] {
-            json.empty_array(name);
-        }
-        json.key("vhosts");
-        json.begin_array();
-        let names = self.state.borrow().broker.vhost_names();
-        for (at, name) in names.iter().enumerate() {
-            if vhost.is_none_or(|vhost| vhost == at) {
-                json.object(|json| json.field("name", &**name));
-            }
-        }
-        json.end_array();
-        json.key("queues");
+    /// Describes the definitions. Users are left out, because their passwords must not be readable.
+    async fn definitions(&self, vhost: Option<usize>) -> String {
         let ids = self.state.borrow().broker.queue_ids(vhost);
-        self.list(&ids, json, |broker, id, json| {
-            broker.write_queue_definition(*id, json)
-        })
-        .await;
-        json.key("exchanges");
-        self.exchanges(vhost, true, json).await;
-        json.key("bindings");
-        self.bindings(vhost, None, true, json).await;
-        json.end_object();
+        let vhosts: Value = {
+            let vhosts = &self.state.borrow().broker.vhosts;
+            let all = vhosts.iter().enumerate();
+            let asked = all.filter(|(at, _)| vhost.is_none_or(|vhost| vhost == *at));
+            asked
+                .map(|(_, found)| json!({ "name": &*found.name }))
+                .collect()
+        };
+        let lists = [
+            (
+                "queues",
+                self.list(&ids, |broker, id| broker.define_queue(*id)).await,
+            ),
+            ("exchanges", self.exchanges(vhost, true).await),
+            ("bindings", self.bindings(vhost, None, true).await),
+        ];
+        let rest = json!({
+            "rabbit_version": COMPATIBLE,
+            "rabbitmq_version": COMPATIBLE,
+            "product_name": env!("CARGO_PKG_NAME"),
+            "product_version": env!("CARGO_PKG_VERSION"),
+            "users": [],
+            "permissions": [],
+            "topic_permissions": [],
+            "parameters": [],
+            "policies": [],
+            "vhosts": vhosts,
+        });
+        with_lists(&rest, &lists)
+    }
+
+    fn metrics(&self) -> String {
+        let broker = &self.state.borrow().broker;
+        counts::render(&self.page, &broker.counts, &broker.gauges())
     }
 
     /// Returns the page of metrics, followed by the metrics of each queue.
     async fn metrics_per_object(&self) -> String {
-        let (mut page, ids) = {
-            let state = self.state.borrow();
-            (
-                state.broker.render_metrics(&self.page),
-                state.broker.queue_ids(None),
-            )
-        };
-        let heads = QUEUE_METRICS.map(|(name, kind, help)| MetricsPage::head(name, kind, help));
+        let mut page = self.metrics();
+        let ids = self.state.borrow().broker.queue_ids(None);
         // All samples of a metric must be contiguous.
-        let mut texts = heads;
+        let mut texts =
+            QUEUE_METRICS.map(|(name, kind, help, _)| MetricsPage::head(name, kind, help));
         for slice in ids.chunks(SLICE) {
             {
-                let state = self.state.borrow();
-                slice
-                    .iter()
-                    .for_each(|id| state.broker.write_samples(*id, &mut texts));
+                let broker = &self.state.borrow().broker;
+                let slice = slice.iter();
+                slice.for_each(|id| broker.write_samples(*id, &mut texts));
             }
             yield_now().await;
         }
@@ -370,59 +344,42 @@ impl Management {
 }
 
 fn protocol_listener(protocol: &str) -> Answer {
-    let name = if AMQP.contains(&protocol) {
-        "amqp"
-    } else {
-        protocol
+    let name = match AMQP.contains(&protocol) {
+        true => "amqp",
+        false => protocol,
     };
     match name {
-        "amqp" | "http" => ok(|json| json.field("protocol", name)),
-        _ => failed("No active listener", |json| {
-            json.field("missing", name);
-            json.key("protocols");
-            json.begin_array();
-            ["http", "amqp"]
-                .into_iter()
-                .for_each(|name| json.value(name));
-            json.end_array();
-        }),
+        "amqp" | "http" => passed(json!({ "protocol": name })),
+        _ => failed(
+            "No active listener",
+            json!({ "missing": name, "protocols": ["http", "amqp"] }),
+        ),
     }
 }
 
-fn ok(fill: impl FnOnce(&mut Json)) -> Answer {
-    let mut json = Json::default();
-    json.object(|json| {
-        json.field("status", "ok");
-        fill(json);
-    });
-    (200, json)
+/// Returns the answer of a check that has passed, with further fields.
+fn passed(mut fields: Value) -> Answer {
+    fields["status"] = "ok".into();
+    (200, fields.to_string())
 }
 
-/// Returns the answer of a failed check.
-fn failed(reason: &str, fill: impl FnOnce(&mut Json)) -> Answer {
-    let mut json = Json::default();
-    json.object(|json| {
-        json.field("status", "failed");
-        json.field("reason", reason);
-        fill(json);
-    });
-    (503, json)
+/// Returns the answer of a check that has failed, with further fields.
+fn failed(reason: &str, mut fields: Value) -> Answer {
+    fields["status"] = "failed".into();
+    fields["reason"] = reason.into();
+    (503, fields.to_string())
 }
 
 fn failure(status: u16, error: &str, reason: &str) -> Answer {
-    let mut json = Json::default();
-    json.object(|json| {
-        json.field("error", error);
-        json.field("reason", reason);
-    });
-    (status, json)
+    let text = json!({ "error": error, "reason": reason }).to_string();
+    (status, text)
 }
 
-fn page((status, json): Answer) -> Page {
+fn page((status, body): Answer) -> Page {
     Page {
         status,
         content_type: "application/json",
-        body: json.into_text(),
+        body,
         challenge: (status == 401).then_some(CHALLENGE),
     }
 }

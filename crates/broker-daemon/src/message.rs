@@ -25,7 +25,7 @@ impl Meter {
 }
 
 /// Bytes that are accounted for as long as this value lives.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Share {
     bytes: usize,
     meter: Rc<Meter>,
@@ -193,12 +193,20 @@ pub(crate) fn push_short(to: &mut Vec<u8>, text: &[u8]) {
     to.extend_from_slice(text);
 }
 
+/// Returns a text as a short string: its length comes first.
+pub(crate) fn short_string(text: &str) -> Vec<u8> {
+    let mut short = Vec::with_capacity(text.len() + 1);
+    push_short(&mut short, text.as_bytes());
+    short
+}
+
 /// The properties as raw bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Properties<'a> {
     pub(crate) headers: Option<&'a [u8]>,
     delivery_mode: Option<u8>,
     priority: Option<u8>,
+    /// A short string: its length comes first.
     expiration: Option<&'a [u8]>,
     pub(crate) reply_to: Option<&'a [u8]>,
     pub(crate) user_id: Option<&'a [u8]>,
@@ -229,7 +237,7 @@ impl<'a> Properties<'a> {
                 12 => found.delivery_mode = Some(value[0]),
                 11 => found.priority = Some(value[0]),
                 9 => found.reply_to = Some(&value[1..]),
-                8 => found.expiration = Some(&value[1..]),
+                8 => found.expiration = Some(value),
                 4 => found.user_id = Some(&value[1..]),
                 _ => {}
             }
@@ -239,15 +247,16 @@ impl<'a> Properties<'a> {
 
     /// Returns the properties that these were scanned from, without the headers.
     pub(crate) fn without_headers(&self, properties: &[u8]) -> Vec<u8> {
-        const HEADERS: u8 = 1 << 5;
-        let Some(headers) = self.headers else {
-            return properties.to_vec();
-        };
-        let start = headers.as_ptr() as usize - properties.as_ptr() as usize;
-        let mut rest = properties.to_vec();
-        rest.drain(start..start + headers.len());
-        rest[0] &= !HEADERS;
-        rest
+        without(properties, 13, self.headers)
+    }
+
+    /// Returns the properties that these were scanned from, without `expiration`.
+    pub(crate) fn without_expiration(&self, properties: &[u8]) -> Vec<u8> {
+        without(properties, 8, self.expiration)
+    }
+
+    pub(crate) fn expiration(&self) -> Option<&'a [u8]> {
+        self.expiration.map(|short| &short[1..])
     }
 
     /// # Errors
@@ -256,9 +265,21 @@ impl<'a> Properties<'a> {
         Ok(Facts {
             persistent: self.delivery_mode == Some(2),
             priority: self.priority.unwrap_or(0),
-            expiration: self.expiration.map(parse_expiration).transpose()?,
+            expiration: self.expiration().map(parse_expiration).transpose()?,
         })
     }
+}
+
+/// Returns properties without the one that has this flag; `part` is its bytes, if it is there.
+fn without(properties: &[u8], bit: u32, part: Option<&[u8]>) -> Vec<u8> {
+    let mut rest = properties.to_vec();
+    if let Some(part) = part {
+        let start = part.as_ptr() as usize - properties.as_ptr() as usize;
+        rest.drain(start..start + part.len());
+        let flags = u16::from_be_bytes([rest[0], rest[1]]) & !(1 << bit);
+        rest[..2].copy_from_slice(&flags.to_be_bytes());
+    }
+    rest
 }
 
 /// Returns the length of a property, by its flag.

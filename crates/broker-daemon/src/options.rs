@@ -1,37 +1,45 @@
-//! The command line: flags, their `BROKER_*` variables, and errors in them.
+//! The settings of a broker: flags, their `BROKER_*` variables, and errors in them.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Parser;
+use clap::{Args, Command, FromArgMatches as _, Parser};
 use daemon_kit::cli::{self, CommonOptions, DaemonOptions};
-
-use crate::config::Config;
 
 /// The smallest frame size that a broker may offer (AMQP 0-9-1, 4.2.3), and a generous maximum.
 const FRAME_MAX: std::ops::RangeInclusive<i64> = 4096..=16 * 1024 * 1024;
 
-/// Run an AMQP 0-9-1 broker with exchanges, queues, confirms and transactions, in one thread
-#[derive(Debug, Clone, Parser)]
-#[command(version, max_term_width = 100)]
-#[command(mut_arg("metrics_addr", |address| {
-    address.help("Serve /metrics and /healthz on this address [default: not served]")
-}))]
-pub struct Options {
+/// The settings of a broker.
+#[derive(Debug, Clone, Args)]
+pub struct Config {
     /// Listen for clients on this address
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5672")]
     #[arg(value_parser = parse_address)]
     pub listen: SocketAddr,
 
+    /// The address of `/metrics` and `/healthz`; `None` if they are not served.
+    #[arg(skip)]
+    pub metrics_addr: Option<SocketAddr>,
+
     /// Allow this user to log in; may be repeated (in the variable: separated by commas)
-    #[arg(long, value_name = "NAME:PASSWORD", default_value = "guest:guest")]
+    #[arg(
+        long = "user",
+        value_name = "NAME:PASSWORD",
+        default_value = "guest:guest"
+    )]
     #[arg(value_delimiter = ',', value_parser = parse_user)]
-    pub user: Vec<(String, String)>,
+    pub users: Vec<(String, String)>,
 
     /// Add this virtual host; may be repeated (in the variable: separated by commas)
-    #[arg(long, value_name = "NAME", default_value = "/", value_delimiter = ',')]
-    pub vhost: Vec<String>,
+    #[arg(
+        long = "vhost",
+        value_name = "NAME",
+        default_value = "/",
+        value_delimiter = ','
+    )]
+    pub vhosts: Vec<String>,
 
     /// Offer this maximum frame size, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 131_072)]
@@ -50,7 +58,8 @@ pub struct Options {
     /// Block publishers when messages take more memory than this, such as 512MiB or 4GB [default: 60 % of the
     /// machine's]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub memory_limit: Option<usize>,
+    #[arg(default_value_t = default_memory_limit(), hide_default_value = true)]
+    pub memory_limit: usize,
 
     /// Limit open connections to this number; further ones are closed
     #[arg(long, value_name = "NUMBER", default_value_t = 65_536)]
@@ -69,6 +78,28 @@ pub struct Options {
     #[arg(long)]
     pub salvage: bool,
 
+    /// Time that clients have to answer connection.close at shutdown.
+    #[arg(skip = Duration::from_secs(10))]
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Config {
+    /// Returns the settings without options, whatever the environment.
+    fn default() -> Self {
+        let matches = Self::augment_args(Command::default()).get_matches_from([""]);
+        Self::from_arg_matches(&matches).expect("every option has a default")
+    }
+}
+
+/// Run an AMQP 0-9-1 broker with exchanges, queues, confirms and transactions, in one thread
+#[derive(Debug, Clone, Parser)]
+#[command(version, max_term_width = 100)]
+#[command(mut_arg("metrics_addr", |address| {
+    address.help("Serve /metrics and /healthz on this address [default: not served]")
+}))]
+pub struct Options {
+    #[command(flatten)]
+    config: Config,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -82,19 +113,9 @@ impl Options {
     #[must_use]
     pub fn config(&self) -> Config {
         Config {
-            listen: self.listen,
             metrics_addr: self.common.metrics_addr,
-            users: self.user.clone(),
-            vhosts: self.vhost.clone(),
-            frame_max: self.frame_max,
-            channel_max: self.channel_max,
-            heartbeat: self.heartbeat,
-            memory_limit: self.memory_limit.unwrap_or_else(default_memory_limit),
-            max_connections: self.max_connections as usize,
-            data_dir: self.data_dir.clone(),
-            quorum_as_classic: self.quorum_as_classic,
-            salvage: self.salvage,
             shutdown_grace: self.common.shutdown_grace,
+            ..self.config.clone()
         }
     }
 }

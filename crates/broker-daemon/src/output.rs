@@ -141,18 +141,12 @@ impl Output {
 
     /// Appends basic.get-ok with its content; `left` messages remain in the queue.
     pub(crate) fn get_ok(&mut self, delivery: Delivery<'_>, left: u32, frame_max: usize) {
-        let Delivery { message, .. } = delivery;
-        let address = message.address();
-        self.compose(|to| {
-            frame::begin(to, METHOD, delivery.channel, 4 + 9 + address.len() + 4);
-            to.extend_from_slice(&[0, 60, 0, 71]);
-            to.extend_from_slice(&delivery.tag.to_be_bytes());
-            to.push(u8::from(delivery.is_redelivered));
-            to.extend_from_slice(address);
-            to.extend_from_slice(&left.to_be_bytes());
-            frame::end(to);
-        });
-        self.content(delivery.channel, message, frame_max);
+        let mut before = [0; 9];
+        before[..8].copy_from_slice(&delivery.tag.to_be_bytes());
+        before[8] = u8::from(delivery.is_redelivered);
+        let (channel, message) = (delivery.channel, delivery.message);
+        self.addressed(channel, 71, &before, message.address(), &left.to_be_bytes());
+        self.content(channel, message, frame_max);
     }
 
     /// Appends basic.return with its content.
@@ -163,17 +157,23 @@ impl Output {
         message: &Rc<Message>,
         frame_max: usize,
     ) {
-        let address = message.address();
+        let mut before = code.to_be_bytes().to_vec();
+        push_short(&mut before, text.as_bytes());
+        self.addressed(channel, 50, &before, message.address(), &[]);
+        self.content(channel, message, frame_max);
+    }
+
+    /// Appends a basic method with the address of a message among its arguments.
+    fn addressed(&mut self, channel: u16, method: u8, before: &[u8], address: &[u8], after: &[u8]) {
         self.compose(|to| {
-            let size = 4 + 2 + 1 + text.len() + address.len();
+            let size = 4 + before.len() + address.len() + after.len();
             frame::begin(to, METHOD, channel, size);
-            to.extend_from_slice(&[0, 60, 0, 50]);
-            to.extend_from_slice(&code.to_be_bytes());
-            push_short(to, text.as_bytes());
+            to.extend_from_slice(&[0, 60, 0, method]);
+            to.extend_from_slice(before);
             to.extend_from_slice(address);
+            to.extend_from_slice(after);
             frame::end(to);
         });
-        self.content(channel, message, frame_max);
     }
 
     fn content(&mut self, channel: u16, message: &Rc<Message>, frame_max: usize) {

@@ -1,9 +1,10 @@
 //! The sockets around the broker: a task that accepts, one per connection, one that writes, and one for timers.
 
+mod client;
+
 use std::cell::RefCell;
 use std::io;
 use std::net::{self, SocketAddr};
-use std::os::fd::AsRawFd;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -12,37 +13,22 @@ use std::time::Duration;
 
 use anyhow::Context;
 use daemon_kit::{MetricsPage, MetricsServer, accept, finish_within, open_files};
-use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
-use tokio::io::Interest;
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet, yield_now};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::broker::Broker;
-use crate::config::Config;
-use crate::connection::Phase;
-use crate::exchange::QueueId;
 use crate::log::{self, Log};
 use crate::management::Management;
-use crate::queue::ConnectionId;
+use crate::options::Config;
 
 /// Maximum bytes per read. All connections read into the same buffer.
 const READ: usize = 256 * 1024;
 /// Receive buffer of a client's socket; Linux uses twice as much. Without this limit it would grow to megabytes, which
 /// only adds latency, since publishers that are ahead fill it.
 const RECEIVE_BUFFER: u32 = 256 * 1024;
-/// Maximum bytes per read of a publisher whose messages pile up, so that acknowledgements of consumers come in between.
-/// With full reads, 20 publishers and 20 consumers with a prefetch of 100 ran at 5 to 1. It is also the maximum for
-/// every connection while memory is short, since all input of a publisher is then kept.
-const READ_AHEAD: usize = 16 * 1024;
-/// Pause between two reads of such a publisher, provided that consumers take this many messages meanwhile. Without a
-/// pause they cannot keep up: each of their acknowledgements waits for a turn.
-const PAUSE_AHEAD: Duration = Duration::from_millis(1);
-const WORTH_PAUSING: u64 = 16;
-/// If the pause delivered fewer than 16 messages, the consumers are the bottleneck: skip pausing for the next 256
-/// reads.
-const UNDISTURBED: u32 = 256;
 /// Connections that may wait to be accepted; the kernel limits it to `net.core.somaxconn`.
 const BACKLOG: u32 = 65_535;
 /// Seconds of silence after which a peer is probed, six times in another minute. This finds vanished peers that agreed
@@ -50,9 +36,6 @@ const BACKLOG: u32 = 65_535;
 const KEEPALIVE_IDLE: u32 = 60;
 const KEEPALIVE_INTERVAL: u32 = 10;
 const KEEPALIVE_COUNT: u32 = 6;
-/// Time that a client has to read why it was closed.
-const LINGER: Duration = Duration::from_secs(1);
-
 /// Descriptors reserved for everything but clients: the log's files, scrapers, and the runtime. 100 idle clients must
 /// not prevent storing.
 const RESERVED: u64 = 32;
@@ -64,10 +47,10 @@ pub struct Server {
     listener: net::TcpListener,
     metrics: Option<MetricsServer>,
     broker: Broker,
-    /// Messages restored at the start; `None` without a folder.
-    recovered: Option<usize>,
-    /// Problems found in the data folder at the start, a line each.
-    findings: Vec<String>,
+    /// Messages restored from the data folder; `None` if nothing is stored.
+    pub recovered: Option<usize>,
+    /// Problems found in the data folder at the start and their handling, a line each.
+    pub findings: Vec<String>,
     /// Notified when the log has made progress.
     log_woke: Arc<Notify>,
 }
@@ -111,10 +94,8 @@ impl Server {
                 Log::open(dir, options, move || woke.notify_one())
             });
             opened.with_context(|| {
-                format!(
-                    "cannot open the data folder {} (--data-dir, BROKER_DATA_DIR)",
-                    dir.display()
-                )
+                let dir = dir.display();
+                format!("cannot open the data folder {dir} (--data-dir, BROKER_DATA_DIR)")
             })
         };
         let opened = config.data_dir.as_ref().map(open).transpose()?;
@@ -130,7 +111,7 @@ impl Server {
                 ));
             }
             broker.open_store(log, found)?;
-            let lost = stored.saturating_sub(broker.restored());
+            let lost = stored.saturating_sub(broker.restored);
             if lost > 0 {
                 findings.push(format!(
                     "{lost} messages were skipped: their queues are not among the definitions"
@@ -139,10 +120,8 @@ impl Server {
             recovered = Some(stored - lost);
         }
         let listener = listen(config.listen).with_context(|| {
-            format!(
-                "cannot listen on {} (choose another address with --listen or BROKER_LISTEN)",
-                config.listen
-            )
+            let remedy = "choose another address with --listen or BROKER_LISTEN";
+            format!("cannot listen on {} ({remedy})", config.listen)
         })?;
         let bind_metrics = |address| {
             let remedy = "choose another address with --metrics-addr or BROKER_METRICS_ADDR";
@@ -157,18 +136,6 @@ impl Server {
             log_woke,
             config,
         })
-    }
-
-    /// Returns how many messages were restored from the data folder; `None` if nothing is stored.
-    #[must_use]
-    pub fn recovered(&self) -> Option<usize> {
-        self.recovered
-    }
-
-    /// Returns the problems found in the data folder at the start and their handling, a line each.
-    #[must_use]
-    pub fn findings(&self) -> &[String] {
-        &self.findings
     }
 
     /// Returns the address for clients, with the port that the system chose if none was set.
@@ -282,7 +249,7 @@ async fn accept_all(
     listener: &TcpListener,
     state: &Shared,
     clients: &mut JoinSet<()>,
-    most: usize,
+    most: u32,
 ) -> anyhow::Result<()> {
     let room = open_files::limit()?.saturating_sub(RESERVED).max(1);
     loop {
@@ -305,11 +272,11 @@ async fn accept_all(
 fn admit(
     socket: TcpStream,
     state: &Shared,
-    most: usize,
+    most: u32,
 ) -> Option<impl Future<Output = ()> + 'static> {
     let mut borrowed = state.borrow_mut();
     let broker = borrowed.turn();
-    if broker.connection_count() >= most {
+    if broker.connections.len() >= most as usize {
         broker.counts.connections_refused += 1;
         return None;
     }
@@ -317,168 +284,16 @@ fn admit(
     socket.set_nodelay(true).ok()?;
     let socket = Rc::new(socket);
     let (id, wake) = broker.connect(Some(Rc::clone(&socket)));
-    Some(serve(Rc::clone(state), id, socket, wake))
-}
-
-/// The events that a connection waits for on its socket.
-enum Want {
-    Ready(Interest),
-    /// To be woken by the broker.
-    Nothing,
-    End,
-}
-
-/// Serves one client to its end.
-async fn serve(state: Shared, id: ConnectionId, socket: Rc<TcpStream>, wake: Rc<Notify>) {
-    // Remaining reads without a pause for a connection that is ahead.
-    let mut undisturbed = 0;
-    loop {
-        let want = state.borrow_mut().wanted(id);
-        let interest = match want {
-            Want::End => {
-                state.borrow_mut().turn().disconnect(id);
-                return linger(&socket).await;
-            }
-            Want::Ready(interest) => interest,
-            Want::Nothing => {
-                // A held client may disconnect meanwhile, with messages that it has not acknowledged.
-                tokio::select! {
-                    () = wake.notified() => continue,
-                    _ = socket.ready(Interest::ERROR) => break,
-                }
-            }
-        };
-        tokio::select! {
-            biased;
-            () = wake.notified() => {}
-            ready = socket.ready(interest) => {
-                let Ok(ready) = ready else { break };
-                if ready.is_writable() && interest.is_writable() {
-                    let mut borrowed = state.borrow_mut();
-                    borrowed.turn().flush(id, true);
-                    borrowed.broker.finish_turn();
-                }
-                if ready.is_readable() && interest.is_readable() {
-                    let read = state.borrow_mut().read(id, &socket);
-                    match read {
-                        Read::Some => {}
-                        Read::Full => yield_now().await,
-                        Read::Ahead(queue) if undisturbed == 0 => {
-                            let before = state.borrow().broker.delivered(queue);
-                            sleep(PAUSE_AHEAD).await;
-                            let helped = state.borrow().broker.delivered(queue).saturating_sub(before);
-                            undisturbed = if helped < WORTH_PAUSING { UNDISTURBED } else { 0 };
-                        }
-                        Read::Ahead(_) => {
-                            undisturbed -= 1;
-                            yield_now().await;
-                        }
-                        Read::End => break,
-                    }
-                }
-            }
-        }
-    }
-    let mut borrowed = state.borrow_mut();
-    borrowed.turn().disconnect(id);
-}
-
-/// Drains further input of a client whose connection is being closed. Closing with unread input would reset the
-/// connection, and the client might never read the reason.
-async fn linger(socket: &TcpStream) {
-    if shutdown(socket.as_raw_fd(), Shutdown::Write).is_err() {
-        return;
-    }
-    let drained = async {
-        let mut sink = [0; 4096];
-        while socket.readable().await.is_ok() {
-            match socket.try_read(&mut sink) {
-                Ok(1..) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Ok(0) | Err(_) => return,
-            }
-        }
-    };
-    // A client that continues to send is cut off.
-    let _ = timeout(LINGER, drained).await;
-}
-
-enum Read {
-    Some,
-    /// The buffer was filled: there may be more.
-    Full,
-    /// The buffer was filled by a publisher whose messages pile up in a queue.
-    Ahead(QueueId),
-    End,
+    Some(client::serve(Rc::clone(state), id, socket, wake))
 }
 
 impl State {
-    /// Returns the events that a connection waits for now. Processes its backlog first, if it need not wait any more.
-    fn wanted(&mut self, id: ConnectionId) -> Want {
-        let Some(connection) = self.broker.connection(id) else {
-            return Want::End;
-        };
-        if connection.phase == Phase::Closed && connection.output.pending() == 0 {
-            return Want::End;
-        }
-        if connection.may_go_on() {
-            let backlog = std::mem::take(&mut connection.backlog);
-            self.turn().receive(id, &backlog);
-        }
-        let Some(connection) = self.broker.connection(id) else {
-            return Want::End;
-        };
-        let reads = connection.phase != Phase::Closed && !connection.is_held();
-        match (reads, connection.is_stuck) {
-            (true, true) => Want::Ready(Interest::READABLE | Interest::WRITABLE),
-            (true, false) => Want::Ready(Interest::READABLE),
-            (false, true) => Want::Ready(Interest::WRITABLE),
-            (false, false) => Want::Nothing,
-        }
-    }
-
-    /// Reads once, after the beginning of a frame that was read before, and processes the input.
-    fn read(&mut self, id: ConnectionId, socket: &TcpStream) -> Read {
-        let is_short = self.broker.is_short();
-        let Some(connection) = self.broker.connection(id) else {
-            return Read::End;
-        };
-        let begun = connection.backlog.len();
-        let mut input = std::mem::take(&mut self.input);
-        input[..begun].copy_from_slice(&connection.backlog);
-        let ahead = connection.ahead;
-        let room = match ahead {
-            None if !is_short => input.len() - begun,
-            _ => READ_AHEAD,
-        };
-        let outcome = match socket.try_read(&mut input[begun..begun + room]) {
-            Ok(0) => Read::End,
-            Ok(length) => {
-                let broker = self.turn();
-                broker.counts.bytes_received += length as u64;
-                broker.receive(id, &input[..begun + length]);
-                if length == room {
-                    ahead.map_or(Read::Full, Read::Ahead)
-                } else {
-                    // The socket is empty: this saves a read that would return WouldBlock.
-                    let empty = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-                    let _ = socket.try_io(Interest::READABLE, empty);
-                    Read::Some
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Read::Some,
-            Err(_) => Read::End,
-        };
-        self.input = input;
-        outcome
-    }
-
     /// Writes the connections' output. Returns true if the broker has left work for another turn.
     fn write_all(&mut self) -> bool {
         let broker = self.turn();
         // First, so that the disk works while sockets are written.
         broker.flush_log();
-        let mut dirty = broker.take_dirty();
+        let mut dirty = std::mem::take(&mut broker.dirty);
         for id in dirty.drain(..) {
             broker.flush(id, false);
         }

@@ -3,24 +3,25 @@
 use std::collections::HashMap;
 use std::ptr;
 
-/// A trie of topic patterns: `*` matches one word, `#` any number of words.
+use crate::exchange::remove_first;
+
+/// A trie of topic patterns, or a node of it: `*` matches one word, `#` any number of words.
 #[derive(Debug)]
 pub(crate) struct Topics<V> {
-    root: Node<V>,
-}
-
-#[derive(Debug)]
-struct Node<V> {
-    words: HashMap<Box<[u8]>, Node<V>>,
-    star: Option<Box<Node<V>>>,
-    hash: Option<Box<Node<V>>>,
+    words: HashMap<Box<[u8]>, Self>,
+    star: Option<Box<Self>>,
+    hash: Option<Box<Self>>,
     values: Vec<V>,
     /// True if this node is a `#`, which loops back to itself for every word.
     is_hash: bool,
 }
 
-impl<V> Node<V> {
-    fn new(is_hash: bool) -> Self {
+impl<V: PartialEq> Topics<V> {
+    pub(crate) fn new() -> Self {
+        Self::node(false)
+    }
+
+    fn node(is_hash: bool) -> Self {
         Self {
             words: HashMap::new(),
             star: None,
@@ -37,29 +38,17 @@ impl<V> Node<V> {
             && self.values.is_empty()
     }
 
-    fn child(&mut self, word: &[u8]) -> &mut Self {
-        match word {
-            b"*" => self.star.get_or_insert_with(|| Box::new(Self::new(false))),
-            b"#" => self.hash.get_or_insert_with(|| Box::new(Self::new(true))),
-            word => self
-                .words
-                .entry(word.into())
-                .or_insert_with(|| Self::new(false)),
-        }
-    }
-}
-
-impl<V: PartialEq> Topics<V> {
-    pub(crate) fn new() -> Self {
-        Self {
-            root: Node::new(false),
-        }
-    }
-
     pub(crate) fn insert(&mut self, pattern: &[u8], value: V) {
-        let mut node = &mut self.root;
+        let mut node = self;
         for word in words(pattern) {
-            node = node.child(word);
+            node = match word {
+                b"*" => node.star.get_or_insert_with(|| Self::node(false).into()),
+                b"#" => node.hash.get_or_insert_with(|| Self::node(true).into()),
+                word => {
+                    let entry = node.words.entry(word.into());
+                    entry.or_insert_with(|| Self::node(false))
+                }
+            };
         }
         node.values.push(value);
     }
@@ -67,14 +56,14 @@ impl<V: PartialEq> Topics<V> {
     /// Removes one equal value from the pattern.
     pub(crate) fn remove(&mut self, pattern: &[u8], value: &V) {
         let words: Vec<&[u8]> = words(pattern).collect();
-        remove(&mut self.root, &words, value);
+        remove(self, &words, value);
     }
 
     /// Calls `found` for the values of every pattern that matches the key.
     pub(crate) fn matches(&self, key: &[u8], mut found: impl FnMut(&V)) {
         // All nodes reached by the words so far: at most the number of nodes, whatever the patterns.
         let mut reached = Vec::new();
-        enter(&mut reached, &self.root);
+        enter(&mut reached, self);
         let mut next = Vec::new();
         for word in words(key) {
             for node in reached.drain(..) {
@@ -88,7 +77,7 @@ impl<V: PartialEq> Topics<V> {
     }
 }
 
-fn step<'a, V>(next: &mut Vec<&'a Node<V>>, node: &'a Node<V>, word: &[u8]) {
+fn step<'a, V>(next: &mut Vec<&'a Topics<V>>, node: &'a Topics<V>, word: &[u8]) {
     if node.is_hash {
         enter(next, node);
     }
@@ -101,7 +90,7 @@ fn step<'a, V>(next: &mut Vec<&'a Node<V>>, node: &'a Node<V>, word: &[u8]) {
 }
 
 /// Adds a node, and the `#` below it, which also matches zero words.
-fn enter<'a, V>(reached: &mut Vec<&'a Node<V>>, node: &'a Node<V>) {
+fn enter<'a, V>(reached: &mut Vec<&'a Topics<V>>, node: &'a Topics<V>) {
     let mut entered = Some(node);
     while let Some(node) = entered {
         if reached.iter().any(|other| ptr::eq(*other, node)) {
@@ -112,11 +101,9 @@ fn enter<'a, V>(reached: &mut Vec<&'a Node<V>>, node: &'a Node<V>) {
     }
 }
 
-fn remove<V: PartialEq>(node: &mut Node<V>, words: &[&[u8]], value: &V) {
+fn remove<V: PartialEq>(node: &mut Topics<V>, words: &[&[u8]], value: &V) {
     let Some((word, rest)) = words.split_first() else {
-        if let Some(at) = node.values.iter().position(|other| other == value) {
-            node.values.swap_remove(at);
-        }
+        remove_first(&mut node.values, |other| other == value);
         return;
     };
     let link = match *word {
@@ -210,7 +197,7 @@ mod tests {
         for pattern in ["a.*.#", "a.b", "#", ""] {
             topics.remove(pattern.as_bytes(), &1);
         }
-        assert!(topics.root.is_empty());
+        assert!(topics.is_empty());
     }
 
     #[test]

@@ -35,9 +35,7 @@ impl Vhost {
             let traits = Traits {
                 kind,
                 durable: true,
-                auto_delete: false,
-                internal: false,
-                arguments: FieldTable::default(),
+                ..Traits::default()
             };
             (Name::from(name), Exchange::new(traits))
         });
@@ -145,13 +143,8 @@ impl Vhost {
 /// Returns the headers of a message; empty if they cannot be read.
 pub(crate) fn headers(message: &Message) -> FieldTable {
     let found = Properties::scan(message.properties()).ok();
-    let Some(bytes) = found.and_then(|properties| properties.headers) else {
-        return FieldTable::default();
-    };
-    if is_too_deep(bytes) {
-        return FieldTable::default();
-    }
-    parse_field_table(bytes)
-        .map(|(_, table)| table)
-        .unwrap_or_default()
+    let bytes = found.and_then(|properties| properties.headers);
+    let readable = bytes.filter(|bytes| !is_too_deep(bytes));
+    let parsed = readable.and_then(|bytes| parse_field_table(bytes).ok());
+    parsed.map_or_else(FieldTable::default, |(_, table)| table)
 }

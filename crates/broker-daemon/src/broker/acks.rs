@@ -2,87 +2,62 @@
 
 use amq_protocol::protocol::basic;
 
-use super::dead_letter::Reason;
+use super::dead_letters::Reason;
 use super::{Broker, enter_ring};
-use crate::channel::{Delivered, Settlement};
+use crate::channel::{ChannelId, Delivered, Settlement};
 use crate::failure::{Result, frame_error, not_implemented, precondition_failed};
-use crate::frame::Frame;
-use crate::queue::ConnectionId;
 
 impl Broker {
     /// Handles basic.ack. It is parsed in place, because there is often one for each message.
-    pub(super) fn ack(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
-        let Some((tag, [bits])) = frame.payload[4..].split_first_chunk::<8>() else {
+    pub(super) fn ack(&mut self, id: ChannelId, payload: &[u8]) -> Result {
+        let Some((tag, [bits])) = payload[4..].split_first_chunk::<8>() else {
             return Err(frame_error("the arguments of basic.ack cannot be read"));
         };
         let tag = u64::from_be_bytes(*tag);
-        self.settle_tag(id, frame.channel, tag, bits & 1 != 0, Settlement::Acked)
+        self.settle_tag(id, tag, bits & 1 != 0, Settlement::Acked)
     }
 
-    /// Handles basic.reject and basic.nack.
-    pub(super) fn reject(
+    /// Settles a delivery, or with `multiple` all up to it.
+    pub(super) fn settle_tag(
         &mut self,
-        id: ConnectionId,
-        number: u16,
-        tag: u64,
-        multiple: bool,
-        requeue: bool,
-    ) -> Result {
-        let settlement = match requeue {
-            true => Settlement::Requeued,
-            false => Settlement::Rejected,
-        };
-        self.settle_tag(id, number, tag, multiple, settlement)
-    }
-
-    fn settle_tag(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
+        id: ChannelId,
         tag: u64,
         multiple: bool,
         settlement: Settlement,
     ) -> Result {
         let mut taken = std::mem::take(&mut self.scratch);
-        let found = self.channel(id, number).map(|channel| {
-            let Some(channel) = channel else { return true };
-            if multiple {
-                return channel.unacked.take_up_to(tag, &mut taken);
-            }
-            taken.extend(channel.unacked.take(tag));
+        let unacked = &mut self.channel(id).unacked;
+        let is_known = if multiple {
+            unacked.take_up_to(tag, &mut taken)
+        } else {
+            taken.extend(unacked.take(tag));
             !taken.is_empty()
-        });
+        };
         if !taken.is_empty() {
-            self.settle_all(id, number, &mut taken, settlement);
+            self.settle_all(id, &mut taken, settlement);
         }
         self.scratch = taken;
-        match found? {
-            true => Ok(()),
-            false => Err(precondition_failed(format_args!(
-                "unknown delivery tag {tag}"
-            ))),
+        if !is_known {
+            let text = format_args!("unknown delivery tag {tag}");
+            return Err(precondition_failed(text));
         }
+        Ok(())
     }
 
-    fn settle_all(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        taken: &mut Vec<Delivered>,
-        settlement: Settlement,
-    ) {
-        let channel = self
-            .connections
-            .get_mut(id)
-            .and_then(|connection| connection.channel(number));
-        if let Some(channel) = channel {
-            if let Some(tx) = &mut channel.tx {
-                tx.settled
-                    .extend(taken.drain(..).map(|delivered| (delivered, settlement)));
-                return;
-            }
-            channel.count_settled(&*taken);
+    fn settle_all(&mut self, id: ChannelId, taken: &mut Vec<Delivered>, settlement: Settlement) {
+        let channel = self.channel(id);
+        if let Some(tx) = &mut channel.tx {
+            let taken = taken.drain(..);
+            tx.settled
+                .extend(taken.map(|delivered| (delivered, settlement)));
+            return;
         }
+        self.settle_now(id, taken, settlement);
+    }
+
+    /// Settles deliveries of a channel that is in no transaction.
+    fn settle_now(&mut self, id: ChannelId, taken: &mut Vec<Delivered>, settlement: Settlement) {
+        self.channel(id).count_settled(&*taken);
         if settlement == Settlement::Requeued {
             // From the last to the first, so that each is requeued before the one after it.
             taken.reverse();
@@ -90,7 +65,7 @@ impl Broker {
         for delivered in taken.drain(..) {
             self.settle(delivered, settlement);
         }
-        self.wake_channel(id, number);
+        self.wake_channel(id);
     }
 
     /// Settles a delivery that was removed from the channel's list.
@@ -137,33 +112,16 @@ impl Broker {
     ///
     /// # Errors
     /// 540 for `requeue` false, as in RabbitMQ.
-    pub(super) fn recover(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        requeue: bool,
-        is_answered: bool,
-    ) -> Result {
+    pub(super) fn recover(&mut self, id: ChannelId, requeue: bool, is_answered: bool) -> Result {
         if !requeue {
             return Err(not_implemented("requeue=false"));
         }
         let mut taken = std::mem::take(&mut self.scratch);
-        if let Some(channel) = self.channel(id, number)? {
-            channel.unacked.take_up_to(0, &mut taken);
-            channel.count_settled(&taken);
-        }
-        taken.reverse();
-        for delivered in taken.drain(..) {
-            self.settle(delivered, Settlement::Requeued);
-        }
+        self.channel(id).unacked.take_up_to(0, &mut taken);
+        self.settle_now(id, &mut taken, Settlement::Requeued);
         self.scratch = taken;
-        self.wake_channel(id, number);
         if is_answered {
-            self.send_basic(
-                id,
-                number,
-                basic::AMQPMethod::RecoverOk(basic::RecoverOk {}),
-            );
+            self.send_basic(id, basic::AMQPMethod::RecoverOk(basic::RecoverOk {}));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use amq_protocol::protocol::AMQPClass;
 
 use super::Broker;
+use crate::channel::ChannelId;
 use crate::failure::{Failure, Result, precondition_failed};
 use crate::log::Log;
 use crate::queue::ConnectionId;
@@ -27,27 +28,34 @@ impl Broker {
     ///
     /// # Errors
     /// 406 if the disk has failed, so that the ticket is never reached.
-    pub(super) fn answer(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        ticket: u64,
-        answer: AMQPClass,
-    ) -> Result {
+    pub(super) fn answer(&mut self, id: ChannelId, ticket: u64, answer: AMQPClass) -> Result {
         if ticket <= self.synced {
-            self.send(id, number, answer);
+            self.send(id, answer);
             return Ok(());
         }
         if self.log_failed {
             return Err(disk_failed());
         }
-        if let Some(connection) = self.connections.get_mut(id) {
-            if !connection.answers.is_waiting(number) {
-                self.answering.push((id, number));
-            }
-            connection.answers.push(number, ticket, answer);
+        let answers = &mut self.connections[id.connection].answers;
+        if !answers.is_waiting(id.number) {
+            self.answering.push(id);
         }
+        answers.push(id.number, ticket, answer);
         Ok(())
+    }
+
+    /// Answers a method as [`Broker::answer`] does, unless the client set `nowait`.
+    pub(super) fn answer_unless(
+        &mut self,
+        nowait: bool,
+        id: ChannelId,
+        ticket: u64,
+        answer: AMQPClass,
+    ) -> Result {
+        match nowait {
+            true => Ok(()),
+            false => self.answer(id, ticket, answer),
+        }
     }
 
     /// Sends the answers whose tickets are reached. After a disk failure, waiting answers become errors of their
@@ -58,46 +66,46 @@ impl Broker {
             return;
         }
         self.answers_sent = self.synced;
-        for (id, number) in std::mem::take(&mut self.answering) {
+        for id in std::mem::take(&mut self.answering) {
             let is_waiting = match self.log_failed {
-                true => self.refuse_answers(id, number),
-                false => self.send_answers_of(id, number),
+                true => self.refuse_answers(id),
+                false => self.send_answers_of(id),
             };
             if is_waiting {
-                self.answering.push((id, number));
+                self.answering.push(id);
             }
-            self.mark_dirty(id);
-            self.leave_when_answered(id);
+            self.mark_dirty(id.connection);
+            self.leave_when_answered(id.connection);
         }
     }
 
     /// Returns true if answers of the channel still wait.
-    fn send_answers_of(&mut self, id: ConnectionId, number: u16) -> bool {
+    fn send_answers_of(&mut self, id: ChannelId) -> bool {
         let synced = self.synced;
-        let Some(connection) = self.connections.get_mut(id) else {
+        let Some(connection) = self.connections.get_mut(id.connection) else {
             return false;
         };
-        while let Some(answer) = connection.answers.take_due(number, synced) {
-            connection.output.method(number, answer.method);
+        while let Some(answer) = connection.answers.take_due(id.number, synced) {
+            connection.output.method(id.number, answer.method);
             connection.output.append(answer.behind);
         }
-        connection.answers.is_waiting(number)
+        connection.answers.is_waiting(id.number)
     }
 
     /// Sends the answers whose tickets were reached and fails the channel for the first other one. Returns false, since
     /// nothing waits any more.
-    fn refuse_answers(&mut self, id: ConnectionId, number: u16) -> bool {
-        self.send_answers_of(id, number);
-        let Some(connection) = self.connections.get_mut(id) else {
+    fn refuse_answers(&mut self, id: ChannelId) -> bool {
+        self.send_answers_of(id);
+        let Some(connection) = self.connections.get_mut(id.connection) else {
             return false;
         };
-        while let Some(answer) = connection.answers.take_due(number, u64::MAX) {
+        while let Some(answer) = connection.answers.take_due(id.number, u64::MAX) {
             if answer.is_orphan {
                 connection.output.append(answer.behind);
                 continue;
             }
-            connection.answers.forget(number);
-            self.fail(id, number, answer.request, &disk_failed());
+            connection.answers.forget(id.number);
+            self.fail(id, answer.request, &disk_failed());
             break;
         }
         false
@@ -105,16 +113,16 @@ impl Broker {
 
     /// Answers a client's connection.close that waited for other answers.
     fn leave_when_answered(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        if connection.is_leaving && connection.answers.is_empty() {
+        if let Some(connection) = self.connections.get_mut(id)
+            && connection.is_leaving
+            && connection.answers.is_empty()
+        {
             connection.is_leaving = false;
             self.client_closes(id);
         }
     }
 }
 
-fn disk_failed() -> Failure {
+pub(super) fn disk_failed() -> Failure {
     precondition_failed("the disk failed: nothing can be stored")
 }

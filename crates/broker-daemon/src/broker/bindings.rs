@@ -6,109 +6,66 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use super::Broker;
 use super::exchanges::default_exchange;
 use super::queues::plain_name;
-use crate::exchange::{Binding, Destination, Kind, Name};
+use crate::channel::ChannelId;
+use crate::exchange::{Binding, Destination, Kind, Name, remove_first};
 use crate::failure::{Result, precondition_failed};
-use crate::queue::ConnectionId;
 
 impl Broker {
-    /// Handles queue.bind.
-    pub(super) fn bind_queue(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        bind: queue::Bind,
-    ) -> Result {
-        let queue_id = self.queue_of(id, number, &plain_name(bind.queue.as_str()))?;
+    pub(super) fn bind_queue(&mut self, id: ChannelId, bind: queue::Bind) -> Result {
+        let queue_id = self.queue_of(id, &plain_name(bind.queue.as_str()))?;
         // If queue name and key are both empty, the queue's name is also the key.
         let key = match (bind.queue.as_str(), bind.routing_key.as_str()) {
-            ("", "") => self
-                .queues
-                .get(queue_id)
-                .map(|queue| queue.name.to_string())
-                .unwrap_or_default(),
-            (_, key) => key.to_owned(),
+            ("", "") => &*self.queues[queue_id].name,
+            (_, key) => key,
         };
-        let binding = binding(&key, bind.arguments);
-        let ticket = self.bind(
-            id,
-            &plain_name(bind.exchange.as_str()),
-            &Destination::Queue(queue_id),
-            &binding,
-        )?;
-        if !bind.nowait {
-            let ok = queue::AMQPMethod::BindOk(queue::BindOk {});
-            self.answer(id, number, ticket, AMQPClass::Queue(ok))?;
-        }
-        Ok(())
+        let binding = Binding::new(key, bind.arguments);
+        let to = Destination::Queue(queue_id);
+        let ticket = self.bind(id, bind.exchange.as_str(), &to, &binding)?;
+        let ok = queue::AMQPMethod::BindOk(queue::BindOk {});
+        self.answer_unless(bind.nowait, id, ticket, AMQPClass::Queue(ok))
     }
 
     /// Handles queue.unbind. A missing binding or exchange is no error.
-    pub(super) fn unbind_queue(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        unbind: queue::Unbind,
-    ) -> Result {
+    pub(super) fn unbind_queue(&mut self, id: ChannelId, unbind: queue::Unbind) -> Result {
         // Even if it is missing: the record of its removal may still be on its way to the disk.
         let mut ticket = self.ticket();
-        match self.queue_of(id, number, &plain_name(unbind.queue.as_str())) {
+        match self.queue_of(id, &plain_name(unbind.queue.as_str())) {
             Ok(queue) => {
-                let binding = binding(unbind.routing_key.as_str(), unbind.arguments);
-                ticket = self.unbind(
-                    id,
-                    &plain_name(unbind.exchange.as_str()),
-                    &Destination::Queue(queue),
-                    &binding,
-                )?;
+                let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
+                let to = Destination::Queue(queue);
+                ticket = self.unbind(id, unbind.exchange.as_str(), &to, &binding)?;
             }
             Err(failure) if failure.code == 404 && !unbind.queue.as_str().is_empty() => {}
             Err(failure) => return Err(failure),
         }
         let ok = queue::AMQPMethod::UnbindOk(queue::UnbindOk {});
-        self.answer(id, number, ticket, AMQPClass::Queue(ok))
+        self.answer(id, ticket, AMQPClass::Queue(ok))
     }
 
-    /// Handles exchange.bind.
-    pub(super) fn bind_exchange(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        bind: exchange::Bind,
-    ) -> Result {
-        let to = self.exchange_to_bind(id, &plain_name(bind.destination.as_str()))?;
-        let binding = binding(bind.routing_key.as_str(), bind.arguments);
-        let ticket = self.bind(id, &plain_name(bind.source.as_str()), &to, &binding)?;
-        if !bind.nowait {
-            let ok = exchange::AMQPMethod::BindOk(exchange::BindOk {});
-            self.answer(id, number, ticket, AMQPClass::Exchange(ok))?;
-        }
-        Ok(())
+    pub(super) fn bind_exchange(&mut self, id: ChannelId, bind: exchange::Bind) -> Result {
+        let to = self.exchange_to_bind(id, bind.destination.as_str())?;
+        let binding = Binding::new(bind.routing_key.as_str(), bind.arguments);
+        let ticket = self.bind(id, bind.source.as_str(), &to, &binding)?;
+        let ok = exchange::AMQPMethod::BindOk(exchange::BindOk {});
+        self.answer_unless(bind.nowait, id, ticket, AMQPClass::Exchange(ok))
     }
 
-    /// Handles exchange.unbind.
-    pub(super) fn unbind_exchange(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        unbind: exchange::Unbind,
-    ) -> Result {
+    pub(super) fn unbind_exchange(&mut self, id: ChannelId, unbind: exchange::Unbind) -> Result {
         let mut ticket = self.ticket();
-        match self.exchange_to_bind(id, &plain_name(unbind.destination.as_str())) {
+        match self.exchange_to_bind(id, unbind.destination.as_str()) {
             Ok(to) => {
-                let binding = binding(unbind.routing_key.as_str(), unbind.arguments);
-                ticket = self.unbind(id, &plain_name(unbind.source.as_str()), &to, &binding)?;
+                let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
+                ticket = self.unbind(id, unbind.source.as_str(), &to, &binding)?;
             }
             Err(failure) if failure.code == 404 => {}
             Err(failure) => return Err(failure),
         }
-        if !unbind.nowait {
-            let ok = exchange::AMQPMethod::UnbindOk(exchange::UnbindOk {});
-            self.answer(id, number, ticket, AMQPClass::Exchange(ok))?;
-        }
-        Ok(())
+        let ok = exchange::AMQPMethod::UnbindOk(exchange::UnbindOk {});
+        self.answer_unless(unbind.nowait, id, ticket, AMQPClass::Exchange(ok))
     }
 
-    fn exchange_to_bind(&self, id: ConnectionId, name: &str) -> Result<Destination> {
+    fn exchange_to_bind(&self, id: ChannelId, name: &str) -> Result<Destination> {
+        let name = &*plain_name(name);
         let vhost = &self.vhosts[self.vhost_of(id)];
         if name.is_empty() {
             return Err(default_exchange());
@@ -122,19 +79,19 @@ impl Broker {
     /// Adds a binding. Returns the log ticket that its answer waits for.
     fn bind(
         &mut self,
-        id: ConnectionId,
+        id: ChannelId,
         source: &str,
         to: &Destination,
         binding: &Binding,
     ) -> Result<u64> {
+        let source = &*plain_name(source);
         if source.is_empty() {
             return Err(default_exchange());
         }
         let index = self.vhost_of(id);
         let vhost = &self.vhosts[index];
-        let Some(exchange) = vhost.exchanges.get(source) else {
-            return Err(vhost.no_exchange(source));
-        };
+        let exchange = vhost.exchanges.get(source);
+        let exchange = exchange.ok_or_else(|| vhost.no_exchange(source))?;
         if exchange.traits.kind == Kind::Headers {
             check_match(&binding.arguments)?;
         }
@@ -182,11 +139,12 @@ impl Broker {
     /// Removes a binding. Returns the log ticket that its answer waits for.
     fn unbind(
         &mut self,
-        id: ConnectionId,
+        id: ChannelId,
         source: &str,
         to: &Destination,
         binding: &Binding,
     ) -> Result<u64> {
+        let source = &*plain_name(source);
         if source.is_empty() {
             return Err(default_exchange());
         }
@@ -210,43 +168,24 @@ impl Broker {
 
     /// Removes one entry from the sources of a destination.
     pub(super) fn forget_source(&mut self, vhost: usize, to: &Destination, source: &Name) {
-        let sources = self.sources(vhost, to);
-        if let Some(sources) = sources
-            && let Some(at) = sources.iter().position(|other| other == source)
-        {
-            sources.swap_remove(at);
+        if let Some(sources) = self.sources(vhost, to) {
+            remove_first(sources, |other| other == source);
         }
-    }
-}
-
-fn binding(key: &str, arguments: FieldTable) -> Binding {
-    Binding {
-        key: key.as_bytes().into(),
-        arguments,
     }
 }
 
 /// # Errors
 /// 406 for an unknown `x-match`.
 fn check_match(arguments: &FieldTable) -> Result {
-    match arguments.inner().get("x-match") {
-        None => Ok(()),
-        Some(AMQPValue::LongString(mode))
-            if matches!(
-                mode.as_bytes(),
-                b"all" | b"any" | b"all-with-x" | b"any-with-x"
-            ) =>
-        {
-            Ok(())
-        }
-        Some(other) => {
-            let shown = match other {
-                AMQPValue::LongString(text) => text.to_string(),
-                other => format!("{other:?}"),
-            };
-            Err(precondition_failed(format_args!(
-                "Invalid x-match field value {shown}; expected all, any, all-with-x or any-with-x"
-            )))
-        }
-    }
+    let shown = match arguments.inner().get("x-match") {
+        None => return Ok(()),
+        Some(AMQPValue::LongString(mode)) => match mode.as_bytes() {
+            b"all" | b"any" | b"all-with-x" | b"any-with-x" => return Ok(()),
+            _ => mode.to_string(),
+        },
+        Some(other) => format!("{other:?}"),
+    };
+    Err(precondition_failed(format_args!(
+        "Invalid x-match field value {shown}; expected all, any, all-with-x or any-with-x"
+    )))
 }

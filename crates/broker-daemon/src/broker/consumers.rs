@@ -3,91 +3,63 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use amq_protocol::protocol::basic;
+use amq_protocol::protocol::{AMQPClass, basic};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
+use super::queues::random_name;
 use super::replies::REPLY_TO;
 use super::{Broker, enter_ring};
-use crate::channel::{Channel, Consumer};
+use crate::channel::{Channel, ChannelId, Consumer};
 use crate::exchange::QueueId;
 use crate::failure::{Result, access_refused, not_allowed, precondition_failed};
-use crate::message::push_short;
-use crate::queue::{ConnectionId, ConsumerId, integer};
+use crate::message::short_string;
+use crate::queue::{ConsumerId, integer};
 
 impl Broker {
     /// Handles basic.consume. `no-local` is accepted and has no effect, as in RabbitMQ.
-    pub(super) fn consume(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        consume: &basic::Consume,
-    ) -> Result {
+    pub(super) fn consume(&mut self, id: ChannelId, consume: &basic::Consume) -> Result {
         if consume.queue.as_str() == REPLY_TO {
-            return self.consume_replies(id, number, consume);
+            return self.consume_replies(id, consume);
         }
-        let queue_id = self.queue_of(id, number, consume.queue.as_str())?;
-        let tag = match consume.consumer_tag.as_str() {
-            "" => format!("amq.ctag-{}", super::queues::random_name()),
-            tag => tag.to_owned(),
-        };
-        let channel = self.channel(id, number)?;
-        if channel.is_some_and(|channel| channel.has_consumer(&tag)) {
-            return Err(not_allowed(format_args!(
-                "attempt to reuse consumer tag '{tag}'"
-            )));
-        }
-        let Some(queue) = self.queues.get_mut(queue_id) else {
-            return Ok(());
-        };
+        let queue_id = self.queue_of(id, consume.queue.as_str())?;
+        let channel = self.channel(id);
+        let tag = new_tag(channel, consume)?;
+        let prefetch = channel.prefetch;
+        let queue = &self.queues[queue_id];
+        let what = self.describe(queue);
         let is_single = queue.limits.single_active;
         if queue.has_exclusive_consumer
             || (consume.exclusive && (is_single || !queue.consumers.is_empty()))
         {
-            let vhost = &self.vhosts[queue.vhost].name;
-            return Err(access_refused(format_args!(
-                "queue '{}' in vhost '{vhost}' in exclusive use",
-                queue.name
-            )));
+            return Err(access_refused(format_args!("{what} in exclusive use")));
         }
-        let vhost = &self.vhosts[queue.vhost].name;
-        let what = format!("queue '{}' in vhost '{vhost}'", queue.name);
         let priority = read_priority(&consume.arguments, &what)?;
-        let Some(channel) = self
-            .connections
-            .get_mut(id)
-            .and_then(|connection| connection.channel(number))
-        else {
-            return Ok(());
-        };
-        let mut short = Vec::with_capacity(tag.len() + 1);
-        push_short(&mut short, tag.as_bytes());
         let consumer = self.consumers.insert(Consumer {
-            connection: id,
-            channel: number,
+            channel: id,
             queue: queue_id,
-            tag: short.into(),
+            tag: short_string(&tag).into(),
             no_ack: consume.no_ack,
             exclusive: consume.exclusive,
             priority,
-            prefetch: channel.prefetch,
+            prefetch,
             unacked: 0,
             in_ring: false,
             is_passed_over: false,
             last_tag: 0,
         });
+        let channel = self.channel(id);
         channel.consumers.insert(tag.as_str().into(), consumer);
+        let queue = &mut self.queues[queue_id];
         queue.consumers.insert(consumer);
         if is_single && queue.active.is_none() {
             queue.active = Some(consumer);
         }
         queue.has_exclusive_consumer = consume.exclusive;
         queue.used = self.now;
-        if !consume.nowait {
-            let ok = basic::ConsumeOk {
-                consumer_tag: tag.as_str().into(),
-            };
-            self.send_basic(id, number, basic::AMQPMethod::ConsumeOk(ok));
-        }
+        let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
+            consumer_tag: tag.into(),
+        });
+        self.answer_unless(consume.nowait, id, 0, AMQPClass::Basic(ok))?;
         self.wake_consumer(consumer);
         Ok(())
     }
@@ -108,43 +80,26 @@ impl Broker {
     }
 
     /// Handles basic.cancel. An unknown tag is no error.
-    pub(super) fn cancel(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        cancel: basic::Cancel,
-    ) -> Result {
-        if let Some(consumer) = self.consumer_named(id, number, cancel.consumer_tag.as_str()) {
-            if let Some(channel) = self.channel(id, number)? {
-                channel.consumers.remove(cancel.consumer_tag.as_str());
-            }
+    pub(super) fn cancel(&mut self, id: ChannelId, cancel: basic::Cancel) -> Result {
+        let tag = cancel.consumer_tag.as_str();
+        let Channel {
+            consumers, replies, ..
+        } = self.channel(id);
+        if let Some(consumer) = consumers.remove(tag) {
             self.remove_consumer(consumer);
-        } else if let Some(channel) = self.channel(id, number)?
-            && let Some(replies) = channel
-                .replies
-                .take_if(|replies| replies.has_tag(cancel.consumer_tag.as_str()))
-        {
+        } else if let Some(replies) = replies.take_if(|replies| replies.has_tag(tag)) {
             self.replies.remove(&replies.address);
         }
-        if !cancel.nowait {
-            let ok = basic::CancelOk {
-                consumer_tag: cancel.consumer_tag,
-            };
-            self.send_basic(id, number, basic::AMQPMethod::CancelOk(ok));
-        }
-        Ok(())
-    }
-
-    fn consumer_named(&mut self, id: ConnectionId, number: u16, tag: &str) -> Option<ConsumerId> {
-        let channel = self.connections.get_mut(id)?.channel(number)?;
-        channel.consumers.get(tag).copied()
+        let ok = basic::AMQPMethod::CancelOk(basic::CancelOk {
+            consumer_tag: cancel.consumer_tag,
+        });
+        self.answer_unless(cancel.nowait, id, 0, AMQPClass::Basic(ok))
     }
 
     /// Resumes consumers that the channel's common limit held back, as far as there is room. Those of the least
     /// recently served queue come first, so that none starves.
-    pub(super) fn wake_channel(&mut self, id: ConnectionId, number: u16) {
-        let connection = self.connections.get_mut(id);
-        let Some(channel) = connection.and_then(|connection| connection.channel(number)) else {
+    pub(super) fn wake_channel(&mut self, id: ChannelId) {
+        let Some(channel) = self.find_channel(id) else {
             return;
         };
         let mut room = channel.room();
@@ -154,7 +109,7 @@ impl Broker {
         let waiting = std::mem::take(&mut channel.passed_over);
         let mut last = None;
         let mut held = Vec::new();
-        for consumer_id in self.by_last_service(id, number, waiting) {
+        for consumer_id in self.by_last_service(id, waiting) {
             let Some(consumer) = self.consumers.get_mut(consumer_id) else {
                 continue;
             };
@@ -174,28 +129,18 @@ impl Broker {
         if held.is_empty() {
             return;
         }
-        let connection = self.connections.get_mut(id);
-        if let Some(channel) = connection.and_then(|connection| connection.channel(number)) {
-            channel.passed_over = held;
-            // Woken consumers may find that their messages are gone.
-            self.limited.push((id, number));
-        }
+        self.channel(id).passed_over = held;
+        // Woken consumers may find that their messages are gone.
+        self.limited.push(id);
     }
 
     /// Sorts consumers of a channel by the last time that one of their queue was served. Consumers of the same queue
     /// keep their order.
-    fn by_last_service(
-        &self,
-        id: ConnectionId,
-        number: u16,
-        mut waiting: Vec<ConsumerId>,
-    ) -> Vec<ConsumerId> {
+    fn by_last_service(&mut self, id: ChannelId, mut waiting: Vec<ConsumerId>) -> Vec<ConsumerId> {
         if waiting.len() == 1 {
             return waiting;
         }
-        let connections = self.connections.get(id);
-        let channel = connections.and_then(|connection| connection.channel_ref(number));
-        let all = channel.map_or_else(Vec::new, Channel::consumer_ids);
+        let all = self.channel(id).consumer_ids();
         let mut served: HashMap<QueueId, u64> = HashMap::new();
         for consumer in all.iter().filter_map(|id| self.consumers.get(*id)) {
             let last = served.entry(consumer.queue).or_default();
@@ -220,6 +165,23 @@ impl Broker {
         if enter_ring(queue, id, consumer) && queue.len() > 0 {
             self.activate(queue_id);
         }
+    }
+}
+
+/// Returns the tag for a new consumer: the requested one, or a random one.
+///
+/// # Errors
+/// 530 for a tag in use.
+pub(super) fn new_tag(channel: &Channel, consume: &basic::Consume) -> Result<String> {
+    let tag = match consume.consumer_tag.as_str() {
+        "" => format!("amq.ctag-{}", random_name()),
+        tag => tag.to_owned(),
+    };
+    match channel.has_consumer(&tag) {
+        true => Err(not_allowed(format_args!(
+            "attempt to reuse consumer tag '{tag}'"
+        ))),
+        false => Ok(tag),
     }
 }
 

@@ -6,14 +6,14 @@
 use std::rc::Rc;
 
 use super::Broker;
+use super::methods::unfinished_message;
 use super::replies::REPLY_TO;
 use crate::carbon_copies::{CarbonCopies, Key};
-use crate::channel::{Channel, Stage};
+use crate::channel::{Channel, ChannelId, Stage};
 use crate::failure::{
     Result, frame_error, not_implemented, precondition_failed, resource_error, unexpected_frame,
 };
-use crate::frame::Frame;
-use crate::message::{Facts, HEADER_FIXED, Message, Properties, Share, push_short};
+use crate::message::{Facts, HEADER_FIXED, Message, Properties, Share, short_string};
 use crate::queue::ConnectionId;
 
 /// The maximum body size, as RabbitMQ's `max_message_size`.
@@ -23,20 +23,15 @@ const TRUSTED: usize = 1024 * 1024;
 
 impl Broker {
     /// Handles basic.publish.
-    pub(super) fn begin_publish(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
-        let Some(channel) = self.channel(id, frame.channel)? else {
-            return Ok(());
-        };
+    pub(super) fn begin_publish(&mut self, id: ChannelId, payload: &[u8]) -> Result {
         let Channel {
             incoming, route, ..
-        } = channel;
+        } = self.channel(id);
         if incoming.stage != Stage::Method {
-            return Err(unexpected_frame(
-                "expected content header or body, got method",
-            ));
+            return Err(unfinished_message());
         }
         // After class and method comes a ticket, which is ignored.
-        let (address, bits) = split_publish(frame.payload.get(6..).unwrap_or_default())
+        let (address, bits) = split_publish(payload.get(6..).unwrap_or_default())
             .ok_or_else(|| frame_error("the arguments of basic.publish cannot be read"))?;
         incoming.address.clear();
         incoming.address.extend_from_slice(address);
@@ -48,23 +43,17 @@ impl Broker {
     }
 
     /// Handles a content header.
-    pub(super) fn content_header(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
-        let Some(connection) = self.connections.get(id) else {
-            return Ok(());
-        };
-        let user = Rc::clone(&connection.user);
-        let Some(channel) = self.channel(id, frame.channel)? else {
-            return Ok(());
-        };
+    pub(super) fn content_header(&mut self, id: ChannelId, payload: &[u8]) -> Result {
+        let user = Rc::clone(&self.connections[id.connection].user);
         let Channel {
             incoming, replies, ..
-        } = channel;
+        } = self.channel(id);
         if incoming.stage != Stage::Header {
             return Err(unexpected_frame(
                 "got a content header where none was expected",
             ));
         }
-        let Some((fixed, properties)) = frame.payload.split_first_chunk::<HEADER_FIXED>() else {
+        let Some((fixed, properties)) = payload.split_first_chunk::<HEADER_FIXED>() else {
             return Err(frame_error("a content header that is too short"));
         };
         let [c0, c1, w0, w1, size @ ..] = *fixed;
@@ -95,45 +84,43 @@ impl Broker {
         data.extend_from_slice(properties);
         incoming.data = data;
         incoming.stage = Stage::Body;
-        if incoming.missing == 0 {
-            return self.complete(id, frame.channel);
+        match incoming.missing {
+            0 => self.complete(id),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Handles a part of a content body.
-    pub(super) fn content_body(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
+    pub(super) fn content_body(&mut self, id: ChannelId, payload: &[u8]) -> Result {
         let memory = Rc::clone(&self.memory);
-        let Some(channel) = self.channel(id, frame.channel)? else {
-            return Ok(());
-        };
-        let incoming = &mut channel.incoming;
+        let incoming = &mut self.channel(id).incoming;
         if incoming.stage != Stage::Body {
             return Err(unexpected_frame(
                 "got a content body where none was expected",
             ));
         }
-        let Some(missing) = incoming.missing.checked_sub(frame.payload.len()) else {
+        let Some(missing) = incoming.missing.checked_sub(payload.len()) else {
             return Err(frame_error("more content than the header announced"));
         };
         incoming.missing = missing;
-        incoming.data.extend_from_slice(frame.payload);
+        incoming.data.extend_from_slice(payload);
         if missing == 0 {
-            return self.complete(id, frame.channel);
+            return self.complete(id);
         }
         // An incomplete message may stay so for as long as its client likes.
         let held = incoming.data.len();
         incoming.share = Some(Share::new(held, &memory));
-        self.check_unfinished(id)
+        self.check_unfinished(id.connection)
     }
 
     /// # Errors
     /// 506 for a client that begins ever more messages on ever more channels while memory is short.
     fn check_unfinished(&self, id: ConnectionId) -> Result {
-        let Some(connection) = self.connections.get(id).filter(|_| self.is_blocked) else {
+        if !self.is_blocked {
             return Ok(());
-        };
-        let unfinished = connection.channels().map(|channel| &channel.incoming.data);
+        }
+        let channels = self.connections[id].channels();
+        let unfinished = channels.map(|channel| &channel.incoming.data);
         let bytes: usize = unfinished.map(Vec::len).sum();
         if bytes as u64 > LARGEST {
             return Err(resource_error(format_args!(
@@ -143,21 +130,23 @@ impl Broker {
         Ok(())
     }
 
-    fn complete(&mut self, id: ConnectionId, number: u16) -> Result {
+    fn complete(&mut self, id: ChannelId) -> Result {
         let memory = Rc::clone(&self.memory);
-        let Some(connection) = self.connections.get_mut(id) else {
-            return Ok(());
-        };
-        connection.is_publisher = true;
-        let Some(channel) = connection.channel(number) else {
-            return Ok(());
-        };
-        let (message, mandatory, immediate) = assemble(channel, &memory)?;
+        self.connections[id.connection].is_publisher = true;
+        let incoming = &mut self.channel(id).incoming;
+        incoming.stage = Stage::Method;
+        // From here on the message itself is accounted for.
+        incoming.share = None;
+        let data = std::mem::take(&mut incoming.data);
+        let facts = incoming.facts.take().transpose()?.unwrap_or_default();
+        let (address, head) = (incoming.address.len(), incoming.head);
+        let message = Message::new(data, address, head, facts, &memory);
+        let (mandatory, immediate) = (incoming.mandatory, incoming.immediate);
         self.counts.messages_published += 1;
         if immediate {
             return Err(not_implemented("immediate=true"));
         }
-        self.publish(id, number, &Rc::new(message), mandatory)
+        self.publish(id, &Rc::new(message), mandatory)
     }
 }
 
@@ -194,12 +183,10 @@ fn rewrite(
     {
         let address =
             address.ok_or_else(|| precondition_failed("fast reply consumer does not exist"))?;
-        let mut short = Vec::with_capacity(address.len() + 1);
-        push_short(&mut short, address.as_bytes());
         let start = offset(reply_to) - 1;
         let end = start + 1 + reply_to.len();
         let bytes = changed.get_or_insert_with(|| properties.to_vec());
-        bytes.splice(start..end, short);
+        bytes.splice(start..end, short_string(address));
     }
     if let Some(headers) = found.headers {
         let CarbonCopies { keys, hidden } = CarbonCopies::read(headers)?;
@@ -214,25 +201,6 @@ fn rewrite(
         }
     }
     Ok(changed)
-}
-
-/// Takes the completed message, with mandatory and immediate.
-fn assemble(
-    channel: &mut Channel,
-    memory: &Rc<crate::message::Meter>,
-) -> Result<(Message, bool, bool)> {
-    let incoming = &mut channel.incoming;
-    incoming.stage = Stage::Method;
-    // From here on the message itself is accounted for.
-    incoming.share = None;
-    let data = std::mem::take(&mut incoming.data);
-    let (address, head) = (incoming.address.len(), incoming.head);
-    let facts = incoming
-        .facts
-        .take()
-        .unwrap_or_else(|| Ok(Facts::default()))?;
-    let message = Message::new(data, address, head, facts, memory);
-    Ok((message, incoming.mandatory, incoming.immediate))
 }
 
 /// Splits the arguments after the ticket into the two short strings, which stay together, and the bits.

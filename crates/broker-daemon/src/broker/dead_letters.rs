@@ -2,31 +2,56 @@
 //! `x-death`).
 
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use amq_protocol::protocol::basic::{AMQPProperties, gen_properties, parse_properties};
-use amq_protocol::types::{AMQPValue, FieldArray, FieldTable, ShortString};
+use amq_protocol::types::{AMQPValue, FieldArray, FieldTable};
 
 use super::Broker;
-use super::dead_letter::{DeadLetter, Reason};
+use super::store::unix_ms;
 use crate::carbon_copies::{Key, open_keys};
 use crate::exchange::QueueId;
 use crate::frame::is_too_deep;
 use crate::message::{HEADER_FIXED, Message, Properties, push_short};
 use crate::queue::{Entry, Queue, integer};
 
+/// The reason why a message left its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    Rejected,
+    Expired,
+    MaxLength,
+}
+
+impl Reason {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+            Self::MaxLength => "maxlen",
+        }
+    }
+}
+
+/// A message on its way to a dead-letter exchange.
+#[derive(Debug)]
+pub(super) struct DeadLetter {
+    pub(super) queue: QueueId,
+    pub(super) message: Rc<Message>,
+    pub(super) reason: Reason,
+    /// The entry that leaves the queue with it; `None` for a message that never entered the queue.
+    pub(super) entry: Option<Entry>,
+}
+
 impl Broker {
     /// Dead-letters a message that leaves its queue unread.
     pub(super) fn queue_dead_letter(&mut self, queue: QueueId, entry: Entry, reason: Reason) {
         self.counts.messages_dropped += 1;
         if self.has_dead_letters(queue) {
-            let message = Rc::clone(&entry.message);
-            let entry = Some(entry);
             self.dead_letters.push_back(DeadLetter {
                 queue,
-                message,
+                message: Rc::clone(&entry.message),
                 reason,
-                entry,
+                entry: Some(entry),
             });
         } else {
             self.on_removed(queue, &entry);
@@ -36,10 +61,9 @@ impl Broker {
     /// Dead-letters a message that a full queue refused (x-overflow: reject-publish-dlx).
     pub(super) fn queue_refused(&mut self, queue: QueueId, message: &Rc<Message>) {
         if self.has_dead_letters(queue) {
-            let message = Rc::clone(message);
             self.dead_letters.push_back(DeadLetter {
                 queue,
-                message,
+                message: Rc::clone(message),
                 reason: Reason::MaxLength,
                 entry: None,
             });
@@ -97,55 +121,44 @@ impl Broker {
         dead: &DeadLetter,
     ) -> Option<(Message, FieldArray, Vec<Key>)> {
         let old = &dead.message;
-        let properties = readable(old.properties())?;
+        let scanned = Properties::scan(old.properties()).ok()?;
+        let properties = readable(&scanned.without_expiration(old.properties()))?;
         let mut headers = properties.headers().clone().unwrap_or_default();
         let mut copies = open_keys(&headers);
-        let deaths = add_death(&headers, queue, old, &properties, dead.reason, &copies);
+        let deaths = add_death(&headers, queue, dead, &scanned, &copies);
         if queue.limits.dead_letter_key.is_some() {
             // A dead-letter routing key replaces all keys.
             copies.clear();
             headers = without(&headers, "CC");
         }
         if !headers.contains_key("x-first-death-queue") {
+            let exchange = &*String::from_utf8_lossy(old.exchange());
             for (name, value) in [
                 ("x-first-death-reason", dead.reason.name()),
-                ("x-first-death-queue", &*queue.name),
-                (
-                    "x-first-death-exchange",
-                    &*String::from_utf8_lossy(old.exchange()),
-                ),
+                ("x-first-death-queue", &queue.name),
+                ("x-first-death-exchange", exchange),
             ] {
                 headers.insert(name.into(), long(value));
             }
         }
         headers.insert("x-death".into(), AMQPValue::FieldArray(deaths.clone()));
-        let properties = without_expiration(&properties).with_headers(headers);
-        let (encoded, _) = gen_properties(&properties)(Vec::new().into())
-            .ok()?
-            .into_inner();
+        let properties = properties.with_headers(headers);
+        let encoded = gen_properties(&properties)(Vec::new().into()).ok()?;
+        let (encoded, _) = encoded.into_inner();
 
-        let mut data =
-            Vec::with_capacity(old.address().len() + encoded.len() + old.body().len() + 64);
+        let length = old.address().len() + encoded.len() + old.body().len() + 64;
+        let mut data = Vec::with_capacity(length);
         push_short(&mut data, exchange.as_bytes());
-        push_short(
-            &mut data,
-            queue
-                .limits
-                .dead_letter_key
-                .as_deref()
-                .unwrap_or(old.routing_key()),
-        );
+        let key = queue.limits.dead_letter_key.as_deref();
+        push_short(&mut data, key.unwrap_or(old.routing_key()));
         let address = data.len();
         data.extend_from_slice(&old.header()[..HEADER_FIXED]);
         data.extend_from_slice(&encoded);
         let head = data.len();
         data.extend_from_slice(old.body());
         let facts = Properties::scan(&encoded).ok()?.facts().ok()?;
-        Some((
-            Message::new(data, address, head, facts, &self.memory),
-            deaths,
-            copies,
-        ))
+        let message = Message::new(data, address, head, facts, &self.memory);
+        Some((message, deaths, copies))
     }
 }
 
@@ -167,15 +180,13 @@ fn readable(properties: &[u8]) -> Option<AMQPProperties> {
 fn add_death(
     headers: &FieldTable,
     queue: &Queue,
-    message: &Message,
-    properties: &AMQPProperties,
-    reason: Reason,
+    dead: &DeadLetter,
+    properties: &Properties<'_>,
     copies: &[Key],
 ) -> FieldArray {
+    let reason = dead.reason;
     let before = headers.inner().get("x-death").and_then(AMQPValue::as_array);
-    let mut others: Vec<AMQPValue> = before
-        .map(|deaths| deaths.as_slice().to_vec())
-        .unwrap_or_default();
+    let mut others = before.map_or_else(Vec::new, |deaths| deaths.as_slice().to_vec());
     let is_same = |death: &AMQPValue| {
         let table = death.as_field_table();
         table.is_some_and(|table| {
@@ -185,43 +196,33 @@ fn add_death(
     let same = others.iter().position(is_same).map(|at| others.remove(at));
     let mut death = match same {
         Some(AMQPValue::FieldTable(table)) => table,
-        _ => new_death(queue, message, properties, reason, copies),
+        _ => new_death(queue, dead, properties, copies),
     };
     let count = death.inner().get("count").and_then(integer).unwrap_or(0);
-    death.insert(
-        "count".into(),
-        AMQPValue::LongLongInt(count.saturating_add(1)),
-    );
+    death.insert("count".into(), count.saturating_add(1).into());
     others.insert(0, AMQPValue::FieldTable(death));
     others.into()
 }
 
 fn new_death(
     queue: &Queue,
-    message: &Message,
-    properties: &AMQPProperties,
-    reason: Reason,
+    dead: &DeadLetter,
+    properties: &Properties<'_>,
     copies: &[Key],
 ) -> FieldTable {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
+    let DeadLetter {
+        message, reason, ..
+    } = dead;
     let keys = std::iter::once(message.routing_key()).chain(copies.iter().map(|key| &**key));
-    let keys = keys.map(|key| long(&String::from_utf8_lossy(key)));
+    let keys: Vec<_> = keys.map(long_lossy).collect();
     let mut death = FieldTable::default();
     death.insert("reason".into(), long(reason.name()));
     death.insert("queue".into(), long(&queue.name));
-    death.insert("time".into(), AMQPValue::Timestamp(now));
-    death.insert(
-        "exchange".into(),
-        long(&String::from_utf8_lossy(message.exchange())),
-    );
-    death.insert(
-        "routing-keys".into(),
-        AMQPValue::FieldArray(keys.collect::<Vec<_>>().into()),
-    );
+    death.insert("time".into(), AMQPValue::Timestamp(unix_ms() / 1000));
+    death.insert("exchange".into(), long_lossy(message.exchange()));
+    death.insert("routing-keys".into(), AMQPValue::FieldArray(keys.into()));
     if let Some(expiration) = properties.expiration() {
-        death.insert("original-expiration".into(), long(expiration.as_str()));
+        death.insert("original-expiration".into(), long_lossy(expiration));
     }
     death
 }
@@ -241,52 +242,11 @@ fn is_cycle(deaths: &FieldArray, queue: &str, reason: Reason) -> bool {
     reason != Reason::Rejected && before.is_some_and(|at| !tables[..=at].iter().any(is_rejection))
 }
 
-fn without_expiration(properties: &AMQPProperties) -> AMQPProperties {
-    type Set = fn(AMQPProperties, ShortString) -> AMQPProperties;
-    let texts: [(&Option<ShortString>, Set); 9] = [
-        (properties.content_type(), AMQPProperties::with_content_type),
-        (
-            properties.content_encoding(),
-            AMQPProperties::with_content_encoding,
-        ),
-        (
-            properties.correlation_id(),
-            AMQPProperties::with_correlation_id,
-        ),
-        (properties.reply_to(), AMQPProperties::with_reply_to),
-        (properties.message_id(), AMQPProperties::with_message_id),
-        (properties.kind(), AMQPProperties::with_type),
-        (properties.user_id(), AMQPProperties::with_user_id),
-        (properties.app_id(), AMQPProperties::with_app_id),
-        (properties.cluster_id(), AMQPProperties::with_cluster_id),
-    ];
-    let mut kept = AMQPProperties::default();
-    for (value, set) in texts {
-        if let Some(value) = value {
-            kept = set(kept, value.clone());
-        }
-    }
-    if let Some(mode) = properties.delivery_mode() {
-        kept = kept.with_delivery_mode(*mode);
-    }
-    if let Some(priority) = properties.priority() {
-        kept = kept.with_priority(*priority);
-    }
-    if let Some(timestamp) = properties.timestamp() {
-        kept = kept.with_timestamp(*timestamp);
-    }
-    kept
-}
-
 /// Returns the headers without the one named.
 fn without(headers: &FieldTable, name: &str) -> FieldTable {
-    let mut rest = FieldTable::default();
-    for (other, value) in headers.inner() {
-        if other.as_str() != name {
-            rest.insert(other.clone(), value.clone());
-        }
-    }
-    rest
+    let mut rest = headers.inner().clone();
+    rest.remove(name);
+    rest.into()
 }
 
 fn is_text(table: &FieldTable, name: &str, text: &str) -> bool {
@@ -295,4 +255,8 @@ fn is_text(table: &FieldTable, name: &str, text: &str) -> bool {
 
 fn long(text: &str) -> AMQPValue {
     AMQPValue::LongString(text.into())
+}
+
+fn long_lossy(text: &[u8]) -> AMQPValue {
+    long(&String::from_utf8_lossy(text))
 }

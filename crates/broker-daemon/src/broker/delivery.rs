@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 
 use super::Broker;
-use super::dead_letter::Reason;
+use super::dead_letters::Reason;
 use crate::channel::{Channel, Delivered};
 use crate::connection::{FULL, Phase};
 use crate::exchange::QueueId;
@@ -61,15 +61,13 @@ impl Broker {
             if !consumer.has_room() {
                 continue;
             }
-            let Some(connection) = self.connections.get_mut(consumer.connection) else {
-                continue;
-            };
+            let connection = &mut self.connections[consumer.channel.connection];
             if connection.pending() >= FULL {
                 connection.was_passed_over = true;
                 continue;
             }
             let frame_max = connection.frame_max;
-            let Some(channel) = connection.channel(consumer.channel) else {
+            let Some(channel) = connection.channel(consumer.channel.number) else {
                 continue;
             };
             // This also holds back consumers without acknowledgements, which take no room (as RabbitMQ).
@@ -89,7 +87,7 @@ impl Broker {
             self.counts.messages_redelivered += u64::from(entry.redelivered);
             let message = Rc::clone(&entry.message);
             let delivery = Delivery {
-                channel: consumer.channel,
+                channel: consumer.channel.number,
                 tag,
                 is_redelivered: entry.redelivered,
                 message: &message,
@@ -102,7 +100,7 @@ impl Broker {
                 consumer.is_passed_over = !channel.passed_over.is_empty();
                 if consumer.is_passed_over {
                     channel.passed_over.push(consumer_id);
-                    self.limited.push((consumer.connection, consumer.channel));
+                    self.limited.push(consumer.channel);
                 }
             } else {
                 channel.unsettled += 1;
@@ -115,7 +113,7 @@ impl Broker {
                     entry,
                 });
             }
-            let output = connection.output_of(consumer.channel);
+            let output = connection.output_of(consumer.channel.number);
             if output.pending() == 0
                 && let Some(buffer) = self.spares.pop()
             {
@@ -127,7 +125,7 @@ impl Broker {
                 consumer.in_ring = true;
                 queue.enter_ring(consumer_id, consumer.priority);
             }
-            let to = consumer.connection;
+            let to = consumer.channel.connection;
             if let Some(entry) = settled {
                 self.on_removed(id, &entry);
             }
@@ -135,11 +133,6 @@ impl Broker {
             return true;
         }
         false
-    }
-
-    /// Takes the connections with pending output.
-    pub(crate) fn take_dirty(&mut self) -> Vec<ConnectionId> {
-        std::mem::take(&mut self.dirty)
     }
 
     /// Writes a connection's output as far as its socket accepts it. A blocked socket is left alone until it
@@ -168,9 +161,7 @@ impl Broker {
         id: ConnectionId,
         write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
+        let connection = &mut self.connections[id];
         let (before, was_held, was_stuck) = (
             connection.output.pending(),
             connection.is_held(),
@@ -202,9 +193,7 @@ impl Broker {
 
     /// Resumes consumers that were skipped because the output was full, once half of it is written.
     fn wake_passed_over(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
+        let connection = &mut self.connections[id];
         if !connection.was_passed_over || connection.pending() > FULL / 2 {
             return;
         }

@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use amq_protocol::types::FieldTable;
+use serde_json::{Value, json};
 
 use super::Broker;
 use super::handshake::check_login;
 use crate::connection::{Connection, Phase};
-use crate::exchange::{Destination, Name, QueueId};
-use crate::json::{Json, Value};
+use crate::counts::Gauges;
+use crate::exchange::{Binding, Destination, Exchange, Name, QueueId};
+use crate::json::from_table;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 
 /// The node name shown to tools.
@@ -20,52 +22,14 @@ pub(crate) const NODE: &str = "broker-daemon@localhost";
 /// An exchange, by the index of its virtual host and its name.
 pub(crate) type ExchangeId = (usize, Name);
 
-/// A binding with the names of both its ends.
-pub(crate) struct NamedBinding {
-    pub(crate) vhost: Name,
-    pub(crate) source: Name,
-    to: Name,
-    to_queue: bool,
-    key: String,
-    arguments: FieldTable,
-    /// True if the destination queue is exclusive, and so is deleted with its connection.
-    pub(crate) is_exclusive: bool,
-}
-
-impl NamedBinding {
-    /// Returns the name of the destination queue.
-    pub(crate) fn queue(&self) -> Option<&str> {
-        self.to_queue.then_some(&*self.to)
+/// Returns the key that tells bindings between the same two ends apart.
+fn properties_key(key: &str, arguments: &FieldTable) -> String {
+    let mut key = escape_key(key);
+    if !arguments.inner().is_empty() {
+        let sum = crc32c::crc32c(from_table(arguments).to_string().as_bytes());
+        key.push_str(&format!("~{sum:08x}"));
     }
-
-    /// Writes the binding: the fields of a definition, or all fields of a list.
-    pub(crate) fn write(&self, json: &mut Json, as_definition: bool) {
-        json.object(|json| {
-            json.field("source", &*self.source);
-            json.field("vhost", &*self.vhost);
-            json.field("destination", &*self.to);
-            let kind = if self.to_queue { "queue" } else { "exchange" };
-            json.field("destination_type", kind);
-            json.field("routing_key", &*self.key);
-            json.key("arguments");
-            json.table(&self.arguments);
-            if !as_definition {
-                json.field("properties_key", &*self.properties_key());
-            }
-        });
-    }
-
-    /// Returns the key that tells bindings between the same two ends apart.
-    fn properties_key(&self) -> String {
-        let mut key = escape_key(&self.key);
-        if !self.arguments.inner().is_empty() {
-            let mut arguments = Json::default();
-            arguments.table(&self.arguments);
-            let sum = crc32c::crc32c(arguments.into_text().as_bytes());
-            key.push_str(&format!("~{sum:08x}"));
-        }
-        if key.is_empty() { "~".to_owned() } else { key }
-    }
+    if key.is_empty() { "~".to_owned() } else { key }
 }
 
 /// Percent-encodes every byte that is not a letter, a digit or one of `-_.`.
@@ -97,23 +61,12 @@ impl Broker {
         active.map(|(resource, _)| resource).collect()
     }
 
-    pub(crate) fn vhost_names(&self) -> Vec<Name> {
-        self.vhosts
-            .iter()
-            .map(|vhost| Rc::clone(&vhost.name))
-            .collect()
-    }
-
     /// Returns the queues of one virtual host, or all.
     pub(crate) fn queue_ids(&self, vhost: Option<usize>) -> Vec<QueueId> {
         match vhost.and_then(|vhost| self.vhosts.get(vhost)) {
             Some(vhost) => vhost.queues.values().copied().collect(),
             None => self.queues.ids(),
         }
-    }
-
-    pub(crate) fn has_queue(&self, id: QueueId) -> bool {
-        self.queues.get(id).is_some()
     }
 
     pub(crate) fn queue_id(&self, vhost: usize, name: &str) -> Option<QueueId> {
@@ -133,239 +86,204 @@ impl Broker {
             .collect()
     }
 
-    pub(crate) fn connection_ids(&self) -> Vec<ConnectionId> {
-        self.connections.ids()
-    }
-
     pub(crate) fn consumer_ids(&self, id: QueueId) -> Vec<ConsumerId> {
         let queue = self.queues.get(id);
         queue.map_or_else(Vec::new, |queue| queue.consumers.iter().copied().collect())
     }
 
-    /// Writes the fields of a queue.
-    pub(crate) fn write_queue(&self, id: QueueId, json: &mut Json) {
-        let Some(queue) = self.queues.get(id) else {
-            return;
-        };
-        json.field("name", &*queue.name);
-        json.field("vhost", &*self.vhosts[queue.vhost].name);
-        json.field("durable", queue.traits.durable);
-        json.field("auto_delete", queue.traits.auto_delete);
-        json.field("exclusive", queue.owner.is_some());
-        json.key("arguments");
-        json.table(&queue.traits.arguments);
-        json.field("type", "classic");
-        json.field("state", "running");
-        json.field("node", NODE);
-        json.field("policy", Value::Null);
-        json.field("operator_policy", Value::Null);
-        json.object_field("effective_policy_definition", |_| ());
-        json.field("messages", queue.len() + queue.unacked);
-        json.field("messages_ready", queue.len());
-        json.field("messages_unacknowledged", queue.unacked);
-        json.field("consumers", queue.consumers.len());
-        json.object_field("message_stats", |json| {
-            json.field("publish", queue.published);
-            json.field("deliver_get", queue.delivered + queue.got);
-            json.field("deliver", queue.delivered);
-            json.field("get", queue.got);
-            json.field("ack", queue.acked);
+    pub(crate) fn describe_queue(&self, id: QueueId) -> Option<Value> {
+        let queue = self.queues.get(id)?;
+        let mut described = self.define(queue);
+        let own = json!({
+            "exclusive": queue.owner.is_some(),
+            "type": "classic",
+            "state": "running",
+            "node": NODE,
+            "policy": null,
+            "operator_policy": null,
+            "effective_policy_definition": {},
+            "messages": queue.len() + queue.unacked,
+            "messages_ready": queue.len(),
+            "messages_unacknowledged": queue.unacked,
+            "consumers": queue.consumers.len(),
+            "message_stats": {
+                "publish": queue.published,
+                "deliver_get": queue.delivered + queue.got,
+                "deliver": queue.delivered,
+                "get": queue.got,
+                "ack": queue.acked,
+            },
         });
-    }
-
-    /// Writes the definition of a queue. An exclusive queue has none.
-    pub(crate) fn write_queue_definition(&self, id: QueueId, json: &mut Json) {
-        let Some(queue) = self.queues.get(id).filter(|queue| queue.owner.is_none()) else {
-            return;
-        };
-        json.object(|json| {
-            json.field("name", &*queue.name);
-            json.field("vhost", &*self.vhosts[queue.vhost].name);
-            json.field("durable", queue.traits.durable);
-            json.field("auto_delete", queue.traits.auto_delete);
-            json.key("arguments");
-            json.table(&queue.traits.arguments);
-        });
-    }
-
-    pub(crate) fn write_consumer(&self, id: ConsumerId, json: &mut Json) {
-        let Some(consumer) = self.consumers.get(id) else {
-            return;
-        };
-        let connection = self.connections.get(consumer.connection);
-        json.object(|json| {
-            json.field("consumer_tag", consumer.tag());
-            json.field("ack_required", !consumer.no_ack);
-            json.field("exclusive", consumer.exclusive);
-            json.field("prefetch_count", consumer.prefetch);
-            json.field("active", true);
-            json.field("activity_status", "up");
-            json.object_field("channel_details", |json| {
-                if let Some(connection) = connection {
-                    let name = connection_name(connection);
-                    json.field("connection_name", &*name);
-                    json.field("name", &*format!("{name} ({})", consumer.channel));
-                    json.field("number", consumer.channel);
-                    json.field("node", NODE);
-                    json.field("user", &*connection.user);
-                }
-            });
-            if let Some(queue) = self.queues.get(consumer.queue) {
-                json.object_field("queue", |json| {
-                    json.field("name", &*queue.name);
-                    json.field("vhost", &*self.vhosts[queue.vhost].name);
-                });
-            }
-        });
-    }
-
-    /// Writes an exchange. Writes nothing if it no longer exists, or if a definition is requested of a predeclared one.
-    pub(crate) fn write_exchange(
-        &self,
-        (vhost, name): &ExchangeId,
-        json: &mut Json,
-        as_definition: bool,
-    ) -> bool {
-        let Some(vhost) = self.vhosts.get(*vhost) else {
-            return false;
-        };
-        let Some(exchange) = vhost.exchanges.get(name) else {
-            return false;
-        };
-        if as_definition && (name.is_empty() || name.starts_with("amq.")) {
-            return false;
+        if let (Value::Object(fields), Value::Object(own)) = (&mut described, own) {
+            fields.extend(own);
         }
-        json.object(|json| {
-            json.field("name", &**name);
-            json.field("vhost", &*vhost.name);
-            json.field("type", exchange.traits.kind.name());
-            json.field("durable", exchange.traits.durable);
-            json.field("auto_delete", exchange.traits.auto_delete);
-            json.field("internal", exchange.traits.internal);
-            json.key("arguments");
-            json.table(&exchange.traits.arguments);
-        });
-        true
+        Some(described)
+    }
+
+    /// Returns the definition of a queue. An exclusive queue has none.
+    pub(crate) fn define_queue(&self, id: QueueId) -> Option<Value> {
+        let queue = self.queues.get(id).filter(|queue| queue.owner.is_none());
+        queue.map(|queue| self.define(queue))
+    }
+
+    fn define(&self, queue: &Queue) -> Value {
+        json!({
+            "name": &*queue.name,
+            "vhost": &*self.vhosts[queue.vhost].name,
+            "durable": queue.traits.durable,
+            "auto_delete": queue.traits.auto_delete,
+            "arguments": from_table(&queue.traits.arguments),
+        })
+    }
+
+    pub(crate) fn describe_consumer(&self, id: ConsumerId) -> Option<Value> {
+        let consumer = self.consumers.get(id)?;
+        let queue = &self.queues[consumer.queue];
+        let connection = &self.connections[consumer.channel.connection];
+        let name = connection_name(connection);
+        let number = consumer.channel.number;
+        Some(json!({
+            "consumer_tag": consumer.tag(),
+            "ack_required": !consumer.no_ack,
+            "exclusive": consumer.exclusive,
+            "prefetch_count": consumer.prefetch,
+            "active": true,
+            "activity_status": "up",
+            "channel_details": {
+                "connection_name": name,
+                "name": format!("{name} ({number})"),
+                "number": number,
+                "node": NODE,
+                "user": &*connection.user,
+            },
+            "queue": { "name": &*queue.name, "vhost": &*self.vhosts[queue.vhost].name },
+        }))
+    }
+
+    pub(crate) fn describe_exchange(&self, (vhost, name): &ExchangeId) -> Option<Value> {
+        let vhost = self.vhosts.get(*vhost)?;
+        let traits = &vhost.exchanges.get(name)?.traits;
+        Some(json!({
+            "name": &**name,
+            "vhost": &*vhost.name,
+            "type": traits.kind.name(),
+            "durable": traits.durable,
+            "auto_delete": traits.auto_delete,
+            "internal": traits.internal,
+            "arguments": from_table(&traits.arguments),
+        }))
     }
 
     /// Returns the bindings of an exchange. Those of the default exchange are the names of the queues.
-    pub(crate) fn bindings_of(&self, (vhost, source): &ExchangeId) -> Vec<NamedBinding> {
-        let Some(vhost) = self.vhosts.get(*vhost) else {
-            return Vec::new();
-        };
-        let named =
-            |to: Name, queue: Option<&Queue>, key: String, arguments: FieldTable| NamedBinding {
-                vhost: Rc::clone(&vhost.name),
-                source: Rc::clone(source),
-                to,
-                to_queue: queue.is_some(),
-                key,
-                arguments,
-                is_exclusive: queue.is_some_and(|queue| queue.owner.is_some()),
-            };
+    pub(crate) fn bindings_of(&self, (vhost, source): &ExchangeId) -> Vec<(Destination, Binding)> {
+        let vhost = &self.vhosts[*vhost];
         if source.is_empty() {
-            let queues = vhost.queues.iter();
-            return queues
-                .map(|(name, id)| {
-                    let key = name.to_string();
-                    named(
-                        Rc::clone(name),
-                        self.queues.get(*id),
-                        key,
-                        FieldTable::default(),
-                    )
-                })
-                .collect();
+            let by_name = |(name, id): (&Name, &QueueId)| {
+                let binding = Binding::new(name, FieldTable::default());
+                (Destination::Queue(*id), binding)
+            };
+            return vhost.queues.iter().map(by_name).collect();
         }
-        let exchange = vhost.exchanges.get(source);
-        let bindings = exchange
-            .into_iter()
-            .flat_map(|exchange| exchange.bindings());
+        let exchange = vhost.exchanges.get(source).into_iter();
+        let bindings = exchange.flat_map(Exchange::bindings);
         bindings
-            .filter_map(|(to, binding)| {
-                let key = String::from_utf8_lossy(&binding.key).into_owned();
-                let (to, queue) = match to {
-                    Destination::Exchange(name) => (Rc::clone(name), None),
-                    Destination::Queue(id) => {
-                        let queue = self.queues.get(*id)?;
-                        (Rc::clone(&queue.name), Some(queue))
-                    }
-                };
-                Some(named(to, queue, key, binding.arguments.clone()))
-            })
+            .map(|(to, binding)| (to.clone(), binding.clone()))
             .collect()
     }
 
-    pub(crate) fn write_connection(&self, id: ConnectionId, json: &mut Json) {
-        let Some(connection) = self.connections.get(id) else {
-            return;
+    /// Describes a binding: the fields of a definition, or all fields of a list. A binding to an exclusive queue, which
+    /// is deleted with its connection, has no definition.
+    pub(crate) fn describe_binding(
+        &self,
+        (vhost, source): &ExchangeId,
+        (to, binding): &(Destination, Binding),
+        as_definition: bool,
+    ) -> Option<Value> {
+        let (kind, to) = match to {
+            Destination::Exchange(name) => ("exchange", name),
+            Destination::Queue(id) => {
+                let queue = self.queues.get(*id)?;
+                if as_definition && queue.owner.is_some() {
+                    return None;
+                }
+                ("queue", &queue.name)
+            }
         };
+        let key = String::from_utf8_lossy(&binding.key);
+        let mut described = json!({
+            "source": &**source,
+            "vhost": &*self.vhosts[*vhost].name,
+            "destination": &**to,
+            "destination_type": kind,
+            "routing_key": key,
+            "arguments": from_table(&binding.arguments),
+        });
+        if !as_definition {
+            let key = properties_key(&key, &binding.arguments);
+            described["properties_key"] = key.into();
+        }
+        Some(described)
+    }
+
+    pub(crate) fn describe_connection(&self, id: ConnectionId) -> Option<Value> {
+        let connection = self.connections.get(id)?;
         let state = match connection.phase {
             Phase::Running if connection.is_blocked => "blocked",
             Phase::Running => "running",
             Phase::Header | Phase::Start | Phase::Tune | Phase::Open => "starting",
             Phase::Closing | Phase::Closed => "closing",
         };
-        let local = connection
-            .socket
-            .as_ref()
-            .and_then(|socket| socket.local_addr().ok());
-        json.object(|json| {
-            json.field("name", &*connection_name(connection));
-            json.field("vhost", &*self.vhosts[connection.vhost].name);
-            json.field("user", &*connection.user);
-            json.field("state", state);
-            json.field("type", "network");
-            json.field("protocol", "AMQP 0-9-1");
-            json.field("node", NODE);
-            json.field("channels", connection.channels().count());
-            json.field("channel_max", connection.channel_max);
-            json.field("frame_max", connection.frame_max);
-            json.field("timeout", connection.heartbeat);
-            json.field("send_pend", connection.output.pending());
-            json.field("ssl", false);
-            for (host, port, address) in [
-                ("peer_host", "peer_port", connection.peer()),
-                ("host", "port", local),
-            ] {
-                if let Some(address) = address {
-                    json.field(host, &*address.ip().to_string());
-                    json.field(port, address.port());
-                }
-            }
+        let mut described = json!({
+            "name": connection_name(connection),
+            "vhost": &*self.vhosts[connection.vhost].name,
+            "user": &*connection.user,
+            "state": state,
+            "type": "network",
+            "protocol": "AMQP 0-9-1",
+            "node": NODE,
+            "channels": connection.channels().count(),
+            "channel_max": connection.channel_max,
+            "frame_max": connection.frame_max,
+            "timeout": connection.heartbeat,
+            "send_pend": connection.output.pending(),
+            "ssl": false,
         });
+        for (host, port, address) in [
+            ("peer_host", "peer_port", connection.peer()),
+            ("host", "port", connection.local()),
+        ] {
+            if let Some(address) = address {
+                described[host] = address.ip().to_string().into();
+                described[port] = address.port().into();
+            }
+        }
+        Some(described)
     }
 
-    /// Writes the counts of `/api/overview`.
-    pub(crate) fn write_totals(&self, json: &mut Json) {
-        let counts = &self.counts;
+    /// Returns the values of the gauges.
+    pub(crate) fn gauges(&self) -> Gauges {
+        let connections = || self.connections.iter().map(|(_, connection)| connection);
+        let queues = || self.queues.iter().map(|(_, queue)| queue);
         let exchanges = self.vhosts.iter().map(|vhost| vhost.exchanges.len());
-        let channels = self
-            .connections
-            .iter()
-            .map(|(_, connection)| connection.channels().count());
-        let ready: usize = self.queues.iter().map(|(_, queue)| queue.len()).sum();
-        let unacked: usize = self.queues.iter().map(|(_, queue)| queue.unacked).sum();
-        json.object_field("message_stats", |json| {
-            json.field("publish", counts.messages_published);
-            json.field("confirm", counts.messages_confirmed);
-            json.field("deliver_get", counts.messages_delivered);
-            json.field("redeliver", counts.messages_redelivered);
-            json.field("ack", counts.messages_acked);
-            json.field("return_unroutable", counts.messages_returned);
-        });
-        json.object_field("queue_totals", |json| {
-            json.field("messages", ready + unacked);
-            json.field("messages_ready", ready);
-            json.field("messages_unacknowledged", unacked);
-        });
-        json.object_field("object_totals", |json| {
-            json.field("channels", channels.sum::<usize>());
-            json.field("connections", self.connections.len());
-            json.field("consumers", self.consumers.len());
-            json.field("exchanges", exchanges.sum::<usize>());
-            json.field("queues", self.queues.len());
-        });
+        let channels = connections().map(|connection| connection.channels().count());
+        let backlog = connections().map(|connection| connection.backlog.len());
+        let ready = queues().map(Queue::len);
+        let unacked = queues().map(|queue| queue.unacked);
+        Gauges {
+            connections: self.connections.len() as u64,
+            channels: channels.sum::<usize>() as u64,
+            consumers: self.consumers.len() as u64,
+            exchanges: exchanges.sum::<usize>() as u64,
+            queues: self.queues.len() as u64,
+            messages_ready: ready.sum::<usize>() as u64,
+            messages_unacked: unacked.sum::<usize>() as u64,
+            memory_bytes: self.memory.get() as u64,
+            memory_limit_bytes: self.config.memory_limit as u64,
+            backlog_bytes: backlog.sum::<usize>() as u64,
+            publishers_blocked: self.is_blocked.into(),
+            disk_bytes: self.log.as_ref().map_or(0, |log| log.usage().disk_bytes),
+            disk_out: (!self.log_takes).into(),
+        }
     }
 
     /// Appends the samples of a queue, one to each text, in the order of [`QUEUE_METRICS`].
@@ -375,51 +293,57 @@ impl Broker {
         };
         let vhost = label(&self.vhosts[queue.vhost].name);
         let name = label(&queue.name);
-        let values = [
-            queue.len() as u64,
-            queue.unacked as u64,
-            queue.consumers.len() as u64,
-            queue.published,
-            queue.delivered + queue.got,
-            queue.acked,
-        ];
-        for ((text, (metric, ..)), value) in texts.iter_mut().zip(QUEUE_METRICS).zip(values) {
+        for (text, (metric, _, _, value)) in texts.iter_mut().zip(QUEUE_METRICS) {
+            let value = value(queue);
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
-                "{metric}{{vhost=\"{vhost}\",queue=\"{name}\"}} {value}"
+                r#"{metric}{{vhost="{vhost}",queue="{name}"}} {value}"#
             );
         }
     }
 }
 
-/// The metrics of each queue: name, type and help.
-pub(crate) const QUEUE_METRICS: [(&str, &str, &str); 6] = [
+/// A metric of a queue: name, type, help and value.
+type QueueMetric = (&'static str, &'static str, &'static str, fn(&Queue) -> u64);
+
+/// The metrics of each queue.
+pub(crate) const QUEUE_METRICS: [QueueMetric; 6] = [
     (
         "broker_queue_messages_ready",
         "gauge",
         "Messages ready in the queue.",
+        |queue| queue.len() as u64,
     ),
     (
         "broker_queue_messages_unacked",
         "gauge",
         "Messages of the queue that were delivered and are not settled.",
+        |queue| queue.unacked as u64,
     ),
-    ("broker_queue_consumers", "gauge", "Consumers of the queue."),
+    (
+        "broker_queue_consumers",
+        "gauge",
+        "Consumers of the queue.",
+        |queue| queue.consumers.len() as u64,
+    ),
     (
         "broker_queue_messages_published_total",
         "counter",
         "Messages that entered the queue, including dead letters.",
+        |queue| queue.published,
     ),
     (
         "broker_queue_messages_delivered_total",
         "counter",
         "Messages of the queue that were sent to consumers or by basic.get.",
+        |queue| queue.delivered + queue.got,
     ),
     (
         "broker_queue_messages_acked_total",
         "counter",
         "Deliveries of the queue that were acknowledged.",
+        |queue| queue.acked,
     ),
 ];
 
@@ -432,11 +356,7 @@ fn label(text: &str) -> String {
 
 /// Names a connection by both of its ends, as RabbitMQ does.
 fn connection_name(connection: &Connection) -> String {
-    let local = connection
-        .socket
-        .as_ref()
-        .and_then(|socket| socket.local_addr().ok());
-    match (connection.peer(), local) {
+    match (connection.peer(), connection.local()) {
         (Some(peer), Some(local)) => format!("{peer} -> {local}"),
         _ => "gone".to_owned(),
     }

@@ -1,13 +1,14 @@
 //! The broker without sockets: input of clients goes in, output for clients comes out.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver};
 
 use anyhow::Context;
 
 use super::Broker;
-use crate::config::Config;
 use crate::log::{self, Log};
+use crate::options::Config;
 use crate::queue::ConnectionId;
 
 /// A broker driven by direct calls, as in benchmarks. Its clock stands still.
@@ -29,19 +30,14 @@ impl Direct {
     /// Failures to open the folder.
     pub fn new(config: Config) -> anyhow::Result<Self> {
         let (wake, log_woke) = mpsc::channel();
-        let opened =
-            match &config.data_dir {
-                Some(dir) => {
-                    let opened = Log::open(dir, log::Options::default(), move || {
-                        // The last wake-up comes after the receiver is dropped.
-                        let _ = wake.send(());
-                    });
-                    Some(opened.with_context(|| {
-                        format!("cannot open the data folder {}", dir.display())
-                    })?)
-                }
-                None => None,
-            };
+        let open = |dir: &PathBuf| {
+            let opened = Log::open(dir, log::Options::default(), move || {
+                // The last wake-up comes after the receiver is dropped.
+                let _ = wake.send(());
+            });
+            opened.with_context(|| format!("cannot open the data folder {}", dir.display()))
+        };
+        let opened = config.data_dir.as_ref().map(open).transpose()?;
         let mut broker = Broker::new(Rc::new(config));
         if let Some((log, found)) = opened {
             broker.open_store(log, found)?;

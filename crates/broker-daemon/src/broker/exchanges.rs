@@ -5,18 +5,12 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 
 use super::Broker;
 use super::queues::{plain_name, same, same_argument};
+use crate::channel::ChannelId;
 use crate::exchange::{Destination, Exchange, Kind, Name, Traits};
-use crate::failure::{Result, access_refused, command_invalid, precondition_failed};
-use crate::queue::ConnectionId;
+use crate::failure::{Failure, Result, access_refused, command_invalid, precondition_failed};
 
 impl Broker {
-    /// Handles exchange.declare.
-    pub(super) fn declare_exchange(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        declare: exchange::Declare,
-    ) -> Result {
+    pub(super) fn declare_exchange(&mut self, id: ChannelId, declare: exchange::Declare) -> Result {
         let nowait = declare.nowait;
         let name = &*plain_name(declare.exchange.as_str());
         let index = self.vhost_of(id);
@@ -26,17 +20,12 @@ impl Broker {
         }
         let ticket;
         if declare.passive {
-            let Some(exchange) = vhost.exchanges.get(name) else {
-                return Err(vhost.no_exchange(name));
-            };
-            ticket = exchange.ticket;
+            let exchange = vhost.exchanges.get(name);
+            ticket = exchange.ok_or_else(|| vhost.no_exchange(name))?.ticket;
         } else {
             let kind = declare.kind.as_str();
-            let Some(kind) = Kind::parse(kind) else {
-                return Err(command_invalid(format_args!(
-                    "unknown exchange type '{kind}'"
-                )));
-            };
+            let unknown = || command_invalid(format_args!("unknown exchange type '{kind}'"));
+            let kind = Kind::parse(kind).ok_or_else(unknown)?;
             check_alternate(&declare.arguments)?;
             let traits = Traits {
                 kind,
@@ -70,20 +59,12 @@ impl Broker {
                 }
             }
         }
-        if !nowait {
-            let ok = exchange::AMQPMethod::DeclareOk(exchange::DeclareOk {});
-            self.answer(id, number, ticket, AMQPClass::Exchange(ok))?;
-        }
-        Ok(())
+        let ok = exchange::AMQPMethod::DeclareOk(exchange::DeclareOk {});
+        self.answer_unless(nowait, id, ticket, AMQPClass::Exchange(ok))
     }
 
     /// Handles exchange.delete. A missing exchange is no error.
-    pub(super) fn delete_exchange(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        delete: &exchange::Delete,
-    ) -> Result {
+    pub(super) fn delete_exchange(&mut self, id: ChannelId, delete: &exchange::Delete) -> Result {
         let name = &*plain_name(delete.exchange.as_str());
         let index = self.vhost_of(id);
         let vhost = &self.vhosts[index];
@@ -109,11 +90,8 @@ impl Broker {
             self.remove_exchange(index, name);
             ticket = self.ticket_since(before);
         }
-        if !delete.nowait {
-            let ok = exchange::AMQPMethod::DeleteOk(exchange::DeleteOk {});
-            self.answer(id, number, ticket, AMQPClass::Exchange(ok))?;
-        }
-        Ok(())
+        let ok = exchange::AMQPMethod::DeleteOk(exchange::DeleteOk {});
+        self.answer_unless(delete.nowait, id, ticket, AMQPClass::Exchange(ok))
     }
 
     /// Removes an exchange, and with it every auto-delete exchange that thereby loses its last binding.
@@ -150,10 +128,8 @@ impl Broker {
 
     fn forget_bindings(&mut self, vhost: usize, source: &str, to: &Destination) {
         let exchange = self.vhosts[vhost].exchanges.get_mut(source);
-        for binding in exchange
-            .map(|exchange| exchange.forget(to))
-            .unwrap_or_default()
-        {
+        let bindings = exchange.map(|exchange| exchange.forget(to));
+        for binding in bindings.unwrap_or_default() {
             self.store_binding(vhost, source, to, &binding, false);
         }
     }
@@ -173,26 +149,21 @@ impl Broker {
     }
 }
 
-pub(super) fn default_exchange() -> crate::failure::Failure {
+pub(super) fn default_exchange() -> Failure {
     access_refused("operation not permitted on the default exchange")
 }
 
 fn check_same(what: &str, received: &Traits, current: &Traits) -> Result {
     same("type", what, received.kind.name(), current.kind.name())?;
-    same("durable", what, received.durable, current.durable)?;
-    same(
-        "auto_delete",
-        what,
-        received.auto_delete,
-        current.auto_delete,
-    )?;
-    same("internal", what, received.internal, current.internal)?;
-    same_argument(
-        "alternate-exchange",
-        what,
-        &received.arguments,
-        &current.arguments,
-    )
+    for (name, received, current) in [
+        ("durable", received.durable, current.durable),
+        ("auto_delete", received.auto_delete, current.auto_delete),
+        ("internal", received.internal, current.internal),
+    ] {
+        same(name, what, received, current)?;
+    }
+    let (received, current) = (&received.arguments, &current.arguments);
+    same_argument("alternate-exchange", what, received, current)
 }
 
 /// # Errors

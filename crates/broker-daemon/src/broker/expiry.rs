@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use super::Broker;
-use super::dead_letter::Reason;
+use super::dead_letters::Reason;
 use crate::exchange::QueueId;
 use crate::queue::{NEVER, Queue};
 
@@ -23,10 +23,7 @@ impl Broker {
         let due = due(queue);
         if due < queue.timer {
             queue.timer = due;
-            let is_first = self
-                .timers
-                .peek()
-                .is_none_or(|Reverse((first, _))| due < *first);
+            let is_first = self.next_deadline().is_none_or(|first| due < first);
             self.timers.push(Reverse((due, id)));
             if self.timers.len() > 2 * self.queues.len() + SPARE_TIMERS {
                 let queues = &self.queues;

@@ -1,6 +1,6 @@
 //! Negotiation from the protocol header to connection.open-ok (connection class, AMQP 0-9-1, 2.2.4).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use amq_protocol::protocol::{AMQPClass, connection};
 use amq_protocol::types::parsing::{parse_long_string, parse_short_string, parse_type};
@@ -29,18 +29,14 @@ impl Broker {
     pub(super) fn protocol_header(&mut self, id: ConnectionId, input: &[u8]) -> usize {
         let length = input.len().min(PROTOCOL_HEADER.len());
         if input[..length] != PROTOCOL_HEADER[..length] {
-            if let Some(connection) = self.connections.get_mut(id) {
-                connection.output.raw(PROTOCOL_HEADER);
-            }
+            self.connections[id].output.raw(PROTOCOL_HEADER);
             self.close_when_written(id);
             return input.len();
         }
         if length < PROTOCOL_HEADER.len() {
             return 0;
         }
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.phase = Phase::Start;
-        }
+        self.connections[id].phase = Phase::Start;
         let start = connection::AMQPMethod::Start(connection::Start {
             version_major: 0,
             version_minor: 9,
@@ -48,18 +44,21 @@ impl Broker {
             mechanisms: "PLAIN AMQPLAIN".into(),
             locales: "en_US".into(),
         });
-        self.send(id, 0, AMQPClass::Connection(start));
+        self.send_connection(id, start);
         length
     }
 
     /// Handles a frame of a connection that is not open, or no longer open.
     pub(super) fn negotiate(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
-        let Some(connection) = self.connections.get(id) else {
-            return Ok(());
-        };
-        let phase = connection.phase;
+        let phase = self.connections[id].phase;
         if phase == Phase::Closing {
-            return self.awaiting_close_ok(id, frame);
+            // Only connection.close and close-ok matter.
+            match (frame.kind, frame.channel, frame.payload) {
+                (METHOD, 0, [0, 10, 0, 51, ..]) => self.close_when_written(id),
+                (METHOD, 0, [0, 10, 0, 50, ..]) => self.client_closes(id),
+                _ => {}
+            }
+            return Ok(());
         }
         match frame.kind {
             HEARTBEAT => return Ok(()),
@@ -85,47 +84,30 @@ impl Broker {
         }
     }
 
-    /// Handles a frame while only connection.close and close-ok matter.
-    fn awaiting_close_ok(&mut self, id: ConnectionId, frame: Frame<'_>) -> Result {
-        if frame.kind == METHOD && frame.channel == 0 {
-            match frame.payload {
-                [0, 10, 0, 51, ..] => self.close_when_written(id),
-                [0, 10, 0, 50, ..] => self.client_closes(id),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Answers connection.close. The client closes the socket, as with RabbitMQ: one that closes from several threads
     /// sends several requests, and would otherwise read the end of the stream before its answer.
     pub(super) fn client_closes(&mut self, id: ConnectionId) {
-        let now = self.now;
-        if let Some(connection) = self.connections.get_mut(id)
-            && connection.phase != Phase::Closing
-        {
+        let connection = &mut self.connections[id];
+        if connection.phase != Phase::Closing {
             connection.phase = Phase::Closing;
-            connection.since = now;
+            connection.since = self.now;
             connection.is_blocked = false;
             connection.wake.notify_one();
         }
         self.let_go(id);
-        if let Some(connection) = self.connections.get_mut(id)
-            && !connection.answers.is_empty()
-        {
+        let connection = &mut self.connections[id];
+        if !connection.answers.is_empty() {
             // Its channels are answered first.
             connection.is_leaving = true;
             return;
         }
         let ok = connection::AMQPMethod::CloseOk(connection::CloseOk {});
-        self.send(id, 0, AMQPClass::Connection(ok));
+        self.send_connection(id, ok);
     }
 
     fn start_ok(&mut self, id: ConnectionId, ok: &connection::StartOk) -> Result {
         let mechanism = ok.mechanism.as_str();
-        let Some(connection) = self.connections.get_mut(id) else {
-            return Ok(());
-        };
+        let connection = &mut self.connections[id];
         connection.capabilities = Capabilities::read(&ok.client_properties);
         let response = ok.response.as_bytes();
         let login = match mechanism {
@@ -143,8 +125,8 @@ impl Broker {
         if let Err(reason) = check_login(&self.config.users, &login, peer) {
             self.counts.logins_refused += 1;
             let (peer, user) = (show_peer(peer), quote(&login.0));
-            self.log_lines
-                .warn(format_args!("refused user {user}{peer}: {reason}"));
+            let line = format_args!("refused user {user}{peer}: {reason}");
+            self.operator_log.0.warn(line);
             return Err(access_refused(format_args!(
                 "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )));
@@ -156,7 +138,7 @@ impl Broker {
             frame_max: self.config.frame_max,
             heartbeat: self.config.heartbeat,
         });
-        self.send(id, 0, AMQPClass::Connection(tune));
+        self.send_connection(id, tune);
         Ok(())
     }
 
@@ -183,32 +165,29 @@ impl Broker {
                 )));
             }
         }
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.frame_max = ok.frame_max as usize;
-            connection.channel_max = ok.channel_max;
-            connection.heartbeat = ok.heartbeat;
-            connection.phase = Phase::Open;
-        }
+        let connection = &mut self.connections[id];
+        connection.frame_max = ok.frame_max as usize;
+        connection.channel_max = ok.channel_max;
+        connection.heartbeat = ok.heartbeat;
+        connection.phase = Phase::Open;
         Ok(())
     }
 
     fn open(&mut self, id: ConnectionId, name: &str) -> Result {
-        let Some(vhost) = self.vhosts.iter().position(|vhost| &*vhost.name == name) else {
+        let vhost = self.vhost_index(name);
+        let connection = &mut self.connections[id];
+        let Some(vhost) = vhost else {
             self.counts.vhosts_refused += 1;
-            if let Some(connection) = self.connections.get(id) {
-                let peer = show_peer(connection.peer());
-                let (user, vhost) = (quote(&connection.user), quote(name));
-                let line = format_args!("refused user {user}{peer}: unknown vhost {vhost}");
-                self.log_lines.warn(line);
-            }
+            let peer = show_peer(connection.peer());
+            let (user, vhost) = (quote(&connection.user), quote(name));
+            let line = format_args!("refused user {user}{peer}: unknown vhost {vhost}");
+            self.operator_log.0.warn(line);
             return Err(not_allowed(format_args!("vhost {name} not found")));
         };
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.vhost = vhost;
-            connection.phase = Phase::Running;
-        }
+        connection.vhost = vhost;
+        connection.phase = Phase::Running;
         let ok = connection::AMQPMethod::OpenOk(connection::OpenOk {});
-        self.send(id, 0, AMQPClass::Connection(ok));
+        self.send_connection(id, ok);
         Ok(())
     }
 }
@@ -223,17 +202,15 @@ pub(super) fn check_login(
         None => Err("unknown user"),
         Some(_) if !users.contains(login) => Err("wrong password"),
         // The password of this user is public (as RabbitMQ's `loopback_users`).
-        Some(_) if login.0 == LOCAL_USER && peer.is_some_and(|peer| !is_loopback(peer.ip())) => {
-            Err(
-                "this user may log in only from this machine: set another user with --user or BROKER_USER",
-            )
-        }
+        Some(_) if login.0 == LOCAL_USER && peer.is_some_and(is_remote) => Err(
+            "this user may log in only from this machine: set another user with --user or BROKER_USER",
+        ),
         Some(_) => Ok(()),
     }
 }
 
-fn is_loopback(address: IpAddr) -> bool {
-    address.to_canonical().is_loopback()
+fn is_remote(peer: SocketAddr) -> bool {
+    !peer.ip().to_canonical().is_loopback()
 }
 
 fn show_peer(peer: Option<SocketAddr>) -> String {
@@ -242,11 +219,10 @@ fn show_peer(peer: Option<SocketAddr>) -> String {
 
 /// Returns user and password of a PLAIN response (RFC 4616): authorisation, user and password, separated by NUL.
 fn plain(response: &[u8]) -> Option<(String, String)> {
-    let mut parts = response.split(|byte| *byte == 0);
-    let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() {
+    let parts: Vec<&[u8]> = response.split(|byte| *byte == 0).collect();
+    let [_, user, password] = parts[..] else {
         return None;
-    }
+    };
     Some((text(user)?, text(password)?))
 }
 

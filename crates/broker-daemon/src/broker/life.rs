@@ -8,8 +8,9 @@ use tokio::sync::Notify;
 
 use super::Broker;
 use super::handshake::LEAST_FRAME;
+use super::methods::parse;
 use crate::answers::Answers;
-use crate::channel::{Delivered, Settlement};
+use crate::channel::{ChannelId, Delivered, Settlement};
 use crate::connection::{Connection, Phase};
 use crate::failure::{Failure, Result, channel_error, connection_forced, not_allowed};
 use crate::queue::{ConnectionId, ConsumerId};
@@ -23,15 +24,6 @@ impl Broker {
         let wake = Rc::clone(&connection.wake);
         self.counts.connections_opened += 1;
         (self.connections.insert(connection), wake)
-    }
-
-    pub(crate) fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.connections.get_mut(id)
-    }
-
-    /// Returns the number of clients.
-    pub(crate) fn connection_count(&self) -> usize {
-        self.connections.len()
     }
 
     /// Removes a disconnected client with everything that belongs to it; its unacknowledged messages are requeued.
@@ -48,7 +40,7 @@ impl Broker {
         };
         let exclusive = std::mem::take(&mut connection.exclusive);
         for number in connection.channel_numbers() {
-            self.end_channel(id, number);
+            self.end_channel(ChannelId::new(id, number));
         }
         for queue in exclusive {
             self.remove_queue(queue);
@@ -56,14 +48,12 @@ impl Broker {
     }
 
     /// Ends a channel: cancels its consumers and its transaction, and requeues its unacknowledged messages.
-    pub(super) fn end_channel(&mut self, id: ConnectionId, number: u16) {
-        let Some(connection) = self.connections.get_mut(id) else {
+    pub(super) fn end_channel(&mut self, id: ChannelId) {
+        let connection = &mut self.connections[id.connection];
+        let Some(mut channel) = connection.take_channel(id.number) else {
             return;
         };
-        let Some(mut channel) = connection.take_channel(number) else {
-            return;
-        };
-        connection.answers.orphan(number);
+        connection.answers.orphan(id.number);
         let mut unsettled: Vec<Delivered> = Vec::new();
         channel.unacked.take_up_to(0, &mut unsettled);
         if let Some(tx) = channel.tx.take() {
@@ -87,9 +77,8 @@ impl Broker {
         let Some(consumer) = self.consumers.remove(id) else {
             return;
         };
-        let connection = self.connections.get_mut(consumer.connection);
         if consumer.is_passed_over
-            && let Some(channel) = connection.and_then(|of| of.channel(consumer.channel))
+            && let Some(channel) = self.find_channel(consumer.channel)
         {
             channel.passed_over.retain(|other| *other != id);
         }
@@ -113,10 +102,10 @@ impl Broker {
     ///
     /// # Errors
     /// 504 for a channel that is already open, 530 for one above channel_max.
-    pub(super) fn open_channel(&mut self, id: ConnectionId, number: u16) -> Result {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return Ok(());
-        };
+    pub(super) fn open_channel(&mut self, id: ChannelId, payload: &[u8]) -> Result {
+        parse(payload)?;
+        let number = id.number;
+        let connection = &mut self.connections[id.connection];
         if connection.channel(number).is_some() {
             return Err(channel_error("second 'channel.open' seen"));
         }
@@ -129,46 +118,35 @@ impl Broker {
         connection.open_channel(number);
         self.counts.channels_opened += 1;
         let ok = channel::AMQPMethod::OpenOk(channel::OpenOk {});
-        self.send(id, number, AMQPClass::Channel(ok));
+        self.send(id, AMQPClass::Channel(ok));
         Ok(())
     }
 
     /// Answers channel.close. Ends the channel, unless the broker has closed it and still awaits the answer.
-    pub(super) fn client_closes_channel(&mut self, id: ConnectionId, number: u16, crosses: bool) {
+    pub(super) fn client_closes_channel(&mut self, id: ChannelId, crosses: bool) {
+        // A client that has not read the broker's channel.close yet will still answer it, so the channel stays.
         if !crosses {
-            self.end_channel(id, number);
+            self.end_channel(id);
         }
         let ok = channel::AMQPMethod::CloseOk(channel::CloseOk {});
-        self.send(id, number, AMQPClass::Channel(ok));
+        self.send(id, AMQPClass::Channel(ok));
     }
 
     /// Reports an error to a client and closes its channel or its connection.
-    pub(super) fn fail(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        method: (u16, u16),
-        failure: &Failure,
-    ) {
-        let (class_id, method_id) = method;
-        if failure.is_soft() && number != 0 {
-            self.end_channel(id, number);
-            let Some(connection) = self.connections.get_mut(id) else {
-                return;
-            };
-            connection.open_channel(number);
-            if let Some(channel) = connection.channel(number) {
-                channel.is_closing = true;
-            }
-            let close = channel::AMQPMethod::Close(channel::Close {
-                reply_code: failure.code,
-                reply_text: failure.short_text().into(),
-                class_id,
-                method_id,
-            });
-            return self.send(id, number, AMQPClass::Channel(close));
+    pub(super) fn fail(&mut self, id: ChannelId, method: (u16, u16), failure: &Failure) {
+        if !failure.is_soft() || id.number == 0 {
+            return self.close_connection(id.connection, method, failure);
         }
-        self.close_connection(id, method, failure);
+        self.end_channel(id);
+        self.connections[id.connection].open_channel(id.number);
+        self.channel(id).is_closing = true;
+        let close = channel::AMQPMethod::Close(channel::Close {
+            reply_code: failure.code,
+            reply_text: failure.short_text().into(),
+            class_id: method.0,
+            method_id: method.1,
+        });
+        self.send(id, AMQPClass::Channel(close));
     }
 
     /// Sends connection.close and ends all channels. A connection that is not open yet is closed without a close
@@ -179,9 +157,7 @@ impl Broker {
         method: (u16, u16),
         failure: &Failure,
     ) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
+        let connection = &mut self.connections[id];
         let says_why = match connection.phase {
             Phase::Closing | Phase::Closed => return,
             Phase::Running => true,
@@ -208,7 +184,7 @@ impl Broker {
             class_id: method.0,
             method_id: method.1,
         });
-        self.send(id, 0, AMQPClass::Connection(close));
+        self.send_connection(id, close);
         if !is_running && failure.code == 403 {
             self.close_when_written(id);
         }
@@ -217,11 +193,10 @@ impl Broker {
     /// Stops reading, and closes the socket once all output is written.
     pub(super) fn close_when_written(&mut self, id: ConnectionId) {
         self.let_go(id);
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.phase = Phase::Closed;
-            connection.since = self.now;
-            connection.wake.notify_one();
-        }
+        let connection = &mut self.connections[id];
+        connection.phase = Phase::Closed;
+        connection.since = self.now;
+        connection.wake.notify_one();
         self.mark_dirty(id);
     }
 
@@ -235,14 +210,18 @@ impl Broker {
     }
 
     /// Appends a method to a connection's output.
-    pub(super) fn send(&mut self, id: ConnectionId, channel: u16, method: AMQPClass) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.output_of(channel).method(channel, method);
-        }
-        self.mark_dirty(id);
+    pub(super) fn send(&mut self, id: ChannelId, method: AMQPClass) {
+        let connection = &mut self.connections[id.connection];
+        connection.output_of(id.number).method(id.number, method);
+        self.mark_dirty(id.connection);
     }
 
-    pub(super) fn send_basic(&mut self, id: ConnectionId, channel: u16, method: basic::AMQPMethod) {
-        self.send(id, channel, AMQPClass::Basic(method));
+    pub(super) fn send_basic(&mut self, id: ChannelId, method: basic::AMQPMethod) {
+        self.send(id, AMQPClass::Basic(method));
+    }
+
+    /// Appends a method of the connection class, whose channel is 0.
+    pub(super) fn send_connection(&mut self, id: ConnectionId, method: connection::AMQPMethod) {
+        self.send(ChannelId::new(id, 0), AMQPClass::Connection(method));
     }
 }

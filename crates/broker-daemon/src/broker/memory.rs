@@ -1,6 +1,8 @@
 //! Memory alarm: if messages take too much memory, publishers wait, and no connection is closed.
 
-use amq_protocol::protocol::{AMQPClass, connection};
+use std::mem;
+
+use amq_protocol::protocol::connection;
 
 use super::Broker;
 use crate::connection::Phase;
@@ -22,33 +24,25 @@ impl Broker {
         if has_too_much {
             self.watch_memory();
         }
-        if let Some(connection) = self.connections.get_mut(id) {
-            if connection.phase != Phase::Running {
-                return false;
-            }
-            if !connection.is_blocked {
-                self.waiting.push(id);
-            }
-            connection.is_blocked = true;
-            connection.holds_frames = true;
-            connection.is_publisher = true;
+        let connection = &mut self.connections[id];
+        if connection.phase != Phase::Running {
+            return false;
         }
+        if !connection.is_blocked {
+            self.waiting.push(id);
+        }
+        connection.is_blocked = true;
+        connection.holds_frames = true;
+        connection.is_publisher = true;
         if self.is_blocked {
             self.tell_blocked(id);
         }
         true
     }
 
-    /// Returns true if reads must be small, because data that cannot be processed is kept.
-    pub(crate) fn is_short(&self) -> bool {
-        self.is_blocked
-    }
-
     /// Sends connection.blocked to a client that supports it.
     fn tell_blocked(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
+        let connection = &mut self.connections[id];
         if connection.was_told_blocked || !connection.capabilities.connection_blocked {
             return;
         }
@@ -56,11 +50,7 @@ impl Broker {
         let blocked = connection::Blocked {
             reason: "low on memory".into(),
         };
-        self.send(
-            id,
-            0,
-            AMQPClass::Connection(connection::AMQPMethod::Blocked(blocked)),
-        );
+        self.send_connection(id, connection::AMQPMethod::Blocked(blocked));
     }
 
     /// Starts and ends the time in which publishers wait. It ends a tenth below the limit, so that it does not start
@@ -71,42 +61,27 @@ impl Broker {
         if !self.is_blocked && used > limit {
             self.is_blocked = true;
             for id in self.connections.ids() {
-                if self
-                    .connections
-                    .get(id)
-                    .is_some_and(|connection| connection.is_publisher)
-                {
+                if self.connections[id].is_publisher {
                     self.tell_blocked(id);
                 }
             }
         } else if self.is_blocked && used < limit - limit / 10 {
             self.is_blocked = false;
             for id in self.connections.ids() {
-                self.tell_unblocked(id);
+                if mem::take(&mut self.connections[id].was_told_blocked) {
+                    let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
+                    self.send_connection(id, unblocked);
+                }
             }
         }
         if !self.is_blocked && !self.is_congested {
-            for id in std::mem::take(&mut self.waiting) {
-                self.let_publish(id);
+            for id in mem::take(&mut self.waiting) {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.is_blocked = false;
+                    connection.received = self.now;
+                    connection.wake.notify_one();
+                }
             }
-        }
-    }
-
-    fn let_publish(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.is_blocked = false;
-            connection.received = self.now;
-            connection.wake.notify_one();
-        }
-    }
-
-    fn tell_unblocked(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        if std::mem::take(&mut connection.was_told_blocked) {
-            let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
-            self.send(id, 0, AMQPClass::Connection(unblocked));
         }
     }
 }

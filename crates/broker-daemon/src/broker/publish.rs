@@ -5,14 +5,14 @@ use std::rc::Rc;
 use amq_protocol::protocol::{AMQPClass, confirm};
 
 use super::Broker;
+use super::dead_letters::Reason;
 use crate::carbon_copies::Key;
-use crate::channel::{Confirms, Pending, Verdict};
+use crate::channel::{ChannelId, Pending};
+use crate::confirms::Verdict;
 use crate::exchange::QueueId;
 use crate::failure::{Result, precondition_failed};
 use crate::message::Message;
-use crate::queue::{ConnectionId, Overflow, Queue};
-
-use super::dead_letter::Reason;
+use crate::queue::{Overflow, Queue};
 
 impl Broker {
     /// Publishes a message of a client.
@@ -21,23 +21,17 @@ impl Broker {
     /// 404 or 403 for the exchange.
     pub(super) fn publish(
         &mut self,
-        id: ConnectionId,
-        number: u16,
+        id: ChannelId,
         message: &Rc<Message>,
         mandatory: bool,
     ) -> Result {
         let topology = self.topology;
-        let Some(channel) = self.channel(id, number)? else {
-            return Ok(());
-        };
+        let channel = self.channel(id);
         let copies = std::mem::take(&mut channel.incoming.copies);
         if !channel.incoming.has_route || channel.route.topology != topology || !copies.is_empty() {
-            self.find_route(id, number, message, &copies)?;
+            self.find_route(id, message, &copies)?;
         }
-        let Some(channel) = self.channel(id, number)? else {
-            return Ok(());
-        };
-        if let Some(tx) = &mut channel.tx {
+        if let Some(tx) = &mut self.channel(id).tx {
             tx.published.push(Pending {
                 message: Rc::clone(message),
                 mandatory,
@@ -45,24 +39,16 @@ impl Broker {
             });
             return Ok(());
         }
-        self.deliver_to_queues(id, number, message, mandatory, &copies);
+        self.deliver_to_queues(id, message, mandatory, &copies);
         Ok(())
     }
 
     /// Computes the channel's route for this message, unless it is the route of the last one.
-    fn find_route(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        message: &Message,
-        copies: &[Key],
-    ) -> Result {
+    fn find_route(&mut self, id: ChannelId, message: &Message, copies: &[Key]) -> Result {
         let topology = self.topology;
-        let Some(connection) = self.connections.get_mut(id) else {
-            return Ok(());
-        };
+        let connection = &mut self.connections[id.connection];
         let vhost = &self.vhosts[connection.vhost];
-        let Some(channel) = connection.channel(number) else {
+        let Some(channel) = connection.channel(id.number) else {
             return Ok(());
         };
         let route = &mut channel.route;
@@ -92,8 +78,7 @@ impl Broker {
     /// for the confirms.
     fn deliver_to_queues(
         &mut self,
-        id: ConnectionId,
-        number: u16,
+        id: ChannelId,
         message: &Rc<Message>,
         mandatory: bool,
         copies: &[Key],
@@ -104,14 +89,7 @@ impl Broker {
                 self.deliver_reply(key, message);
             }
         }
-        let Some(channel) = self
-            .connections
-            .get_mut(id)
-            .and_then(|connection| connection.channel(number))
-        else {
-            return;
-        };
-        let queues = std::mem::take(&mut channel.route.queues);
+        let queues = std::mem::take(&mut self.channel(id).route.queues);
         let verdict = if self.can_store(&queues, message) {
             self.enqueue_all(&queues, message)
         } else {
@@ -119,34 +97,28 @@ impl Broker {
             Some(Verdict::Refused)
         };
         if queues.is_empty() && mandatory {
-            self.give_back(id, number, message);
+            self.give_back(id, message);
         }
-        let Some(channel) = self
-            .connections
-            .get_mut(id)
-            .and_then(|connection| connection.channel(number))
-        else {
-            return;
-        };
+        let channel = self.channel(id);
         channel.route.queues = queues;
         if let Some(confirms) = &mut channel.confirms {
             confirms.publish(verdict);
             if !channel.is_confirming {
                 channel.is_confirming = true;
-                self.confirming.push((id, number));
+                self.confirming.push(id);
             }
         }
     }
 
     /// Publishes a message that a transaction held back. If its exchange was deleted meanwhile, it is routed nowhere.
-    pub(super) fn publish_pending(&mut self, id: ConnectionId, number: u16, pending: &Pending) {
+    pub(super) fn publish_pending(&mut self, id: ChannelId, pending: &Pending) {
         let Pending {
             message,
             mandatory,
             copies,
         } = pending;
-        if self.find_route(id, number, message, copies).is_ok() {
-            self.deliver_to_queues(id, number, message, *mandatory, copies);
+        if self.find_route(id, message, copies).is_ok() {
+            self.deliver_to_queues(id, message, *mandatory, copies);
         }
     }
 
@@ -161,12 +133,8 @@ impl Broker {
         // Most queues refuse nothing; the list is built only for those that do.
         let mut queues = queues;
         if queues.iter().any(|queue| self.refuses(*queue)) {
-            taking.extend(
-                queues
-                    .iter()
-                    .copied()
-                    .filter(|queue| self.has_room(*queue, message)),
-            );
+            let all = queues.iter().copied();
+            taking.extend(all.filter(|queue| self.has_room(*queue, message)));
             is_refused = taking.len() < queues.len();
             queues = &taking;
         }
@@ -217,28 +185,22 @@ impl Broker {
         let is_stored = is_stored && queue.is_stored();
         queue.push(Rc::clone(message), now, is_stored);
         let (is_over, is_lagging) = (queue.is_over(), queue.is_lagging());
+        let has_waiting = !queue.ring.is_empty();
         self.activate(id);
         if is_lagging {
             self.lagging = Some(id);
         }
         if is_over {
-            self.drop_surplus(id);
+            // Consumers come first.
+            if has_waiting {
+                self.dispatch(id);
+            }
+            self.drop_heads(id);
         }
         self.set_timer(id);
     }
 
     /// Drops messages from the head until the queue is within its limits (x-overflow: drop-head).
-    fn drop_surplus(&mut self, id: QueueId) {
-        if self
-            .queues
-            .get(id)
-            .is_some_and(|queue| !queue.ring.is_empty())
-        {
-            self.dispatch(id);
-        }
-        self.drop_heads(id);
-    }
-
     pub(super) fn drop_heads(&mut self, id: QueueId) {
         while let Some(queue) = self.queues.get_mut(id) {
             if queue.limits.overflow != Overflow::DropHead || !queue.is_over() {
@@ -250,31 +212,23 @@ impl Broker {
     }
 
     /// Sends basic.return 312.
-    fn give_back(&mut self, id: ConnectionId, number: u16, message: &Rc<Message>) {
-        if let Some(connection) = self.connections.get_mut(id) {
-            let frame_max = connection.frame_max;
-            connection
-                .output_of(number)
-                .give_back(number, (312, "NO_ROUTE"), message, frame_max);
-            self.counts.messages_returned += 1;
-        }
-        self.mark_dirty(id);
+    fn give_back(&mut self, id: ChannelId, message: &Rc<Message>) {
+        let connection = &mut self.connections[id.connection];
+        let frame_max = connection.frame_max;
+        let output = connection.output_of(id.number);
+        output.give_back(id.number, (312, "NO_ROUTE"), message, frame_max);
+        self.counts.messages_returned += 1;
+        self.mark_dirty(id.connection);
     }
 
-    /// Handles confirm.select.
-    pub(super) fn confirm_select(&mut self, id: ConnectionId, number: u16, nowait: bool) -> Result {
-        let Some(channel) = self.channel(id, number)? else {
-            return Ok(());
-        };
+    pub(super) fn confirm_select(&mut self, id: ChannelId, nowait: bool) -> Result {
+        let channel = self.channel(id);
         if channel.tx.is_some() {
             return Err(precondition_failed("cannot switch from tx to confirm mode"));
         }
-        channel.confirms.get_or_insert_with(Confirms::default);
-        if !nowait {
-            let ok = confirm::AMQPMethod::SelectOk(confirm::SelectOk {});
-            self.send(id, number, AMQPClass::Confirm(ok));
-        }
-        Ok(())
+        channel.confirms.get_or_insert_default();
+        let ok = confirm::AMQPMethod::SelectOk(confirm::SelectOk {});
+        self.answer_unless(nowait, id, 0, AMQPClass::Confirm(ok))
     }
 
     /// Sends the due confirms: at most a few for all messages of a turn.
@@ -287,30 +241,27 @@ impl Broker {
             *seen = synced;
             confirming.append(waiting);
         }
-        confirming.retain(|(id, number)| {
-            let Some(connection) = self.connections.get_mut(*id) else {
+        confirming.retain(|id| {
+            let Some(connection) = self.connections.get_mut(id.connection) else {
                 return false;
             };
-            let (mut output, before) = (
-                std::mem::take(connection.output_of(*number)),
-                self.counts.messages_confirmed,
-            );
-            let Some(channel) = connection.channel(*number) else {
-                *connection.output_of(*number) = output;
-                return false;
-            };
+            let number = id.number;
+            let mut output = std::mem::take(connection.output_of(number));
+            let mut count = 0;
             let mut waits = false;
-            if let Some(confirms) = &mut channel.confirms {
-                let count = confirms.settle(synced, has_failed, |is_ack, tag, multiple| {
-                    output.confirm(*number, is_ack, tag, multiple)
-                });
-                self.counts.messages_confirmed += count;
-                waits = confirms.is_waiting();
+            if let Some(channel) = connection.channel(number) {
+                if let Some(confirms) = &mut channel.confirms {
+                    count = confirms.settle(synced, has_failed, |is_ack, tag, multiple| {
+                        output.confirm(number, is_ack, tag, multiple)
+                    });
+                    waits = confirms.is_waiting();
+                }
+                channel.is_confirming = waits;
             }
-            channel.is_confirming = waits;
-            *connection.output_of(*number) = output;
-            if self.counts.messages_confirmed > before {
-                self.mark_dirty(*id);
+            *connection.output_of(number) = output;
+            self.counts.messages_confirmed += count;
+            if count > 0 {
+                self.mark_dirty(id.connection);
             }
             waits
         });

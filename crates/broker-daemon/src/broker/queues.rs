@@ -5,18 +5,17 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::rc::Rc;
 
 use amq_protocol::protocol::{AMQPClass, basic, queue};
-use amq_protocol::types::FieldTable;
-
+use amq_protocol::types::{AMQPValue, FieldTable};
 use daemon_kit::quote;
 
 use super::Broker;
 use super::replies::REPLY_TO;
-use crate::channel::Consumer;
+use crate::channel::{ChannelId, Consumer};
 use crate::exchange::{Destination, Name, QueueId};
 use crate::failure::{
     Failure, Result, access_refused, not_found, precondition_failed, resource_locked,
 };
-use crate::queue::{ConnectionId, Limits, Queue, QueueTraits, queue_type};
+use crate::queue::{Limits, Queue, QueueTraits, queue_type};
 
 /// Arguments that must be equal when a queue is declared again.
 const COMPARED: [&str; 19] = [
@@ -66,61 +65,49 @@ pub(super) fn random_name() -> String {
 }
 
 impl Broker {
-    pub(super) fn vhost_of(&self, id: ConnectionId) -> usize {
-        self.connections
-            .get(id)
-            .map_or(0, |connection| connection.vhost)
+    /// Names a queue in an error message.
+    pub(super) fn describe(&self, queue: &Queue) -> String {
+        let vhost = &self.vhosts[queue.vhost].name;
+        format!("queue '{}' in vhost '{vhost}'", queue.name)
+    }
+
+    pub(super) fn vhost_of(&self, id: ChannelId) -> usize {
+        self.connections[id.connection].vhost
     }
 
     /// Returns the queue that a method names; an empty name means the last declared queue.
     ///
     /// # Errors
     /// 404 if it does not exist, 405 if it is exclusive to another connection.
-    pub(super) fn queue_of(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        name: &str,
-    ) -> Result<QueueId> {
-        let name = self.full_name(id, number, name)?;
+    pub(super) fn queue_of(&mut self, id: ChannelId, name: &str) -> Result<QueueId> {
+        let name = self.full_name(id, name)?;
         self.find_queue(id, &name)
     }
 
-    fn full_name(&mut self, id: ConnectionId, number: u16, name: &str) -> Result<Name> {
+    fn full_name(&mut self, id: ChannelId, name: &str) -> Result<Name> {
         if !name.is_empty() {
             return Ok(name.into());
         }
-        let channel = self
-            .connections
-            .get_mut(id)
-            .and_then(|connection| connection.channel(number));
-        let last = channel.and_then(|channel| channel.last_queue.clone());
+        let last = self.channel(id).last_queue.clone();
         last.ok_or_else(|| not_found("no previously declared queue"))
     }
 
-    fn find_queue(&self, id: ConnectionId, name: &str) -> Result<QueueId> {
+    fn find_queue(&self, id: ChannelId, name: &str) -> Result<QueueId> {
         let vhost = &self.vhosts[self.vhost_of(id)];
         let queue_id = *vhost.queues.get(name).ok_or_else(|| vhost.no_queue(name))?;
-        match self.queues.get(queue_id).and_then(|queue| queue.owner) {
-            Some(owner) if owner != id => Err(locked(name, &vhost.name)),
+        match self.queues[queue_id].owner {
+            Some(owner) if owner != id.connection => Err(locked(name, &vhost.name)),
             _ => Ok(queue_id),
         }
     }
 
-    /// Handles queue.declare.
-    pub(super) fn declare_queue(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        declare: &queue::Declare,
-    ) -> Result {
-        let nowait = declare.nowait;
+    pub(super) fn declare_queue(&mut self, id: ChannelId, declare: &queue::Declare) -> Result {
         let asked = plain_name(declare.queue.as_str());
         if asked.starts_with(REPLY_TO) {
-            return self.declare_replies(id, number, &asked, nowait);
+            return self.declare_replies(id, &asked, declare.nowait);
         }
         let name: Name = match &*asked {
-            "" if declare.passive => self.full_name(id, number, "")?,
+            "" if declare.passive => self.full_name(id, "")?,
             "" => format!("amq.gen-{}", random_name()).into(),
             name => name.into(),
         };
@@ -134,54 +121,39 @@ impl Broker {
             }
             None => self.create_queue(id, &name, declare)?,
         };
-        if let Some(channel) = self.channel(id, number)? {
-            channel.last_queue = Some(Rc::clone(&name));
-        }
-        let Some(queue) = self.queues.get_mut(queue_id) else {
-            return Ok(());
-        };
+        self.channel(id).last_queue = Some(Rc::clone(&name));
+        let queue = &mut self.queues[queue_id];
         queue.used = self.now;
-        let ok = queue::DeclareOk {
+        let ok = queue::AMQPMethod::DeclareOk(queue::DeclareOk {
             queue: (*name).into(),
-            message_count: u32::try_from(queue.len()).unwrap_or(u32::MAX),
-            consumer_count: u32::try_from(queue.consumers.len()).unwrap_or(u32::MAX),
-        };
+            message_count: to_long(queue.len()),
+            consumer_count: to_long(queue.consumers.len()),
+        });
         let ticket = queue.ticket;
-        if !nowait {
-            let ok = queue::AMQPMethod::DeclareOk(ok);
-            self.answer(id, number, ticket, AMQPClass::Queue(ok))?;
-        }
-        Ok(())
+        self.answer_unless(declare.nowait, id, ticket, AMQPClass::Queue(ok))
     }
 
     /// # Errors
     /// 405 if the queue is exclusive to another connection, 406 if anything else differs.
     fn check_same(
         &self,
-        id: ConnectionId,
+        id: ChannelId,
         existing: QueueId,
         declare: &queue::Declare,
     ) -> Result<QueueId> {
-        let queue = self
-            .queues
-            .get(existing)
-            .expect("the name of a queue leads to it");
-        let vhost = &self.vhosts[queue.vhost].name;
-        if queue.owner != declare.exclusive.then_some(id) {
-            return Err(locked(&queue.name, vhost));
+        let queue = &self.queues[existing];
+        if queue.owner != declare.exclusive.then_some(id.connection) {
+            return Err(locked(&queue.name, &self.vhosts[queue.vhost].name));
         }
-        let what = format!("queue '{}' in vhost '{vhost}'", queue.name);
-        same("durable", &what, is_durable(declare), queue.traits.durable)?;
-        same(
-            "auto_delete",
-            &what,
-            declare.auto_delete,
-            queue.traits.auto_delete,
-        )?;
+        let what = self.describe(queue);
+        let traits = &queue.traits;
+        same("durable", &what, is_durable(declare), traits.durable)?;
+        let auto_delete = declare.auto_delete;
+        same("auto_delete", &what, auto_delete, traits.auto_delete)?;
+        let (received, current) = (&declare.arguments, &traits.arguments);
         for name in COMPARED {
-            same_argument(name, &what, &declare.arguments, &queue.traits.arguments)?;
+            same_argument(name, &what, received, current)?;
         }
-        let (received, current) = (&declare.arguments, &queue.traits.arguments);
         // Without a type it is a classic queue.
         if queue_type(received) != queue_type(current) {
             same_argument("x-queue-type", &what, received, current)?;
@@ -191,121 +163,90 @@ impl Broker {
 
     fn create_queue(
         &mut self,
-        id: ConnectionId,
+        id: ChannelId,
         name: &Name,
         declare: &queue::Declare,
     ) -> Result<QueueId> {
         let vhost = self.vhost_of(id);
-        let limits = Limits::read(&declare.arguments, name, &self.vhosts[vhost].name)?;
+        let what = format!("queue '{name}' in vhost '{}'", self.vhosts[vhost].name);
+        let limits = Limits::read(&declare.arguments, &what)?;
         let traits = QueueTraits {
             durable: is_durable(declare),
             auto_delete: declare.auto_delete,
             arguments: declare.arguments.clone(),
         };
-        let what = format!("queue '{name}' in vhost '{}'", self.vhosts[vhost].name);
         let as_classic = self.config.quorum_as_classic;
         let warning = traits.check_type(&what, declare.exclusive, as_classic)?;
-        let owner = declare.exclusive.then_some(id);
+        let owner = declare.exclusive.then_some(id.connection);
         if traits.durable {
             self.check_store()?;
         }
-        let mut queue = Queue::new(Rc::clone(name), vhost, traits, limits, owner);
+        let mut queue = Queue::new(Rc::clone(name), vhost, traits, limits);
+        queue.owner = owner;
         queue.used = self.now;
         let queue_id = self.queues.insert(queue);
         self.vhosts[vhost].queues.insert(Rc::clone(name), queue_id);
         self.store_queue(queue_id);
         self.topology += 1;
-        if owner.is_some()
-            && let Some(connection) = self.connections.get_mut(id)
-        {
+        if owner.is_some() {
+            let connection = &mut self.connections[id.connection];
             connection.exclusive.push(queue_id);
         }
         self.set_timer(queue_id);
         if let Some(warning) = warning {
             let line = format_args!("warning: queue {}: {warning}", quote(name));
-            self.log_lines.warn(line);
+            self.operator_log.0.warn(line);
         }
         Ok(queue_id)
     }
 
-    /// Handles queue.purge.
-    pub(super) fn purge_queue(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        purge: &queue::Purge,
-    ) -> Result {
-        let queue_id = self.queue_of(id, number, purge.queue.as_str())?;
+    pub(super) fn purge_queue(&mut self, id: ChannelId, purge: &queue::Purge) -> Result {
+        let queue_id = self.queue_of(id, purge.queue.as_str())?;
         let before = self.recorded;
-        let count = self.drop_ready(queue_id);
+        let message_count = self.drop_ready(queue_id);
         let ticket = self.ticket_since(before);
-        if !purge.nowait {
-            let ok = queue::PurgeOk {
-                message_count: count,
-            };
-            let ok = queue::AMQPMethod::PurgeOk(ok);
-            self.answer(id, number, ticket, AMQPClass::Queue(ok))?;
-        }
-        Ok(())
+        let ok = queue::AMQPMethod::PurgeOk(queue::PurgeOk { message_count });
+        self.answer_unless(purge.nowait, id, ticket, AMQPClass::Queue(ok))
     }
 
     /// Drops all ready messages. Returns their number.
     fn drop_ready(&mut self, id: QueueId) -> u32 {
-        let dropped = self
-            .queues
-            .get_mut(id)
-            .map(Queue::take_all)
-            .unwrap_or_default();
+        let dropped = self.queues.get_mut(id).map(Queue::take_all);
+        let dropped = dropped.unwrap_or_default();
         self.counts.messages_dropped += dropped.len() as u64;
         self.recorded += u64::from(dropped.iter().any(|entry| entry.is_stored));
         for entry in &dropped {
             self.on_removed(id, entry);
         }
-        u32::try_from(dropped.len()).unwrap_or(u32::MAX)
+        to_long(dropped.len())
     }
 
     /// Handles queue.delete. A missing queue is no error (as RabbitMQ since 3.2).
-    pub(super) fn delete_queue(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        delete: &queue::Delete,
-    ) -> Result {
-        let name = self.full_name(id, number, &plain_name(delete.queue.as_str()))?;
-        let mut count = 0;
+    pub(super) fn delete_queue(&mut self, id: ChannelId, delete: &queue::Delete) -> Result {
+        let name = self.full_name(id, &plain_name(delete.queue.as_str()))?;
+        let mut message_count = 0;
         let mut cancelled = Vec::new();
         // Even if it is missing: the record of its deletion may still be on its way to the disk.
         let mut ticket = self.ticket();
         if self.vhosts[self.vhost_of(id)].queues.contains_key(&name) {
             let queue_id = self.find_queue(id, &name)?;
-            let queue = self
-                .queues
-                .get(queue_id)
-                .expect("the name of a queue leads to it");
-            let vhost = &self.vhosts[queue.vhost].name;
-            if delete.if_unused && !queue.consumers.is_empty() {
-                return Err(precondition_failed(format_args!(
-                    "queue '{name}' in vhost '{vhost}' in use"
-                )));
+            let queue = &self.queues[queue_id];
+            for (is_required, is_met, problem) in [
+                (delete.if_unused, queue.consumers.is_empty(), "in use"),
+                (delete.if_empty, queue.len() == 0, "not empty"),
+            ] {
+                if is_required && !is_met {
+                    let what = self.describe(queue);
+                    return Err(precondition_failed(format_args!("{what} {problem}")));
+                }
             }
-            if delete.if_empty && queue.len() > 0 {
-                return Err(precondition_failed(format_args!(
-                    "queue '{name}' in vhost '{vhost}' not empty"
-                )));
-            }
-            count = u32::try_from(queue.len()).unwrap_or(u32::MAX);
+            message_count = to_long(queue.len());
             let before = self.recorded;
             cancelled = self.take_queue(queue_id);
             ticket = self.ticket_since(before);
         }
-        let mut answered = Ok(());
-        if !delete.nowait {
-            let ok = queue::DeleteOk {
-                message_count: count,
-            };
-            let ok = queue::AMQPMethod::DeleteOk(ok);
-            answered = self.answer(id, number, ticket, AMQPClass::Queue(ok));
-        }
+        let ok = queue::AMQPMethod::DeleteOk(queue::DeleteOk { message_count });
+        let answered = self.answer_unless(delete.nowait, id, ticket, AMQPClass::Queue(ok));
         // In RabbitMQ's order: a client that deletes the queue it consumes from reads the answer first.
         self.announce_cancelled(&cancelled);
         answered
@@ -320,17 +261,13 @@ impl Broker {
     /// Sends basic.cancel for consumers of a deleted queue to the clients that support it.
     fn announce_cancelled(&mut self, cancelled: &[Consumer]) {
         for consumer in cancelled {
-            let connection = self.connections.get(consumer.connection);
+            let connection = self.connections.get(consumer.channel.connection);
             if connection.is_some_and(|found| found.capabilities.consumer_cancel_notify) {
-                let cancel = basic::Cancel {
+                let cancel = basic::AMQPMethod::Cancel(basic::Cancel {
                     consumer_tag: consumer.tag().into(),
                     nowait: true,
-                };
-                self.send_basic(
-                    consumer.connection,
-                    consumer.channel,
-                    basic::AMQPMethod::Cancel(cancel),
-                );
+                });
+                self.send_basic(consumer.channel, cancel);
             }
         }
     }
@@ -339,26 +276,20 @@ impl Broker {
     fn take_queue(&mut self, id: QueueId) -> Vec<Consumer> {
         self.finish_dead_letters();
         self.drop_ready(id);
-        let Some((vhost, sources)) = self
-            .queues
-            .get_mut(id)
-            .map(|queue| (queue.vhost, std::mem::take(&mut queue.sources)))
-        else {
-            return Vec::new();
-        };
-        for source in &sources {
-            self.forget_destination(vhost, source, &Destination::Queue(id));
+        if let Some(queue) = self.queues.get_mut(id) {
+            let vhost = queue.vhost;
+            for source in std::mem::take(&mut queue.sources) {
+                self.forget_destination(vhost, &source, &Destination::Queue(id));
+            }
         }
         let Some(queue) = self.queues.remove(id) else {
             return Vec::new();
         };
         self.topology += 1;
         self.unstore_queue(id, &queue);
-        self.vhosts[vhost].queues.remove(&queue.name);
-        if let Some(owner) = queue
-            .owner
-            .and_then(|owner| self.connections.get_mut(owner))
-        {
+        self.vhosts[queue.vhost].queues.remove(&queue.name);
+        let owner = queue.owner.and_then(|id| self.connections.get_mut(id));
+        if let Some(owner) = owner {
             owner.exclusive.retain(|other| *other != id);
         }
         let mut cancelled = Vec::new();
@@ -366,8 +297,7 @@ impl Broker {
             let Some(consumer) = self.consumers.remove(consumer_id) else {
                 continue;
             };
-            let connection = self.connections.get_mut(consumer.connection);
-            if let Some(channel) = connection.and_then(|found| found.channel(consumer.channel)) {
+            if let Some(channel) = self.find_channel(consumer.channel) {
                 channel.consumers.remove(consumer.tag());
                 channel.passed_over.retain(|other| *other != consumer_id);
                 cancelled.push(consumer);
@@ -375,6 +305,11 @@ impl Broker {
         }
         cancelled
     }
+}
+
+/// Converts a count to a long integer of AMQP.
+pub(super) fn to_long(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 fn locked(name: &str, vhost: &str) -> Failure {
@@ -423,7 +358,7 @@ pub(super) fn same_argument(
     )))
 }
 
-fn show_value(value: &amq_protocol::types::AMQPValue) -> String {
+fn show_value(value: &AMQPValue) -> String {
     if let Some(number) = crate::queue::integer(value) {
         return format!("'{number}' of type 'signedint'");
     }

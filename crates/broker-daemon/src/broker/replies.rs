@@ -10,12 +10,12 @@ use std::rc::Rc;
 use amq_protocol::protocol::{AMQPClass, basic, queue};
 
 use super::Broker;
+use super::consumers::new_tag;
 use super::queues::random_name;
-use crate::channel::ReplyConsumer;
-use crate::failure::{Result, not_allowed, precondition_failed};
-use crate::message::{Message, push_short};
+use crate::channel::{ChannelId, ReplyConsumer};
+use crate::failure::{Result, precondition_failed};
+use crate::message::{Message, short_string};
 use crate::output::Delivery;
-use crate::queue::ConnectionId;
 
 /// The name of the pseudo-queue.
 pub(super) const REPLY_TO: &str = "amq.rabbitmq.reply-to";
@@ -27,71 +27,41 @@ impl Broker {
     ///
     /// # Errors
     /// 406 for a consumer with acknowledgements, and for a second one; 530 for a tag in use.
-    pub(super) fn consume_replies(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        consume: &basic::Consume,
-    ) -> Result {
-        let tag = match consume.consumer_tag.as_str() {
-            "" => format!("amq.ctag-{}", random_name()),
-            tag => tag.to_owned(),
-        };
-        let Some(channel) = self.channel(id, number)? else {
-            return Ok(());
-        };
-        if channel.has_consumer(&tag) {
-            return Err(not_allowed(format_args!(
-                "attempt to reuse consumer tag '{tag}'"
-            )));
-        }
+    pub(super) fn consume_replies(&mut self, id: ChannelId, consume: &basic::Consume) -> Result {
+        let channel = self.channel(id);
+        let tag = new_tag(channel, consume)?;
         if !consume.no_ack {
             return Err(precondition_failed("reply consumer cannot acknowledge"));
         }
         if channel.replies.is_some() {
             return Err(precondition_failed("reply consumer already set"));
         }
-        let mut short = Vec::with_capacity(tag.len() + 1);
-        push_short(&mut short, tag.as_bytes());
         let address: Rc<str> = format!("{PREFIX}{}", random_name()).into();
         channel.replies = Some(ReplyConsumer {
-            tag: short.into(),
+            tag: short_string(&tag).into(),
             address: Rc::clone(&address),
         });
-        self.replies.insert(address, (id, number));
-        if !consume.nowait {
-            let ok = basic::ConsumeOk {
-                consumer_tag: tag.into(),
-            };
-            self.send_basic(id, number, basic::AMQPMethod::ConsumeOk(ok));
-        }
-        Ok(())
+        self.replies.insert(address, id);
+        let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
+            consumer_tag: tag.into(),
+        });
+        self.answer_unless(consume.nowait, id, 0, AMQPClass::Basic(ok))
     }
 
     /// Handles queue.declare of [`REPLY_TO`] or of a channel's address: checks if a consumer waits there for replies.
     ///
     /// # Errors
     /// 404 if no consumer waits.
-    pub(super) fn declare_replies(
-        &mut self,
-        id: ConnectionId,
-        number: u16,
-        name: &str,
-        nowait: bool,
-    ) -> Result {
+    pub(super) fn declare_replies(&mut self, id: ChannelId, name: &str, nowait: bool) -> Result {
         if name != REPLY_TO && !self.replies.contains_key(name) {
             return Err(self.vhosts[self.vhost_of(id)].no_queue(name));
         }
-        let ok = queue::DeclareOk {
+        let ok = queue::AMQPMethod::DeclareOk(queue::DeclareOk {
             queue: name.into(),
             message_count: 0,
             consumer_count: 1,
-        };
-        if !nowait {
-            let ok = queue::AMQPMethod::DeclareOk(ok);
-            self.send(id, number, AMQPClass::Queue(ok));
-        }
-        Ok(())
+        });
+        self.answer_unless(nowait, id, 0, AMQPClass::Queue(ok))
     }
 
     /// Delivers a message to the channel whose address is the routing key, if there is one.
@@ -100,29 +70,26 @@ impl Broker {
             return;
         }
         let name = std::str::from_utf8(key).ok();
-        let Some((id, number)) = name.and_then(|name| self.replies.get(name)).copied() else {
+        let Some(id) = name.and_then(|name| self.replies.get(name)).copied() else {
             return;
         };
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let frame_max = connection.frame_max;
-        let Some(channel) = connection.channel(number) else {
+        // A channel with an address is open.
+        let channel = self.channel(id);
+        let Some(consumer) = channel.replies.as_ref().map(|found| Rc::clone(&found.tag)) else {
             return;
         };
         channel.last_tag += 1;
         let delivery = Delivery {
-            channel: number,
+            channel: id.number,
             tag: channel.last_tag,
             is_redelivered: false,
             message,
         };
-        let Some(consumer) = channel.replies.as_ref().map(|found| Rc::clone(&found.tag)) else {
-            return;
-        };
-        let output = connection.output_of(number);
+        let connection = &mut self.connections[id.connection];
+        let frame_max = connection.frame_max;
+        let output = connection.output_of(id.number);
         output.deliver(delivery, &consumer, frame_max);
         self.counts.messages_delivered += 1;
-        self.mark_dirty(id);
+        self.mark_dirty(id.connection);
     }
 }

@@ -7,17 +7,20 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Broker;
+use super::answers::disk_failed;
+use anyhow::Context as _;
+
 use crate::channel::Channel;
-use crate::definitions::Definition;
-use crate::exchange::{Binding, Destination, Exchange, QueueId, Traits};
+use crate::definitions::{Definition, End, Object};
+use crate::exchange::{Binding, Destination, Exchange, Name, QueueId, Traits};
 use crate::failure::{Result, precondition_failed};
-use crate::log::{self, Log, Parts, Recovered, State, Stored};
+use crate::log::{self, Log, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties};
 use crate::queue::{Entry, Limits, Queue};
 use crate::vhost::Vhost;
 
 /// Returns the milliseconds since 1970.
-fn unix_ms() -> u64 {
+pub(super) fn unix_ms() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -31,19 +34,13 @@ impl Broker {
     /// Content of the log that this version does not understand.
     pub(crate) fn open_store(&mut self, mut log: Log, recovered: Recovered) -> anyhow::Result<()> {
         for (key, value) in &recovered.meta {
-            let definition = Definition::decode(key, value).ok_or_else(|| {
-                anyhow::anyhow!(
-                    "the log holds a definition that this version does not understand: {key:?}"
-                )
+            let definition = Definition::decode(key, value).with_context(|| {
+                format!("the log holds a definition that this version does not understand: {key:?}")
             })?;
             self.restore(definition);
         }
-        let queues: HashMap<u32, QueueId> = self
-            .queues
-            .ids()
-            .into_iter()
-            .map(|id| (id.serial, id))
-            .collect();
+        let ids = self.queues.ids().into_iter();
+        let queues: HashMap<u32, QueueId> = ids.map(|id| (id.serial, id)).collect();
         let unix = unix_ms();
         self.restored = 0;
         for stored in recovered.messages {
@@ -65,61 +62,39 @@ impl Broker {
         Ok(())
     }
 
-    /// Returns how many messages of the log were restored into queues at the start.
-    pub(crate) fn restored(&self) -> usize {
-        self.restored
-    }
-
     fn restore(&mut self, definition: Definition) {
-        match definition {
-            Definition::Exchange {
-                vhost,
-                name,
-                traits,
-            } => {
-                let vhost = self.vhost_named(&vhost);
-                self.vhosts[vhost]
-                    .exchanges
-                    .insert(name.into(), Exchange::new(traits));
+        let index = self.vhost_named(&definition.vhost);
+        let vhost = &mut self.vhosts[index];
+        match definition.object {
+            Object::Exchange(name, traits) => {
+                vhost.exchanges.insert(name.into(), Exchange::new(traits));
             }
-            Definition::Queue {
-                vhost,
-                name,
-                serial,
-                traits,
-            } => {
-                let vhost = self.vhost_named(&vhost);
-                let limits = Limits::read(&traits.arguments, &name, "").unwrap_or_default();
-                let queue = Queue::new(name.as_str().into(), vhost, traits, limits, None);
+            Object::Queue(name, serial, traits) => {
+                let limits = Limits::read(&traits.arguments, &name).unwrap_or_default();
+                let name: Name = name.into();
+                let queue = Queue::new(Rc::clone(&name), index, traits, limits);
                 let id = self.queues.insert_as(serial, queue);
-                self.vhosts[vhost].queues.insert(name.into(), id);
+                vhost.queues.insert(name, id);
             }
-            Definition::Binding {
-                vhost,
-                source,
-                to_queue,
-                to,
-                binding,
-            } => {
-                let vhost = self.vhost_named(&vhost);
-                let to = match to_queue {
-                    true => self.vhosts[vhost]
-                        .queues
-                        .get(&*to)
-                        .map(|queue| Destination::Queue(*queue)),
-                    false => Some(Destination::Exchange(to.into())),
+            Object::Binding(source, to, binding) => {
+                let to = match to {
+                    End::Queue(name) => vhost.queues.get(&*name).copied().map(Destination::Queue),
+                    End::Exchange(name) => Some(Destination::Exchange(name.into())),
                 };
                 if let Some(to) = to {
-                    self.add_binding(vhost, &source, &to, &binding);
+                    self.add_binding(index, &source, &to, &binding);
                 }
             }
         }
     }
 
+    pub(crate) fn vhost_index(&self, name: &str) -> Option<usize> {
+        self.vhosts.iter().position(|vhost| &*vhost.name == name)
+    }
+
     /// Returns the index of a virtual host. One that is no longer among the options keeps its content.
     fn vhost_named(&mut self, name: &str) -> usize {
-        let found = self.vhosts.iter().position(|vhost| &*vhost.name == name);
-        found.unwrap_or_else(|| {
+        self.vhost_index(name).unwrap_or_else(|| {
             self.vhosts.push(Vhost::new(name));
             self.vhosts.len() - 1
         })
@@ -131,11 +106,12 @@ impl Broker {
             .and_then(|properties| properties.facts())
             .unwrap_or_default();
         let (id, age) = (stored.id, unix.saturating_sub(stored.published_ms));
-        let Parts {
+        let Stored {
             data,
             address,
             head,
-        } = stored.into_parts();
+            ..
+        } = stored;
         let message = Rc::new(Message::new(data, address, head, facts, &self.memory));
         message.log_id.set(id);
         for id in queues {
@@ -156,9 +132,7 @@ impl Broker {
             Some(State::Full) => Err(precondition_failed(
                 "the disk is full: nothing can be stored",
             )),
-            Some(State::Failed(_)) => Err(precondition_failed(
-                "the disk failed: nothing can be stored",
-            )),
+            Some(State::Failed(_)) => Err(disk_failed()),
             Some(State::Running) | None => Ok(()),
         }
     }
@@ -183,11 +157,8 @@ impl Broker {
             return None;
         }
         let is_stored = |id: &&QueueId| self.queues.get(**id).is_some_and(Queue::is_stored);
-        let serials: Vec<u32> = queues
-            .iter()
-            .filter(is_stored)
-            .map(|id| id.serial)
-            .collect();
+        let stored = queues.iter().filter(is_stored);
+        let serials: Vec<u32> = stored.map(|id| id.serial).collect();
         if serials.is_empty() {
             return None;
         }
@@ -266,10 +237,9 @@ impl Broker {
         if !exchange.durable {
             return;
         }
-        let definition = Definition::Exchange {
+        let definition = Definition {
             vhost: self.vhosts[vhost].name.to_string(),
-            name: name.to_owned(),
-            traits: exchange.clone(),
+            object: Object::Exchange(name.to_owned(), exchange.clone()),
         };
         keep(log, &definition, is_there);
         self.recorded += 1;
@@ -279,9 +249,8 @@ impl Broker {
     pub(super) fn is_durable_binding(&self, vhost: usize, source: &str, to: &Destination) -> bool {
         let exchanges = &self.vhosts[vhost].exchanges;
         let is_durable = |name: &str| {
-            exchanges
-                .get(name)
-                .is_none_or(|exchange| exchange.traits.durable)
+            let exchange = exchanges.get(name);
+            exchange.is_none_or(|exchange| exchange.traits.durable)
         };
         is_durable(source)
             && match to {
@@ -303,19 +272,16 @@ impl Broker {
         let Some(log) = self.log.as_mut().filter(|_| is_durable) else {
             return;
         };
-        let (to_queue, to) = match to {
-            Destination::Exchange(name) => (false, name.to_string()),
+        let to = match to {
+            Destination::Exchange(name) => End::Exchange(name.to_string()),
             Destination::Queue(id) => match self.queues.get(*id) {
-                Some(queue) => (true, queue.name.to_string()),
+                Some(queue) => End::Queue(queue.name.to_string()),
                 None => return,
             },
         };
-        let definition = Definition::Binding {
+        let definition = Definition {
             vhost: self.vhosts[vhost].name.to_string(),
-            source: source.to_owned(),
-            to_queue,
-            to,
-            binding: binding.clone(),
+            object: Object::Binding(source.to_owned(), to, binding.clone()),
         };
         keep(log, &definition, is_there);
         self.recorded += 1;
@@ -352,12 +318,9 @@ impl Broker {
     /// # Errors
     /// Errors of the log: not everything is on disk.
     pub(crate) fn close_store(&mut self) -> anyhow::Result<()> {
-        match self.log.take().map(Log::close) {
-            Some(Err(error)) => {
-                Err(anyhow::anyhow!(error).context("cannot write the rest of the log"))
-            }
-            _ => Ok(()),
-        }
+        let closed = self.log.take().map(Log::close).transpose();
+        closed.context("cannot write the rest of the log")?;
+        Ok(())
     }
 }
 
@@ -370,10 +333,9 @@ fn keep(log: &mut Log, definition: &Definition, is_there: bool) {
 }
 
 fn queue_definition(vhost: &Vhost, id: QueueId, queue: &Queue) -> Definition {
-    Definition::Queue {
+    let (name, traits) = (queue.name.to_string(), queue.traits.clone());
+    Definition {
         vhost: vhost.name.to_string(),
-        name: queue.name.to_string(),
-        serial: id.serial,
-        traits: queue.traits.clone(),
+        object: Object::Queue(name, id.serial, traits),
     }
 }

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use super::Broker;
 use crate::answers::Answers;
 use crate::connection::Phase;
+use crate::output::Output;
 use crate::queue::ConnectionId;
 
 /// Milliseconds that a client may take to negotiate, or to answer connection.close.
@@ -34,9 +35,7 @@ impl Broker {
 
     fn is_late(&mut self, id: ConnectionId) -> bool {
         let now = self.now;
-        let Some(connection) = self.connections.get_mut(id) else {
-            return false;
-        };
+        let connection = &mut self.connections[id];
         if connection.phase != Phase::Running {
             return now.saturating_sub(connection.since) > PATIENCE;
         }
@@ -60,9 +59,7 @@ impl Broker {
     /// Sends a heartbeat if nothing else was sent for a while.
     fn beat(&mut self, id: ConnectionId) {
         let now = self.now;
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
+        let connection = &mut self.connections[id];
         let interval = u64::from(connection.heartbeat) * 1000;
         if connection.phase == Phase::Running
             && interval > 0
@@ -78,12 +75,11 @@ impl Broker {
     /// Closes a connection at once and drops its output.
     fn abandon(&mut self, id: ConnectionId) {
         self.let_go(id);
-        if let Some(connection) = self.connections.get_mut(id) {
-            connection.phase = Phase::Closed;
-            connection.output = crate::output::Output::default();
-            connection.answers = Answers::default();
-            connection.wake.notify_one();
-        }
+        let connection = &mut self.connections[id];
+        connection.phase = Phase::Closed;
+        connection.output = Output::default();
+        connection.answers = Answers::default();
+        connection.wake.notify_one();
     }
 }
 

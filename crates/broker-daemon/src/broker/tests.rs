@@ -105,7 +105,8 @@ impl Stand {
         let bytes = encode(frame);
         let backlog = self
             .broker
-            .connection(id)
+            .connections
+            .get_mut(id)
             .map(|connection| connection.backlog.clone());
         let input = [backlog.unwrap_or_default(), bytes].concat();
         self.broker.receive(id, &input);
@@ -176,7 +177,7 @@ impl Stand {
 
     pub(super) fn bytes(&mut self, id: ConnectionId) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let Some(connection) = self.broker.connection(id) else {
+        let Some(connection) = self.broker.connections.get_mut(id) else {
             return bytes;
         };
         connection

@@ -173,10 +173,8 @@ impl Folder {
             }
             Ok(())
         };
-        trim().map_err(io_error(
-            "freeing the space reserved after a segment",
-            &path,
-        ))
+        let doing = "freeing the space reserved after a segment";
+        trim().map_err(io_error(doing, &path))
     }
 
     /// Removes a segment. It is gone from the disk when this returns, so that no removed segment reappears that is

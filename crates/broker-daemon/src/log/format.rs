@@ -33,7 +33,6 @@ pub struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// The version of the format.
 pub(super) const VERSION: u32 = 1;
 /// Bytes of the header of a segment.
 pub(super) const SEGMENT_HEADER: usize = 44;
@@ -88,7 +87,6 @@ fn length(len: usize) -> u32 {
     u32::try_from(len).expect("a field of a record has less than 4 GiB")
 }
 
-/// The header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
     /// The initial value of the checksums of its batches.
@@ -150,7 +148,6 @@ impl SegmentHeader {
     }
 }
 
-/// The header of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BatchHeader {
     /// Bytes of its records.
@@ -180,17 +177,7 @@ impl BatchHeader {
 
     /// Returns true if these are the records of this batch, each of them intact.
     pub(super) fn matches(&self, records: &[u8]) -> bool {
-        let mut digest = 0;
-        let mut sound = 0;
-        for (at, content) in Records::new(records) {
-            let crc = &records[at + 4..at + RECORD_HEADER];
-            if crc != crc32c(content).to_le_bytes() {
-                return false;
-            }
-            digest = crc32c_append(digest, crc);
-            sound = at + RECORD_HEADER + content.len();
-        }
-        sound == records.len() && digest == self.digest
+        digest(records) == Some(self.digest)
     }
 }
 
@@ -243,25 +230,32 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Returns true if a span of a segment consists of whole records with valid checksums.
-pub(super) fn sound(span: &[u8]) -> bool {
+/// Returns the checksum of the checksums of records; `None` unless these are whole records, each of them intact.
+pub(super) fn digest(records: &[u8]) -> Option<u32> {
+    let mut digest = 0;
     let mut end = 0;
-    for (at, content) in Records::new(span) {
-        if span[at + 4..at + RECORD_HEADER] != crc32c(content).to_le_bytes() {
-            return false;
+    for (at, content) in Records::new(records) {
+        let crc = &records[at + 4..at + RECORD_HEADER];
+        if crc != crc32c(content).to_le_bytes() {
+            return None;
         }
+        digest = crc32c_append(digest, crc);
         end = at + RECORD_HEADER + content.len();
     }
-    end == span.len()
+    (end == records.len()).then_some(digest)
 }
 
-/// Appends a record, without its checksum.
-fn append(out: &mut Vec<u8>, kind: u8, fields: &[&[u8]]) {
-    let len = 1 + fields.iter().map(|field| field.len()).sum::<usize>();
-    out.reserve(RECORD_HEADER + len);
-    out.extend_from_slice(&length(len).to_le_bytes());
+/// Begins a record with `len` bytes of fields; its checksum is added when the batch is sealed.
+fn begin(out: &mut Vec<u8>, kind: u8, len: usize) {
+    out.reserve(RECORD_HEADER + 1 + len);
+    out.extend_from_slice(&length(1 + len).to_le_bytes());
     out.extend_from_slice(&[0; 4]);
     out.push(kind);
+}
+
+/// Appends a record.
+fn append(out: &mut Vec<u8>, kind: u8, fields: &[&[u8]]) {
+    begin(out, kind, fields.iter().map(|field| field.len()).sum());
     for field in fields {
         out.extend_from_slice(field);
     }
@@ -286,11 +280,8 @@ pub(super) fn publish(out: &mut Vec<u8>, id: u64, queues: &[u32], message: &Mess
         message.properties,
         message.body,
     ];
-    let len = 1 + head.len() + 4 * queues.len() + rest.iter().map(|part| part.len()).sum::<usize>();
-    out.reserve(RECORD_HEADER + len);
-    out.extend_from_slice(&length(len).to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.push(PUBLISH);
+    let len = head.len() + 4 * queues.len() + rest.iter().map(|part| part.len()).sum::<usize>();
+    begin(out, PUBLISH, len);
     out.extend_from_slice(&head);
     for queue in queues {
         out.extend_from_slice(&queue.to_le_bytes());

@@ -15,12 +15,8 @@ pub(super) enum Holders {
     None,
     One(u32),
     /// Boxed: few messages are in many queues, and each entry pays for the largest variant.
-    Many(Box<Many>),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Many {
-    queues: Vec<u32>,
+    #[expect(clippy::box_collection, reason = "a vector is 24 bytes, and a box 8")]
+    Many(Box<Vec<u32>>),
 }
 
 impl Holders {
@@ -28,9 +24,7 @@ impl Holders {
         match queues {
             [] => Self::None,
             [one] => Self::One(*one),
-            _ => Self::Many(Box::new(Many {
-                queues: queues.to_vec(),
-            })),
+            _ => Self::Many(Box::new(queues.to_vec())),
         }
     }
 
@@ -48,7 +42,7 @@ impl Holders {
         if queues.is_empty() {
             return Self::None;
         }
-        Self::Many(Box::new(Many { queues }))
+        Self::Many(Box::new(queues))
     }
 
     /// Removes a queue; returns `false` if it is not among them.
@@ -56,11 +50,11 @@ impl Holders {
         match self {
             Self::One(one) if *one == queue => *self = Self::None,
             Self::Many(many) => {
-                let Some(at) = many.queues.iter().position(|held| *held == queue) else {
+                let Some(at) = many.iter().position(|held| *held == queue) else {
                     return false;
                 };
-                many.queues.remove(at);
-                if many.queues.is_empty() {
+                many.remove(at);
+                if many.is_empty() {
                     *self = Self::None;
                 }
             }
@@ -73,7 +67,7 @@ impl Holders {
         match self {
             Self::None => &[],
             Self::One(queue) => std::slice::from_ref(queue),
-            Self::Many(many) => &many.queues,
+            Self::Many(many) => many,
         }
     }
 
@@ -124,15 +118,14 @@ struct Moved {
     entry: Entry,
 }
 
-/// The index of a log.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     segments: VecDeque<Segment>,
     moved: HashMap<u64, Moved>,
     /// The id of the next message.
-    next_id: u64,
-    live_bytes: u64,
-    disk_bytes: u64,
+    pub(super) next_id: u64,
+    pub(super) live_bytes: u64,
+    pub(super) disk_bytes: u64,
     /// The weight of all segments but the last in the decision to compact.
     sealed_weight: u64,
     /// The minimum weight of a segment, so that a thousand restarts do not leave a thousand files.
@@ -148,20 +141,8 @@ impl Index {
         }
     }
 
-    pub(super) fn next_id(&self) -> u64 {
-        self.next_id
-    }
-
     pub(super) fn segments(&self) -> usize {
         self.segments.len()
-    }
-
-    pub(super) fn live_bytes(&self) -> u64 {
-        self.live_bytes
-    }
-
-    pub(super) fn disk_bytes(&self) -> u64 {
-        self.disk_bytes
     }
 
     /// Returns number and length of the newest segment.
@@ -182,10 +163,8 @@ impl Index {
         }
         self.next_id = first_id + entries.len() as u64;
         self.disk_bytes += bytes;
-        self.live_bytes += entries
-            .iter()
-            .map(|entry| u64::from(entry.len))
-            .sum::<u64>();
+        let lengths = entries.iter().map(|entry| u64::from(entry.len));
+        self.live_bytes += lengths.sum::<u64>();
         self.segments.push_back(Segment {
             number,
             first_id,
@@ -342,7 +321,7 @@ impl Index {
             };
             let holders = entry.holders.clone();
             if let Holders::Many(many) = &holders {
-                format::held(after, id, &many.queues);
+                format::held(after, id, many);
             }
             self.place_moved(
                 id,

@@ -9,7 +9,7 @@ use std::thread;
 
 use super::error::Error;
 use super::folder::{Folder, io_error};
-use super::format::{SegmentHeader, u64s};
+use super::format::{Record, SegmentHeader, u64s};
 use super::index::{Holders, Index};
 use super::scan::{Change, Scan, read_header};
 use super::stored::{Recovered, Stored};
@@ -106,14 +106,14 @@ fn scan_all(folder: &Folder, sources: &[Source]) -> Result<Vec<Scan>, Error> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut scans = Vec::new();
-        while let Some((at, source)) = {
+        loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            sources.get(at).map(|source| (at, source))
-        } {
+            let Some(source) = sources.get(at) else {
+                return scans;
+            };
             let path = folder.segment(source.header.number);
             scans.push((at, Scan::read(&path, source)));
         }
-        scans
     };
     let helpers = thread::available_parallelism()
         .map_or(1, usize::from)
@@ -145,6 +145,7 @@ fn cut(folder: &Folder, number: u64, len: u64) -> Result<(), Error> {
 }
 
 /// Applies the records of the segments, oldest first.
+#[derive(Default)]
 struct Replay {
     index: Index,
     meta: BTreeMap<String, Vec<u8>>,
@@ -159,10 +160,7 @@ impl Replay {
     fn new(least_weight: u64) -> Self {
         Self {
             index: Index::new(least_weight),
-            meta: BTreeMap::new(),
-            published: Vec::new(),
-            moved: HashMap::new(),
-            cleared: HashMap::new(),
+            ..Self::default()
         }
     }
 
@@ -181,21 +179,27 @@ impl Replay {
                 self.index.place_moved(stored.id, entry);
                 self.moved.insert(stored.id, stored);
             }
-            Change::Held { id, queues } => self.index.set_holders(id, Holders::left(&queues)),
-            Change::Settle { queue, ids } => {
-                for id in u64s(&ids) {
-                    self.index.settle(queue, id);
+            Change::Other(content) => match Record::decode(&content) {
+                // Messages are no other records, and a record that cannot be decoded was refused when it was read.
+                None | Some(Record::Publish(_)) => {}
+                Some(Record::Held { id, queues }) => {
+                    self.index.set_holders(id, Holders::left(queues));
                 }
-            }
-            Change::Clear { queue, up_to } => {
-                self.cleared.insert(queue, up_to);
-            }
-            Change::Put { key, value } => {
-                self.meta.insert(key, value);
-            }
-            Change::Delete { key } => {
-                self.meta.remove(&key);
-            }
+                Some(Record::Settle { queue, ids }) => {
+                    for id in u64s(ids) {
+                        self.index.settle(queue, id);
+                    }
+                }
+                Some(Record::Clear { queue, up_to }) => {
+                    self.cleared.insert(queue, up_to);
+                }
+                Some(Record::Put { key, value }) => {
+                    self.meta.insert(key.to_owned(), value.to_owned());
+                }
+                Some(Record::Delete { key }) => {
+                    self.meta.remove(key);
+                }
+            },
         }
     }
 

@@ -47,7 +47,7 @@ pub struct Salvage {
 }
 
 /// The readable part of a segment.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SalvagedSegment {
     /// Its name in the folder of the log.
     pub file: PathBuf,
@@ -101,10 +101,8 @@ pub fn salvage(dir: &Path, options: Options) -> Result<Option<Salvage>, Error> {
         for missing in due.unwrap_or(number)..number {
             segments.push(SalvagedSegment {
                 file: folder.segment(missing),
-                messages: 0,
-                others: 0,
                 damage: Some((0, "it is missing")),
-                lost_bytes: 0,
+                ..SalvagedSegment::default()
             });
         }
         due = Some(number + 1);
@@ -169,10 +167,10 @@ pub(super) fn finish(folder: &Folder) -> Result<Option<PathBuf>, Error> {
 
 fn remove(dir: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(
-            "removing the remains of an interrupted salvage",
-            dir,
-        )(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let doing = "removing the remains of an interrupted salvage";
+            Err(io_error(doing, dir)(error))
+        }
         _ => Ok(()),
     }
 }
@@ -200,10 +198,7 @@ impl Found {
         let salt = header.ok().map(|header| header.salt);
         let mut segment = SalvagedSegment {
             file: path.to_owned(),
-            messages: 0,
-            others: 0,
-            damage: None,
-            lost_bytes: 0,
+            ..SalvagedSegment::default()
         };
         let lost = |segment: &mut SalvagedSegment, from: usize, to: usize, what| {
             segment.damage.get_or_insert((from as u64, what));
@@ -238,23 +233,15 @@ impl Found {
             let sound = self.batch(records, &mut segment);
             at += BATCH_HEADER;
             if sound < header.len {
-                lost(
-                    &mut segment,
-                    at,
-                    at + records.len(),
-                    "records fail their checksums",
-                );
+                let end = at + records.len();
+                lost(&mut segment, at, end, "records fail their checksums");
                 segment.lost_bytes -= sound.min(records.len()) as u64;
             }
             at += records.len();
         }
         if read.is_err() {
-            lost(
-                &mut segment,
-                bytes.len(),
-                bytes.len(),
-                "the disk can't read further",
-            );
+            let end = bytes.len();
+            lost(&mut segment, end, end, "the disk can't read further");
         }
         Ok(segment)
     }
@@ -284,12 +271,13 @@ impl Found {
         match record {
             Record::Publish(publish) => {
                 // A moved message is there already, with its settlements since.
-                self.messages.entry(publish.id).or_insert_with(|| {
+                let new = || {
                     (
                         Stored::new(&publish, content),
                         u32s(publish.queues).collect(),
                     )
-                });
+                };
+                self.messages.entry(publish.id).or_insert_with(new);
             }
             Record::Held { id, queues } => {
                 if let Some((_, holders)) = self.messages.get_mut(&id) {
@@ -298,7 +286,9 @@ impl Found {
             }
             Record::Settle { queue, ids } => {
                 for id in u64s(ids) {
-                    self.settle(queue, id);
+                    if let Some((_, holders)) = self.messages.get_mut(&id) {
+                        holders.remove(&queue);
+                    }
                 }
             }
             Record::Clear { queue, up_to } => {
@@ -310,12 +300,6 @@ impl Found {
             Record::Delete { key } => {
                 self.meta.remove(key);
             }
-        }
-    }
-
-    fn settle(&mut self, queue: u32, id: u64) {
-        if let Some((_, holders)) = self.messages.get_mut(&id) {
-            holders.remove(&queue);
         }
     }
 

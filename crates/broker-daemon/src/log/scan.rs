@@ -32,12 +32,12 @@ pub(super) struct Scan {
 
 /// A record that changes earlier state.
 pub(super) enum Change {
-    Moved { stored: Stored, entry: Entry },
-    Held { id: u64, queues: Box<[u8]> },
-    Settle { queue: u32, ids: Box<[u8]> },
-    Clear { queue: u32, up_to: u64 },
-    Put { key: String, value: Vec<u8> },
-    Delete { key: String },
+    Moved {
+        stored: Stored,
+        entry: Entry,
+    },
+    /// The content of any other record.
+    Other(Box<[u8]>),
 }
 
 /// Reads the header of a segment and the length of its file.
@@ -173,22 +173,7 @@ impl Scan {
                     }
                     Change::Moved { stored, entry }
                 }
-                Record::Held { id, queues } => Change::Held {
-                    id,
-                    queues: queues.into(),
-                },
-                Record::Settle { queue, ids } => Change::Settle {
-                    queue,
-                    ids: ids.into(),
-                },
-                Record::Clear { queue, up_to } => Change::Clear { queue, up_to },
-                Record::Put { key, value } => Change::Put {
-                    key: key.to_owned(),
-                    value: value.to_owned(),
-                },
-                Record::Delete { key } => Change::Delete {
-                    key: key.to_owned(),
-                },
+                _ => Change::Other(content.into()),
             };
             self.changes.push(change);
         }

@@ -26,13 +26,8 @@ pub struct Stored {
     /// Publication time, in milliseconds since 1970.
     pub published_ms: u64,
     pub(super) holders: Holders,
-    parts: Parts,
-}
-
-/// The parts of a message, contiguous in memory of their own: the read buffer is not kept for it.
-#[derive(Debug)]
-pub struct Parts {
-    /// Exchange and routing key, each as a short string of AMQP; the payload of the content header; the body.
+    /// Exchange and routing key, each as a short string of AMQP; the payload of the content header; the body. They are
+    /// in memory of their own: the read buffer is not kept for it.
     pub data: Box<[u8]>,
     /// Length of the address, after which the payload of the content header begins.
     pub address: usize,
@@ -59,11 +54,9 @@ impl Stored {
             id: publish.id,
             published_ms: publish.published_ms,
             holders: Holders::new(&[]),
-            parts: Parts {
-                data: data.into_boxed_slice(),
-                address,
-                head,
-            },
+            data: data.into_boxed_slice(),
+            address,
+            head,
         }
     }
 
@@ -73,8 +66,8 @@ impl Stored {
     }
 
     fn names(&self) -> (&[u8], &[u8]) {
-        let names = &self.parts.data[1..self.parts.address];
-        let (exchange, rest) = names.split_at(usize::from(self.parts.data[0]));
+        let names = &self.data[1..self.address];
+        let (exchange, rest) = names.split_at(usize::from(self.data[0]));
         (exchange, &rest[1..])
     }
 
@@ -90,17 +83,11 @@ impl Stored {
 
     /// Returns the payload of its content header.
     pub fn properties(&self) -> &[u8] {
-        &self.parts.data[self.parts.address..self.parts.head]
+        &self.data[self.address..self.head]
     }
 
     /// Returns its body.
     pub fn body(&self) -> &[u8] {
-        &self.parts.data[self.parts.head..]
-    }
-
-    /// Returns its parts.
-    #[must_use]
-    pub fn into_parts(self) -> Parts {
-        self.parts
+        &self.data[self.head..]
     }
 }

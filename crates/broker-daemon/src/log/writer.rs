@@ -100,12 +100,8 @@ impl Shared {
 
     /// Waits for a while, or until a batch is handed over.
     fn wait_a_while(&self) {
-        let queue = self.lock();
-        drop(
-            self.arrived
-                .wait_timeout(queue, RETRY)
-                .expect("no code panics under the lock"),
-        );
+        let waited = self.arrived.wait_timeout(self.lock(), RETRY);
+        drop(waited.expect("no code panics under the lock"));
     }
 }
 
@@ -132,19 +128,17 @@ pub(super) struct Writer<W> {
 
 /// Returns true for an error caused by a lack of space, which may pass.
 fn no_space(error: &io::Error) -> bool {
+    let kind = error.kind();
     matches!(
-        error.kind(),
+        kind,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
     )
 }
 
 /// Returns true for an error caused by a lack of space or descriptors, which may pass.
 fn is_shortage(error: &io::Error) -> bool {
-    let descriptors = [Errno::EMFILE as i32, Errno::ENFILE as i32];
-    no_space(error)
-        || error
-            .raw_os_error()
-            .is_some_and(|code| descriptors.contains(&code))
+    let code = error.raw_os_error().map(Errno::from_raw);
+    no_space(error) || matches!(code, Some(Errno::EMFILE | Errno::ENFILE))
 }
 
 impl<W: Fn()> Writer<W> {
@@ -194,12 +188,8 @@ impl<W: Fn()> Writer<W> {
                 self.shared.wait_a_while();
                 self.reserve(current.as_ref());
             } else {
-                drop(
-                    self.shared
-                        .arrived
-                        .wait(queue)
-                        .expect("no code panics under the lock"),
-                );
+                let waited = self.shared.arrived.wait(queue);
+                drop(waited.expect("no code panics under the lock"));
             }
         }
     }
@@ -253,7 +243,7 @@ impl<W: Fn()> Writer<W> {
             source
                 .read_exact_at(copied, u64::from(span.offset))
                 .map_err(io())?;
-            if !format::sound(copied) {
+            if format::digest(copied).is_none() {
                 return Err(Error::Corrupt {
                     file: path,
                     offset: u64::from(span.offset),
@@ -308,11 +298,7 @@ impl<W: Fn()> Writer<W> {
             give_back(&previous.file, previous.end)
                 .map_err(|error| self.failed("ending a segment", &previous, error))?;
         }
-        let salt = u32::from_le_bytes(
-            RandomState::new().hash_one(new.number).to_le_bytes()[..4]
-                .try_into()
-                .expect("four bytes"),
-        );
+        let salt = RandomState::new().hash_one(new.number) as u32;
         let header = SegmentHeader {
             salt,
             number: new.number,

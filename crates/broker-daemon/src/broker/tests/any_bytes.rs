@@ -55,7 +55,7 @@ proptest! {
         let mut stand = Stand::new();
         let id = if header { stand.client() } else { stand.broker.connect(None).0 };
         for piece in pieces {
-            let backlog = stand.broker.connection(id).map(|connection| connection.backlog.clone()).unwrap_or_default();
+            let backlog = stand.broker.connections.get_mut(id).map(|connection| connection.backlog.clone()).unwrap_or_default();
             stand.broker.receive(id, &[backlog, piece].concat());
         }
         stand.broker.disconnect(id);
@@ -81,7 +81,7 @@ proptest! {
         let mut cuts = cuts.iter().cycle();
         while !rest.is_empty() {
             let (piece, left) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
-            let backlog = stand.broker.connection(id).unwrap().backlog.clone();
+            let backlog = stand.broker.connections.get_mut(id).unwrap().backlog.clone();
             stand.broker.receive(id, &[&backlog, piece].concat());
             rest = left;
         }

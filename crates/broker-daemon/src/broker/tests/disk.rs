@@ -339,7 +339,7 @@ fn a_client_that_leaves_is_answered_before_it_is_told_good_bye() {
     assert_eq!(told, ["queue.declare-ok 0 0", "connection.close-ok"]);
     // The client closes the socket.
     assert_eq!(
-        stored.stand.broker.connection(id).unwrap().phase,
+        stored.stand.broker.connections.get_mut(id).unwrap().phase,
         Phase::Closing
     );
 }

@@ -75,7 +75,7 @@ fn dead_letters_are_made_in_several_turns_and_the_server_is_told_that_there_are_
     let mut turns = 1;
     while stand.broker.has_more() {
         // The output was also requested.
-        stand.broker.take_dirty();
+        std::mem::take(&mut stand.broker.dirty);
         stand.broker.finish_turn();
         let is_woken = std::pin::pin!(wake.notified())
             .poll(&mut context)
@@ -135,16 +135,16 @@ fn who_takes_nothing_for_half_an_hour_is_let_go_and_who_takes_little_is_not() {
         stand.broker.now += minutes * 60_000;
         stand.broker.sweep();
     };
-    stand.broker.connection(sleeper).unwrap().is_stuck = true;
+    stand.broker.connections.get_mut(sleeper).unwrap().is_stuck = true;
     minutes(&mut stand, 29);
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 0 1");
-    stand.broker.connection(sleeper).unwrap().sent = stand.broker.now;
+    stand.broker.connections.get_mut(sleeper).unwrap().sent = stand.broker.now;
     minutes(&mut stand, 29);
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 0 1");
     minutes(&mut stand, 2);
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 1 0");
     assert_eq!(
-        stand.broker.connection(sleeper).unwrap().phase,
+        stand.broker.connections.get_mut(sleeper).unwrap().phase,
         Phase::Closed
     );
 }
@@ -356,6 +356,12 @@ fn consumers_that_come_and_go_while_there_is_no_room_leave_nothing_behind() {
         stand.consume(id, "q", "c", false);
         stand.basic(id, cancel("c"));
     }
-    let channel = stand.broker.connection(id).unwrap().channel(1).unwrap();
+    let channel = stand
+        .broker
+        .connections
+        .get_mut(id)
+        .unwrap()
+        .channel(1)
+        .unwrap();
     assert!(channel.passed_over.len() <= 1, "{:?}", channel.passed_over);
 }

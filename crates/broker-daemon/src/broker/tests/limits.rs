@@ -163,12 +163,12 @@ fn publishers_wait_while_memory_is_short_and_consumers_go_on() {
     }
     assert_eq!(stand.told(publisher), ["connection.blocked"]);
     assert_eq!(stand.ready(consumer, "q"), "queue.declare-ok 4 0");
-    let held = stand.broker.connection(publisher).unwrap();
+    let held = stand.broker.connections.get_mut(publisher).unwrap();
     assert!(held.is_held() && held.backlog.len() > 100_000);
     let count = stand.take_all(consumer);
     assert_eq!(count, 4);
     assert_eq!(stand.told(publisher), ["connection.unblocked"]);
-    let held = stand.broker.connection(publisher).unwrap();
+    let held = stand.broker.connections.get_mut(publisher).unwrap();
     assert!(held.may_go_on());
     let backlog = std::mem::take(&mut held.backlog);
     stand.broker.receive(publisher, &backlog);
@@ -204,7 +204,13 @@ fn who_does_not_read_is_delivered_no_more_and_its_requests_wait() {
     for _ in 0..100 {
         stand.publish(publisher, "q", &body);
     }
-    let pending = stand.broker.connection(sleeper).unwrap().output.pending();
+    let pending = stand
+        .broker
+        .connections
+        .get_mut(sleeper)
+        .unwrap()
+        .output
+        .pending();
     assert!((500_000..700_000).contains(&pending), "{pending}");
     assert!(stand.broker.memory.get() > 4_000_000);
     for _ in 0..100 {
@@ -216,7 +222,7 @@ fn who_does_not_read_is_delivered_no_more_and_its_requests_wait() {
             }),
         );
     }
-    let held = stand.broker.connection(sleeper).unwrap();
+    let held = stand.broker.connections.get_mut(sleeper).unwrap();
     assert!(held.is_held() && held.output.pending() < 1_300_000);
 }
 
@@ -250,7 +256,7 @@ fn who_has_to_wait_is_woken_to_answer_a_shutdown() {
     stand.declare(id, "q", &[]);
     stand.publish(id, "q", &"x".repeat(2000));
     stand.publish(id, "q", "m");
-    let connection = stand.broker.connection(id).unwrap();
+    let connection = stand.broker.connections.get_mut(id).unwrap();
     assert!(connection.is_held());
     let wake = Rc::clone(&connection.wake);
     stand.broker.shut_down();

@@ -8,7 +8,10 @@ fn another_protocol_is_answered_with_ours_and_closed() {
     let (id, _) = stand.broker.connect(None);
     stand.broker.receive(id, b"GET / HTTP/1.1\r\n");
     assert_eq!(stand.bytes(id), b"AMQP\x00\x00\x09\x01");
-    assert_eq!(stand.broker.connection(id).unwrap().phase, Phase::Closed);
+    assert_eq!(
+        stand.broker.connections.get_mut(id).unwrap().phase,
+        Phase::Closed
+    );
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn a_tune_beyond_what_was_offered_is_refused() {
             frame_max,
             heartbeat: 0,
         };
-        stand.broker.connection(id).unwrap().phase = Phase::Tune;
+        stand.broker.connections.get_mut(id).unwrap().phase = Phase::Tune;
         stand.method(id, 0, AMQPClass::Connection(ConnectionMethod::TuneOk(tune)));
         assert_eq!(stand.told(id).last().unwrap(), "connection.close 530");
     }
@@ -95,21 +98,27 @@ fn who_says_nothing_is_closed_and_who_is_silent_too_long_as_well() {
     let mut stand = Stand::new();
     let (half_open, _) = stand.broker.connect(None);
     let id = stand.client();
-    stand.broker.connection(id).unwrap().heartbeat = 10;
+    stand.broker.connections.get_mut(id).unwrap().heartbeat = 10;
     stand.broker.now += 11_000;
     stand.broker.sweep();
     assert_eq!(
-        stand.broker.connection(half_open).unwrap().phase,
+        stand.broker.connections.get_mut(half_open).unwrap().phase,
         Phase::Closed
     );
     assert_eq!(stand.bytes(id), [8, 0, 0, 0, 0, 0, 0, 206]);
     stand.frame(id, &AMQPFrame::Heartbeat);
     stand.broker.now += 20_000;
     stand.broker.sweep();
-    assert_eq!(stand.broker.connection(id).unwrap().phase, Phase::Running);
+    assert_eq!(
+        stand.broker.connections.get_mut(id).unwrap().phase,
+        Phase::Running
+    );
     stand.broker.now += 2_000;
     stand.broker.sweep();
-    assert_eq!(stand.broker.connection(id).unwrap().phase, Phase::Closed);
+    assert_eq!(
+        stand.broker.connections.get_mut(id).unwrap().phase,
+        Phase::Closed
+    );
 }
 
 #[test]
@@ -123,7 +132,7 @@ fn a_frame_before_tune_has_4096_bytes_at_most() {
         stand
             .broker
             .receive(id, &[1, 0, 0, 0, 0, high, low, 0, 10, 0, 11]);
-        let phase = stand.broker.connection(id).unwrap().phase;
+        let phase = stand.broker.connections.get_mut(id).unwrap().phase;
         assert_eq!(phase == Phase::Start, is_taken, "{size}: {phase:?}");
         assert_eq!(stand.told(id), [""; 0]);
     }
@@ -158,7 +167,10 @@ fn connection_close_is_answered_each_time_until_the_client_has_closed_the_socket
     stand.broker.now += 10_001;
     stand.method(id, 0, close());
     stand.broker.sweep();
-    assert_eq!(stand.broker.connection(id).unwrap().phase, Phase::Closed);
+    assert_eq!(
+        stand.broker.connections.get_mut(id).unwrap().phase,
+        Phase::Closed
+    );
 }
 
 #[test]
