@@ -40,7 +40,7 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
     let mut codes = Vec::new();
     for name in names {
         if let Err(error) = Daemon::check_tools(&project.root, name) {
-            output::remark(&format!("error: {error}"));
+            output::note(&format!("error: {error}"));
             codes.push(exit::FAILED);
         }
     }

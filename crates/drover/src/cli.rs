@@ -11,7 +11,7 @@ use harness::output;
 use measure::report::{FORMATS, Format, list_of_names};
 
 use crate::resolve::Overrides;
-use crate::{check, doctor, exit, import, list, pages, report, run};
+use crate::{check, doctor, exit, import, list, report, run, suite_report};
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
 #[derive(Debug, Parser)]
@@ -220,7 +220,7 @@ impl Report {
         };
         let base = self.base.map(|base| report::read(&[base])).transpose();
         let base = base.map_err(Failure::Call)?;
-        let text = pages::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
+        let text = suite_report::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
         output::print_report(format.name, &text).map_err(|error| Failure::Run(error.into()))?;
         Ok(exit::FINE)
     }
@@ -268,6 +268,6 @@ fn print(text: &str) -> Result<u8, Failure> {
 }
 
 fn say(failure: &Failure) -> ExitCode {
-    output::remark(&format!("error: {failure}"));
+    output::note(&format!("error: {failure}"));
     ExitCode::from(failure.exit_code())
 }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 use harness::store::{self, RESULT};
 
-use crate::cell;
+use crate::driver_run;
 use crate::matrix::RunKey;
 use crate::project::entries;
 use crate::record::{FILE, Record};
@@ -72,7 +72,7 @@ impl Folder {
     }
 
     /// Returns the folder of a run.
-    pub(crate) fn cell(&self, key: &RunKey) -> PathBuf {
+    pub(crate) fn run_folder(&self, key: &RunKey) -> PathBuf {
         self.path
             .join(&key.daemon)
             .join(&key.level.name)
@@ -84,11 +84,11 @@ impl Folder {
     /// # Errors
     /// A result exists that can't be read, or was edited.
     pub(crate) fn has(&self, key: &RunKey) -> anyhow::Result<bool> {
-        let path = self.cell(key).join(RESULT);
+        let path = self.run_folder(key).join(RESULT);
         if !path.exists() {
             return Ok(false);
         }
-        store::read_result(&path).map(|result| !cell::was_interrupted(&result))
+        store::read_result(&path).map(|result| !driver_run::was_interrupted(&result))
     }
 
     /// Clears the remains of a run that was cut short, and checks that the next run can write.
@@ -96,11 +96,11 @@ impl Folder {
     /// # Errors
     /// The folder can't be written, or the disk is full: then no other run could store a result either.
     pub(crate) fn prepare_cell(&self, key: &RunKey) -> anyhow::Result<()> {
-        let cell = self.cell(key);
+        let folder = self.run_folder(key);
         // A result that is incomplete, or was edited, may still be wanted.
-        let _ = fs::rename(cell.join(RESULT), cell.join(UNREADABLE));
-        fs::create_dir_all(&cell)
-            .and_then(|()| tempfile::tempfile_in(&cell))
+        let _ = fs::rename(folder.join(RESULT), folder.join(UNREADABLE));
+        fs::create_dir_all(&folder)
+            .and_then(|()| tempfile::tempfile_in(&folder))
             .and_then(|mut trial| {
                 trial.write_all(&[0; TRIAL_BYTES])?;
                 trial.sync_all()
@@ -108,15 +108,15 @@ impl Folder {
             .with_context(|| {
                 format!(
                     "no run can store its result in {}: free space there, then repeat the command to continue",
-                    cell.display()
+                    folder.display()
                 )
             })
     }
 
     /// Keeps the result of a run that was cut short under another name.
     pub(crate) fn set_aside(&self, key: &RunKey) {
-        let cell = self.cell(key);
-        let _ = fs::rename(cell.join(RESULT), cell.join(INTERRUPTED));
+        let folder = self.run_folder(key);
+        let _ = fs::rename(folder.join(RESULT), folder.join(INTERRUPTED));
     }
 }
 

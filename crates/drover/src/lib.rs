@@ -7,18 +7,17 @@
 pub mod cli;
 pub mod tool_output;
 
-mod alone;
-mod cell;
 mod check;
 mod child;
 mod doctor;
+mod driver_run;
 mod estimate;
 mod exit;
 mod folder;
 mod import;
 mod list;
+mod machine_lock;
 mod matrix;
-mod pages;
 mod progress;
 mod project;
 mod record;
@@ -26,3 +25,4 @@ mod report;
 mod resolve;
 mod run;
 mod search;
+mod suite_report;

@@ -48,8 +48,8 @@ impl Progress {
     /// Prints a line that stays.
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| output::remark(text)),
-            None => output::remark(text),
+            Some(bar) => bar.suspend(|| output::note(text)),
+            None => output::note(text),
         }
     }
 

@@ -14,16 +14,16 @@ use measure::result::RunResult;
 use subject::daemon::Daemon;
 use subject::host;
 
-use crate::alone::MachineLock;
-use crate::cell::{self, Outcome};
+use crate::driver_run::{self, Outcome};
 use crate::estimate::{self, PastRun};
 use crate::folder::Folder;
+use crate::machine_lock::MachineLock;
 use crate::matrix::{self, RunKey};
 use crate::progress::{Progress, RunProgress};
 use crate::project::Project;
 use crate::record::{Ended, FailureKind, Record, Unreached};
 use crate::resolve::{Level, Overrides, Suite};
-use crate::{exit, pages};
+use crate::{exit, suite_report};
 
 mod capacity;
 
@@ -56,8 +56,8 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
         Err(_) => None,
     };
     let progress = Progress::new();
-    for remark in lock.iter().flat_map(|lock| &lock.notes) {
-        progress.say(remark);
+    for note in lock.iter().flat_map(|lock| &lock.notes) {
+        progress.say(note);
     }
     let programs = programs(&project, &suites, &progress)?;
     for suite in &suites {
@@ -276,13 +276,13 @@ impl<'a> Runner<'a> {
             after,
             began: clock::now(),
         };
-        let outcome = match cell::reuse_result(&self.folder, key) {
+        let outcome = match driver_run::reuse_result(&self.folder, key) {
             Some(outcome) => outcome,
             None => {
                 self.folder.prepare_cell(key)?;
                 let tick = || self.progress.show(&now);
                 let (outcome, asked_to_end) =
-                    cell::run(&self.program, &self.folder, key, self.signals, tick)
+                    driver_run::run(&self.program, &self.folder, key, self.signals, tick)
                         .await
                         .with_context(|| format!("starting {}", self.program.display()))?;
                 self.interrupted |= asked_to_end;
@@ -342,11 +342,11 @@ impl<'a> Runner<'a> {
 
     /// Writes the pages and prints the summary.
     fn report(&self) -> anyhow::Result<()> {
-        let suite = pages::read_folder(self.folder.path())?;
-        let pages = pages::write(self.folder.path(), &suite)?;
-        output::print_report("terminal", &pages::terminal(&suite)?)?;
+        let suite = suite_report::read_folder(self.folder.path())?;
+        let pages = suite_report::write(self.folder.path(), &suite)?;
+        output::print_report("terminal", &suite_report::terminal(&suite)?)?;
         for found in &self.record.found {
-            output::print(&pages::answer(found))?;
+            output::print(&suite_report::describe_capacity(found))?;
         }
         if self.interrupted {
             self.progress

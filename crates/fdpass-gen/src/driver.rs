@@ -375,5 +375,5 @@ pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
 
 fn say(start: u64, kind: &str, bytes: u32) {
     let age = measure::units::duration(load::clock::now().saturating_sub(start));
-    output::remark(&format!("stream {kind} after {age}, {bytes} bytes"));
+    output::note(&format!("stream {kind} after {age}, {bytes} bytes"));
 }

@@ -7,7 +7,7 @@ use measure::tally::{Distribution, Tally};
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder as _, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use load::collector::Row;
+use load::collector::RunSecond;
 
 /// Upper bounds of the buckets, seconds: a 1-2-5 ladder from 1 µs to 100 s. Unlike summaries, buckets can be added up
 /// over processes and time.
@@ -52,9 +52,9 @@ impl Exporter {
     }
 
     /// Adds one second to the page.
-    pub fn row(&self, row: &Row) {
-        self.gauge("drover_active_operations", row.open());
-        for (name, count) in &row.tally.counts {
+    pub fn add(&self, run_second: &RunSecond) {
+        self.gauge("drover_active_operations", run_second.open());
+        for (name, count) in &run_second.tally.counts {
             self.counter(
                 "drover_count_total",
                 "count",
@@ -62,7 +62,7 @@ impl Exporter {
                 *count,
             );
         }
-        for (kind, count) in &row.tally.errors {
+        for (kind, count) in &run_second.tally.errors {
             self.counter(
                 "drover_errors_total",
                 "kind",
@@ -70,7 +70,7 @@ impl Exporter {
                 *count,
             );
         }
-        self.series(&row.tally);
+        self.series(&run_second.tally);
         self.handle.run_upkeep();
     }
 

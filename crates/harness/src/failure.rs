@@ -38,7 +38,7 @@ impl Failure {
     /// Prints the error to stderr. Returns the exit code of the program.
     #[must_use]
     pub fn print(&self) -> ExitCode {
-        output::remark(&format!("error: {self}"));
+        output::note(&format!("error: {self}"));
         ExitCode::from(self.exit_code())
     }
 }

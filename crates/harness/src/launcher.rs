@@ -58,13 +58,13 @@ pub fn prepare(
     protocol: &str,
     quiet: bool,
 ) -> Result<Prepared, DaemonError> {
-    Daemon::prepare(root, name, protocol, &mut |step| remark(quiet, step))
+    Daemon::prepare(root, name, protocol, &mut |step| note(quiet, step))
 }
 
 /// Prints a line to stderr, unless `quiet`.
-pub fn remark(quiet: bool, text: &str) {
+pub fn note(quiet: bool, text: &str) {
     if !quiet {
-        output::remark(text);
+        output::note(text);
     }
 }
 

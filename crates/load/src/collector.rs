@@ -6,11 +6,11 @@ use measure::disturbance::Stalls;
 use measure::result::{Second, SecondSeries};
 use measure::tally::{Tally, owned};
 
-use crate::recorder::{Interval, SECOND_NS, UNFINISHED};
+use crate::recorder::{SECOND_NS, UNFINISHED, WorkerSecond};
 
 /// A second of the whole driver.
 #[derive(Debug)]
-pub struct Row {
+pub struct RunSecond {
     /// The index of the second since the origin of the run.
     pub second: u64,
     /// The recorded values.
@@ -33,7 +33,7 @@ pub struct Row {
     worker_wait_pct: Option<f64>,
 }
 
-impl Row {
+impl RunSecond {
     /// Creates a second that holds only recorded values.
     fn new(second: u64, tally: Tally) -> Self {
         Self {
@@ -100,13 +100,13 @@ struct WorkerState {
     active: i64,
 }
 
-/// Collects the intervals of a fixed number of workers.
+/// Collects the seconds of a fixed number of workers.
 #[derive(Debug)]
 pub struct Collector {
     workers: Vec<WorkerState>,
-    pending: BTreeMap<u64, Row>,
+    pending: BTreeMap<u64, RunSecond>,
     /// The second after the last returned row.
-    next_row: u64,
+    next: u64,
     /// Cleared tallies for the next rows, so that memory does not grow with the first seconds of a run.
     clean: Vec<Tally>,
 }
@@ -118,14 +118,14 @@ impl Collector {
         Self {
             workers: (0..workers).map(|_| WorkerState::default()).collect(),
             pending: BTreeMap::new(),
-            next_row: 0,
+            next: 0,
             clean: vec![clean],
         }
     }
 
-    /// Merges an interval and returns its tally for reuse.
-    pub fn add(&mut self, interval: Interval) -> Tally {
-        let Interval {
+    /// Merges the second of a worker and returns its tally for reuse.
+    pub fn add(&mut self, worker_second: WorkerSecond) -> Tally {
+        let WorkerSecond {
             worker,
             second,
             tally,
@@ -138,28 +138,30 @@ impl Collector {
             span_ns,
             stalls,
             ended,
-        } = interval;
+        } = worker_second;
         let worker = &mut self.workers[usize::try_from(worker).expect("few workers")];
         if worker.ended.is_some() {
             return tally;
         }
-        // A worker's last interval may be empty, and its second may have been returned long ago.
+        // A worker may end with an empty second, which may have been returned long ago.
         if ended.is_none() || !tally.is_empty() {
             let clean = &mut self.clean;
-            let row = self.pending.entry(second).or_insert_with(|| {
-                Row::new(second, clean.pop().unwrap_or_else(|| tally.another()))
+            let run_second = self.pending.entry(second).or_insert_with(|| {
+                RunSecond::new(second, clean.pop().unwrap_or_else(|| tally.another()))
             });
-            row.tally.merge(&tally);
-            row.active += active;
-            row.active_peak += active_peak;
-            row.active_ns += active_ns;
-            row.active_slack_ns += active_slack_ns;
-            row.shared |= active < 0;
-            row.stalls.merge(stalls);
-            row.worker_cpu_pct = most(row.worker_cpu_pct, share_pct(Some(cpu_ns), span_ns));
-            row.worker_wait_pct = most(row.worker_wait_pct, share_pct(wait_ns, span_ns));
-        } else if let Some(row) = self.pending.get_mut(&second) {
-            row.active_ns += active_ns;
+            run_second.tally.merge(&tally);
+            run_second.active += active;
+            run_second.active_peak += active_peak;
+            run_second.active_ns += active_ns;
+            run_second.active_slack_ns += active_slack_ns;
+            run_second.shared |= active < 0;
+            run_second.stalls.merge(stalls);
+            run_second.worker_cpu_pct =
+                most(run_second.worker_cpu_pct, share_pct(Some(cpu_ns), span_ns));
+            run_second.worker_wait_pct =
+                most(run_second.worker_wait_pct, share_pct(wait_ns, span_ns));
+        } else if let Some(run_second) = self.pending.get_mut(&second) {
+            run_second.active_ns += active_ns;
         }
         worker.next = second + 1;
         (worker.last, worker.active) = (second, active);
@@ -173,13 +175,13 @@ impl Collector {
 
     /// Returns the next second that all workers have reported. The last one counts the operations that failed workers
     /// left open as unfinished.
-    pub fn row(&mut self) -> Option<Row> {
-        self.reported_row().or_else(|| self.abandoned_row())
+    pub fn next_second(&mut self) -> Option<RunSecond> {
+        self.reported_second().or_else(|| self.abandoned_second())
     }
 
     /// Returns an extra row for the operations that nobody will end, once all workers have ended and some of them
     /// failed. It cannot be known earlier: one worker may end what another began.
-    fn abandoned_row(&mut self) -> Option<Row> {
+    fn abandoned_second(&mut self) -> Option<RunSecond> {
         if !self.over() || !self.pending.is_empty() || self.failures().next().is_none() {
             return None;
         }
@@ -188,10 +190,10 @@ impl Collector {
         self.workers.iter_mut().for_each(|worker| worker.active = 0);
         let mut tally = self.clean.pop()?;
         tally.count(UNFINISHED, abandoned);
-        Some(Row::new(self.next_row, tally))
+        Some(RunSecond::new(self.next, tally))
     }
 
-    fn reported_row(&mut self) -> Option<Row> {
+    fn reported_second(&mut self) -> Option<RunSecond> {
         let reported = self
             .workers
             .iter()
@@ -203,16 +205,16 @@ impl Collector {
             .keys()
             .next()
             .filter(|second| **second < reported)?;
-        let mut row = self.pending.remove(&second)?;
-        self.next_row = second + 1;
+        let mut run_second = self.pending.remove(&second)?;
+        self.next = second + 1;
         for worker in &self.workers {
             if worker.ended.is_some() && worker.last < second {
-                row.active += worker.active;
-                row.active_ns += worker.active * SECOND_NS as i64;
-                row.shared |= worker.active != 0;
+                run_second.active += worker.active;
+                run_second.active_ns += worker.active * SECOND_NS as i64;
+                run_second.shared |= worker.active != 0;
             }
         }
-        Some(row)
+        Some(run_second)
     }
 
     /// Gives up every worker that has not ended: it failed for the reason `why`, and is no longer listened to. Its open
@@ -229,9 +231,9 @@ impl Collector {
     }
 
     /// Takes back a row after it was read, to reuse its memory.
-    pub fn give_back(&mut self, mut row: Row) {
-        row.tally.clear();
-        self.clean.push(row.tally);
+    pub fn give_back(&mut self, mut run_second: RunSecond) {
+        run_second.tally.clear();
+        self.clean.push(run_second.tally);
     }
 
     /// Counts the operations that were open when the workers last reported.
@@ -285,11 +287,11 @@ mod tests {
 
     const SERIES: &[SeriesSpec] = &[SeriesSpec::new("one", SeriesRole::Main)];
 
-    fn interval(worker: u64, second: u64, ended: bool) -> Interval {
+    fn worker_second(worker: u64, second: u64, ended: bool) -> WorkerSecond {
         let mut tally = Tally::new(SERIES);
         tally.record(Series(0), 1_000 + worker);
         tally.count("started", 1);
-        Interval {
+        WorkerSecond {
             worker,
             second,
             tally,
@@ -308,40 +310,40 @@ mod tests {
     #[test]
     fn a_second_is_a_row_once_every_worker_has_reported_it() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        collector.add(interval(0, 0, false));
-        assert!(collector.row().is_none());
-        collector.add(interval(1, 0, false));
-        let row = collector.row().expect("both have reported");
+        collector.add(worker_second(0, 0, false));
+        assert!(collector.next_second().is_none());
+        collector.add(worker_second(1, 0, false));
+        let run_second = collector.next_second().expect("both have reported");
         assert_eq!(
             (
-                row.second,
-                row.active,
-                row.active_peak,
-                row.tally.counted("started")
+                run_second.second,
+                run_second.active,
+                run_second.active_peak,
+                run_second.tally.counted("started")
             ),
             (0, 2, 4, 2)
         );
-        assert!(collector.row().is_none());
+        assert!(collector.next_second().is_none());
     }
 
     #[test]
     fn a_worker_that_is_given_up_leaves_its_operations_unfinished_and_reports_no_more() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        collector.add(interval(0, 0, false));
-        collector.add(interval(1, 0, true));
-        collector.add(interval(0, 1, false));
+        collector.add(worker_second(0, 0, false));
+        collector.add(worker_second(1, 0, true));
+        collector.add(worker_second(0, 1, false));
         collector.give_up("hung");
         assert!(collector.over());
         assert_eq!(collector.failures().collect::<Vec<_>>(), ["hung"]);
-        let mut rows = Vec::new();
-        while let Some(row) = collector.row() {
-            let counted = |name| row.tally.counted(name);
-            rows.push((row.second, counted("started"), counted(UNFINISHED)));
-            collector.give_back(row);
+        let mut seconds = Vec::new();
+        while let Some(run_second) = collector.next_second() {
+            let counted = |name| run_second.tally.counted(name);
+            seconds.push((run_second.second, counted("started"), counted(UNFINISHED)));
+            collector.give_back(run_second);
         }
-        assert_eq!(rows, [(0, 2, 0), (1, 1, 0), (2, 0, 2)]);
-        collector.add(interval(0, 2, false));
-        assert!(collector.row().is_none());
+        assert_eq!(seconds, [(0, 2, 0), (1, 1, 0), (2, 0, 2)]);
+        collector.add(worker_second(0, 2, false));
+        assert!(collector.next_second().is_none());
     }
 
     #[test]
@@ -349,21 +351,24 @@ mod tests {
         let mut collector = Collector::new(2, Tally::new(SERIES));
         let mut held = Stalls::default();
         held.add(30_000_000);
-        collector.add(Interval {
+        collector.add(WorkerSecond {
             stalls: held,
-            ..interval(0, 0, false)
+            ..worker_second(0, 0, false)
         });
         // A turn of two seconds; the worker waited for one of them.
-        collector.add(Interval {
+        collector.add(WorkerSecond {
             cpu_ns: 300_000_000,
             wait_ns: Some(SECOND_NS),
             span_ns: 2 * SECOND_NS,
             stalls: held,
-            ..interval(1, 0, false)
+            ..worker_second(1, 0, false)
         });
-        let row = collector.row().expect("both have reported").result();
+        let run_second = collector
+            .next_second()
+            .expect("both have reported")
+            .result();
         assert_eq!(
-            (row.worker_cpu_pct, row.worker_wait_pct),
+            (run_second.worker_cpu_pct, run_second.worker_wait_pct),
             (Some(15.0), Some(50.0))
         );
         let all = Stalls {
@@ -371,36 +376,39 @@ mod tests {
             longest_ns: 30_000_000,
             total_ns: 60_000_000,
         };
-        assert_eq!(row.stalls, Some(all));
+        assert_eq!(run_second.stalls, Some(all));
     }
 
     #[test]
     fn what_one_worker_begins_and_another_ends_is_open_in_between_and_no_longer() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        let of = |worker, active, active_peak| Interval {
+        let of = |worker, active, active_peak| WorkerSecond {
             active,
             active_peak,
-            ..interval(worker, 0, false)
+            ..worker_second(worker, 0, false)
         };
         collector.add(of(0, 100, 100));
         collector.add(of(1, -97, 0));
-        let row = collector.row().expect("both have reported").result();
-        assert_eq!((row.active, row.active_peak), (3, 3));
-        let last = Interval {
+        let run_second = collector
+            .next_second()
+            .expect("both have reported")
+            .result();
+        assert_eq!((run_second.active, run_second.active_peak), (3, 3));
+        let last = WorkerSecond {
             ended: Some(Ok(())),
             ..of(0, 100, 100)
         };
         collector.add(last);
-        let after = Interval {
+        let after = WorkerSecond {
             second: 1,
             ..of(1, -99, -97)
         };
         collector.add(after);
-        let rows: Vec<u64> = std::iter::from_fn(|| collector.row())
-            .map(|row| row.open())
+        let seconds: Vec<u64> = std::iter::from_fn(|| collector.next_second())
+            .map(|run_second| run_second.open())
             .collect();
         assert_eq!(
-            rows.last(),
+            seconds.last(),
             Some(&1),
             "what an ended worker began is ended by another"
         );
@@ -409,17 +417,17 @@ mod tests {
     #[test]
     fn what_an_ended_worker_left_open_is_open_in_every_second_that_follows() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        let of = |worker, second, active, active_ns, ended| Interval {
+        let of = |worker, second, active, active_ns, ended| WorkerSecond {
             active,
             active_ns,
-            ..interval(worker, second, ended)
+            ..worker_second(worker, second, ended)
         };
         collector.add(of(0, 0, 10, 10_000_000_000, true));
         collector.add(of(1, 0, -4, -2_000_000_000, false));
         collector.add(of(1, 1, -10, -8_000_000_000, true));
         let mut means = Vec::new();
-        while let Some(row) = collector.row() {
-            means.push(row.result().active_mean);
+        while let Some(run_second) = collector.next_second() {
+            means.push(run_second.result().active_mean);
         }
         assert_eq!(means, [Some(8.0), Some(2.0)]);
     }
@@ -427,30 +435,39 @@ mod tests {
     #[test]
     fn a_worker_that_skipped_a_second_holds_up_no_row() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        collector.add(interval(0, 0, false));
-        collector.add(interval(0, 1, false));
-        collector.add(interval(1, 1, false));
-        assert_eq!(collector.row().map(|row| row.second), Some(0));
-        assert_eq!(collector.row().map(|row| row.second), Some(1));
+        collector.add(worker_second(0, 0, false));
+        collector.add(worker_second(0, 1, false));
+        collector.add(worker_second(1, 1, false));
+        assert_eq!(
+            collector.next_second().map(|run_second| run_second.second),
+            Some(0)
+        );
+        assert_eq!(
+            collector.next_second().map(|run_second| run_second.second),
+            Some(1)
+        );
     }
 
     #[test]
     fn a_lost_worker_is_a_failure_and_holds_up_no_row() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        collector.add(interval(0, 0, true));
-        assert!(collector.row().is_none() && !collector.over());
+        collector.add(worker_second(0, 0, true));
+        assert!(collector.next_second().is_none() && !collector.over());
         collector.add(lost(1, 0, 0));
-        assert_eq!(collector.row().map(|row| row.second), Some(0));
+        assert_eq!(
+            collector.next_second().map(|run_second| run_second.second),
+            Some(0)
+        );
         assert!(collector.over());
         assert_eq!(collector.failures().collect::<Vec<_>>(), ["killed"]);
     }
 
-    fn lost(worker: u64, second: u64, active: i64) -> Interval {
-        let last = Interval {
+    fn lost(worker: u64, second: u64, active: i64) -> WorkerSecond {
+        let last = WorkerSecond {
             active,
-            ..interval(worker, second, false)
+            ..worker_second(worker, second, false)
         };
-        Interval::lost(
+        WorkerSecond::lost(
             worker,
             &last.last(),
             Tally::new(SERIES),
@@ -460,21 +477,21 @@ mod tests {
 
     /// Takes all available rows, and returns the second and the unfinished count of each.
     fn unfinished(collector: &mut Collector) -> Vec<(u64, u64)> {
-        let mut rows = Vec::new();
-        while let Some(row) = collector.row() {
-            rows.push((row.second, row.tally.counted(UNFINISHED)));
-            collector.give_back(row);
+        let mut seconds = Vec::new();
+        while let Some(run_second) = collector.next_second() {
+            seconds.push((run_second.second, run_second.tally.counted(UNFINISHED)));
+            collector.give_back(run_second);
         }
-        rows
+        seconds
     }
 
     #[test]
     fn what_lost_workers_had_open_is_unfinished_once_and_after_all_have_ended() {
         let mut collector = Collector::new(3, Tally::new(SERIES));
-        let of = |worker, second, active, ended: Option<Result<(), String>>| Interval {
+        let of = |worker, second, active, ended: Option<Result<(), String>>| WorkerSecond {
             active,
             ended,
-            ..interval(worker, second, false)
+            ..worker_second(worker, second, false)
         };
         collector.add(of(0, 0, 86, None));
         collector.add(of(1, 0, 5, None));
@@ -491,10 +508,10 @@ mod tests {
     #[test]
     fn what_a_lost_worker_began_and_another_ended_is_not_unfinished() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        let ends = Interval {
+        let ends = WorkerSecond {
             active: -97,
             ended: Some(Ok(())),
-            ..interval(1, 0, false)
+            ..worker_second(1, 0, false)
         };
         collector.add(ends);
         collector.add(lost(0, 0, 100));
@@ -504,7 +521,7 @@ mod tests {
     #[test]
     fn a_driver_that_lost_count_without_losing_a_worker_is_not_helped_out() {
         let mut collector = Collector::new(1, Tally::new(SERIES));
-        collector.add(interval(0, 0, true));
+        collector.add(worker_second(0, 0, true));
         assert_eq!(unfinished(&mut collector), [(0, 0)], "one is open");
     }
 }

@@ -1,7 +1,7 @@
 //! The workers of a run: threads of this process, or of several processes that this one starts.
 //!
-//! Both report the same [`Interval`]s, so that nothing above can tell them apart. A shard process runs this program
-//! again. It reads its specification from stdin and reports intervals on stdout, as one JSON object per line. Reports
+//! Both report the same [`WorkerSecond`]s, so that nothing above can tell them apart. A shard process runs this program
+//! again. It reads its specification from stdin and reports seconds on stdout, as one JSON object per line. Reports
 //! include the histograms, so that the sum is exact. It ends when stdin ends.
 
 use std::collections::BTreeMap;
@@ -19,11 +19,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::driver::{Driver, Phases, Stop, Target, ValidPlan, Worker};
+use crate::driver::{Cancellation, Driver, Phases, Target, ValidPlan, Worker};
 use crate::limits;
-use crate::opening::{Opening, WorkerOpening};
+use crate::opening_phase::{OpeningPhase, WorkerOpening};
 use crate::pacer::Pacer;
-use crate::recorder::{self, Interval, LastReport, Recorder};
+use crate::recorder::{self, LastReport, Recorder, WorkerSecond};
 use crate::schedule::Share;
 
 /// The argument that makes this program a shard of another. It is not meant for people.
@@ -48,7 +48,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts the workers of this process. Each reports to `intervals` until its last report says that it has ended.
+    /// Starts the workers of this process. Each reports to `worker_seconds` until its last report says that it has ended.
     ///
     /// # Errors
     /// A thread that can't be started.
@@ -57,9 +57,9 @@ impl Threads {
         load: &ValidPlan<D::Config>,
         range: WorkerRange,
         phases: Phases,
-        opening: Option<&Arc<Opening>>,
-        stop: &Arc<Stop>,
-        intervals: &UnboundedSender<Interval>,
+        opening: Option<&Arc<OpeningPhase>>,
+        cancellation: &Arc<Cancellation>,
+        worker_seconds: &UnboundedSender<WorkerSecond>,
     ) -> anyhow::Result<Self> {
         limits::preallocate_fd_table();
         let descriptors = limits::nofile()?.soft / range.count.max(1);
@@ -77,21 +77,24 @@ impl Threads {
             };
             let pacer = Pacer::new(phases.begin, phases.end, load.plan.schedules(share));
             let response = load.description.response;
-            let (driver, stop, intervals) =
-                (Arc::clone(driver), Arc::clone(stop), intervals.clone());
+            let (driver, cancellation, worker_seconds) = (
+                Arc::clone(driver),
+                Arc::clone(cancellation),
+                worker_seconds.clone(),
+            );
             let opening = WorkerOpening::new(opening.cloned());
             std::thread::Builder::new()
                 .name(format!("worker-{worker}"))
                 .spawn(move || {
-                    let record = Recorder::new(worker, phases.origin, first, intervals, take)
-                        .measuring(phases, &stop, response);
+                    let record = Recorder::new(worker, phases.origin, first, worker_seconds, take)
+                        .measuring(phases, &cancellation, response);
                     let worker = Worker {
                         share,
                         pacer,
                         record: record.clone(),
                         phases,
                         opening,
-                        stop,
+                        cancellation,
                         descriptors,
                     };
                     record.finish(run_worker(driver.as_ref(), worker));
@@ -164,7 +167,7 @@ enum ShardEvent {
     Ready,
     /// All workers of the shard have opened all of their connections.
     Opened,
-    Interval(Box<Interval<PackedTally>>),
+    WorkerSecond(Box<WorkerSecond<PackedTally>>),
 }
 
 /// The shard processes of this process.
@@ -241,8 +244,8 @@ impl Processes {
     pub async fn go<D: Driver>(
         &mut self,
         origin: u64,
-        opening: Option<&Arc<Opening>>,
-        intervals: &UnboundedSender<Interval>,
+        opening: Option<&Arc<OpeningPhase>>,
+        worker_seconds: &UnboundedSender<WorkerSecond>,
     ) -> anyhow::Result<()> {
         for (_, stdin) in &mut self.children {
             send_message(stdin, &ShardCommand::Start { origin })
@@ -256,7 +259,7 @@ impl Processes {
                 &D::SPEC.series,
                 first..first + self.threads,
                 opening.cloned(),
-                intervals.clone(),
+                worker_seconds.clone(),
                 Arc::clone(&self.killed),
             ));
         }
@@ -301,8 +304,8 @@ async fn forward(
     mut reader: BufReader<tokio::process::ChildStdout>,
     series: &'static [SeriesSpec],
     workers: std::ops::Range<u64>,
-    mut opening: Option<Arc<Opening>>,
-    intervals: UnboundedSender<Interval>,
+    mut opening: Option<Arc<OpeningPhase>>,
+    worker_seconds: UnboundedSender<WorkerSecond>,
     killed: Arc<OnceLock<&'static str>>,
 ) {
     let count = workers.end - workers.start;
@@ -322,13 +325,13 @@ async fn forward(
             all_open();
         }
         match report.and_then(|report| read(report, series)) {
-            Ok(Some(interval)) => {
-                match interval.ended {
-                    Some(_) => drop(running.remove(&interval.worker)),
-                    None => drop(running.insert(interval.worker, interval.last())),
+            Ok(Some(worker_second)) => {
+                match worker_second.ended {
+                    Some(_) => drop(running.remove(&worker_second.worker)),
+                    None => drop(running.insert(worker_second.worker, worker_second.last())),
                 }
                 // The collector ends only after the run.
-                let _ = intervals.send(interval);
+                let _ = worker_seconds.send(worker_second);
             }
             Ok(None) => {}
             Err(error) => why = format!("its process sent an unreadable report: {error}"),
@@ -341,17 +344,17 @@ async fn forward(
         why = (*reason).to_owned();
     }
     for (worker, last) in running {
-        let lost = Interval::lost(worker, &last, Tally::new(series), why.clone());
-        let _ = intervals.send(lost);
+        let lost = WorkerSecond::lost(worker, &last, Tally::new(series), why.clone());
+        let _ = worker_seconds.send(lost);
     }
 }
 
-fn read(report: ShardEvent, series: &'static [SeriesSpec]) -> Result<Option<Interval>, String> {
-    let ShardEvent::Interval(interval) = report else {
+fn read(report: ShardEvent, series: &'static [SeriesSpec]) -> Result<Option<WorkerSecond>, String> {
+    let ShardEvent::WorkerSecond(worker_second) = report else {
         return Ok(None);
     };
-    let tally = Tally::unpack(series, &interval.tally).map_err(|error| error.to_string())?;
-    Ok(Some((*interval).replace(tally).0))
+    let tally = Tally::unpack(series, &worker_second.tally).map_err(|error| error.to_string())?;
+    Ok(Some((*worker_second).replace(tally).0))
 }
 
 /// Runs a whole shard process.
@@ -383,22 +386,22 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         return Ok(());
     };
 
-    let stop = Arc::new(Stop::new()?);
-    let (send, mut intervals) = tokio::sync::mpsc::unbounded_channel();
+    let cancellation = Arc::new(Cancellation::new()?);
+    let (send, mut worker_seconds) = tokio::sync::mpsc::unbounded_channel();
     let range = WorkerRange {
         first,
         count,
         total,
     };
     let limit = load.description.opening;
-    let opening = Arc::new(Opening::new(count));
+    let opening = Arc::new(OpeningPhase::new(count));
     let threads = Threads::start(
         &driver,
         &load,
         range,
         Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default()),
         limit.map(|_| &opening),
-        &stop,
+        &cancellation,
         &send,
     )?;
     drop(send);
@@ -412,20 +415,20 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
                 report(&ShardEvent::Opened)?;
             },
             order = orders.next_line(), if listening => match order?.map(|line| serde_json::from_str(&line)) {
-                Some(Ok(ShardCommand::Stop { grace_ns })) => stop.ask(grace_ns),
+                Some(Ok(ShardCommand::Stop { grace_ns })) => cancellation.request(grace_ns),
                 Some(Ok(ShardCommand::BeginLoad { begin })) => {
                     opening.begin_at(begin);
-                    stop.wake();
+                    cancellation.wake();
                 }
                 Some(_) => {}
                 // The parent has ended: nobody will read a result.
-                None => { stop.ask(0); listening = false; }
+                None => { cancellation.request(0); listening = false; }
             },
-            interval = intervals.recv() => match interval {
-                Some(interval) => {
-                    let (worker, packed) = (interval.worker, interval.tally.pack());
-                    let (interval, tally) = interval.replace(packed);
-                    report(&ShardEvent::Interval(Box::new(interval)))?;
+            worker_second = worker_seconds.recv() => match worker_second {
+                Some(worker_second) => {
+                    let (worker, packed) = (worker_second.worker, worker_second.tally.pack());
+                    let (worker_second, tally) = worker_second.replace(packed);
+                    report(&ShardEvent::WorkerSecond(Box::new(worker_second)))?;
                     threads.give_back(worker, tally);
                 }
                 None => return Ok(()),

@@ -32,7 +32,7 @@ impl LostConnections {
         record: &Recorder,
     ) {
         if has_begun && self.lost_at.is_empty() {
-            output::remark(&outcome::remark(number, kind, reason));
+            output::note(&outcome::remark(number, kind, reason));
         }
         reason.clone_into(&mut self.reason);
         record.count(outcome::end_of(kind), 1);

@@ -79,7 +79,7 @@ impl Runner<'_> {
                 level: self.suite.spec.probe(run.level.parse().unwrap_or_default()),
                 run: run.run,
             };
-            let path = self.folder.cell(&key).join(RESULT);
+            let path = self.folder.run_folder(&key).join(RESULT);
             if let (Ok(level), Ok(result)) = (run.level.parse(), store::read_result(&path)) {
                 search_state.judge(level, run.exit, &result, thresholds);
             }

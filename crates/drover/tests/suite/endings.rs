@@ -23,8 +23,8 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
     let output = child.end();
     ends_with(&output, 3);
     assert!(is_gone(driver));
-    let cell = project.suite("tiny/b/10/1");
-    assert!(cell.join("interrupted.json").is_file() && !cell.join("result.json").exists());
+    let folder = project.suite("tiny/b/10/1");
+    assert!(folder.join("interrupted.json").is_file() && !folder.join("result.json").exists());
     assert!(
         said(&output).contains("repeat the command to continue"),
         "{}",
@@ -113,8 +113,8 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
     kill(child.pid, Signal::SIGKILL).unwrap();
     child.end();
     until("the end of the driver", || is_gone(driver));
-    let cell = project.suite("tiny/b/10/1");
-    assert!(cell.join("result.json").is_file());
+    let folder = project.suite("tiny/b/10/1");
+    assert!(folder.join("result.json").is_file());
     ends_with(&project.run(&[]), 0);
     assert_eq!(project.suites(), 1);
     let record = project.record();
@@ -125,7 +125,7 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
         ["b/10/1", "b/10/1", "a/10/1"],
         "what the driver had when it was cut short is no result"
     );
-    assert!(cell.join("interrupted.json").is_file() && cell.join("result.json").is_file());
+    assert!(folder.join("interrupted.json").is_file() && folder.join("result.json").is_file());
 }
 
 #[test]
@@ -216,8 +216,8 @@ fn a_result_that_was_edited_is_named_and_measured_again() {
     interrupt(&child);
     child.end();
     edit(&project, |result| result["operations"]["ok"] = 4.into());
-    let cell = project.suite("tiny/a/5/1");
-    let path = cell.join("result.json");
+    let folder = project.suite("tiny/a/5/1");
+    let path = folder.join("result.json");
     let output = project.drover(&["report", path.to_str().unwrap()]).output();
     let output = output.unwrap();
     ends_with(&output, 2);
@@ -227,6 +227,6 @@ fn a_result_that_was_edited_is_named_and_measured_again() {
     ends_with(&output, 0);
     assert!(said(&output).contains(found), "{}", said(&output));
     assert_eq!(project.log()[3..], ["a/5/1", "b/10/1", "a/10/1"]);
-    let edited = json(&cell.join("unreadable.json"));
+    let edited = json(&folder.join("unreadable.json"));
     assert_eq!(edited["operations"]["ok"], 4);
 }

@@ -14,7 +14,7 @@ use load::plan::Invalid;
 pub fn refuse(error: &clap::Error) -> ! {
     let said = error.render().to_string();
     if let (true, Cow::Owned(redacted)) = (error.use_stderr(), redact::text(&said)) {
-        output::remark(&redacted);
+        output::note(&redacted);
         std::process::exit(error.exit_code());
     }
     error.exit()

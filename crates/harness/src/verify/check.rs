@@ -5,7 +5,7 @@ use clap::Args;
 use subject::daemon::{DaemonError, Endpoint, Prepared};
 
 use crate::failure::Failure;
-use crate::launcher::{self, Launcher, remark};
+use crate::launcher::{self, Launcher, note};
 use crate::output;
 
 /// Options of every `check` command.
@@ -92,7 +92,7 @@ pub fn check_prepared(
     for name in launcher::named_or_all(&root, &options.daemon, protocol)? {
         let findings = match launcher::prepare(&root, &name, protocol, options.quiet) {
             Ok(prepared) => {
-                remark(options.quiet, &format!("checking {name}"));
+                note(options.quiet, &format!("checking {name}"));
                 check(&launcher, &prepared)
             }
             Err(DaemonError::ToolMissing { tool, .. }) if !is_required => {

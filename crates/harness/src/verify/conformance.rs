@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use subject::daemon::Prepared;
 
 use crate::failure::Failure;
-use crate::launcher::{self, remark};
+use crate::launcher::{self, note};
 use crate::output;
 use load::clock;
 use load::plan::Invalid;
@@ -75,7 +75,7 @@ impl<C> Suite<C> {
             (Some(name), _) => {
                 let root = launcher::root()?;
                 let prepared = launcher::prepare(&root, name, self.protocol, options.quiet)?;
-                remark(options.quiet, &format!("{} cases on {name}", cases.len()));
+                note(options.quiet, &format!("{} cases on {name}", cases.len()));
                 let version = prepared.version().map(str::to_owned);
                 let finished = finish(Source::Launched(&prepared), cases)?;
                 (name.clone(), version, finished)

@@ -15,8 +15,8 @@ use super::log::Log;
 use super::prepare::{LAST_LINES, Prepared};
 use super::ready::{self, Failure};
 use super::{Daemon, DaemonError, Endpoint, environment, tool};
-use crate::gauges;
 use crate::manifest::{Probe, placeholders};
+use crate::prometheus;
 
 /// Longest path of a temporary directory: `sun_path` has 108 bytes, and 30 are added to the directory.
 const LONGEST_TEMPORARY: usize = 70;
@@ -64,7 +64,7 @@ impl CountersCommand {
         let output = command.kill_on_drop(true).output();
         let output = tokio::time::timeout(COUNTERS_LIMIT, output).await??;
         anyhow::ensure!(output.status.success(), tool::ending(output.status));
-        Ok(gauges::parse(&String::from_utf8_lossy(&output.stdout)))
+        Ok(prometheus::parse(&String::from_utf8_lossy(&output.stdout)))
     }
 }
 

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::group::Group;
 use super::log::{Log, LogScanner};
-use crate::gauges;
 use crate::manifest::Probe;
+use crate::prometheus;
 
 /// The pause between two probes: short at first, since most daemons are ready in milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -78,7 +78,7 @@ async fn ask(probe: &Probe, scanner: &mut LogScanner) -> Result<(), String> {
             .await
             .map(drop)
             .map_err(|error| error.to_string()),
-        Probe::Http(url) => match gauges::get(url).await {
+        Probe::Http(url) => match prometheus::get(url).await {
             Ok((status, _)) if status.is_success() => Ok(()),
             Ok((status, _)) => Err(format!("status {status}")),
             Err(error) => Err(format!("{:#}", error.root_cause())),

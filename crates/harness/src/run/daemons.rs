@@ -12,14 +12,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Subject;
-use super::pages::{Origin, ScrapeTarget};
+use super::scrape::{Origin, ScrapeTarget};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::Folder;
 use load::driver::Target;
 use load::plan::{Invalid, Plan};
 use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
-use subject::gauges::{self, without_user};
+use subject::prometheus::{self, without_user};
 use subject::usage::Backlog;
 
 /// Time that a daemon has to end once the user does not want to wait.
@@ -27,7 +27,7 @@ const HURRIED_GRACE: Duration = Duration::from_secs(1);
 
 /// The daemons of a run.
 #[derive(Debug)]
-pub(super) struct Fleet {
+pub(super) struct Daemons {
     pub(super) target: Target,
     /// The daemons that were launched for the run.
     pub(super) instances: Vec<Instance>,
@@ -57,7 +57,7 @@ pub(super) enum State {
     Died,
 }
 
-impl Fleet {
+impl Daemons {
     pub(super) async fn open<C>(
         plan: &Plan<C>,
         subject: &Subject,
@@ -76,7 +76,7 @@ impl Fleet {
             }
             Subject::Launched(prepared) => prepared,
         };
-        let mut fleet = Self {
+        let mut daemons = Self {
             target: Target {
                 addresses: Vec::new(),
             },
@@ -84,9 +84,9 @@ impl Fleet {
             pages: Vec::new(),
         };
         for _ in 0..plan.instances {
-            fleet.launch(plan, prepared, progress).await?;
+            daemons.launch(plan, prepared, progress).await?;
         }
-        Ok(fleet)
+        Ok(daemons)
     }
 
     async fn launch<C>(
@@ -155,7 +155,7 @@ impl Fleet {
     }
 
     /// Counts the daemons that may have a metrics page.
-    pub(super) fn daemons(&self) -> usize {
+    pub(super) fn daemon_count(&self) -> usize {
         self.instances.len().max(self.pages.len())
     }
 
@@ -280,7 +280,7 @@ fn no_address(daemon: &Endpoint, name: &str, endpoint: Option<&str>) -> anyhow::
 /// Checks that the metrics pages of running daemons can be fetched.
 async fn answering(pages: &[String]) -> Result<(), Invalid> {
     for url in pages {
-        gauges::scrape(url).await.map_err(|error| {
+        prometheus::scrape(url).await.map_err(|error| {
             let field = format!("--daemon-metrics {}", without_user(url));
             let problem = format!(
                 "{error:#}: give the address of the daemon's page in the Prometheus text format, or leave it out"

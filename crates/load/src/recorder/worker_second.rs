@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The activity of one thread in one second of a run.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Interval<T = Tally> {
+pub struct WorkerSecond<T = Tally> {
     /// The index of the worker thread among those of all processes of the driver.
     pub worker: u64,
     /// The index of the second since the origin of the run.
@@ -43,10 +43,10 @@ pub struct LastReport {
     active: i64,
 }
 
-impl<T> Interval<T> {
-    /// Returns the same interval with another form of its tally, and the previous tally.
-    pub fn replace<U>(self, tally: U) -> (Interval<U>, T) {
-        let interval = Interval {
+impl<T> WorkerSecond<T> {
+    /// Returns the same worker_second with another form of its tally, and the previous tally.
+    pub fn replace<U>(self, tally: U) -> (WorkerSecond<U>, T) {
+        let worker_second = WorkerSecond {
             worker: self.worker,
             second: self.second,
             tally,
@@ -60,10 +60,10 @@ impl<T> Interval<T> {
             stalls: self.stalls,
             ended: self.ended,
         };
-        (interval, self.tally)
+        (worker_second, self.tally)
     }
 
-    /// Returns the state of a worker after this interval, in case it is lost before its next one.
+    /// Returns the state of a worker after this worker_second, in case it is lost before its next one.
     pub fn last(&self) -> LastReport {
         LastReport {
             second: self.second,
@@ -71,7 +71,7 @@ impl<T> Interval<T> {
         }
     }
 
-    /// Creates the last interval of a worker that can't report it: the operations of its last report are still open.
+    /// Creates the last worker_second of a worker that can't report it: the operations of its last report are still open.
     pub fn lost(worker: u64, last: &LastReport, nothing: T, why: String) -> Self {
         Self {
             worker,

@@ -12,8 +12,8 @@ use measure::usage::{Sample, UsageSummary};
 use tokio::task::JoinHandle;
 
 use super::Gauges;
-use super::pages::{self, DaemonCounters, Scrape, ScrapeTarget};
-use super::site::{Fleet, Instance};
+use super::daemons::{Daemons, Instance};
+use super::scrape::{self, DaemonCounters, Scrape, ScrapeTarget};
 use crate::store::Folder;
 use load::clock;
 use subject::host::ControlGroups;
@@ -83,13 +83,13 @@ impl Quotas {
 
 impl ResourceMonitor {
     pub(super) async fn open(
-        fleet: &Fleet,
+        daemons: &Daemons,
         spec: &'static Spec,
         external: Option<u32>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
-        let before = pages::fetch(fleet.scrape_targets(true)).await;
-        let columns: Vec<String> = pages::sum(&before)
+        let before = scrape::fetch(daemons.scrape_targets(true)).await;
+        let columns: Vec<String> = scrape::sum(&before)
             .unwrap_or_default()
             .into_keys()
             .collect();
@@ -98,25 +98,25 @@ impl ResourceMonitor {
             .collect();
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", header.join(","))?;
-        let daemons: Vec<u32> = fleet.pids().into_iter().chain(external).collect();
+        let pids: Vec<u32> = daemons.pids().into_iter().chain(external).collect();
         Ok(Self {
-            daemon: (!daemons.is_empty()).then(|| Sampler::with_roots(&daemons, &[])),
-            driver: Sampler::new(std::process::id(), &fleet.own_pids()),
+            daemon: (!pids.is_empty()).then(|| Sampler::with_roots(&pids, &[])),
+            driver: Sampler::new(std::process::id(), &daemons.own_pids()),
             // If the kernel does not report the queues, the column stays empty.
-            backlog: fleet.backlog(),
+            backlog: daemons.backlog(),
             machine: Machine::open(),
             // If the daemon's own CPU time is unknown, it would be attributed to others.
-            others: match daemons.is_empty() {
+            others: match pids.is_empty() {
                 true => None,
                 false => {
                     let own = std::iter::once(std::process::id());
-                    Others::open(&own.chain(daemons.iter().copied()).collect::<Vec<_>>())
+                    Others::open(&own.chain(pids.iter().copied()).collect::<Vec<_>>())
                 }
             },
-            quotas: Quotas::new(&daemons),
+            quotas: Quotas::new(&pids),
             snapshots: Vec::new(),
             fetching: None,
-            daemon_counters: DaemonCounters::open(fleet.daemons(), before),
+            daemon_counters: DaemonCounters::open(daemons.daemon_count(), before),
             gauges: Gauges::new(),
             active: spec.open_gauge.as_deref(),
             columns,
@@ -126,9 +126,9 @@ impl ResourceMonitor {
     }
 
     /// Takes a sample, and requests the pages. Skips the sample while pages of the previous one are outstanding.
-    pub(super) fn snapshot(&mut self, fleet: &Fleet) {
+    pub(super) fn snapshot(&mut self, daemons: &Daemons) {
         if self.fetching.is_none() {
-            self.request_snapshot(fleet.scrape_targets(false));
+            self.request_snapshot(daemons.scrape_targets(false));
         }
     }
 
@@ -156,7 +156,7 @@ impl ResourceMonitor {
             machine: self.machine.as_mut().and_then(Machine::snapshot),
             active: None,
         };
-        self.fetching = Some((snapshot, tokio::spawn(pages::fetch(scrape_targets))));
+        self.fetching = Some((snapshot, tokio::spawn(scrape::fetch(scrape_targets))));
     }
 
     /// Completes when the pages of a sample have arrived. May be dropped and called again.
@@ -174,7 +174,7 @@ impl ResourceMonitor {
             return;
         };
         self.daemon_counters.note(pages);
-        let gauges = pages::sum(pages).unwrap_or_default();
+        let gauges = scrape::sum(pages).unwrap_or_default();
         snapshot.active = self.active.and_then(|active| gauges.get(active).copied());
         // Rows are informative: a full disk must not end the run.
         if let Err(error) = writeln!(self.csv, "{}", self.row(&snapshot, &gauges)) {
@@ -188,7 +188,7 @@ impl ResourceMonitor {
     }
 
     /// Takes the last sample. A user who is in a hurry does not wait for the pages of a daemon that does not answer.
-    pub(super) async fn finish(&mut self, fleet: &Fleet, hurried: bool) {
+    pub(super) async fn finish(&mut self, daemons: &Daemons, hurried: bool) {
         let patience = match hurried {
             true => HURRIED_TIMEOUT,
             false => Duration::MAX,
@@ -197,7 +197,7 @@ impl ResourceMonitor {
             let pages = tokio::time::timeout(patience, self.pages()).await;
             self.note(&pages.unwrap_or_default());
         }
-        self.request_snapshot(fleet.scrape_targets(true));
+        self.request_snapshot(daemons.scrape_targets(true));
         let pages = tokio::time::timeout(patience, self.pages()).await;
         let pages = pages.unwrap_or_default();
         self.note(&pages);

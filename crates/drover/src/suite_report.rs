@@ -76,13 +76,13 @@ fn command(record: &Record) -> String {
 
 /// Returns the question, and the answers of a search that has found some.
 fn headline(record: &Record) -> Option<String> {
-    let answers = record.found.iter().map(answer);
+    let answers = record.found.iter().map(describe_capacity);
     let parts: Vec<String> = record.question.iter().cloned().chain(answers).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 /// Describes the result of a search in a sentence.
-pub(crate) fn answer(found: &CapacityResult) -> String {
+pub(crate) fn describe_capacity(found: &CapacityResult) -> String {
     let held = match (found.held, &found.unjudged) {
         (Some(held), _) => format!("{} held", units::count(held)),
         (None, None) => "no load held".to_owned(),

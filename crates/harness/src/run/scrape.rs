@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use super::Gauges;
 use subject::daemon::CountersCommand;
-use subject::gauges;
+use subject::prometheus;
 
 /// A page to fetch.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) async fn fetch(scrape_targets: Vec<ScrapeTarget>) -> Vec<Scrape> {
                 origin,
             } = source;
             let (gauges, printed) = match origin {
-                Origin::Url(url) => (gauges::scrape(&url).await.ok(), false),
+                Origin::Url(url) => (prometheus::scrape(&url).await.ok(), false),
                 Origin::Command(command) => (command.read().await.ok(), true),
             };
             Scrape {

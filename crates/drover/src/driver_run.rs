@@ -45,7 +45,7 @@ pub(crate) async fn run(
         // In quotes: a name that looks like a number is still a name.
         .args(["--set", &format!("level=\"{}\"", key.level.name)])
         .arg("--into")
-        .arg(folder.cell(key))
+        .arg(folder.run_folder(key))
         .arg("--quiet");
     let ending = child::run(command, signals, tick).await?;
     let asked_to_end = ending.interrupts > 0;
@@ -55,7 +55,7 @@ pub(crate) async fn run(
 /// Returns the outcome of a run with an existing result. A result that was cut short is set aside, and must be
 /// measured again.
 pub(crate) fn reuse_result(folder: &Folder, key: &RunKey) -> Option<Outcome> {
-    let result = store::read_result(&folder.cell(key).join(RESULT)).ok()?;
+    let result = store::read_result(&folder.run_folder(key).join(RESULT)).ok()?;
     if was_interrupted(&result) {
         folder.set_aside(key);
         return None;
@@ -72,7 +72,7 @@ fn outcome(folder: &Folder, key: &RunKey, ending: Ending) -> Outcome {
         stderr,
         interrupts,
     } = ending;
-    match store::read_result(&folder.cell(key).join(RESULT)) {
+    match store::read_result(&folder.run_folder(key).join(RESULT)) {
         Ok(result) if was_interrupted(&result) => {
             folder.set_aside(key);
             Outcome::Interrupted
