@@ -44,7 +44,7 @@ enum Command {
     Import(Import),
     /// Check with each driver that the daemons of its protocol answer correctly
     Check {
-        /// Daemons to check [default: all]
+        /// Check these daemons [default: all]
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
@@ -56,7 +56,7 @@ enum Command {
     },
     /// Check that this machine can run the plans; print a fix for each problem (exit code 1 if any)
     Doctor {
-        /// Plans to check [default: all of configs/]
+        /// Check the machine for these plans [default: all of configs/]
         #[arg(value_name = "PLAN")]
         plans: Vec<PathBuf>,
         /// Check the free space of this folder of results
@@ -67,33 +67,29 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Report {
-    /// Folders of suites or results, or single results (result.json)
+    /// Read these folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-    #[arg(long, value_name = "NAME", help = format_help())]
+    #[arg(long, value_name = "NAME", help = format!(
+        "Print one report in this format to stdout, and write no file: {}; required for several folders",
+        list_of_names()
+    ))]
     format: Option<Format>,
     /// Compare with an earlier suite of the same plan: the summary then shows what became better or worse
     #[arg(long, value_name = "DIR", requires = "format")]
     base: Option<PathBuf>,
 }
 
-fn format_help() -> String {
-    format!(
-        "Print one report in this format to stdout, and write no file: {}; required for several folders",
-        list_of_names()
-    )
-}
-
 #[derive(Debug, Args)]
 struct Analyze {
-    /// Folders of suites or results, or single results (result.json)
+    /// Read these folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 struct Import {
-    /// Outputs to import, one run each; outputs of the same name and level are repetitions of each other
+    /// Import these outputs, one run each; outputs of the same name and level are repetitions of each other
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Name the measured subject; the tool follows it in brackets [default: the name of the file]
@@ -102,7 +98,7 @@ struct Import {
     /// Name the level of the load in reports [default: connections or users, if the file has them]
     #[arg(long, value_name = "NAME")]
     level: Option<String>,
-    /// Tool that wrote the output: wrk, k6, oha or auto
+    /// Name the tool that wrote the output: wrk, k6, oha or auto
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = tool)]
     format: ToolChoice,
     /// Store results below this folder
@@ -129,7 +125,7 @@ fn tool(name: &str) -> Result<ToolChoice, String> {
 
 #[derive(Debug, Args)]
 struct Run {
-    /// Plans with a [suite], such as configs/fdpass/quick.toml
+    /// Run these plans with a [suite], such as configs/fdpass/quick.toml
     #[arg(required = true, value_name = "PLAN")]
     plans: Vec<PathBuf>,
     /// Run these daemons instead of the plan's
@@ -138,7 +134,7 @@ struct Run {
     /// Run only these levels of the plan
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     level: Vec<String>,
-    /// Number of runs of each daemon at each level (overrides the plan)
+    /// Run each daemon this often at each level (overrides the plan)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
     /// Override a field of the plan, such as timeline.measure=10s
