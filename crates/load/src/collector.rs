@@ -1,4 +1,4 @@
-//! Merges the seconds of all workers: rows for the live views, totals for the result.
+//! Merges the seconds of all workers: for the live views, and to totals for the result.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use measure::disturbance::Stalls;
 use measure::result::{Second, SecondSeries};
 use measure::tally::{Tally, owned};
 
-use crate::recorder::{SECOND_NS, UNFINISHED, WorkerSecond};
+use crate::recorder::{ActiveSecond, SECOND_NS, UNFINISHED, WorkerSecond};
 
 /// A second of the whole driver.
 #[derive(Debug)]
@@ -15,16 +15,10 @@ pub struct RunSecond {
     pub second: u64,
     /// The recorded values.
     pub tally: Tally,
-    /// Operations open at the end of the second, summed over the workers. One worker may begin what another ends.
-    pub active: i64,
-    /// The sum of the workers' peaks in the second. If one worker ends what another begins, the peaks mean nothing and
-    /// the number at the end of the second replaces them.
-    pub active_peak: i64,
-    /// The integral of the open operations over time, nanoseconds.
-    pub active_ns: i64,
-    /// The tolerance of that integral, nanoseconds.
-    active_slack_ns: u64,
-    /// True if one worker ended what another began.
+    /// The open operations, summed over the workers. One worker may begin what another ends.
+    active: ActiveSecond,
+    /// True if one worker ended what another began. The peaks mean nothing then, and the number at the end of the second
+    /// replaces them.
     shared: bool,
     /// Stalls of all workers.
     stalls: Stalls,
@@ -39,10 +33,7 @@ impl RunSecond {
         Self {
             second,
             tally,
-            active: 0,
-            active_peak: 0,
-            active_ns: 0,
-            active_slack_ns: 0,
+            active: ActiveSecond::default(),
             shared: false,
             stalls: Stalls::default(),
             worker_cpu_pct: None,
@@ -54,12 +45,13 @@ impl RunSecond {
     /// report it a moment apart.
     #[must_use]
     pub fn open(&self) -> u64 {
-        self.active.max(0) as u64
+        self.active.at_end.max(0) as u64
     }
 
     /// Converts the second to the form stored in a result.
     #[must_use]
     pub fn result(&self) -> Second {
+        let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
         let mut series: Vec<SecondSeries> = self
             .tally
             .series()
@@ -71,12 +63,13 @@ impl RunSecond {
             active: self.open(),
             active_peak: match self.shared {
                 true => self.open(),
-                false => self.active_peak.max(0) as u64,
+                false => self.active.peak.max(0) as u64,
             },
             // Workers report up to a turn apart: the end of an operation may be reported before its beginning.
-            active_mean: Some(self.active_ns.max(0) as f64 / SECOND_NS as f64),
-            active_slack: (self.active_slack_ns > 0)
-                .then(|| self.active_slack_ns as f64 / SECOND_NS as f64),
+            active_mean: Some(seconds(self.active.integral_ns.max(0) as u64)),
+            active_slack: Some(self.active.slack_ns)
+                .filter(|slack| *slack > 0)
+                .map(seconds),
             stalls: self.stalls.found(),
             worker_cpu_pct: self.worker_cpu_pct,
             worker_wait_pct: self.worker_wait_pct,
@@ -105,14 +98,14 @@ struct WorkerState {
 pub struct Collector {
     workers: Vec<WorkerState>,
     pending: BTreeMap<u64, RunSecond>,
-    /// The second after the last returned row.
+    /// The second after the last returned one.
     next: u64,
-    /// Cleared tallies for the next rows, so that memory does not grow with the first seconds of a run.
+    /// Cleared tallies for the next seconds, so that memory does not grow with the first seconds of a run.
     clean: Vec<Tally>,
 }
 
 impl Collector {
-    /// Creates a collector for workers 0 to `workers` − 1. The first row is merged in `clean`.
+    /// Creates a collector for workers 0 to `workers` − 1. The first second is merged in `clean`.
     #[must_use]
     pub fn new(workers: u64, clean: Tally) -> Self {
         Self {
@@ -130,12 +123,7 @@ impl Collector {
             second,
             tally,
             active,
-            active_peak,
-            active_ns,
-            active_slack_ns,
-            cpu_ns,
-            wait_ns,
-            span_ns,
+            thread,
             stalls,
             ended,
         } = worker_second;
@@ -150,22 +138,25 @@ impl Collector {
                 RunSecond::new(second, clean.pop().unwrap_or_else(|| tally.another()))
             });
             run_second.tally.merge(&tally);
-            run_second.active += active;
-            run_second.active_peak += active_peak;
-            run_second.active_ns += active_ns;
-            run_second.active_slack_ns += active_slack_ns;
-            run_second.shared |= active < 0;
+            run_second.active.at_end += active.at_end;
+            run_second.active.peak += active.peak;
+            run_second.active.integral_ns += active.integral_ns;
+            run_second.active.slack_ns += active.slack_ns;
+            run_second.shared |= active.at_end < 0;
             run_second.stalls.merge(stalls);
-            run_second.worker_cpu_pct =
-                most(run_second.worker_cpu_pct, share_pct(Some(cpu_ns), span_ns));
-            run_second.worker_wait_pct =
-                most(run_second.worker_wait_pct, share_pct(wait_ns, span_ns));
+            // Percent of the second, or of the longer span over which the time was counted.
+            let pct = |ns: u64| 100.0 * ns as f64 / thread.span_ns.max(SECOND_NS) as f64;
+            let most = |one: Option<f64>, ns: Option<u64>| {
+                one.into_iter().chain(ns.map(pct)).reduce(f64::max)
+            };
+            run_second.worker_cpu_pct = most(run_second.worker_cpu_pct, Some(thread.cpu_ns));
+            run_second.worker_wait_pct = most(run_second.worker_wait_pct, thread.wait_ns);
         } else if let Some(run_second) = self.pending.get_mut(&second) {
-            run_second.active_ns += active_ns;
+            run_second.active.integral_ns += active.integral_ns;
         }
         worker.next = second + 1;
-        (worker.last, worker.active) = (second, active);
-        worker.cpu_ns += cpu_ns;
+        (worker.last, worker.active) = (second, active.at_end);
+        worker.cpu_ns += thread.cpu_ns;
         if let Some(ended) = ended {
             worker.next = u64::MAX;
             worker.ended = Some(ended);
@@ -179,14 +170,13 @@ impl Collector {
         self.reported_second().or_else(|| self.abandoned_second())
     }
 
-    /// Returns an extra row for the operations that nobody will end, once all workers have ended and some of them
+    /// Returns an extra second for the operations that nobody will end, once all workers have ended and some of them
     /// failed. It cannot be known earlier: one worker may end what another began.
     fn abandoned_second(&mut self) -> Option<RunSecond> {
         if !self.over() || !self.pending.is_empty() || self.failures().next().is_none() {
             return None;
         }
-        let open: i64 = self.workers.iter().map(|worker| worker.active).sum();
-        let abandoned = u64::try_from(open).ok().filter(|open| *open > 0)?;
+        let abandoned = Some(self.open()).filter(|open| *open > 0)?;
         self.workers.iter_mut().for_each(|worker| worker.active = 0);
         let mut tally = self.clean.pop()?;
         tally.count(UNFINISHED, abandoned);
@@ -194,23 +184,17 @@ impl Collector {
     }
 
     fn reported_second(&mut self) -> Option<RunSecond> {
-        let reported = self
-            .workers
-            .iter()
-            .map(|worker| worker.next)
-            .min()
-            .unwrap_or(u64::MAX);
-        let second = *self
-            .pending
-            .keys()
-            .next()
-            .filter(|second| **second < reported)?;
-        let mut run_second = self.pending.remove(&second)?;
+        let first = self.pending.first_entry()?;
+        let second = *first.key();
+        if self.workers.iter().any(|worker| worker.next <= second) {
+            return None;
+        }
+        let mut run_second = first.remove();
         self.next = second + 1;
         for worker in &self.workers {
             if worker.ended.is_some() && worker.last < second {
-                run_second.active += worker.active;
-                run_second.active_ns += worker.active * SECOND_NS as i64;
+                run_second.active.at_end += worker.active;
+                run_second.active.integral_ns += worker.active * SECOND_NS as i64;
                 run_second.shared |= worker.active != 0;
             }
         }
@@ -220,17 +204,15 @@ impl Collector {
     /// Gives up every worker that has not ended: it failed for the reason `why`, and is no longer listened to. Its open
     /// operations become unfinished.
     pub fn give_up(&mut self, why: &str) {
-        for worker in self
-            .workers
-            .iter_mut()
-            .filter(|worker| worker.ended.is_none())
-        {
-            worker.next = u64::MAX;
-            worker.ended = Some(Err(why.to_owned()));
+        for worker in &mut self.workers {
+            if worker.ended.is_none() {
+                worker.next = u64::MAX;
+                worker.ended = Some(Err(why.to_owned()));
+            }
         }
     }
 
-    /// Takes back a row after it was read, to reuse its memory.
+    /// Takes back a second after it was read, to reuse its memory.
     pub fn give_back(&mut self, mut run_second: RunSecond) {
         run_second.tally.clear();
         self.clean.push(run_second.tally);
@@ -259,23 +241,9 @@ impl Collector {
     /// Returns the CPU time of the busiest worker as percent of `wall_ns`.
     #[must_use]
     pub fn busiest_pct(&self, wall_ns: u64) -> f64 {
-        let busiest = self
-            .workers
-            .iter()
-            .map(|worker| worker.cpu_ns)
-            .max()
-            .unwrap_or(0);
-        100.0 * busiest as f64 / wall_ns.max(SECOND_NS / 10) as f64
+        let busiest = self.workers.iter().map(|worker| worker.cpu_ns).max();
+        100.0 * busiest.unwrap_or(0) as f64 / wall_ns.max(SECOND_NS / 10) as f64
     }
-}
-
-/// Returns a time as percent of the second in which it was counted, or of the longer span over which it was counted.
-fn share_pct(ns: Option<u64>, span_ns: u64) -> Option<f64> {
-    Some(100.0 * ns? as f64 / span_ns.max(SECOND_NS) as f64)
-}
-
-fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    [one, other].into_iter().flatten().reduce(f64::max)
 }
 
 #[cfg(test)]
@@ -284,8 +252,16 @@ mod tests {
     use measure::tally::Series;
 
     use super::*;
+    use crate::recorder::ThreadSpan;
 
     const SERIES: &[SeriesSpec] = &[SeriesSpec::new("one", SeriesRole::Main)];
+
+    fn active(at_end: i64) -> ActiveSecond {
+        ActiveSecond {
+            at_end,
+            ..ActiveSecond::default()
+        }
+    }
 
     fn worker_second(worker: u64, second: u64, ended: bool) -> WorkerSecond {
         let mut tally = Tally::new(SERIES);
@@ -295,13 +271,17 @@ mod tests {
             worker,
             second,
             tally,
-            active: 1,
-            active_peak: 2,
-            active_ns: 500_000_000,
-            active_slack_ns: 0,
-            cpu_ns: 100_000_000 * (worker + 1),
-            wait_ns: Some(50_000_000),
-            span_ns: SECOND_NS,
+            active: ActiveSecond {
+                at_end: 1,
+                peak: 2,
+                integral_ns: 500_000_000,
+                slack_ns: 0,
+            },
+            thread: ThreadSpan {
+                span_ns: SECOND_NS,
+                cpu_ns: 100_000_000 * (worker + 1),
+                wait_ns: Some(50_000_000),
+            },
             stalls: Stalls::default(),
             ended: ended.then_some(Ok(())),
         }
@@ -317,8 +297,8 @@ mod tests {
         assert_eq!(
             (
                 run_second.second,
-                run_second.active,
-                run_second.active_peak,
+                run_second.active.at_end,
+                run_second.active.peak,
                 run_second.tally.counted("started")
             ),
             (0, 2, 4, 2)
@@ -357,9 +337,11 @@ mod tests {
         });
         // A turn of two seconds; the worker waited for one of them.
         collector.add(WorkerSecond {
-            cpu_ns: 300_000_000,
-            wait_ns: Some(SECOND_NS),
-            span_ns: 2 * SECOND_NS,
+            thread: ThreadSpan {
+                span_ns: 2 * SECOND_NS,
+                cpu_ns: 300_000_000,
+                wait_ns: Some(SECOND_NS),
+            },
             stalls: held,
             ..worker_second(1, 0, false)
         });
@@ -382,9 +364,11 @@ mod tests {
     #[test]
     fn what_one_worker_begins_and_another_ends_is_open_in_between_and_no_longer() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        let of = |worker, active, active_peak| WorkerSecond {
-            active,
-            active_peak,
+        let of = |worker, at_end, peak| WorkerSecond {
+            active: ActiveSecond {
+                peak,
+                ..active(at_end)
+            },
             ..worker_second(worker, 0, false)
         };
         collector.add(of(0, 100, 100));
@@ -417,9 +401,11 @@ mod tests {
     #[test]
     fn what_an_ended_worker_left_open_is_open_in_every_second_that_follows() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        let of = |worker, second, active, active_ns, ended| WorkerSecond {
-            active,
-            active_ns,
+        let of = |worker, second, at_end, integral_ns, ended| WorkerSecond {
+            active: ActiveSecond {
+                integral_ns,
+                ..active(at_end)
+            },
             ..worker_second(worker, second, ended)
         };
         collector.add(of(0, 0, 10, 10_000_000_000, true));
@@ -462,20 +448,17 @@ mod tests {
         assert_eq!(collector.failures().collect::<Vec<_>>(), ["killed"]);
     }
 
-    fn lost(worker: u64, second: u64, active: i64) -> WorkerSecond {
-        let last = WorkerSecond {
-            active,
-            ..worker_second(worker, second, false)
-        };
+    fn lost(worker: u64, second: u64, open: i64) -> WorkerSecond {
         WorkerSecond::lost(
             worker,
-            &last.last(),
+            second,
+            open,
             Tally::new(SERIES),
             "killed".to_owned(),
         )
     }
 
-    /// Takes all available rows, and returns the second and the unfinished count of each.
+    /// Takes all available seconds, and returns the second and the unfinished count of each.
     fn unfinished(collector: &mut Collector) -> Vec<(u64, u64)> {
         let mut seconds = Vec::new();
         while let Some(run_second) = collector.next_second() {
@@ -488,8 +471,8 @@ mod tests {
     #[test]
     fn what_lost_workers_had_open_is_unfinished_once_and_after_all_have_ended() {
         let mut collector = Collector::new(3, Tally::new(SERIES));
-        let of = |worker, second, active, ended: Option<Result<(), String>>| WorkerSecond {
-            active,
+        let of = |worker, second, open, ended: Option<Result<(), String>>| WorkerSecond {
+            active: active(open),
             ended,
             ..worker_second(worker, second, false)
         };
@@ -509,7 +492,7 @@ mod tests {
     fn what_a_lost_worker_began_and_another_ended_is_not_unfinished() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
         let ends = WorkerSecond {
-            active: -97,
+            active: active(-97),
             ended: Some(Ok(())),
             ..worker_second(1, 0, false)
         };

@@ -20,14 +20,16 @@ mod stalls;
 mod thread;
 mod worker_second;
 
-pub use worker_second::{LastReport, WorkerSecond};
+pub use active::ActiveSecond;
+pub use thread::ThreadSpan;
+pub use worker_second::WorkerSecond;
 
 use active::Active;
 use measured::MeasuredTime;
 use stalls::StallDetector;
 use thread::ThreadUsage;
 
-/// Nanoseconds of one row.
+/// Nanoseconds of one second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
 pub use measure::tally::{MISSED, OK, STARTED, UNFINISHED};
@@ -61,8 +63,8 @@ struct CurrentSecond {
 }
 
 impl Recorder {
-    /// Creates a recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC). The first
-    /// row is written to `tally`. `clean` returns tallies that were sent and read, and holds one from
+    /// Creates a recorder for the calling thread. Seconds count from `origin` (nanoseconds of CLOCK_MONOTONIC). The first
+    /// one is written to `tally`. `clean` returns tallies that were sent and read, and holds one from
     /// the beginning.
     #[must_use]
     pub fn new(
@@ -87,7 +89,7 @@ impl Recorder {
         })))
     }
 
-    /// Keeps the events inside the measured time of `phases` apart; that time ends early if `stop` is requested.
+    /// Keeps the events inside the measured time of `phases` apart; that time ends early after a cancellation.
     /// `response` is the series that counts from the due time to the end of the operation.
     #[must_use]
     pub fn measuring(
@@ -208,7 +210,7 @@ impl Recorder {
     /// Sends off every second that is over at `now`, and returns the end of the running one.
     pub fn tick(&self, now: u64) -> u64 {
         let mut state = self.0.borrow_mut();
-        // A second without a turn of this thread has no row: a stall belongs to the second in which it ended.
+        // A second without a turn of this thread is not reported: a stall belongs to the second in which it ended.
         let stall = state.stalls.held(now);
         state.active.add_slack(now);
         state.turn(now);
@@ -267,23 +269,16 @@ impl CurrentSecond {
             measured.set_apart(&mut self.tally);
         }
         let clean = self.clean();
-        let active = self.active.take();
-        let thread = self.thread.take(now);
         let worker_second = WorkerSecond {
             worker: self.worker,
             second: self.second,
             tally: std::mem::replace(&mut self.tally, clean),
-            active: active.at_end,
-            active_peak: active.peak,
-            active_ns: active.integral_ns,
-            active_slack_ns: active.slack_ns,
-            cpu_ns: thread.cpu_ns,
-            wait_ns: thread.wait_ns,
-            span_ns: thread.span_ns,
+            active: self.active.take(),
+            thread: self.thread.take(now),
             stalls: self.stalls.take(),
             ended,
         };
-        // The collector outlives the workers, unless the run is aborted; then nobody needs the row.
+        // The collector outlives the workers, unless the run is aborted; then nobody needs the second.
         let _ = self.worker_seconds.send(worker_second);
     }
 }

@@ -23,14 +23,14 @@ use crate::driver::{Cancellation, Driver, Phases, Target, ValidPlan, Worker};
 use crate::limits;
 use crate::opening_phase::{OpeningPhase, WorkerOpening};
 use crate::pacer::Pacer;
-use crate::recorder::{self, LastReport, Recorder, WorkerSecond};
+use crate::recorder::{self, Recorder, WorkerSecond};
 use crate::schedule::Share;
 
 /// The argument that makes this program a shard of another. It is not meant for people.
 pub const SHARD_ARGUMENT: &str = "--shard-of-parent";
 
 /// The workers of one process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerRange {
     /// Index of the first worker among all workers.
     pub first: u64,
@@ -145,9 +145,7 @@ struct ShardSpec<C> {
     target: Target,
     /// State that the check has learned.
     learned: serde_json::Value,
-    first: u64,
-    count: u64,
-    total: u64,
+    range: WorkerRange,
 }
 
 /// A command to a running shard process, one JSON object per line.
@@ -217,9 +215,11 @@ impl Processes {
                 load: load.clone(),
                 target: target.clone(),
                 learned: learned.clone(),
-                first: index * threads,
-                count: threads,
-                total: processes * threads,
+                range: WorkerRange {
+                    first: index * threads,
+                    count: threads,
+                    total: processes * threads,
+                },
             };
             send_message(&mut stdin, &order).await?;
             all.children.push((child, stdin));
@@ -293,9 +293,7 @@ impl Processes {
 }
 
 async fn send_message(stdin: &mut ChildStdin, message: &impl Serialize) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    stdin.write_all(&line).await?;
+    stdin.write_all(&line(message)?).await?;
     Ok(stdin.flush().await?)
 }
 
@@ -314,9 +312,8 @@ async fn forward(
             opening.opened_by(count);
         }
     };
-    let mut running: BTreeMap<u64, LastReport> = workers
-        .map(|worker| (worker, LastReport::default()))
-        .collect();
+    // The last second that each worker reported, and its open operations then.
+    let mut running: BTreeMap<u64, (u64, i64)> = workers.map(|worker| (worker, (0, 0))).collect();
     let mut line = String::new();
     let mut why = "its process ended without an error message".to_owned();
     while let Ok(1..) = reader.read_line(&mut line).await {
@@ -326,9 +323,10 @@ async fn forward(
         }
         match report.and_then(|report| read(report, series)) {
             Ok(Some(worker_second)) => {
+                let last = (worker_second.second, worker_second.active.at_end);
                 match worker_second.ended {
                     Some(_) => drop(running.remove(&worker_second.worker)),
-                    None => drop(running.insert(worker_second.worker, worker_second.last())),
+                    None => drop(running.insert(worker_second.worker, last)),
                 }
                 // The collector ends only after the run.
                 let _ = worker_seconds.send(worker_second);
@@ -343,8 +341,8 @@ async fn forward(
     if let Some(reason) = killed.get() {
         why = (*reason).to_owned();
     }
-    for (worker, last) in running {
-        let lost = WorkerSecond::lost(worker, &last, Tally::new(series), why.clone());
+    for (worker, (second, open)) in running {
+        let lost = WorkerSecond::lost(worker, second, open, Tally::new(series), why.clone());
         let _ = worker_seconds.send(lost);
     }
 }
@@ -372,9 +370,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         load,
         target,
         learned,
-        first,
-        count,
-        total,
+        range,
     } = serde_json::from_str::<ShardSpec<D::Config>>(&order)?;
     let driver = Arc::new(D::setup(&load.plan, &target)?);
     driver.learn(learned)?;
@@ -388,13 +384,8 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
 
     let cancellation = Arc::new(Cancellation::new()?);
     let (send, mut worker_seconds) = tokio::sync::mpsc::unbounded_channel();
-    let range = WorkerRange {
-        first,
-        count,
-        total,
-    };
     let limit = load.description.opening;
-    let opening = Arc::new(OpeningPhase::new(count));
+    let opening = Arc::new(OpeningPhase::new(range.count));
     let threads = Threads::start(
         &driver,
         &load,
@@ -437,10 +428,14 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     }
 }
 
-fn report(report: &ShardEvent) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(report)?;
+fn line(message: &impl Serialize) -> anyhow::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
+    Ok(line)
+}
+
+fn report(report: &ShardEvent) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&line)?;
+    stdout.write_all(&line(report)?)?;
     Ok(stdout.flush()?)
 }

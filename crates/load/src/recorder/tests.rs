@@ -39,7 +39,7 @@ fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
         std::thread::yield_now();
     }
     for second in 0..seconds {
-        // Time for one more worker_second, which must not come.
+        // Time for one more second, which must not come.
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(sent.len() < TALLIES, "{}", sent.len());
         let worker_second = sent.blocking_recv().unwrap();
@@ -84,7 +84,7 @@ fn what_begins_in_a_long_turn_may_have_begun_at_its_end() {
     record.ok_many(60);
     record.tick(402 * MS);
     record.finish(Ok(()));
-    assert_eq!(sent.try_recv().unwrap().active_slack_ns, 100 * 400 * MS);
+    assert_eq!(sent.try_recv().unwrap().active.slack_ns, 100 * 400 * MS);
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_wa
     while let Ok(worker_second) = sent.try_recv() {
         rows.push((
             worker_second.second,
-            worker_second.active_ns / MS as i64,
-            worker_second.active,
+            worker_second.active.integral_ns / MS as i64,
+            worker_second.active.at_end,
         ));
     }
     // One for 0.4 s, three for 0.5 s; three for 0.5 s, and one that is left open for the rest.
