@@ -3,14 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::tool_output::Tool;
 use clap::{Args, Parser, Subcommand};
 use harness::cli::refuse;
 use harness::failure::Failure;
 use harness::output;
 use measure::report::{FORMATS, Format, list_of_names};
 
-use crate::resolve::Overrides;
 use crate::{check, doctor, exit, import, list, report, run, suite_report};
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
@@ -29,7 +27,7 @@ enum Command {
     /// Run the suite of each plan: all daemons at all levels, with all repetitions
     ///
     /// The same command continues a suite that was cut short: runs with a result are not repeated.
-    Run(Run),
+    Run(run::Options),
     /// Regenerate report.md, summary.md and report.html from stored results (several folders: print one combined
     /// report)
     Report(Report),
@@ -41,7 +39,7 @@ enum Command {
     /// handleSummary gets), and the JSON of oha --output-format json. A figure that the tool did not report stays
     /// absent: there are no histograms, and the verdict is never VALID. Prints the path of each result; the imported
     /// output is stored beside it.
-    Import(Import),
+    Import(import::Options),
     /// Check with each driver that the daemons of its protocol answer correctly
     Check {
         /// Check these daemons [default: all]
@@ -87,70 +85,6 @@ struct Analyze {
     paths: Vec<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-struct Import {
-    /// Import these outputs, one run each; outputs of the same name and level are repetitions of each other
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Name the measured subject; the tool follows it in brackets [default: the name of the file]
-    #[arg(long = "as", value_name = "NAME")]
-    name: Option<String>,
-    /// Name the level of the load in reports [default: connections or users, if the file has them]
-    #[arg(long, value_name = "NAME")]
-    level: Option<String>,
-    /// Name the tool that wrote the output: wrk, k6, oha or auto
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = tool)]
-    format: ToolChoice,
-    /// Store results below this folder
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
-    out: PathBuf,
-    /// Store the result in exactly this folder, for one file
-    #[arg(long, value_name = "DIR", conflicts_with = "out")]
-    into: Option<PathBuf>,
-}
-
-/// A tool; absent if it is detected from the file.
-#[derive(Debug, Clone, Copy)]
-struct ToolChoice(Option<Tool>);
-
-fn tool(name: &str) -> Result<ToolChoice, String> {
-    match name {
-        "auto" => Ok(ToolChoice(None)),
-        name => name
-            .parse()
-            .map(|tool| ToolChoice(Some(tool)))
-            .map_err(|problem| format!("{problem} or auto")),
-    }
-}
-
-#[derive(Debug, Args)]
-struct Run {
-    /// Run these plans with a [suite], such as configs/fdpass/quick.toml
-    #[arg(required = true, value_name = "PLAN")]
-    plans: Vec<PathBuf>,
-    /// Run these daemons instead of the plan's
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    daemon: Vec<String>,
-    /// Run only these levels of the plan
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    level: Vec<String>,
-    /// Run each daemon this often at each level (overrides the plan)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: Option<u32>,
-    /// Override a field of the plan, such as timeline.measure=10s
-    #[arg(long, value_name = "PATH=VALUE")]
-    set: Vec<String>,
-    /// Store results below this folder
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
-    out: PathBuf,
-    /// Start over, even if an earlier suite can be continued
-    #[arg(long)]
-    fresh: bool,
-    /// Run even if another suite is active on this machine
-    #[arg(long)]
-    force: bool,
-}
-
 /// Runs the whole program.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -158,7 +92,7 @@ pub fn main() -> ExitCode {
         .unwrap_or_else(|error| refuse(&error))
         .command
     {
-        Command::Run(typed) => typed.carry_out(),
+        Command::Run(options) => run_suites(&options),
         Command::Report(typed) => typed.carry_out(),
         Command::Analyze(Analyze { paths }) => Report {
             paths,
@@ -166,7 +100,7 @@ pub fn main() -> ExitCode {
             base: None,
         }
         .carry_out(),
-        Command::Import(typed) => typed.carry_out(),
+        Command::Import(options) => import_all(&options),
         Command::Check { names } => check::check(&names),
         Command::List { out } => list::list(&out)
             .map_err(Failure::Call)
@@ -175,30 +109,16 @@ pub fn main() -> ExitCode {
     };
     match ended {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => say(&failure),
+        Err(failure) => failure.print(),
     }
 }
 
-impl Run {
-    fn carry_out(self) -> Result<u8, Failure> {
-        let options = run::Options {
-            plans: self.plans,
-            overrides: Overrides {
-                daemons: self.daemon,
-                levels: self.level,
-                repeat: self.repeat,
-                set: self.set,
-            },
-            out: self.out,
-            fresh: self.fresh,
-            force: self.force,
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::Run(error.into()))?;
-        runtime.block_on(run::run(&options))
-    }
+fn run_suites(options: &run::Options) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Run(error.into()))?;
+    runtime.block_on(run::run(options))
 }
 
 impl Report {
@@ -222,24 +142,12 @@ impl Report {
     }
 }
 
-impl Import {
-    fn carry_out(self) -> Result<u8, Failure> {
-        let options = import::Options {
-            files: self.files,
-            name: self.name,
-            level: self.level,
-            format: self.format.0,
-            dest: match self.into {
-                Some(folder) => import::ImportDest::Into(folder),
-                None => import::ImportDest::Out(self.out),
-            },
-        };
-        for imported in import::read(&options).map_err(Failure::Call)? {
-            let path = import::write(&imported, &options.dest).map_err(Failure::Call)?;
-            print(&format!("{}\n", path.display()))?;
-        }
-        Ok(exit::FINE)
+fn import_all(options: &import::Options) -> Result<u8, Failure> {
+    for imported in import::read(options).map_err(Failure::Call)? {
+        let path = import::write(&imported, options).map_err(Failure::Call)?;
+        print(&format!("{}\n", path.display()))?;
     }
+    Ok(exit::FINE)
 }
 
 fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
@@ -261,9 +169,4 @@ fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
 fn print(text: &str) -> Result<u8, Failure> {
     output::print(text).map_err(|error| Failure::Run(error.into()))?;
     Ok(exit::FINE)
-}
-
-fn say(failure: &Failure) -> ExitCode {
-    output::note(&format!("error: {failure}"));
-    ExitCode::from(failure.exit_code())
 }

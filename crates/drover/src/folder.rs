@@ -9,9 +9,8 @@ use anyhow::{Context as _, bail};
 use harness::store::{self, RESULT};
 
 use crate::driver_run;
-use crate::matrix::RunKey;
 use crate::project::entries;
-use crate::record::{FILE, Record};
+use crate::record::{FILE, Record, RunId};
 use crate::resolve::Suite;
 
 /// File name of the result of a run that was cut short.
@@ -71,20 +70,17 @@ impl Folder {
         self.path.join(PLAN)
     }
 
-    /// Returns the folder of a run.
-    pub(crate) fn run_folder(&self, key: &RunKey) -> PathBuf {
-        self.path
-            .join(&key.daemon)
-            .join(&key.level.name)
-            .join(key.run.to_string())
+    /// Returns the path of a run's result.
+    pub(crate) fn result(&self, id: &RunId) -> PathBuf {
+        id.folder(&self.path).join(RESULT)
     }
 
     /// Returns true if a run has completed and its result is whole.
     ///
     /// # Errors
     /// A result exists that can't be read, or was edited.
-    pub(crate) fn has(&self, key: &RunKey) -> anyhow::Result<bool> {
-        let path = self.run_folder(key).join(RESULT);
+    pub(crate) fn has(&self, id: &RunId) -> anyhow::Result<bool> {
+        let path = self.result(id);
         if !path.exists() {
             return Ok(false);
         }
@@ -95,8 +91,8 @@ impl Folder {
     ///
     /// # Errors
     /// The folder can't be written, or the disk is full: then no other run could store a result either.
-    pub(crate) fn prepare_cell(&self, key: &RunKey) -> anyhow::Result<()> {
-        let folder = self.run_folder(key);
+    pub(crate) fn prepare(&self, id: &RunId) -> anyhow::Result<()> {
+        let folder = id.folder(&self.path);
         // A result that is incomplete, or was edited, may still be wanted.
         let _ = fs::rename(folder.join(RESULT), folder.join(UNREADABLE));
         fs::create_dir_all(&folder)
@@ -114,9 +110,9 @@ impl Folder {
     }
 
     /// Keeps the result of a run that was cut short under another name.
-    pub(crate) fn set_aside(&self, key: &RunKey) {
-        let folder = self.run_folder(key);
-        let _ = fs::rename(folder.join(RESULT), folder.join(INTERRUPTED));
+    pub(crate) fn set_aside(&self, id: &RunId) {
+        let result = self.result(id);
+        let _ = fs::rename(&result, result.with_file_name(INTERRUPTED));
     }
 }
 

@@ -9,7 +9,7 @@ use load::clock;
 use measure::units;
 
 use crate::estimate;
-use crate::matrix::RunKey;
+use crate::record::RunId;
 
 /// The progress line.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct RunProgress {
     pub(crate) number: usize,
     /// Runs in all; unknown for a search.
     pub(crate) total: Option<usize>,
-    pub(crate) key: RunKey,
+    pub(crate) id: RunId,
     /// Number of repetitions of each run.
     pub(crate) repeat: u32,
     /// Estimated duration of the run.
@@ -85,11 +85,12 @@ impl RunProgress {
         let of = self
             .total
             .map_or(String::new(), |total| format!(" of {total}"));
-        let level = self.key.level.name.parse().map_or_else(
-            |_| self.key.level.name.clone(),
-            |level: u64| units::count(level),
-        );
-        let again = match (self.total, self.key.run) {
+        let level = self
+            .id
+            .level
+            .parse()
+            .map_or_else(|_| self.id.level.clone(), |level: u64| units::count(level));
+        let again = match (self.total, self.id.run) {
             (Some(_), run) if self.repeat > 1 => {
                 format!(" · {} of {}", ordinal(run), self.repeat)
             }
@@ -98,7 +99,7 @@ impl RunProgress {
         };
         format!(
             "run {}{of} · {} · {level}{again}",
-            self.number, self.key.daemon
+            self.number, self.id.daemon
         )
     }
 
@@ -136,19 +137,14 @@ fn ordinal(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::Level;
 
     fn now(total: Option<usize>, run: u32) -> RunProgress {
-        let level = Level {
-            name: "10000".to_owned(),
-            set: Vec::new(),
-        };
         RunProgress {
             number: 14,
             total,
-            key: RunKey {
+            id: RunId {
                 daemon: "go-streaming".to_owned(),
-                level,
+                level: "10000".to_owned(),
                 run,
             },
             repeat: 3,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
-use measure::tally::{Distribution, Tally};
+use measure::tally::{Counts, Distribution, Tally};
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder as _, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
@@ -53,38 +53,24 @@ impl Exporter {
 
     /// Adds one second to the page.
     pub fn add(&self, run_second: &RunSecond) {
-        self.gauge("drover_active_operations", run_second.open());
-        for (name, count) in &run_second.tally.counts {
-            self.counter(
-                "drover_count_total",
-                "count",
-                name.clone().into_owned(),
-                *count,
-            );
-        }
-        for (kind, count) in &run_second.tally.errors {
-            self.counter(
-                "drover_errors_total",
-                "kind",
-                kind.clone().into_owned(),
-                *count,
-            );
-        }
-        self.series(&run_second.tally);
+        let open = Key::from_static_name("drover_active_operations");
+        let open_gauge = self.recorder.register_gauge(&open, &METADATA);
+        open_gauge.set(run_second.open() as f64);
+        let tally = &run_second.tally;
+        self.counters("drover_count_total", "count", &tally.counts);
+        self.counters("drover_errors_total", "kind", &tally.errors);
+        self.series(tally);
         self.handle.run_upkeep();
     }
 
-    fn gauge(&self, name: &'static str, value: u64) {
-        self.recorder
-            .register_gauge(&Key::from_static_name(name), &METADATA)
-            .set(value as f64);
-    }
-
-    fn counter(&self, name: &'static str, label: &'static str, value: String, count: u64) {
-        let key = Key::from_parts(name, vec![Label::new(label, value)]);
-        self.recorder
-            .register_counter(&key, &METADATA)
-            .increment(count);
+    /// Adds counts, each of which has its name as the value of a label.
+    fn counters(&self, name: &'static str, label: &'static str, counts: &Counts) {
+        for (value, count) in counts {
+            let label = Label::new(label, value.clone().into_owned());
+            let key = Key::from_parts(name, vec![label]);
+            let counter = self.recorder.register_counter(&key, &METADATA);
+            counter.increment(*count);
+        }
     }
 
     fn series(&self, tally: &Tally) {

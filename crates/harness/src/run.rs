@@ -151,12 +151,8 @@ pub async fn run<D: Driver>(
 
     progress.count_opening(description.audit_inputs.held, D::SPEC);
     let mut monitor = ResourceMonitor::open(&daemons, D::SPEC, checked.daemon_pid, folder).await?;
-    let shards = running_load::Shards {
-        settings,
-        target: &daemons.target,
-        learned: &checked.learned,
-    };
-    let mut running = RunningLoad::start(&driver, load, &shards).await?;
+    let (target, learned) = (&daemons.target, &checked.learned);
+    let mut running = RunningLoad::start(&driver, load, settings, target, learned).await?;
     let began_unix = clock::unix_ns();
     let steal = host::StealTime::start();
     let mut view = LiveOutputs {

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use measure::machine::Machine;
 
 use crate::manifest;
+use crate::usage::stat;
 use load::limits;
 
 mod control_groups;
@@ -36,7 +37,7 @@ pub fn machine() -> Machine {
         governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         clocksource: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         virtualization: virtualization(),
-        memory_bytes: memory_bytes(&text("/proc/meminfo").unwrap_or_default()),
+        memory_bytes: stat::meminfo_bytes("MemTotal"),
         transparent_huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled")
             .as_deref()
             .and_then(bracketed_choice),
@@ -146,15 +147,6 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
         .or_else(|| value("CPU part").map(|part| format!("CPU part {part}")))
 }
 
-/// Parses the line `MemTotal:    24000000 kB`.
-fn memory_bytes(meminfo: &str) -> u64 {
-    let total = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"));
-    let kb = total.and_then(|total| total.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    kb.unwrap_or(0) * 1024
-}
-
 /// Returns the bracketed word of a setting such as `always [madvise] never`.
 fn bracketed_choice(setting: &str) -> Option<String> {
     let (_, rest) = setting.split_once('[')?;
@@ -248,10 +240,6 @@ mod tests {
         );
         assert_eq!(bracketed_choice("nonsense"), None);
         assert_eq!(port_range("32768\t60999"), Some((32768, 60999)));
-        assert_eq!(
-            memory_bytes("MemTotal:       24000000 kB\nMemFree: 1 kB"),
-            24_576_000_000
-        );
         assert_eq!(
             os_name("NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n").as_deref(),
             Some("Debian GNU/Linux 12")

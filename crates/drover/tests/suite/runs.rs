@@ -22,7 +22,10 @@ fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
         ]
     );
     let messages = messages(&output);
-    assert!(messages.contains("run 4 of 8 · a · 10 · 1st of 2"), "{messages}");
+    assert!(
+        messages.contains("run 4 of 8 · a · 10 · 1st of 2"),
+        "{messages}"
+    );
     assert!(messages.contains(" left"), "{messages}");
     let shown = shown(&output);
     for page in ["report.md", "summary.md", "report.html"] {

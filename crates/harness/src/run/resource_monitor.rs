@@ -30,7 +30,9 @@ pub(super) struct ResourceMonitor {
     backlog: Option<Backlog>,
     machine: Option<Machine>,
     others: Option<Others>,
-    quotas: Quotas,
+    driver_groups: ControlGroups,
+    /// Absent if the daemon is in the driver's groups, or if none of its processes is known.
+    daemon_groups: Option<ControlGroups>,
     snapshots: Vec<Snapshot>,
     /// A sample whose pages have not arrived yet.
     fetching: Option<(Snapshot, JoinHandle<Vec<Scrape>>)>,
@@ -62,25 +64,6 @@ struct Snapshot {
     daemon_quota: Option<Throttled>,
 }
 
-/// The control groups whose quotas are sampled.
-#[derive(Debug)]
-struct Quotas {
-    driver: ControlGroups,
-    /// Absent if the daemon is in the driver's groups, or if none of its processes is known.
-    daemon: Option<ControlGroups>,
-}
-
-impl Quotas {
-    fn new(daemons: &[u32]) -> Self {
-        let driver = ControlGroups::from_process(std::process::id());
-        let daemon = daemons.first().map(|pid| ControlGroups::from_process(*pid));
-        Self {
-            daemon: daemon.filter(|daemon| *daemon != driver),
-            driver,
-        }
-    }
-}
-
 impl ResourceMonitor {
     pub(super) async fn open(
         daemons: &Daemons,
@@ -99,6 +82,8 @@ impl ResourceMonitor {
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", header.join(","))?;
         let pids: Vec<u32> = daemons.pids().into_iter().chain(external).collect();
+        let driver_groups = ControlGroups::from_process(std::process::id());
+        let daemon_groups = pids.first().map(|pid| ControlGroups::from_process(*pid));
         Ok(Self {
             daemon: (!pids.is_empty()).then(|| Sampler::with_roots(&pids, &[])),
             driver: Sampler::new(std::process::id(), &daemons.own_pids()),
@@ -113,7 +98,8 @@ impl ResourceMonitor {
                     Others::open(&own.chain(pids.iter().copied()).collect::<Vec<_>>())
                 }
             },
-            quotas: Quotas::new(&pids),
+            daemon_groups: daemon_groups.filter(|groups| *groups != driver_groups),
+            driver_groups,
             snapshots: Vec::new(),
             fetching: None,
             daemon_counters: DaemonCounters::open(daemons.daemon_count(), before),
@@ -144,10 +130,9 @@ impl ResourceMonitor {
                 .others
                 .as_mut()
                 .and_then(|others| others.snapshot(at, own)),
-            driver_quota: self.quotas.driver.throttled(),
+            driver_quota: self.driver_groups.throttled(),
             daemon_quota: self
-                .quotas
-                .daemon
+                .daemon_groups
                 .as_ref()
                 .and_then(ControlGroups::throttled),
             driver,

@@ -34,15 +34,6 @@ const DEATH_GRACE_NS: u64 = 1_000_000_000;
 /// Number of lines of the daemon's log that are shown when it dies.
 const LAST_LINES: usize = 20;
 
-/// The settings and the state that all processes of the driver share.
-#[derive(Debug)]
-pub(super) struct Shards<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) target: &'a Target,
-    /// State that the check has learned.
-    pub(super) learned: &'a serde_json::Value,
-}
-
 /// The running workers.
 #[derive(Debug)]
 pub(super) struct RunningLoad {
@@ -93,13 +84,10 @@ impl RunningLoad {
     pub(super) async fn start<D: Driver>(
         driver: &Arc<D>,
         load: &ValidPlan<D::Config>,
-        shards: &Shards<'_>,
+        settings: &Settings,
+        target: &Target,
+        learned: &serde_json::Value,
     ) -> anyhow::Result<Self> {
-        let Shards {
-            settings,
-            target,
-            learned,
-        } = shards;
         let (send, worker_seconds) = tokio::sync::mpsc::unbounded_channel();
         let cancellation = Arc::new(Cancellation::new()?);
         let workers = settings.processes * settings.threads;

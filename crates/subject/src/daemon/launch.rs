@@ -150,18 +150,8 @@ impl Prepared {
         };
         let spec = LaunchSpec {
             name: self.name.clone(),
-            words: self
-                .manifest
-                .run
-                .iter()
-                .map(|word| run.expand(word))
-                .collect(),
-            counters: self
-                .manifest
-                .counters
-                .iter()
-                .map(|word| run.expand(word))
-                .collect(),
+            words: run.expand_all(&self.manifest.run),
+            counters: run.expand_all(&self.manifest.counters),
             directory: self.directory(),
             environment: run.environment(extra_env),
             probe: run.probe(),
@@ -229,6 +219,10 @@ impl Run<'_> {
                 None => self.prepared.paths.value(name),
             },
         })
+    }
+
+    fn expand_all(&self, words: &[String]) -> Vec<String> {
+        words.iter().map(|word| self.expand(word)).collect()
     }
 
     fn probe(&self) -> Probe {
