@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use harness::cli::refuse;
 use harness::failure::Failure;
-use harness::output;
+use harness::{launcher, output};
 use measure::report::{FORMATS, Format, list_of_names};
 
 use crate::{check, doctor, exit, import, list, report, run, suite_report};
@@ -92,7 +92,9 @@ pub fn main() -> ExitCode {
         .unwrap_or_else(|error| refuse(&error))
         .command
     {
-        Command::Run(options) => run_suites(&options),
+        Command::Run(options) => launcher::runtime()
+            .map_err(Failure::from)
+            .and_then(|runtime| runtime.block_on(run::run(&options))),
         Command::Report(typed) => typed.carry_out(),
         Command::Analyze(Analyze { paths }) => Report {
             paths,
@@ -113,14 +115,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run_suites(options: &run::Options) -> Result<u8, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::Run(error.into()))?;
-    runtime.block_on(run::run(options))
-}
-
 impl Report {
     fn carry_out(self) -> Result<u8, Failure> {
         if self.format.is_none() && self.paths.len() > 1 {
@@ -137,7 +131,7 @@ impl Report {
         let base = self.base.map(|base| report::read(&[base])).transpose();
         let base = base.map_err(Failure::Call)?;
         let text = suite_report::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
-        output::print_report(format.name, &text).map_err(|error| Failure::Run(error.into()))?;
+        output::print_report(format.name, &text)?;
         Ok(exit::FINE)
     }
 }
@@ -167,6 +161,6 @@ fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
 
 /// Prints the output of a command to stdout.
 fn print(text: &str) -> Result<u8, Failure> {
-    output::print(text).map_err(|error| Failure::Run(error.into()))?;
+    output::print(text)?;
     Ok(exit::FINE)
 }

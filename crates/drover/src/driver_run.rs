@@ -49,7 +49,7 @@ pub(crate) async fn run(
         .arg("--quiet");
     let ending = child::run(command, signals, tick).await?;
     let asked_to_end = ending.interrupts > 0;
-    Ok((outcome(folder, &run.id, ending), asked_to_end))
+    Ok((outcome(folder, &run.id, &ending), asked_to_end))
 }
 
 /// Returns the outcome of a run with an existing result. A result that was cut short is set aside, and must be
@@ -66,12 +66,8 @@ pub(crate) fn reuse_result(folder: &Folder, id: &RunId) -> Option<Outcome> {
     })
 }
 
-fn outcome(folder: &Folder, id: &RunId, ending: Ending) -> Outcome {
-    let Ending {
-        status,
-        stderr,
-        interrupts,
-    } = ending;
+fn outcome(folder: &Folder, id: &RunId, ending: &Ending) -> Outcome {
+    let status = ending.status;
     match store::read_result(&folder.result(id)) {
         Ok(result) if was_interrupted(&result) => {
             folder.set_aside(id);
@@ -84,13 +80,13 @@ fn outcome(folder: &Folder, id: &RunId, ending: Ending) -> Outcome {
                 .unwrap_or(exit::FAILED),
             result: Box::new(result),
         },
-        Err(_) if interrupts > 0 => Outcome::Interrupted,
+        Err(_) if ending.interrupts > 0 => Outcome::Interrupted,
         Err(_) => Outcome::Unreached {
             why: match status.code() {
                 Some(code) if code == i32::from(harness::failure::LIMIT) => FailureKind::Limit,
                 _ => FailureKind::Failed,
             },
-            reason: match stderr.trim_start_matches("error: ") {
+            reason: match ending.stderr.trim_start_matches("error: ") {
                 "" => format!("the driver ended without a result or an error message ({status})"),
                 stderr => stderr.to_owned(),
             },

@@ -1,6 +1,5 @@
 //! Shows the progress of a suite on stderr: one line for each run that has ended, and on a terminal one that changes.
 
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use harness::output;
@@ -14,7 +13,8 @@ use crate::record::RunId;
 /// The progress line.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
+    /// Hidden if stderr is not a terminal.
+    bar: ProgressBar,
 }
 
 /// The known facts about a run before it has ended.
@@ -36,29 +36,21 @@ pub(crate) struct RunProgress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{msg}").expect("the template is well formed");
-            bar.set_style(style);
-            bar
-        });
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{msg}").expect("the template is well formed");
+        bar.set_style(style);
         Self { bar }
     }
 
     /// Prints a line that stays.
     pub(crate) fn say(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| output::note(text)),
-            None => output::note(text),
-        }
+        self.bar.suspend(|| output::note(text));
     }
 
     /// Shows the current run.
     pub(crate) fn show(&self, now: &RunProgress) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(now.line());
-            bar.tick();
-        }
+        self.bar.set_message(now.line());
+        self.bar.tick();
     }
 
     /// Prints how the run has ended.
@@ -69,9 +61,7 @@ impl Progress {
     }
 
     pub(crate) fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }
 

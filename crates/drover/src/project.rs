@@ -249,8 +249,8 @@ mod tests {
         let plain = "[package]\nname = 'a'\ndescription = 'b'\nversion.workspace = true\n";
         std::fs::write(&manifest, plain).unwrap();
         assert_eq!(Driver::from_manifest(&manifest), None);
-        let said = format!("{plain}[package.metadata.drover]\nprotocol = 'p'\n");
-        std::fs::write(&manifest, said).unwrap();
+        let marked = format!("{plain}[package.metadata.drover]\nprotocol = 'p'\n");
+        std::fs::write(&manifest, marked).unwrap();
         assert_eq!(Driver::from_manifest(&manifest).unwrap().protocol, "p");
         assert_eq!(Driver::from_manifest(&folder.path().join("none")), None);
     }

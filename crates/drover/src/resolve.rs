@@ -166,21 +166,18 @@ impl Suite {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{}", said.trim().trim_start_matches("error: "))
+        let message = String::from_utf8_lossy(&output.stderr);
+        bail!("{}", message.trim().trim_start_matches("error: "))
     }
 }
 
 impl SuiteSpec {
     /// Returns the level of a load of the search.
     pub(crate) fn probe(&self, load: u64) -> Level {
-        let path = self.capacity.as_ref().map(|search| search.set.as_str());
+        let set = self.capacity.iter().map(|search| search.setting(load));
         Level {
             name: load.to_string(),
-            set: path
-                .map(|path| format!("{path}={load}"))
-                .into_iter()
-                .collect(),
+            set: set.collect(),
         }
     }
 
@@ -200,11 +197,7 @@ fn levels(written: &[plan::Level], plan: &Plan<toml::Table>, search: bool) -> Ve
     }
     let level = |level: &plan::Level| Level {
         name: level.name.clone(),
-        set: level
-            .set
-            .iter()
-            .map(|(path, value)| format!("{path}={value}"))
-            .collect(),
+        set: level.settings(),
     };
     written.iter().map(level).collect()
 }

@@ -74,10 +74,7 @@ fn carry_out<D: DriverCli>(mut typed: ArgMatches) -> Result<ExitCode, Failure> {
 }
 
 fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::Run(error.into()))?;
+    let runtime = launcher::runtime()?;
     let ended = runtime.block_on(work);
     // The thread that reads a shard's stdin may block forever.
     runtime.shutdown_background();
@@ -96,7 +93,7 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     let load = ValidPlan::new::<D>(plan)?;
     if common.print_plan {
         let text = plan_toml(&load.plan).map_err(Failure::Run)?;
-        output::print(&text).map_err(|error| Failure::Run(error.into()))?;
+        output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(output) = &common.output {

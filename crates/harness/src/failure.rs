@@ -57,6 +57,13 @@ impl From<DaemonError> for Failure {
     }
 }
 
+/// Classifies an error of the system as a failed run.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Run(error.into())
+    }
+}
+
 impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Self {
         Self::Call(error.into())

@@ -61,6 +61,16 @@ pub fn prepare(
     Daemon::prepare(root, name, protocol, &mut |step| note(quiet, step))
 }
 
+/// Creates a runtime on the calling thread.
+///
+/// # Errors
+/// The error of the system.
+pub fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
 /// Prints a line to stderr, unless `quiet`.
 pub fn note(quiet: bool, text: &str) {
     if !quiet {
@@ -80,10 +90,7 @@ impl Launcher {
     /// # Errors
     /// The error of the system.
     pub fn new() -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("making a runtime")?;
+        let runtime = runtime().context("making a runtime")?;
         Ok(Self { runtime })
     }
 

@@ -159,10 +159,10 @@ mod tests {
         assert_eq!(progress.opened(&tally), None);
         progress.count_opening(Some(1_000_000), &SPEC);
         tally.count("opened", 20_000);
-        let said = progress.opened(&tally);
-        assert_eq!(said.unwrap(), "opening connections: 20,000 of 1,000,000");
-        let said = progress.opened(&tally);
-        assert_eq!(said.unwrap(), "opening connections: 40,000 of 1,000,000");
+        let message = progress.opened(&tally);
+        assert_eq!(message.unwrap(), "opening connections: 20,000 of 1,000,000");
+        let message = progress.opened(&tally);
+        assert_eq!(message.unwrap(), "opening connections: 40,000 of 1,000,000");
         progress.started = 1;
         assert_eq!(progress.opened(&tally), None);
     }

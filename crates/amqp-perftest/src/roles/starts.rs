@@ -39,7 +39,7 @@ impl Starts {
             return Some(now);
         }
         if let Some(last) = self.goes_on {
-            self.goes_on = pacer.again(last, now);
+            self.goes_on = pacer.next_of_client(last, now);
             return self.goes_on.map(|start| start.at);
         }
         self.due.pop_front()

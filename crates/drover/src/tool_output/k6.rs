@@ -127,14 +127,14 @@ fn metrics(text: &Value) -> Result<(Shape, Metrics<'_>), String> {
 /// Returns the duration in seconds: as stated, or computed from a count and its rate, which k6 averages over the whole
 /// test.
 fn wall_s(text: &Value, requests: &Metric<'_>) -> Option<f64> {
-    let said = || {
+    let stated = || {
         let handled = text["state"]["testRunDurationMs"].as_f64();
         handled
             .map(|ms| ms / 1e3)
             .or(text["config"]["duration"].as_f64())
     };
     let computed = || Some(requests.number(&["count"])? / requests.number(&["rate"])?);
-    let seconds = said().or_else(computed)?;
+    let seconds = stated().or_else(computed)?;
     nanoseconds(seconds).map(|_| seconds)
 }
 

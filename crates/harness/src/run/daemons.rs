@@ -126,7 +126,7 @@ impl Daemons {
         (!sockets.is_empty()).then(|| Backlog::new(&sockets).ok())?
     }
 
-    /// Returns the metrics pages of the daemons that can be asked now; with `counters`, before and after the load,
+    /// Returns the metrics pages of the daemons that can be was_given now; with `counters`, before and after the load,
     /// also the commands that print counters.
     pub(super) fn scrape_targets(&self, counters: bool) -> Vec<ScrapeTarget> {
         let origin = |daemon: &Daemon| match &daemon.endpoint().metrics {
@@ -166,8 +166,8 @@ impl Daemons {
         compared: &[CounterComparison],
     ) -> Option<Warning> {
         let metrics = spec.compared().map(|(metric, _)| metric);
-        let asked = !self.pages.is_empty() && compared.is_empty();
-        asked.then(|| Warning::nothing_compared(&metrics.collect::<Vec<_>>()))
+        let was_given = !self.pages.is_empty() && compared.is_empty();
+        was_given.then(|| Warning::nothing_compared(&metrics.collect::<Vec<_>>()))
     }
 
     /// Completes when a daemon ends by itself, with its index and how it ended. Each end is reported once.
@@ -236,7 +236,7 @@ impl Daemons {
             let log = folder.create(&name);
             let mut hurry = hurry.subscribe();
             stopping.spawn(async move {
-                let patience = async {
+                let grace = async {
                     // The sender lives until all have ended.
                     let _ = hurry.wait_for(|hurried| *hurried).await;
                     tokio::time::sleep(HURRIED_GRACE).await;
@@ -244,12 +244,12 @@ impl Daemons {
                 tokio::select! {
                     _ = instance.daemon.stop() => {}
                     // Dropping the daemon kills it.
-                    () = patience => {}
+                    () = grace => {}
                 }
-                if let (Ok(mut log), Ok(mut said)) =
+                if let (Ok(mut log), Ok(mut written)) =
                     (log, std::fs::File::open(instance.daemon.log_path()))
                 {
-                    let _ = std::io::copy(&mut said, &mut log);
+                    let _ = std::io::copy(&mut written, &mut log);
                 }
             });
         }

@@ -174,16 +174,16 @@ impl ResourceMonitor {
 
     /// Takes the last sample. A user who is in a hurry does not wait for the pages of a daemon that does not answer.
     pub(super) async fn finish(&mut self, daemons: &Daemons, hurried: bool) {
-        let patience = match hurried {
+        let timeout = match hurried {
             true => HURRIED_TIMEOUT,
             false => Duration::MAX,
         };
         if self.fetching.is_some() {
-            let pages = tokio::time::timeout(patience, self.pages()).await;
+            let pages = tokio::time::timeout(timeout, self.pages()).await;
             self.note(&pages.unwrap_or_default());
         }
         self.request_snapshot(daemons.scrape_targets(true));
-        let pages = tokio::time::timeout(patience, self.pages()).await;
+        let pages = tokio::time::timeout(timeout, self.pages()).await;
         let pages = pages.unwrap_or_default();
         self.note(&pages);
         self.daemon_counters.close(&pages);

@@ -139,8 +139,8 @@ impl DaemonCounters {
     pub(super) fn close(&mut self, pages: &[Scrape]) {
         self.note(pages);
         for (index, instance) in self.daemons.iter_mut().enumerate() {
-            let came = |page: &Scrape| page.index == index && page.gauges.is_some();
-            instance.incomplete |= !pages.iter().any(came);
+            let arrived = |page: &Scrape| page.index == index && page.gauges.is_some();
+            instance.incomplete |= !pages.iter().any(arrived);
         }
     }
 

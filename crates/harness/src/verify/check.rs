@@ -38,7 +38,7 @@ pub fn print(findings: &[Finding]) -> Result<bool, Failure> {
             Ok(right) => format!("{name}: right, {right}"),
             Err(error) => format!("{name}: WRONG: {error:#}"),
         };
-        output::print(&line).map_err(|error| Failure::Run(error.into()))?;
+        output::print(&line)?;
     }
     Ok(findings.iter().all(|finding| finding.found.is_ok()))
 }
@@ -97,7 +97,7 @@ pub fn check_prepared(
             }
             Err(DaemonError::ToolMissing { tool, .. }) if !is_required => {
                 let line = format!("{name}: skipped: it needs `{tool}`");
-                output::print(&line).map_err(|error| Failure::Run(error.into()))?;
+                output::print(&line)?;
                 continue;
             }
             Err(error) => vec![not_prepared(name, error)?],

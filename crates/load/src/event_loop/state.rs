@@ -155,7 +155,7 @@ impl<T> LoopState<T> {
     /// Returns the operation of a closed-loop client that follows its `previous` one, at once, and records its begin.
     /// Returns `None` if the client leaves.
     pub fn next_of_client(&mut self, previous: Start, now: u64) -> Option<Start> {
-        let start = self.pacer.again(previous, now)?;
+        let start = self.pacer.next_of_client(previous, now)?;
         self.begin(start);
         Some(start)
     }
@@ -206,8 +206,8 @@ impl<T> LoopState<T> {
 
     /// Returns when open operations are given up, given the end of the drain phase: a cancellation may come earlier.
     pub(super) fn deadline(&self, drained: u64) -> u64 {
-        let asked = self.cancellation.deadline();
-        asked.map_or(drained, |asked| asked.min(drained))
+        let requested = self.cancellation.deadline();
+        requested.map_or(drained, |requested| requested.min(drained))
     }
 
     /// Returns true if the worker has ended: nothing starts any more and nothing is open, or the deadline has passed.
