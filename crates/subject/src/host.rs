@@ -20,12 +20,9 @@ pub fn machine() -> Machine {
     let limits = limits::nofile().ok();
     let groups = ControlGroups::from_this_process();
     let root = manifest::find_root().ok();
-    let git_commit = root
-        .as_ref()
-        .and_then(|root| git(root, &["rev-parse", "HEAD"]));
-    let changes = root
-        .as_ref()
-        .and_then(|root| git(root, &["status", "--porcelain", "--untracked-files=no"]));
+    let in_root = |arguments: &[&str]| git(root.as_deref()?, arguments);
+    let git_commit = in_root(&["rev-parse", "HEAD"]);
+    let changes = in_root(&["status", "--porcelain", "--untracked-files=no"]);
     Machine {
         hostname: text("/proc/sys/kernel/hostname").unwrap_or_else(|| "unknown".to_owned()),
         os: os_name(&text("/etc/os-release").unwrap_or_default()),
@@ -39,8 +36,7 @@ pub fn machine() -> Machine {
         virtualization: virtualization(),
         memory_bytes: stat::meminfo_bytes("MemTotal"),
         transparent_huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled")
-            .as_deref()
-            .and_then(bracketed_choice),
+            .and_then(|setting| bracketed_choice(&setting)),
         load1: text("/proc/loadavg").and_then(|load| load.split(' ').next()?.parse().ok()),
         nofile_soft: limits.map_or(0, |limits| limits.soft),
         nofile_hard: limits.map_or(0, |limits| limits.hard),
@@ -49,8 +45,7 @@ pub fn machine() -> Machine {
         somaxconn: number("/proc/sys/net/core/somaxconn"),
         max_map_count: number("/proc/sys/vm/max_map_count"),
         port_range: text("/proc/sys/net/ipv4/ip_local_port_range")
-            .as_deref()
-            .and_then(port_range),
+            .and_then(|setting| port_range(&setting)),
         cgroup_memory_bytes: groups.memory_bytes(),
         cgroup_cpus: groups.cpus(),
         git_dirty: git_commit
@@ -163,23 +158,15 @@ fn port_range(setting: &str) -> Option<(u16, u16)> {
 fn virtualization() -> Option<String> {
     let cpuinfo = text("/proc/cpuinfo")?;
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
-    if !flags
-        .split_ascii_whitespace()
-        .any(|flag| flag == "hypervisor")
-    {
-        return None;
-    }
+    let mut flags = flags.split_ascii_whitespace();
+    flags.find(|flag| *flag == "hypervisor")?;
     let names = [
         "/sys/hypervisor/type",
         "/sys/class/dmi/id/sys_vendor",
         "/sys/class/dmi/id/product_name",
     ];
-    Some(
-        names
-            .iter()
-            .find_map(text)
-            .unwrap_or_else(|| "hypervisor".to_owned()),
-    )
+    let name = names.iter().find_map(text);
+    Some(name.unwrap_or_else(|| "hypervisor".to_owned()))
 }
 
 /// Returns the standard output of git in a directory, or `None` without git or without a repository.
@@ -192,10 +179,8 @@ fn git(directory: &Path, arguments: &[&str]) -> Option<String> {
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let text = String::from_utf8_lossy(&output.stdout);
+    output.status.success().then(|| text.trim().to_owned())
 }
 
 #[cfg(test)]

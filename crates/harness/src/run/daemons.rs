@@ -101,11 +101,7 @@ impl Daemons {
             of => format!("starting {name}, {} of {of}", self.instances.len() + 1),
         };
         progress.step(&step);
-        let env: Vec<(String, String)> = plan
-            .daemon_env
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
+        let env: Vec<(String, String)> = plan.daemon_env.clone().into_iter().collect();
         let daemon = prepared.start(&env, &LaunchOptions::default()).await?;
         let endpoint = plan.endpoint.as_deref();
         let address = daemon.endpoint().address(endpoint);
@@ -126,32 +122,26 @@ impl Daemons {
         (!sockets.is_empty()).then(|| Backlog::new(&sockets).ok())?
     }
 
-    /// Returns the metrics pages of the daemons that can be was_given now; with `counters`, before and after the load,
+    /// Returns the metrics pages of the daemons that can be asked now; with `counters`, before and after the load,
     /// also the commands that print counters.
     pub(super) fn scrape_targets(&self, counters: bool) -> Vec<ScrapeTarget> {
         let origin = |daemon: &Daemon| match &daemon.endpoint().metrics {
             Some(url) => Some(Origin::Url(url.clone())),
             None => daemon.counters().filter(|_| counters).map(Origin::Command),
         };
-        let source = |(index, instance): (usize, &Instance)| {
-            Some(ScrapeTarget {
-                index,
-                restarts: instance.restarts,
-                origin: origin(&instance.daemon)?,
-            })
+        let target = |index, restarts, origin| ScrapeTarget {
+            index,
+            restarts,
+            origin,
         };
-        let up = self.instances.iter().enumerate();
-        let up = up.filter(|(_, instance)| instance.state == State::Up);
-        let external = self
-            .pages
-            .iter()
-            .enumerate()
-            .map(|(index, url)| ScrapeTarget {
-                index,
-                restarts: 0,
-                origin: Origin::Url(url.clone()),
-            });
-        up.filter_map(source).chain(external).collect()
+        let launched = self.instances.iter().enumerate();
+        let launched = launched.filter(|(_, instance)| instance.state == State::Up);
+        let launched = launched.filter_map(|(index, instance)| {
+            Some(target(index, instance.restarts, origin(&instance.daemon)?))
+        });
+        let external = self.pages.iter().enumerate();
+        let external = external.map(|(index, url)| target(index, 0, Origin::Url(url.clone())));
+        launched.chain(external).collect()
     }
 
     /// Counts the daemons that may have a metrics page.

@@ -219,12 +219,11 @@ impl ResourceMonitor {
 
     /// Returns the changes of the machine from the first sample, which precedes the first start, to the last.
     pub(super) fn system(&self) -> Option<System> {
-        let snapshots: Vec<SystemLook> = self
+        let samples = self
             .snapshots
             .iter()
-            .filter_map(|snapshot| snapshot.machine)
-            .collect();
-        System::from_looks(&snapshots)
+            .filter_map(|snapshot| snapshot.machine);
+        System::from_looks(&samples.collect::<Vec<SystemLook>>())
     }
 
     /// Returns the resource use in all, and over time. `origin` is the instant of the first start; `from_s` is the
@@ -240,24 +239,15 @@ impl ResourceMonitor {
         let of = |samples: Vec<Sample>| {
             (!samples.is_empty()).then(|| UsageSummary::from_samples(&samples, ticks))
         };
-        let daemons = self
-            .snapshots
-            .iter()
-            .filter_map(|snapshot| snapshot.daemon.clone());
-        let daemon = of(daemons.collect()).map(|summary| UsageSummary {
+        let snapshots = self.snapshots;
+        let each = || snapshots.iter();
+        let daemon = of(each().filter_map(|at| at.daemon.clone()).collect());
+        let daemon = daemon.map(|summary| UsageSummary {
             gauges_peak: self.gauges,
-            backlog_peak: self
-                .snapshots
-                .iter()
-                .filter_map(|snapshot| snapshot.backlog)
-                .max(),
+            backlog_peak: each().filter_map(|at| at.backlog).max(),
             ..summary
         });
-        let driver = of(self
-            .snapshots
-            .iter()
-            .map(|snapshot| snapshot.driver.clone())
-            .collect());
+        let driver = of(each().map(|at| at.driver.clone()).collect());
         let over_time = |snapshot: &Snapshot| Resources {
             at_s: (snapshot.at as f64 - origin as f64) / 1e9,
             daemon: snapshot.daemon.as_ref().map(cost),
@@ -267,15 +257,14 @@ impl ResourceMonitor {
             others_cpu_pct: snapshot.others_cpu_pct,
             throttled: None,
         };
-        let mut resources: Vec<Resources> = self.snapshots.iter().map(over_time).collect();
-        for (index, pair) in self.snapshots.windows(2).enumerate() {
+        let mut resources: Vec<Resources> = each().map(over_time).collect();
+        for (index, pair) in snapshots.windows(2).enumerate() {
             let held = quota(&[pair[0].driver_quota, pair[1].driver_quota]);
             resources[index + 1].throttled = held.map(|held| held.throttled);
         }
         let cpus = self.others.as_ref().map_or(0, Others::cpus);
-        let quotas = |of: fn(&Snapshot) -> Option<Throttled>| {
-            quota(&self.snapshots.iter().map(of).collect::<Vec<_>>())
-        };
+        let quotas =
+            |of: fn(&Snapshot) -> Option<Throttled>| quota(&each().map(of).collect::<Vec<_>>());
         let disturbance = Disturbance {
             driver_quota: quotas(|snapshot| snapshot.driver_quota),
             daemon_quota: quotas(|snapshot| snapshot.daemon_quota),
