@@ -106,7 +106,7 @@ fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Fai
         let is_passed = finished.iter().all(Finished::is_passed);
         match launcher.death(daemon, !is_passed) {
             Some(death) if is_passed => return Err(Failure::Run(anyhow::Error::msg(death))),
-            Some(death) => output::remark(&format!("error: {death}")),
+            Some(death) => output::note(&format!("error: {death}")),
             None => {}
         }
         Ok(finished)

@@ -165,7 +165,7 @@ impl Run {
             if let Ok(messages) = queued_soon(&mut session, settings, wanted) {
                 queued = messages;
                 if let Err(error) = topology::delete(&mut session, settings) {
-                    harness::output::remark(&format!(
+                    harness::output::note(&format!(
                         "cannot delete the declared queues and exchange: {error}"
                     ));
                 }
@@ -180,7 +180,7 @@ impl Run {
                 Some(_) => None,
             };
             if let Some(why) = why {
-                harness::output::remark(&format!(
+                harness::output::note(&format!(
                     "{why}: messages that did not arrive are reported as unfinished, not as lost"
                 ));
             }

@@ -6,10 +6,10 @@ use anyhow::{Context as _, bail};
 use harness::failure::Failure;
 use harness::output;
 use subject::daemon::Daemon;
-use subject::manifest::{self, Manifest};
+use subject::manifest;
 
 use crate::exit;
-use crate::project::{Driver, Project, listed};
+use crate::project::{Driver, Project};
 
 /// Calls `<driver> check` for every driver, with `--daemon a,b,…` if daemons are named; the output of the driver is
 /// passed through. Returns the most severe of the exit codes. A missing tool is a failure for a named daemon; otherwise
@@ -19,48 +19,39 @@ use crate::project::{Driver, Project, listed};
 /// A daemon is unknown, no driver speaks to it, or a driver can't be built.
 pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
+    project.require_daemons(names).map_err(Failure::Call)?;
     let known = manifest::list(&project.root).map_err(|error| Failure::Call(error.into()))?;
-    let unknown = names
+    let served_by = |driver: &Driver| -> Vec<&str> {
+        let served = known.iter().filter(|(name, daemon)| {
+            daemon.serves.contains(&driver.protocol) && (names.is_empty() || names.contains(name))
+        });
+        served.map(|(name, _)| name.as_str()).collect()
+    };
+    let served: Vec<(&Driver, Vec<&str>)> = project
+        .drivers
         .iter()
-        .find(|name| !known.iter().any(|(known, _)| known == *name));
-    if let Some(name) = unknown {
-        let known = listed(known.iter().map(|(name, _)| name));
-        let problem = anyhow::anyhow!("there is no daemon `{name}`: known daemons are {known}");
+        .map(|driver| (driver, served_by(driver)))
+        .filter(|(_, daemons)| !daemons.is_empty())
+        .collect();
+    let is_served = |name: &&String| served.iter().any(|(_, of)| of.contains(&name.as_str()));
+    if let Some(name) = names.iter().find(|name| !is_served(name)) {
+        let problem = anyhow::anyhow!("no driver speaks to `{name}`: leave it out");
         return Err(Failure::Call(problem));
     }
-    let served = |name: &String| {
-        let mut found = known.iter().filter(|(known, _)| known == name);
-        let speaks = |driver: &Driver, daemon: &Manifest| daemon.serves.contains(&driver.protocol);
-        found.any(|(_, daemon)| project.drivers.iter().any(|driver| speaks(driver, daemon)))
-    };
-    if let Some(name) = names.iter().find(|name| !served(name)) {
-        let problem = anyhow::anyhow!("no driver speaks to `{name}`: leave it out");
+    if served.is_empty() {
+        let problem = anyhow::anyhow!("no driver speaks to any daemon");
         return Err(Failure::Call(problem));
     }
     let mut codes = Vec::new();
     for name in names {
         if let Err(error) = Daemon::check_tools(&project.root, name) {
-            output::remark(&format!("error: {error}"));
+            output::note(&format!("error: {error}"));
             codes.push(exit::FAILED);
         }
     }
-    for driver in &project.drivers {
-        let daemons: Vec<&str> = known
-            .iter()
-            .filter(|(name, daemon)| {
-                daemon.serves.contains(&driver.protocol)
-                    && (names.is_empty() || names.contains(name))
-            })
-            .map(|(name, _)| name.as_str())
-            .collect();
-        if !daemons.is_empty() {
-            let named = if names.is_empty() { &[] } else { &daemons[..] };
-            codes.push(with(&project, driver, named).map_err(Failure::Run)?);
-        }
-    }
-    if codes.is_empty() {
-        let problem = anyhow::anyhow!("no driver speaks to any daemon");
-        return Err(Failure::Call(problem));
+    for (driver, daemons) in served {
+        let named = if names.is_empty() { &[] } else { &daemons[..] };
+        codes.push(with(&project, driver, named).map_err(Failure::Run)?);
     }
     Ok(exit::most_severe(codes))
 }

@@ -3,15 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::tool_output::Tool;
 use clap::{Args, Parser, Subcommand};
 use harness::cli::refuse;
 use harness::failure::Failure;
-use harness::output;
+use harness::{launcher, output};
 use measure::report::{FORMATS, Format, list_of_names};
 
-use crate::resolve::Overrides;
-use crate::{check, doctor, exit, import, list, pages, report, run};
+use crate::{check, doctor, exit, import, list, report, run, suite_report};
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
 #[derive(Debug, Parser)]
@@ -29,7 +27,7 @@ enum Command {
     /// Run the suite of each plan: all daemons at all levels, with all repetitions
     ///
     /// The same command continues a suite that was cut short: runs with a result are not repeated.
-    Run(Run),
+    Run(run::Options),
     /// Regenerate report.md, summary.md and report.html from stored results (several folders: print one combined
     /// report)
     Report(Report),
@@ -41,10 +39,10 @@ enum Command {
     /// handleSummary gets), and the JSON of oha --output-format json. A figure that the tool did not report stays
     /// absent: there are no histograms, and the verdict is never VALID. Prints the path of each result; the imported
     /// output is stored beside it.
-    Import(Import),
+    Import(import::Options),
     /// Check with each driver that the daemons of its protocol answer correctly
     Check {
-        /// Daemons to check [default: all]
+        /// Check these daemons [default: all]
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },
@@ -56,7 +54,7 @@ enum Command {
     },
     /// Check that this machine can run the plans; print a fix for each problem (exit code 1 if any)
     Doctor {
-        /// Plans to check [default: all of configs/]
+        /// Check the machine for these plans [default: all of configs/]
         #[arg(value_name = "PLAN")]
         plans: Vec<PathBuf>,
         /// Check the free space of this folder of results
@@ -67,92 +65,24 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Report {
-    /// Folders of suites or results, or single results (result.json)
+    /// Read these folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-    #[arg(long, value_name = "NAME", help = format_help())]
+    #[arg(long, value_name = "NAME", help = format!(
+        "Print one report in this format to stdout, and write no file: {}; required for several folders",
+        list_of_names()
+    ))]
     format: Option<Format>,
     /// Compare with an earlier suite of the same plan: the summary then shows what became better or worse
     #[arg(long, value_name = "DIR", requires = "format")]
     base: Option<PathBuf>,
 }
 
-fn format_help() -> String {
-    format!(
-        "Print one report in this format to stdout, and write no file: {}; required for several folders",
-        list_of_names()
-    )
-}
-
 #[derive(Debug, Args)]
 struct Analyze {
-    /// Folders of suites or results, or single results (result.json)
+    /// Read these folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-struct Import {
-    /// Outputs to import, one run each; outputs of the same name and level are repetitions of each other
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Name the measured subject; the tool follows it in brackets [default: the name of the file]
-    #[arg(long = "as", value_name = "NAME")]
-    name: Option<String>,
-    /// Name the level of the load in reports [default: connections or users, if the file has them]
-    #[arg(long, value_name = "NAME")]
-    level: Option<String>,
-    /// Tool that wrote the output: wrk, k6, oha or auto
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = tool)]
-    format: ToolChoice,
-    /// Store results below this folder
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
-    out: PathBuf,
-    /// Store the result in exactly this folder, for one file
-    #[arg(long, value_name = "DIR", conflicts_with = "out")]
-    into: Option<PathBuf>,
-}
-
-/// A tool; absent if it is detected from the file.
-#[derive(Debug, Clone, Copy)]
-struct ToolChoice(Option<Tool>);
-
-fn tool(name: &str) -> Result<ToolChoice, String> {
-    match name {
-        "auto" => Ok(ToolChoice(None)),
-        name => name
-            .parse()
-            .map(|tool| ToolChoice(Some(tool)))
-            .map_err(|problem| format!("{problem} or auto")),
-    }
-}
-
-#[derive(Debug, Args)]
-struct Run {
-    /// Plans with a [suite], such as configs/fdpass/quick.toml
-    #[arg(required = true, value_name = "PLAN")]
-    plans: Vec<PathBuf>,
-    /// Run these daemons instead of the plan's
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    daemon: Vec<String>,
-    /// Run only these levels of the plan
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    level: Vec<String>,
-    /// Number of runs of each daemon at each level (overrides the plan)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: Option<u32>,
-    /// Override a field of the plan, such as timeline.measure=10s
-    #[arg(long, value_name = "PATH=VALUE")]
-    set: Vec<String>,
-    /// Store results below this folder
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
-    out: PathBuf,
-    /// Start over, even if an earlier suite can be continued
-    #[arg(long)]
-    fresh: bool,
-    /// Run even if another suite is active on this machine
-    #[arg(long)]
-    force: bool,
 }
 
 /// Runs the whole program.
@@ -162,7 +92,9 @@ pub fn main() -> ExitCode {
         .unwrap_or_else(|error| refuse(&error))
         .command
     {
-        Command::Run(typed) => typed.carry_out(),
+        Command::Run(options) => launcher::runtime()
+            .map_err(Failure::from)
+            .and_then(|runtime| runtime.block_on(run::run(&options))),
         Command::Report(typed) => typed.carry_out(),
         Command::Analyze(Analyze { paths }) => Report {
             paths,
@@ -170,7 +102,7 @@ pub fn main() -> ExitCode {
             base: None,
         }
         .carry_out(),
-        Command::Import(typed) => typed.carry_out(),
+        Command::Import(options) => import_all(&options),
         Command::Check { names } => check::check(&names),
         Command::List { out } => list::list(&out)
             .map_err(Failure::Call)
@@ -179,29 +111,7 @@ pub fn main() -> ExitCode {
     };
     match ended {
         Ok(code) => ExitCode::from(code),
-        Err(failure) => say(&failure),
-    }
-}
-
-impl Run {
-    fn carry_out(self) -> Result<u8, Failure> {
-        let options = run::Options {
-            plans: self.plans,
-            overrides: Overrides {
-                daemons: self.daemon,
-                levels: self.level,
-                repeat: self.repeat,
-                set: self.set,
-            },
-            out: self.out,
-            fresh: self.fresh,
-            force: self.force,
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::Run(error.into()))?;
-        runtime.block_on(run::run(&options))
+        Err(failure) => failure.print(),
     }
 }
 
@@ -220,30 +130,18 @@ impl Report {
         };
         let base = self.base.map(|base| report::read(&[base])).transpose();
         let base = base.map_err(Failure::Call)?;
-        let text = pages::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
-        output::print_report(format.name, &text).map_err(|error| Failure::Run(error.into()))?;
+        let text = suite_report::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
+        output::print_report(format.name, &text)?;
         Ok(exit::FINE)
     }
 }
 
-impl Import {
-    fn carry_out(self) -> Result<u8, Failure> {
-        let options = import::Options {
-            files: self.files,
-            name: self.name,
-            level: self.level,
-            format: self.format.0,
-            dest: match self.into {
-                Some(folder) => import::ImportDest::Into(folder),
-                None => import::ImportDest::Out(self.out),
-            },
-        };
-        for imported in import::read(&options).map_err(Failure::Call)? {
-            let path = import::write(&imported, &options.dest).map_err(Failure::Call)?;
-            print(&format!("{}\n", path.display()))?;
-        }
-        Ok(exit::FINE)
+fn import_all(options: &import::Options) -> Result<u8, Failure> {
+    for imported in import::read(options).map_err(Failure::Call)? {
+        let path = import::write(&imported, options).map_err(Failure::Call)?;
+        print(&format!("{}\n", path.display()))?;
     }
+    Ok(exit::FINE)
 }
 
 fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
@@ -263,11 +161,6 @@ fn examine(plans: &[PathBuf], out: &Path) -> Result<u8, Failure> {
 
 /// Prints the output of a command to stdout.
 fn print(text: &str) -> Result<u8, Failure> {
-    output::print(text).map_err(|error| Failure::Run(error.into()))?;
+    output::print(text)?;
     Ok(exit::FINE)
-}
-
-fn say(failure: &Failure) -> ExitCode {
-    output::remark(&format!("error: {failure}"));
-    ExitCode::from(failure.exit_code())
 }

@@ -8,10 +8,9 @@ use std::time::SystemTime;
 use anyhow::{Context as _, bail};
 use harness::store::{self, RESULT};
 
-use crate::cell;
-use crate::matrix::RunKey;
+use crate::driver_run;
 use crate::project::entries;
-use crate::record::{FILE, Record};
+use crate::record::{FILE, Record, RunId};
 use crate::resolve::Suite;
 
 /// File name of the result of a run that was cut short.
@@ -71,36 +70,33 @@ impl Folder {
         self.path.join(PLAN)
     }
 
-    /// Returns the folder of a run.
-    pub(crate) fn cell(&self, key: &RunKey) -> PathBuf {
-        self.path
-            .join(&key.daemon)
-            .join(&key.level.name)
-            .join(key.run.to_string())
+    /// Returns the path of a run's result.
+    pub(crate) fn result(&self, id: &RunId) -> PathBuf {
+        id.folder(&self.path).join(RESULT)
     }
 
     /// Returns true if a run has completed and its result is whole.
     ///
     /// # Errors
     /// A result exists that can't be read, or was edited.
-    pub(crate) fn has(&self, key: &RunKey) -> anyhow::Result<bool> {
-        let path = self.cell(key).join(RESULT);
+    pub(crate) fn has(&self, id: &RunId) -> anyhow::Result<bool> {
+        let path = self.result(id);
         if !path.exists() {
             return Ok(false);
         }
-        store::read_result(&path).map(|result| !cell::was_interrupted(&result))
+        store::read_result(&path).map(|result| !driver_run::was_interrupted(&result))
     }
 
     /// Clears the remains of a run that was cut short, and checks that the next run can write.
     ///
     /// # Errors
     /// The folder can't be written, or the disk is full: then no other run could store a result either.
-    pub(crate) fn prepare_cell(&self, key: &RunKey) -> anyhow::Result<()> {
-        let cell = self.cell(key);
+    pub(crate) fn prepare(&self, id: &RunId) -> anyhow::Result<()> {
+        let folder = id.folder(&self.path);
         // A result that is incomplete, or was edited, may still be wanted.
-        let _ = fs::rename(cell.join(RESULT), cell.join(UNREADABLE));
-        fs::create_dir_all(&cell)
-            .and_then(|()| tempfile::tempfile_in(&cell))
+        let _ = fs::rename(folder.join(RESULT), folder.join(UNREADABLE));
+        fs::create_dir_all(&folder)
+            .and_then(|()| tempfile::tempfile_in(&folder))
             .and_then(|mut trial| {
                 trial.write_all(&[0; TRIAL_BYTES])?;
                 trial.sync_all()
@@ -108,15 +104,15 @@ impl Folder {
             .with_context(|| {
                 format!(
                     "no run can store its result in {}: free space there, then repeat the command to continue",
-                    cell.display()
+                    folder.display()
                 )
             })
     }
 
     /// Keeps the result of a run that was cut short under another name.
-    pub(crate) fn set_aside(&self, key: &RunKey) {
-        let cell = self.cell(key);
-        let _ = fs::rename(cell.join(RESULT), cell.join(INTERRUPTED));
+    pub(crate) fn set_aside(&self, id: &RunId) {
+        let result = self.result(id);
+        let _ = fs::rename(&result, result.with_file_name(INTERRUPTED));
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use clap::Args;
 use harness::store::{self, Folder};
 use measure::redact;
 use measure::result::RunResult;
@@ -20,22 +21,40 @@ const ORIGINAL: &str = "original";
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Options of the command line.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct Options {
-    pub(crate) files: Vec<PathBuf>,
-    pub(crate) name: Option<String>,
-    pub(crate) level: Option<String>,
-    pub(crate) format: Option<Tool>,
-    pub(crate) dest: ImportDest,
+    /// Import these outputs, one run each; outputs of the same name and level are repetitions of each other
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Name the measured subject; the tool follows it in brackets [default: the name of the file]
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+    /// Name the level of the load in reports [default: connections or users, if the file has them]
+    #[arg(long, value_name = "NAME")]
+    level: Option<String>,
+    /// Name the tool that wrote the output: wrk, k6, oha or auto
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = tool)]
+    format: ToolChoice,
+    /// Store results below this folder
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    out: PathBuf,
+    /// Store the result in exactly this folder, for one file
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    into: Option<PathBuf>,
 }
 
-/// The destination of results.
-#[derive(Debug)]
-pub(crate) enum ImportDest {
-    /// The next free numbers below this folder.
-    Out(PathBuf),
-    /// Exactly this folder.
-    Into(PathBuf),
+/// A tool; absent if it is detected from the file.
+#[derive(Debug, Clone, Copy)]
+struct ToolChoice(Option<Tool>);
+
+fn tool(name: &str) -> Result<ToolChoice, String> {
+    match name {
+        "auto" => Ok(ToolChoice(None)),
+        name => name
+            .parse()
+            .map(|tool| ToolChoice(Some(tool)))
+            .map_err(|problem| format!("{problem} or auto")),
+    }
 }
 
 /// An output, and the result made from it.
@@ -51,7 +70,7 @@ pub(crate) struct Imported {
 /// # Errors
 /// A file is not complete output of a tool, or the options contradict each other.
 pub(crate) fn read(options: &Options) -> anyhow::Result<Vec<Imported>> {
-    if let ImportDest::Into(folder) = &options.dest {
+    if let Some(folder) = &options.into {
         ensure!(
             options.files.len() == 1,
             "--into {}: holds one result, but {} files are given: give one, or import them with --out",
@@ -84,7 +103,8 @@ fn one(file: &Path, options: &Options) -> anyhow::Result<Imported> {
         level: options.level.clone(),
     };
     // The name of the file says nothing about its content, so the error puts the problem after it.
-    let mut result = import(&text, options.format, &subject).with_context(|| shown.to_string())?;
+    let mut result =
+        import(&text, options.format.0, &subject).with_context(|| shown.to_string())?;
     result.redact();
     let text = redact::text(&text).into_owned();
     Ok(Imported { text, result, name })
@@ -114,14 +134,14 @@ fn text(file: &Path) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// The folder can't be written.
-pub(crate) fn write(imported: &Imported, dest: &ImportDest) -> anyhow::Result<PathBuf> {
+pub(crate) fn write(imported: &Imported, options: &Options) -> anyhow::Result<PathBuf> {
     let Imported { text, result, name } = imported;
-    let folder = match dest {
-        ImportDest::Into(path) => Folder::at(path)?,
-        ImportDest::Out(out) => {
+    let folder = match &options.into {
+        Some(path) => Folder::at(path)?,
+        None => {
             let daemon = format!("{name}-{}", result.driver);
             let host = host::machine().hostname;
-            Folder::reserve(out, &host, PLAN, &daemon, &result.level)?
+            Folder::reserve(&options.out, &host, PLAN, &daemon, &result.level)?
         }
     };
     let extension = if text.trim_start().starts_with('{') {

@@ -1,24 +1,23 @@
 //! Runs suites: plans over daemons, levels and repetitions, each run as the process of a driver.
 //!
-//! [`cli`] parses the command line and calls one module for each subcommand. Nothing here knows a protocol; [`tool_output`] knows the formats of other load generators. A driver
-//! is found by the metadata in its `Cargo.toml`, a daemon by its manifest, and the outcome of a run by its
-//! `result.json`.
+//! [`cli`] parses the command line and calls one module for each subcommand. Nothing here knows a protocol;
+//! [`tool_output`] knows the formats of other load generators. A driver is found by the metadata in its `Cargo.toml`, a
+//! daemon by its manifest, and the outcome of a run by its `result.json`.
 
 pub mod cli;
 pub mod tool_output;
 
-mod alone;
-mod cell;
 mod check;
 mod child;
 mod doctor;
+mod driver_run;
 mod estimate;
 mod exit;
 mod folder;
 mod import;
 mod list;
+mod machine_lock;
 mod matrix;
-mod pages;
 mod progress;
 mod project;
 mod record;
@@ -26,3 +25,4 @@ mod report;
 mod resolve;
 mod run;
 mod search;
+mod suite_report;

@@ -1,22 +1,35 @@
 //! Orders the runs of a suite: daemons × levels × repetitions.
 
+use crate::record::RunId;
 use crate::resolve::{Level, SuiteSpec};
 
-/// A run: one daemon at one load, for the n-th time.
+/// A run of a suite that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RunKey {
-    pub(crate) daemon: String,
-    pub(crate) level: Level,
-    /// Counted from 1.
-    pub(crate) run: u32,
+pub(crate) struct PlannedRun {
+    pub(crate) id: RunId,
+    /// The fields that its level changes in the plan: `path=value`.
+    pub(crate) set: Vec<String>,
+}
+
+impl PlannedRun {
+    pub(crate) fn new(daemon: &str, level: Level, run: u32) -> Self {
+        Self {
+            id: RunId {
+                daemon: daemon.to_owned(),
+                level: level.name,
+                run,
+            },
+            set: level.set,
+        }
+    }
 }
 
 /// Returns all runs in order. Repetitions are outermost. Within a repetition come the levels from the first to the
 /// last, and at each level the daemons run one after the other, so that slow changes of the machine affect all of
 /// them. The first daemon rotates from step to step, and the direction alternates, within a level as well as from
 /// level to level. With three or more daemons, none always follows the same other one.
-pub(crate) fn run_keys(suite: &SuiteSpec) -> Vec<RunKey> {
-    let mut run_keys = Vec::new();
+pub(crate) fn planned_runs(suite: &SuiteSpec) -> Vec<PlannedRun> {
+    let mut planned = Vec::new();
     let count = suite.daemons.len();
     let mut begins = (suite.seed % count.max(1) as u64) as usize;
     for run in 1..=suite.repeat {
@@ -26,11 +39,7 @@ pub(crate) fn run_keys(suite: &SuiteSpec) -> Vec<RunKey> {
                 _ => begins + count - offset,
             };
             let order = (0..count).map(|offset| &suite.daemons[onward(offset) % count]);
-            run_keys.extend(order.map(|daemon| RunKey {
-                daemon: daemon.clone(),
-                level: level.clone(),
-                run,
-            }));
+            planned.extend(order.map(|daemon| PlannedRun::new(daemon, level.clone(), run)));
             begins = (begins + 1) % count.max(1);
         }
         // If the number of levels is a multiple of that of daemons, each repetition would otherwise equal the first.
@@ -38,7 +47,7 @@ pub(crate) fn run_keys(suite: &SuiteSpec) -> Vec<RunKey> {
             begins = (begins + 1) % count;
         }
     }
-    run_keys
+    planned
 }
 
 #[cfg(test)]
@@ -61,9 +70,9 @@ mod tests {
             repeat,
             seed,
         };
-        run_keys(&suite)
+        planned_runs(&suite)
             .iter()
-            .map(|key| format!("{}{}{}", key.daemon, key.level.name, key.run))
+            .map(|PlannedRun { id, .. }| format!("{}{}{}", id.daemon, id.level, id.run))
             .collect()
     }
 

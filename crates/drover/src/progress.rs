@@ -1,6 +1,5 @@
 //! Shows the progress of a suite on stderr: one line for each run that has ended, and on a terminal one that changes.
 
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use harness::output;
@@ -9,12 +8,13 @@ use load::clock;
 use measure::units;
 
 use crate::estimate;
-use crate::matrix::RunKey;
+use crate::record::RunId;
 
 /// The progress line.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
+    /// Hidden if stderr is not a terminal.
+    bar: ProgressBar,
 }
 
 /// The known facts about a run before it has ended.
@@ -24,7 +24,7 @@ pub(crate) struct RunProgress {
     pub(crate) number: usize,
     /// Runs in all; unknown for a search.
     pub(crate) total: Option<usize>,
-    pub(crate) key: RunKey,
+    pub(crate) id: RunId,
     /// Number of repetitions of each run.
     pub(crate) repeat: u32,
     /// Estimated duration of the run.
@@ -36,29 +36,21 @@ pub(crate) struct RunProgress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{msg}").expect("the template is well formed");
-            bar.set_style(style);
-            bar
-        });
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{msg}").expect("the template is well formed");
+        bar.set_style(style);
         Self { bar }
     }
 
     /// Prints a line that stays.
     pub(crate) fn say(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| output::remark(text)),
-            None => output::remark(text),
-        }
+        self.bar.suspend(|| output::note(text));
     }
 
     /// Shows the current run.
     pub(crate) fn show(&self, now: &RunProgress) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(now.line());
-            bar.tick();
-        }
+        self.bar.set_message(now.line());
+        self.bar.tick();
     }
 
     /// Prints how the run has ended.
@@ -69,9 +61,7 @@ impl Progress {
     }
 
     pub(crate) fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }
 
@@ -85,11 +75,12 @@ impl RunProgress {
         let of = self
             .total
             .map_or(String::new(), |total| format!(" of {total}"));
-        let level = self.key.level.name.parse().map_or_else(
-            |_| self.key.level.name.clone(),
-            |level: u64| units::count(level),
-        );
-        let again = match (self.total, self.key.run) {
+        let level = self
+            .id
+            .level
+            .parse()
+            .map_or_else(|_| self.id.level.clone(), |level: u64| units::count(level));
+        let again = match (self.total, self.id.run) {
             (Some(_), run) if self.repeat > 1 => {
                 format!(" · {} of {}", ordinal(run), self.repeat)
             }
@@ -98,7 +89,7 @@ impl RunProgress {
         };
         format!(
             "run {}{of} · {} · {level}{again}",
-            self.number, self.key.daemon
+            self.number, self.id.daemon
         )
     }
 
@@ -136,19 +127,14 @@ fn ordinal(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolve::Level;
 
     fn now(total: Option<usize>, run: u32) -> RunProgress {
-        let level = Level {
-            name: "10000".to_owned(),
-            set: Vec::new(),
-        };
         RunProgress {
             number: 14,
             total,
-            key: RunKey {
+            id: RunId {
                 daemon: "go-streaming".to_owned(),
-                level,
+                level: "10000".to_owned(),
                 run,
             },
             repeat: 3,

@@ -5,7 +5,6 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use load::trust::{self, Untrusted};
-use serde::Deserialize;
 use subject::daemon::guarded_output;
 use subject::manifest::{self, Manifest};
 
@@ -73,6 +72,21 @@ impl Project {
         }
     }
 
+    /// Checks that daemons exist.
+    ///
+    /// # Errors
+    /// The first unknown one, with those that are known.
+    pub(crate) fn require_daemons(&self, names: &[String]) -> anyhow::Result<()> {
+        let known = manifest::names(&self.root);
+        match names.iter().find(|name| !known.contains(name)) {
+            Some(name) => bail!(
+                "there is no daemon `{name}`: known daemons are {}",
+                listed(&known)
+            ),
+            None => Ok(()),
+        }
+    }
+
     /// Returns all plans, sorted.
     pub(crate) fn plans(&self) -> Vec<PathBuf> {
         let mut plans: Vec<PathBuf> = entries(&self.root.join("configs"))
@@ -92,12 +106,13 @@ impl Project {
 
 impl Driver {
     fn from_manifest(manifest: &Path) -> Option<Self> {
-        let text = std::fs::read_to_string(manifest).ok()?;
-        let read: CrateManifest = toml::from_str(&text).ok()?;
+        let table: toml::Table = std::fs::read_to_string(manifest).ok()?.parse().ok()?;
+        let package = table.get("package")?;
+        let text = |value: Option<&toml::Value>| value?.as_str().map(str::to_owned);
         Some(Self {
-            name: read.package.name,
-            protocol: read.package.metadata?.drover?.protocol,
-            about: read.package.description,
+            name: text(package.get("name"))?,
+            protocol: text(package.get("metadata")?.get("drover")?.get("protocol"))?,
+            about: text(package.get("description")).unwrap_or_default(),
         })
     }
 
@@ -165,29 +180,6 @@ fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     })
 }
 
-#[derive(Deserialize)]
-struct CrateManifest {
-    package: Package,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    #[serde(default)]
-    description: String,
-    metadata: Option<Metadata>,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    drover: Option<DroverMetadata>,
-}
-
-#[derive(Deserialize)]
-struct DroverMetadata {
-    protocol: String,
-}
-
 /// Refuses sources that somebody else may have written, because building a driver executes them.
 fn trusted(root: &Path) -> Result<(), Untrusted> {
     let crates = root.join("crates");
@@ -211,14 +203,10 @@ pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
 /// Joins names for a sentence.
 pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
     let names: Vec<T> = names.into_iter().collect();
-    match names
-        .iter()
-        .map(AsRef::as_ref)
-        .collect::<Vec<_>>()
-        .join(", ")
-    {
-        none if none.is_empty() => "none".to_owned(),
-        some => some,
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.as_slice() {
+        [] => "none".to_owned(),
+        names => names.join(", "),
     }
 }
 
@@ -261,8 +249,8 @@ mod tests {
         let plain = "[package]\nname = 'a'\ndescription = 'b'\nversion.workspace = true\n";
         std::fs::write(&manifest, plain).unwrap();
         assert_eq!(Driver::from_manifest(&manifest), None);
-        let said = format!("{plain}[package.metadata.drover]\nprotocol = 'p'\n");
-        std::fs::write(&manifest, said).unwrap();
+        let marked = format!("{plain}[package.metadata.drover]\nprotocol = 'p'\n");
+        std::fs::write(&manifest, marked).unwrap();
         assert_eq!(Driver::from_manifest(&manifest).unwrap().protocol, "p");
         assert_eq!(Driver::from_manifest(&folder.path().join("none")), None);
     }

@@ -1,6 +1,6 @@
 //! Stores `suite.json`: the definition of a suite, and its progress so far.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use harness::store;
@@ -33,12 +33,30 @@ pub(crate) struct Record {
     pub(crate) found: Vec<CapacityResult>,
 }
 
+/// A run: one daemon at one load, for the n-th time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunId {
+    pub(crate) daemon: String,
+    pub(crate) level: String,
+    /// Counted from 1.
+    pub(crate) run: u32,
+}
+
+impl RunId {
+    /// Returns the folder of the run's result below that of its suite.
+    pub(crate) fn folder(&self, suite: &Path) -> PathBuf {
+        suite
+            .join(&self.daemon)
+            .join(&self.level)
+            .join(self.run.to_string())
+    }
+}
+
 /// A run with a result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ended {
-    pub(crate) daemon: String,
-    pub(crate) level: String,
-    pub(crate) run: u32,
+    #[serde(flatten)]
+    pub(crate) id: RunId,
     /// The exit code of its driver.
     pub(crate) exit: u8,
     /// Duration of its load, to the end of the last operation.
@@ -113,19 +131,16 @@ impl Record {
         store::write_whole(&folder.join(FILE), text.as_bytes())
     }
 
-    /// Returns a run that has ended.
-    pub(crate) fn ended(&self, daemon: &str, level: &str, run: u32) -> Option<&Ended> {
-        self.runs
-            .iter()
-            .find(|ended| (&*ended.daemon, &*ended.level, ended.run) == (daemon, level, run))
+    /// Returns true if a run has ended.
+    pub(crate) fn has_ended(&self, id: &RunId) -> bool {
+        self.runs.iter().any(|ended| ended.id == *id)
     }
 
     /// Returns the reason not to try a run, if there is one.
-    pub(crate) fn stopped(&self, daemon: &str, level: &str, run: u32) -> Option<&Unreached> {
+    pub(crate) fn stopped(&self, id: &RunId) -> Option<&Unreached> {
         self.unreached.iter().find(|missed| {
-            missed.daemon == daemon
-                && missed.level == level
-                && missed.run.is_none_or(|only| only == run)
+            (&missed.daemon, &missed.level) == (&id.daemon, &id.level)
+                && missed.run.is_none_or(|only| only == id.run)
         })
     }
 

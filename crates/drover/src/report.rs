@@ -6,9 +6,9 @@ use anyhow::{Context as _, ensure};
 use harness::store::{self, RESULT};
 use measure::suite::{Suite, Unreached};
 
-use crate::pages;
 use crate::project::entries;
 use crate::record::FILE;
+use crate::suite_report;
 
 /// Reads suites, folders of results and single results as one suite, in the order given.
 ///
@@ -30,7 +30,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
 
 fn one(path: &Path) -> anyhow::Result<Suite> {
     if path.join(FILE).is_file() {
-        return pages::read_folder(path);
+        return suite_report::read_folder(path);
     }
     let mut files = Vec::new();
     collect(path, &mut files);
@@ -96,5 +96,5 @@ pub(crate) fn write(paths: &[PathBuf], suite: &Suite) -> anyhow::Result<[PathBuf
         Some(parent) if first.is_file() => parent,
         _ => first,
     };
-    pages::write(folder, suite)
+    suite_report::write(folder, suite)
 }

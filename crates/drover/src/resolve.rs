@@ -5,20 +5,28 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use clap::Args;
 use load::plan::{self, Capacity, Plan};
 use measure::redact;
 use serde::{Deserialize, Serialize};
-use subject::manifest;
 
 use crate::project::{self, Driver, Project, listed};
 
 /// Overrides of a plan's suite from the command line.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Args)]
 pub(crate) struct Overrides {
-    pub(crate) daemons: Vec<String>,
-    pub(crate) levels: Vec<String>,
-    pub(crate) repeat: Option<u32>,
-    pub(crate) set: Vec<String>,
+    /// Run these daemons instead of the plan's
+    #[arg(long = "daemon", value_name = "NAME,…", value_delimiter = ',')]
+    daemons: Vec<String>,
+    /// Run only these levels of the plan
+    #[arg(long = "level", value_name = "NAME,…", value_delimiter = ',')]
+    levels: Vec<String>,
+    /// Run each daemon this often at each level (overrides the plan)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// Override a field of the plan, such as timeline.measure=10s
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
 }
 
 /// Everything that determines the runs. Two suites that are equal in it are the same suite.
@@ -84,7 +92,7 @@ impl Suite {
         }
         suite.repeat = overrides.repeat.unwrap_or(suite.repeat);
         suite.validate().with_context(|| format!("{shown}"))?;
-        known_daemons(project, &suite.daemons)?;
+        project.require_daemons(&suite.daemons)?;
         let driver = project.driver_of(file, &suite.daemons)?.clone();
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         if plan.groups.iter().any(|group| !group.stages.is_empty()) {
@@ -158,21 +166,18 @@ impl Suite {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{}", said.trim().trim_start_matches("error: "))
+        let message = String::from_utf8_lossy(&output.stderr);
+        bail!("{}", message.trim().trim_start_matches("error: "))
     }
 }
 
 impl SuiteSpec {
     /// Returns the level of a load of the search.
     pub(crate) fn probe(&self, load: u64) -> Level {
-        let path = self.capacity.as_ref().map(|search| search.set.as_str());
+        let set = self.capacity.iter().map(|search| search.setting(load));
         Level {
             name: load.to_string(),
-            set: path
-                .map(|path| format!("{path}={load}"))
-                .into_iter()
-                .collect(),
+            set: set.collect(),
         }
     }
 
@@ -192,11 +197,7 @@ fn levels(written: &[plan::Level], plan: &Plan<toml::Table>, search: bool) -> Ve
     }
     let level = |level: &plan::Level| Level {
         name: level.name.clone(),
-        set: level
-            .set
-            .iter()
-            .map(|(path, value)| format!("{path}={value}"))
-            .collect(),
+        set: level.settings(),
     };
     written.iter().map(level).collect()
 }
@@ -218,15 +219,4 @@ fn select_levels(levels: Vec<Level>, names: &[String], search: bool) -> anyhow::
         .into_iter()
         .filter(|level| names.contains(&level.name))
         .collect())
-}
-
-fn known_daemons(project: &Project, names: &[String]) -> anyhow::Result<()> {
-    let known = manifest::names(&project.root);
-    match names.iter().find(|name| !known.contains(name)) {
-        Some(name) => bail!(
-            "there is no daemon `{name}`: known daemons are {}",
-            listed(&known)
-        ),
-        None => Ok(()),
-    }
 }

@@ -5,36 +5,47 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
+use clap::Args;
 use harness::failure::Failure;
 use harness::signals::Signals;
 use harness::{output, store};
 use load::clock;
 use load::plan;
+use measure::report::terminal;
 use measure::result::RunResult;
 use subject::daemon::Daemon;
 use subject::host;
 
-use crate::alone::MachineLock;
-use crate::cell::{self, Outcome};
+use crate::driver_run::{self, Outcome};
 use crate::estimate::{self, PastRun};
 use crate::folder::Folder;
-use crate::matrix::{self, RunKey};
+use crate::machine_lock::MachineLock;
+use crate::matrix::{self, PlannedRun};
 use crate::progress::{Progress, RunProgress};
 use crate::project::Project;
-use crate::record::{Ended, FailureKind, Record, Unreached};
-use crate::resolve::{Level, Overrides, Suite};
-use crate::{exit, pages};
+use crate::record::{Ended, FailureKind, Record, RunId, Unreached};
+use crate::resolve::{Overrides, Suite};
+use crate::{exit, suite_report};
 
 mod capacity;
 
 /// Options of the command line.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 pub(crate) struct Options {
-    pub(crate) plans: Vec<PathBuf>,
-    pub(crate) overrides: Overrides,
-    pub(crate) out: PathBuf,
-    pub(crate) fresh: bool,
-    pub(crate) force: bool,
+    /// Run these plans with a [suite], such as configs/fdpass/quick.toml
+    #[arg(required = true, value_name = "PLAN")]
+    plans: Vec<PathBuf>,
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Store results below this folder
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    out: PathBuf,
+    /// Start over, even if an earlier suite can be continued
+    #[arg(long)]
+    fresh: bool,
+    /// Run even if another suite is active on this machine
+    #[arg(long)]
+    force: bool,
 }
 
 /// Runs suites one after the other; returns their combined exit code.
@@ -56,8 +67,8 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
         Err(_) => None,
     };
     let progress = Progress::new();
-    for remark in lock.iter().flat_map(|lock| &lock.notes) {
-        progress.say(remark);
+    for note in lock.iter().flat_map(|lock| &lock.notes) {
+        progress.say(note);
     }
     let programs = programs(&project, &suites, &progress)?;
     for suite in &suites {
@@ -205,103 +216,92 @@ impl<'a> Runner<'a> {
     }
 
     async fn matrix(&mut self, able: &[String]) -> anyhow::Result<()> {
-        let run_keys = matrix::run_keys(&self.suite.spec);
-        for (index, key) in run_keys.iter().enumerate() {
+        let planned = matrix::planned_runs(&self.suite.spec);
+        for (index, run) in planned.iter().enumerate() {
             if self.interrupted {
                 break;
             }
-            if !able.contains(&key.daemon) || !self.is_open(key) {
-                continue;
+            if self.is_open(&run.id, able) {
+                let after = self.left(&planned[index + 1..], able)?;
+                self.run_one(run, index + 1, Some(after)).await?;
             }
-            let after = &run_keys[index + 1..];
-            let after = self.left(after, able)?;
-            self.run_one(key, index + 1, Some(after)).await?;
         }
         Ok(())
     }
 
-    /// Returns true if a run remains: it has not ended and was not stopped.
-    fn is_open(&self, key: &RunKey) -> bool {
-        let (daemon, level) = (&key.daemon, &key.level.name);
-        self.record.ended(daemon, level, key.run).is_none()
-            && self.record.stopped(daemon, level, key.run).is_none()
+    /// Returns true if a run remains: its daemon can be run, and it has neither ended nor been stopped.
+    fn is_open(&self, id: &RunId, able: &[String]) -> bool {
+        let is_settled = self.record.has_ended(id) || self.record.stopped(id).is_some();
+        able.contains(&id.daemon) && !is_settled
     }
 
-    fn left(&mut self, run_keys: &[RunKey], able: &[String]) -> anyhow::Result<Duration> {
+    fn left(&mut self, planned: &[PlannedRun], able: &[String]) -> anyhow::Result<Duration> {
         let mut left = Duration::ZERO;
-        for key in run_keys {
-            if able.contains(&key.daemon) && self.is_open(key) {
-                left += self.about(&key.level)?;
+        for run in planned {
+            if self.is_open(&run.id, able) {
+                left += self.about(run)?;
             }
         }
         Ok(left)
     }
 
-    /// Estimates the duration of a run at a level.
-    fn about(&mut self, level: &Level) -> anyhow::Result<Duration> {
-        let planned = self.planned(level)?;
+    /// Estimates the duration of a run.
+    fn about(&mut self, run: &PlannedRun) -> anyhow::Result<Duration> {
+        let level = &run.id.level;
+        let planned = match self.planned.get(level) {
+            Some(known) => *known,
+            None => plan::load::<toml::Table>(&self.folder.plan(), &run.set)?.planned(),
+        };
+        self.planned.insert(level.clone(), planned);
         let known = |run: &Ended| {
             Some(PastRun {
-                level: run.level.clone(),
-                planned: *self.planned.get(&run.level)?,
+                level: run.id.level.clone(),
+                planned: *self.planned.get(&run.id.level)?,
                 took: Duration::from_secs_f64(run.wall_s),
             })
         };
         let ended: Vec<PastRun> = self.record.runs.iter().filter_map(known).collect();
-        Ok(estimate::run_time(&level.name, planned, &ended))
-    }
-
-    fn planned(&mut self, level: &Level) -> anyhow::Result<Duration> {
-        if let Some(known) = self.planned.get(&level.name) {
-            return Ok(*known);
-        }
-        let plan = plan::load::<toml::Table>(&self.folder.plan(), &level.set)?;
-        self.planned.insert(level.name.clone(), plan.planned());
-        Ok(plan.planned())
+        Ok(estimate::run_time(level, planned, &ended))
     }
 
     /// Performs one run and records its outcome. Returns the driver's exit code and the result, if there is one.
     async fn run_one(
         &mut self,
-        key: &RunKey,
+        run: &PlannedRun,
         number: usize,
         after: Option<Duration>,
     ) -> anyhow::Result<Option<(u8, RunResult)>> {
         let now = RunProgress {
             number,
             total: self.suite.spec.total(),
-            key: key.clone(),
+            id: run.id.clone(),
             repeat: self.suite.spec.repeat,
-            about: self.about(&key.level)?,
+            about: self.about(run)?,
             after,
             began: clock::now(),
         };
-        let outcome = match cell::reuse_result(&self.folder, key) {
+        let outcome = match driver_run::reuse_result(&self.folder, &run.id) {
             Some(outcome) => outcome,
             None => {
-                self.folder.prepare_cell(key)?;
+                self.folder.prepare(&run.id)?;
                 let tick = || self.progress.show(&now);
                 let (outcome, asked_to_end) =
-                    cell::run(&self.program, &self.folder, key, self.signals, tick)
+                    driver_run::run(&self.program, &self.folder, run, self.signals, tick)
                         .await
                         .with_context(|| format!("starting {}", self.program.display()))?;
                 self.interrupted |= asked_to_end;
                 outcome
             }
         };
-        let result = self.record_outcome(key, &now, outcome);
+        let result = self.record_outcome(&now, outcome);
         self.record.write(self.folder.path()).context(
             "writing the record of the suite (results are kept; free space, then repeat the command to continue)",
         )?;
         Ok(result)
     }
 
-    fn record_outcome(
-        &mut self,
-        key: &RunKey,
-        now: &RunProgress,
-        outcome: Outcome,
-    ) -> Option<(u8, RunResult)> {
+    fn record_outcome(&mut self, now: &RunProgress, outcome: Outcome) -> Option<(u8, RunResult)> {
+        let id = &now.id;
         match outcome {
             Outcome::Interrupted => {
                 self.interrupted = true;
@@ -312,9 +312,9 @@ impl<'a> Runner<'a> {
                 let first = reason.lines().next().unwrap_or_default();
                 self.progress.ended(now, &format!("not measured: {first}"));
                 self.record.unreached.push(Unreached {
-                    daemon: key.daemon.clone(),
-                    level: key.level.name.clone(),
-                    run: (why == FailureKind::Failed).then_some(key.run),
+                    daemon: id.daemon.clone(),
+                    level: id.level.clone(),
+                    run: (why == FailureKind::Failed).then_some(id.run),
                     why,
                     reason,
                 });
@@ -329,9 +329,7 @@ impl<'a> Runner<'a> {
                 );
                 self.progress.ended(now, &how);
                 self.record.runs.push(Ended {
-                    daemon: key.daemon.clone(),
-                    level: key.level.name.clone(),
-                    run: key.run,
+                    id: id.clone(),
                     exit,
                     wall_s: result.wall_s,
                 });
@@ -342,11 +340,11 @@ impl<'a> Runner<'a> {
 
     /// Writes the pages and prints the summary.
     fn report(&self) -> anyhow::Result<()> {
-        let suite = pages::read_folder(self.folder.path())?;
-        let pages = pages::write(self.folder.path(), &suite)?;
-        output::print_report("terminal", &pages::terminal(&suite)?)?;
+        let suite = suite_report::read_folder(self.folder.path())?;
+        let pages = suite_report::write(self.folder.path(), &suite)?;
+        output::print_report("terminal", &terminal::render(&suite)?)?;
         for found in &self.record.found {
-            output::print(&pages::answer(found))?;
+            output::print(&suite_report::describe_capacity(found))?;
         }
         if self.interrupted {
             self.progress
@@ -390,16 +388,7 @@ fn resume_record(
 ) -> Record {
     record.clear_failures();
     record.runs.retain(|run| {
-        let level = Level {
-            name: run.level.clone(),
-            set: Vec::new(),
-        };
-        let key = RunKey {
-            daemon: run.daemon.clone(),
-            level,
-            run: run.run,
-        };
-        folder.has(&key).unwrap_or_else(|error| {
+        folder.has(&run.id).unwrap_or_else(|error| {
             progress.say(&format!("Measuring again: {error:#}"));
             false
         })

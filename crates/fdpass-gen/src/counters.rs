@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use harness::launcher::Launcher;
-use subject::gauges;
+use subject::prometheus;
 
 /// The page at one moment.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub(crate) struct Page(String);
 impl Page {
     /// Fetches the page.
     pub(crate) fn fetch(launcher: &Launcher, url: &str) -> anyhow::Result<Self> {
-        let text = launcher.wait(gauges::page(url));
+        let text = launcher.wait(prometheus::page(url));
         text.map(Self).context("reading the daemon's counters")
     }
 

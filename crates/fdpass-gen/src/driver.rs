@@ -310,7 +310,7 @@ impl FdPass {
     pub(crate) fn say(&self, start: u64, kind: &str, bytes: u32) {
         if self.settings.verbose {
             let age = duration(clock::now().saturating_sub(start));
-            output::remark(&format!("stream {kind} after {age}, {bytes} bytes"));
+            output::note(&format!("stream {kind} after {age}, {bytes} bytes"));
         }
     }
 }

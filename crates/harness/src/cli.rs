@@ -10,7 +10,7 @@ use measure::result::RunResult;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::launcher::remark;
+use crate::launcher::note;
 use crate::run::{External, Settings, Subject, run};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
@@ -57,7 +57,7 @@ fn parse<D: DriverCli>() -> Result<ArgMatches, Failure> {
     let typed = driver_cli::command::<D>().try_get_matches_from(words);
     Ok(typed.unwrap_or_else(|error| {
         if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
-            output::remark(&note);
+            output::note(&note);
         }
         refuse(&error)
     }))
@@ -74,10 +74,7 @@ fn carry_out<D: DriverCli>(mut typed: ArgMatches) -> Result<ExitCode, Failure> {
 }
 
 fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::Run(error.into()))?;
+    let runtime = launcher::runtime()?;
     let ended = runtime.block_on(work);
     // The thread that reads a shard's stdin may block forever.
     runtime.shutdown_background();
@@ -96,14 +93,14 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     let load = ValidPlan::new::<D>(plan)?;
     if common.print_plan {
         let text = plan_toml(&load.plan).map_err(Failure::Run)?;
-        output::print(&text).map_err(|error| Failure::Run(error.into()))?;
+        output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(output) = &common.output {
         store::probe("--output", output).map_err(Failure::Call)?;
     }
     let settings = size::<D>(&load, &common)?;
-    remark(common.quiet, &load.description.sentence);
+    note(common.quiet, &load.description.sentence);
     // Until the daemon is built a signal ends this program at once, and the build with it.
     let subject = subject::<D>(&load.plan, target, &common)?;
     let mut signals = Signals::listen()
@@ -211,11 +208,11 @@ async fn repeat<D: Driver>(
             });
         results.push(result);
         match written {
-            Ok(path) => remark(common.quiet, &format!("Result: {}", path.display())),
+            Ok(path) => note(common.quiet, &format!("Result: {}", path.display())),
             Err(error) => return (results, Some(Failure::Run(error))),
         }
         // A signal that arrives as the load ends also cancels the remaining runs.
-        if signals.asked() {
+        if signals.has_received() {
             break;
         }
     }
@@ -291,7 +288,7 @@ fn size<D: Driver>(load: &ValidPlan<D::Config>, common: &Common) -> Result<Setti
         .context("raising the open-file limit")
         .map_err(Failure::Run)?;
     if soft < limit {
-        remark(
+        note(
             common.quiet,
             &format!("Raised the open-file limit from {soft} to {limit}."),
         );
@@ -330,7 +327,7 @@ fn size<D: Driver>(load: &ValidPlan<D::Config>, common: &Common) -> Result<Setti
     }
     // An explicit number needs no notice.
     if processes > 1 && common.processes == ProcessCount::Auto {
-        remark(
+        note(
             common.quiet,
             &format!(
                 "Running as {processes} processes: the load needs {need} open files, and one process may open {limit}."

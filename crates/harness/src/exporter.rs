@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
-use measure::tally::{Distribution, Tally};
+use measure::tally::{Counts, Distribution, Tally};
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder as _, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use load::collector::Row;
+use load::collector::RunSecond;
 
 /// Upper bounds of the buckets, seconds: a 1-2-5 ladder from 1 µs to 100 s. Unlike summaries, buckets can be added up
 /// over processes and time.
@@ -52,39 +52,25 @@ impl Exporter {
     }
 
     /// Adds one second to the page.
-    pub fn row(&self, row: &Row) {
-        self.gauge("drover_active_operations", row.open());
-        for (name, count) in &row.tally.counts {
-            self.counter(
-                "drover_count_total",
-                "count",
-                name.clone().into_owned(),
-                *count,
-            );
-        }
-        for (kind, count) in &row.tally.errors {
-            self.counter(
-                "drover_errors_total",
-                "kind",
-                kind.clone().into_owned(),
-                *count,
-            );
-        }
-        self.series(&row.tally);
+    pub fn add(&self, run_second: &RunSecond) {
+        let open = Key::from_static_name("drover_active_operations");
+        let open_gauge = self.recorder.register_gauge(&open, &METADATA);
+        open_gauge.set(run_second.open() as f64);
+        let tally = &run_second.tally;
+        self.counters("drover_count_total", "count", &tally.counts);
+        self.counters("drover_errors_total", "kind", &tally.errors);
+        self.series(tally);
         self.handle.run_upkeep();
     }
 
-    fn gauge(&self, name: &'static str, value: u64) {
-        self.recorder
-            .register_gauge(&Key::from_static_name(name), &METADATA)
-            .set(value as f64);
-    }
-
-    fn counter(&self, name: &'static str, label: &'static str, value: String, count: u64) {
-        let key = Key::from_parts(name, vec![Label::new(label, value)]);
-        self.recorder
-            .register_counter(&key, &METADATA)
-            .increment(count);
+    /// Adds counts, each of which has its name as the value of a label.
+    fn counters(&self, name: &'static str, label: &'static str, counts: &Counts) {
+        for (value, count) in counts {
+            let label = Label::new(label, value.clone().into_owned());
+            let key = Key::from_parts(name, vec![label]);
+            let counter = self.recorder.register_counter(&key, &METADATA);
+            counter.increment(*count);
+        }
     }
 
     fn series(&self, tally: &Tally) {

@@ -38,7 +38,7 @@ impl Failure {
     /// Prints the error to stderr. Returns the exit code of the program.
     #[must_use]
     pub fn print(&self) -> ExitCode {
-        output::remark(&format!("error: {self}"));
+        output::note(&format!("error: {self}"));
         ExitCode::from(self.exit_code())
     }
 }
@@ -54,6 +54,13 @@ impl From<DaemonError> for Failure {
             | DaemonError::ToolMissing { .. } => Self::Call(error.into()),
             other => Self::Run(other.into()),
         }
+    }
+}
+
+/// Classifies an error of the system as a failed run.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Run(error.into())
     }
 }
 

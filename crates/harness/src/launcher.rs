@@ -58,13 +58,23 @@ pub fn prepare(
     protocol: &str,
     quiet: bool,
 ) -> Result<Prepared, DaemonError> {
-    Daemon::prepare(root, name, protocol, &mut |step| remark(quiet, step))
+    Daemon::prepare(root, name, protocol, &mut |step| note(quiet, step))
+}
+
+/// Creates a runtime on the calling thread.
+///
+/// # Errors
+/// The error of the system.
+pub fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
 }
 
 /// Prints a line to stderr, unless `quiet`.
-pub fn remark(quiet: bool, text: &str) {
+pub fn note(quiet: bool, text: &str) {
     if !quiet {
-        output::remark(text);
+        output::note(text);
     }
 }
 
@@ -80,10 +90,7 @@ impl Launcher {
     /// # Errors
     /// The error of the system.
     pub fn new() -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("making a runtime")?;
+        let runtime = runtime().context("making a runtime")?;
         Ok(Self { runtime })
     }
 

@@ -27,16 +27,9 @@ pub fn print_report(format: &str, report: &str) -> io::Result<()> {
     }
 }
 
-/// Writes the findings of a command to stdout, with a line end. An error is printed to stderr.
-pub fn tell(text: &str) {
-    if let Err(error) = print(text) {
-        remark(&format!("error: writing to stdout: {error}"));
-    }
-}
-
 /// Writes a line to stderr, with a line end and without the secrets in it. Errors are ignored: there is nowhere left
 /// to report them.
-pub fn remark(text: &str) {
+pub fn note(text: &str) {
     let _ = whole_lines(&mut io::stderr().lock(), &redact::text(text));
 }
 

@@ -9,7 +9,7 @@ use measure::tally::Tally;
 use measure::units;
 
 use crate::output;
-use load::collector::Row;
+use load::collector::RunSecond;
 use load::recorder::{OK, STARTED};
 
 /// The live line that shows the progress of a run.
@@ -77,18 +77,18 @@ impl Progress {
     }
 
     /// Shows one more second.
-    pub fn row(&mut self, row: &Row, response: Option<u64>) {
-        let started = row.tally.counted(STARTED);
+    pub fn add(&mut self, run_second: &RunSecond, response: Option<u64>) {
+        let started = run_second.tally.counted(STARTED);
         self.started += started;
-        self.ok += row.tally.counted(OK);
-        self.failed += row.tally.errors.values().sum::<u64>();
-        let second = row.second + 1;
+        self.ok += run_second.tally.counted(OK);
+        self.failed += run_second.tally.errors.values().sum::<u64>();
+        let second = run_second.second + 1;
         // A run lasts longer than its plan while the last operations drain.
         if self.bar.length().is_some_and(|length| second > length) {
             self.bar.set_length(second);
         }
         self.bar.set_position(second);
-        if let Some(message) = self.opened(&row.tally) {
+        if let Some(message) = self.opened(&run_second.tally) {
             self.bar.set_message(message);
             return;
         }
@@ -100,7 +100,7 @@ impl Progress {
         self.bar.set_message(format!(
             "{draining}started {} (+{started}/s)  open {}  ok {}  failed {}  p99 {p99}",
             units::count(self.started),
-            units::count(row.open()),
+            units::count(run_second.open()),
             units::count(self.ok),
             units::count(self.failed),
         ));
@@ -122,7 +122,7 @@ impl Progress {
     /// Prints a line above the live one, unless `quiet`.
     pub fn above(&self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| output::remark(text));
+            self.bar.suspend(|| output::note(text));
         }
     }
 
@@ -159,10 +159,10 @@ mod tests {
         assert_eq!(progress.opened(&tally), None);
         progress.count_opening(Some(1_000_000), &SPEC);
         tally.count("opened", 20_000);
-        let said = progress.opened(&tally);
-        assert_eq!(said.unwrap(), "opening connections: 20,000 of 1,000,000");
-        let said = progress.opened(&tally);
-        assert_eq!(said.unwrap(), "opening connections: 40,000 of 1,000,000");
+        let message = progress.opened(&tally);
+        assert_eq!(message.unwrap(), "opening connections: 20,000 of 1,000,000");
+        let message = progress.opened(&tally);
+        assert_eq!(message.unwrap(), "opening connections: 40,000 of 1,000,000");
         progress.started = 1;
         assert_eq!(progress.opened(&tally), None);
     }

@@ -11,22 +11,22 @@ use measure::tally::owned;
 use measure::throughput::Throughput;
 use measure::warning::{Verdict, Warning};
 
+mod daemons;
 mod faults;
-mod judge;
-mod pages;
-mod rows;
+mod resource_monitor;
 mod running_load;
-mod site;
-mod watch;
+mod scrape;
+mod seconds_spool;
+mod warnings;
 
+use daemons::Daemons;
 use faults::Faults;
-use judge::{
+use resource_monitor::ResourceMonitor;
+use running_load::{LiveOutputs, RunningLoad};
+use seconds_spool::SecondsSpool;
+use warnings::{
     compared, counter_warnings, disturbances, measured_s, operations, run_warnings, slowest_ns,
 };
-use rows::SecondsSpool;
-use running_load::{LiveOutputs, RunningLoad};
-use site::Fleet;
-use watch::ResourceMonitor;
 
 use crate::exporter::Exporter;
 use crate::progress::Progress;
@@ -37,7 +37,7 @@ use load::plan::{self, Invalid};
 use load::{clock, recorder};
 use subject::daemon::Prepared;
 use subject::headroom;
-use subject::{gauges, host};
+use subject::{host, prometheus};
 
 /// The daemon's metrics by name.
 type Gauges = BTreeMap<String, f64>;
@@ -86,8 +86,8 @@ impl External {
         let name = name.unwrap_or_else(|| UNNAMED.to_owned());
         plan::check_folder_name("--name", &name)?;
         for url in &metrics {
-            gauges::check_url(url).map_err(|problem| {
-                let field = format!("--daemon-metrics {}", gauges::without_user(url));
+            prometheus::check_url(url).map_err(|problem| {
+                let field = format!("--daemon-metrics {}", prometheus::without_user(url));
                 Invalid::new(field, problem)
             })?;
         }
@@ -131,10 +131,11 @@ pub async fn run<D: Driver>(
     let planned = plan.planned() + description.opening.unwrap_or_default();
     let mut progress = Progress::new(planned, settings.quiet);
     let exporter = settings.metrics_addr.map(exporter).transpose()?;
-    let mut fleet = unless_interrupted(signals, Fleet::open(plan, subject, &progress)).await??;
+    let mut daemons =
+        unless_interrupted(signals, Daemons::open(plan, subject, &progress)).await??;
     progress.step("checking the answers");
     let of_subject = |error| of_subject(error, subject);
-    let driver = Arc::new(D::setup(plan, &fleet.target).map_err(of_subject)?);
+    let driver = Arc::new(D::setup(plan, &daemons.target).map_err(of_subject)?);
     // A thread of its own, so that a daemon that does not answer does not block the handling of an interruption.
     let checking = {
         let driver = Arc::clone(&driver);
@@ -142,16 +143,16 @@ pub async fn run<D: Driver>(
     };
     let checked = unless_interrupted(signals, checking).await?;
     let checked = checked?.map_err(of_subject)?;
-    headroom::require(&fleet.target, description.open_at_once, checked.daemon_pid)?;
+    headroom::require(
+        &daemons.target,
+        description.open_at_once,
+        checked.daemon_pid,
+    )?;
 
     progress.count_opening(description.audit_inputs.held, D::SPEC);
-    let mut monitor = ResourceMonitor::open(&fleet, D::SPEC, checked.daemon_pid, folder).await?;
-    let shards = running_load::Shards {
-        settings,
-        target: &fleet.target,
-        learned: &checked.learned,
-    };
-    let mut running = RunningLoad::start(&driver, load, &shards).await?;
+    let mut monitor = ResourceMonitor::open(&daemons, D::SPEC, checked.daemon_pid, folder).await?;
+    let (target, learned) = (&daemons.target, &checked.learned);
+    let mut running = RunningLoad::start(&driver, load, settings, target, learned).await?;
     let began_unix = clock::unix_ns();
     let steal = host::StealTime::start();
     let mut view = LiveOutputs {
@@ -164,13 +165,13 @@ pub async fn run<D: Driver>(
             D::live_line
         },
         total: recorder::empty_tally(driver.as_ref()),
-        rows: SecondsSpool::beside(folder)?,
+        seconds: SecondsSpool::beside(folder)?,
     };
     let mut faults = Faults::new(&plan.faults, &running.phases);
     let ending = running
         .drive(
             &mut view,
-            &mut fleet,
+            &mut daemons,
             &mut monitor,
             &mut faults,
             signals,
@@ -179,14 +180,14 @@ pub async fn run<D: Driver>(
         .await;
     let over = clock::now();
     let wall_s = over.saturating_sub(running.phases.origin) as f64 / 1e9;
-    let measured_s = measured_s(&running.phases, running.stop.asked_at(), over);
+    let measured_s = measured_s(&running.phases, running.cancellation.requested_at(), over);
     let steal_pct = steal.pct();
-    monitor.finish(&fleet, ending.is_hurried()).await;
+    monitor.finish(&daemons, ending.is_hurried()).await;
     view.progress.finish();
 
     let (ended_by, hurried) = (ending.reason(), ending.is_hurried());
     let mut warnings = ending.warnings;
-    let (seconds, lost) = view.rows.read_back();
+    let (seconds, lost) = view.seconds.read_back();
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
     let operations = operations(&view.total, &seconds);
     warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
@@ -206,10 +207,10 @@ pub async fn run<D: Driver>(
         running.collector.failures().next().is_some(),
     );
     warnings.extend(counter_warnings(&compared));
-    warnings.extend(fleet.without_counters(D::SPEC, &compared));
+    warnings.extend(daemons.without_counters(D::SPEC, &compared));
     warnings.extend(findings.warnings);
     // Unix sockets have their own queues, which the watch reads.
-    if fleet.target.sockets().is_empty()
+    if daemons.target.sockets().is_empty()
         && let Some(system) = monitor.system()
     {
         warnings.extend(system.warnings(slowest_ns(&view.total)));
@@ -250,7 +251,7 @@ pub async fn run<D: Driver>(
         phases: Some(plan.phases()),
         plan_sentence: description.sentence.clone(),
         level: plan.level(),
-        daemon: fleet.info(subject),
+        daemon: daemons.info(subject),
         machine: Machine {
             steal_pct,
             ..machine
@@ -284,7 +285,7 @@ pub async fn run<D: Driver>(
         .map(|threshold| threshold.judge(&result))
         .collect();
     result.redact();
-    fleet.close(folder, hurried, signals).await;
+    daemons.close(folder, hurried, signals).await;
     Ok(result)
 }
 

@@ -11,7 +11,7 @@ pub struct Signals {
     /// Absent if SIGHUP is ignored, as under `nohup`: the run then continues without its terminal.
     hang_up: Option<Signal>,
     /// Number of signals so far.
-    came: u64,
+    count: u64,
 }
 
 impl Signals {
@@ -24,7 +24,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: hang_up()?,
-            came: 0,
+            count: 0,
         })
     }
 
@@ -35,13 +35,13 @@ impl Signals {
             _ = self.terminate.recv() => {}
             () = received(&mut self.hang_up) => {}
         }
-        self.came += 1;
+        self.count += 1;
     }
 
     /// Returns true once a signal was taken by [`next`](Self::next).
     #[must_use]
-    pub fn asked(&self) -> bool {
-        self.came > 0
+    pub fn has_received(&self) -> bool {
+        self.count > 0
     }
 }
 

@@ -315,17 +315,17 @@ mod tests {
     #[test]
     fn a_folder_that_is_named_is_taken_unless_it_holds_a_result() {
         let out = tempfile::tempdir().unwrap();
-        let cell = out.path().join("rust/100/1");
-        assert_eq!(Folder::at(&cell).unwrap().path(), cell);
-        fs::write(cell.join("daemon.log"), "of a run that was cut short").unwrap();
-        Folder::at(&cell).unwrap();
-        fs::write(cell.join(RESULT), "{").unwrap();
-        let error = format!("{:#}", Folder::at(&cell).unwrap_err());
+        let folder = out.path().join("rust/100/1");
+        assert_eq!(Folder::at(&folder).unwrap().path(), folder);
+        fs::write(folder.join("daemon.log"), "of a run that was cut short").unwrap();
+        Folder::at(&folder).unwrap();
+        fs::write(folder.join(RESULT), "{").unwrap();
+        let error = format!("{:#}", Folder::at(&folder).unwrap_err());
         assert!(
             error.contains("--into") && error.contains("already"),
             "{error}"
         );
-        let error = format!("{:#}", read_result(&cell.join(RESULT)).unwrap_err());
+        let error = format!("{:#}", read_result(&folder.join(RESULT)).unwrap_err());
         assert!(error.contains("not a complete result"), "{error}");
         let error = format!("{:#}", Folder::at(Path::new("/proc/nowhere")).unwrap_err());
         assert!(error.contains("--into /proc/nowhere"), "{error}");

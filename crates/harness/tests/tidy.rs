@@ -3,6 +3,8 @@
 //! Nothing here names a driver or a daemon: a new one is judged by the kind that its name says, so that adding one
 //! takes no line outside its own folder.
 
+#[path = "tidy/language.rs"]
+mod language;
 #[path = "tidy/members.rs"]
 mod members;
 #[path = "tidy/tree.rs"]

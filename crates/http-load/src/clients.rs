@@ -336,7 +336,7 @@ impl<'a> Clients<'a> {
     /// Ends a turn of the loop: operations that have waited too long fail, and the counts are recorded.
     pub(crate) fn turn(&mut self, state: &mut LoopState<Retry>) {
         if !self.pool.has_room(self.established) {
-            state.say_open();
+            state.report_open();
         }
         while let Some(operation) = self.waiting.front().copied() {
             if state.now.saturating_sub(operation.at) <= self.timeout_ns {

@@ -145,7 +145,7 @@ impl Shared {
     /// Prints an error that would not show up in the counters, once per run.
     pub(crate) fn log_once(&self, why: &str) {
         self.logged
-            .call_once(|| output::remark(&format!("error: {why}")));
+            .call_once(|| output::note(&format!("error: {why}")));
     }
 
     /// Returns true if the requests are `HEAD` requests.

@@ -1,4 +1,4 @@
-//! Merges the seconds of all workers: rows for the live views, totals for the result.
+//! Merges the seconds of all workers: for the live views, and to totals for the result.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,19 @@ use measure::disturbance::Stalls;
 use measure::result::{Second, SecondSeries};
 use measure::tally::{Tally, owned};
 
-use crate::recorder::{Interval, SECOND_NS, UNFINISHED};
+use crate::recorder::{ActiveSecond, SECOND_NS, UNFINISHED, WorkerSecond};
 
 /// A second of the whole driver.
 #[derive(Debug)]
-pub struct Row {
+pub struct RunSecond {
     /// The index of the second since the origin of the run.
     pub second: u64,
     /// The recorded values.
     pub tally: Tally,
-    /// Operations open at the end of the second, summed over the workers. One worker may begin what another ends.
-    pub active: i64,
-    /// The sum of the workers' peaks in the second. If one worker ends what another begins, the peaks mean nothing and
-    /// the number at the end of the second replaces them.
-    pub active_peak: i64,
-    /// The integral of the open operations over time, nanoseconds.
-    pub active_ns: i64,
-    /// The tolerance of that integral, nanoseconds.
-    active_slack_ns: u64,
-    /// True if one worker ended what another began.
+    /// The open operations, summed over the workers. One worker may begin what another ends.
+    active: ActiveSecond,
+    /// True if one worker ended what another began. The peaks mean nothing then, and the number at the end of the second
+    /// replaces them.
     shared: bool,
     /// Stalls of all workers.
     stalls: Stalls,
@@ -33,16 +27,13 @@ pub struct Row {
     worker_wait_pct: Option<f64>,
 }
 
-impl Row {
+impl RunSecond {
     /// Creates a second that holds only recorded values.
     fn new(second: u64, tally: Tally) -> Self {
         Self {
             second,
             tally,
-            active: 0,
-            active_peak: 0,
-            active_ns: 0,
-            active_slack_ns: 0,
+            active: ActiveSecond::default(),
             shared: false,
             stalls: Stalls::default(),
             worker_cpu_pct: None,
@@ -54,12 +45,13 @@ impl Row {
     /// report it a moment apart.
     #[must_use]
     pub fn open(&self) -> u64 {
-        self.active.max(0) as u64
+        self.active.at_end.max(0) as u64
     }
 
     /// Converts the second to the form stored in a result.
     #[must_use]
     pub fn result(&self) -> Second {
+        let seconds = |ns: u64| ns as f64 / SECOND_NS as f64;
         let mut series: Vec<SecondSeries> = self
             .tally
             .series()
@@ -71,12 +63,13 @@ impl Row {
             active: self.open(),
             active_peak: match self.shared {
                 true => self.open(),
-                false => self.active_peak.max(0) as u64,
+                false => self.active.peak.max(0) as u64,
             },
             // Workers report up to a turn apart: the end of an operation may be reported before its beginning.
-            active_mean: Some(self.active_ns.max(0) as f64 / SECOND_NS as f64),
-            active_slack: (self.active_slack_ns > 0)
-                .then(|| self.active_slack_ns as f64 / SECOND_NS as f64),
+            active_mean: Some(seconds(self.active.integral_ns.max(0) as u64)),
+            active_slack: Some(self.active.slack_ns)
+                .filter(|slack| *slack > 0)
+                .map(seconds),
             stalls: self.stalls.found(),
             worker_cpu_pct: self.worker_cpu_pct,
             worker_wait_pct: self.worker_wait_pct,
@@ -100,70 +93,70 @@ struct WorkerState {
     active: i64,
 }
 
-/// Collects the intervals of a fixed number of workers.
+/// Collects the seconds of a fixed number of workers.
 #[derive(Debug)]
 pub struct Collector {
     workers: Vec<WorkerState>,
-    pending: BTreeMap<u64, Row>,
-    /// The second after the last returned row.
-    next_row: u64,
-    /// Cleared tallies for the next rows, so that memory does not grow with the first seconds of a run.
+    pending: BTreeMap<u64, RunSecond>,
+    /// The second after the last returned one.
+    next: u64,
+    /// Cleared tallies for the next seconds, so that memory does not grow with the first seconds of a run.
     clean: Vec<Tally>,
 }
 
 impl Collector {
-    /// Creates a collector for workers 0 to `workers` − 1. The first row is merged in `clean`.
+    /// Creates a collector for workers 0 to `workers` − 1. The first second is merged in `clean`.
     #[must_use]
     pub fn new(workers: u64, clean: Tally) -> Self {
         Self {
             workers: (0..workers).map(|_| WorkerState::default()).collect(),
             pending: BTreeMap::new(),
-            next_row: 0,
+            next: 0,
             clean: vec![clean],
         }
     }
 
-    /// Merges an interval and returns its tally for reuse.
-    pub fn add(&mut self, interval: Interval) -> Tally {
-        let Interval {
+    /// Merges the second of a worker and returns its tally for reuse.
+    pub fn add(&mut self, worker_second: WorkerSecond) -> Tally {
+        let WorkerSecond {
             worker,
             second,
             tally,
             active,
-            active_peak,
-            active_ns,
-            active_slack_ns,
-            cpu_ns,
-            wait_ns,
-            span_ns,
+            thread,
             stalls,
             ended,
-        } = interval;
+        } = worker_second;
         let worker = &mut self.workers[usize::try_from(worker).expect("few workers")];
         if worker.ended.is_some() {
             return tally;
         }
-        // A worker's last interval may be empty, and its second may have been returned long ago.
+        // A worker may end with an empty second, which may have been returned long ago.
         if ended.is_none() || !tally.is_empty() {
             let clean = &mut self.clean;
-            let row = self.pending.entry(second).or_insert_with(|| {
-                Row::new(second, clean.pop().unwrap_or_else(|| tally.another()))
+            let run_second = self.pending.entry(second).or_insert_with(|| {
+                RunSecond::new(second, clean.pop().unwrap_or_else(|| tally.another()))
             });
-            row.tally.merge(&tally);
-            row.active += active;
-            row.active_peak += active_peak;
-            row.active_ns += active_ns;
-            row.active_slack_ns += active_slack_ns;
-            row.shared |= active < 0;
-            row.stalls.merge(stalls);
-            row.worker_cpu_pct = most(row.worker_cpu_pct, share_pct(Some(cpu_ns), span_ns));
-            row.worker_wait_pct = most(row.worker_wait_pct, share_pct(wait_ns, span_ns));
-        } else if let Some(row) = self.pending.get_mut(&second) {
-            row.active_ns += active_ns;
+            run_second.tally.merge(&tally);
+            run_second.active.at_end += active.at_end;
+            run_second.active.peak += active.peak;
+            run_second.active.integral_ns += active.integral_ns;
+            run_second.active.slack_ns += active.slack_ns;
+            run_second.shared |= active.at_end < 0;
+            run_second.stalls.merge(stalls);
+            // Percent of the second, or of the longer span over which the time was counted.
+            let pct = |ns: u64| 100.0 * ns as f64 / thread.span_ns.max(SECOND_NS) as f64;
+            let most = |one: Option<f64>, ns: Option<u64>| {
+                one.into_iter().chain(ns.map(pct)).reduce(f64::max)
+            };
+            run_second.worker_cpu_pct = most(run_second.worker_cpu_pct, Some(thread.cpu_ns));
+            run_second.worker_wait_pct = most(run_second.worker_wait_pct, thread.wait_ns);
+        } else if let Some(run_second) = self.pending.get_mut(&second) {
+            run_second.active.integral_ns += active.integral_ns;
         }
         worker.next = second + 1;
-        (worker.last, worker.active) = (second, active);
-        worker.cpu_ns += cpu_ns;
+        (worker.last, worker.active) = (second, active.at_end);
+        worker.cpu_ns += thread.cpu_ns;
         if let Some(ended) = ended {
             worker.next = u64::MAX;
             worker.ended = Some(ended);
@@ -173,65 +166,56 @@ impl Collector {
 
     /// Returns the next second that all workers have reported. The last one counts the operations that failed workers
     /// left open as unfinished.
-    pub fn row(&mut self) -> Option<Row> {
-        self.reported_row().or_else(|| self.abandoned_row())
+    pub fn next_second(&mut self) -> Option<RunSecond> {
+        self.reported_second().or_else(|| self.abandoned_second())
     }
 
-    /// Returns an extra row for the operations that nobody will end, once all workers have ended and some of them
+    /// Returns an extra second for the operations that nobody will end, once all workers have ended and some of them
     /// failed. It cannot be known earlier: one worker may end what another began.
-    fn abandoned_row(&mut self) -> Option<Row> {
+    fn abandoned_second(&mut self) -> Option<RunSecond> {
         if !self.over() || !self.pending.is_empty() || self.failures().next().is_none() {
             return None;
         }
-        let open: i64 = self.workers.iter().map(|worker| worker.active).sum();
-        let abandoned = u64::try_from(open).ok().filter(|open| *open > 0)?;
+        let abandoned = Some(self.open()).filter(|open| *open > 0)?;
         self.workers.iter_mut().for_each(|worker| worker.active = 0);
         let mut tally = self.clean.pop()?;
         tally.count(UNFINISHED, abandoned);
-        Some(Row::new(self.next_row, tally))
+        Some(RunSecond::new(self.next, tally))
     }
 
-    fn reported_row(&mut self) -> Option<Row> {
-        let reported = self
-            .workers
-            .iter()
-            .map(|worker| worker.next)
-            .min()
-            .unwrap_or(u64::MAX);
-        let second = *self
-            .pending
-            .keys()
-            .next()
-            .filter(|second| **second < reported)?;
-        let mut row = self.pending.remove(&second)?;
-        self.next_row = second + 1;
+    fn reported_second(&mut self) -> Option<RunSecond> {
+        let first = self.pending.first_entry()?;
+        let second = *first.key();
+        if self.workers.iter().any(|worker| worker.next <= second) {
+            return None;
+        }
+        let mut run_second = first.remove();
+        self.next = second + 1;
         for worker in &self.workers {
             if worker.ended.is_some() && worker.last < second {
-                row.active += worker.active;
-                row.active_ns += worker.active * SECOND_NS as i64;
-                row.shared |= worker.active != 0;
+                run_second.active.at_end += worker.active;
+                run_second.active.integral_ns += worker.active * SECOND_NS as i64;
+                run_second.shared |= worker.active != 0;
             }
         }
-        Some(row)
+        Some(run_second)
     }
 
     /// Gives up every worker that has not ended: it failed for the reason `why`, and is no longer listened to. Its open
     /// operations become unfinished.
     pub fn give_up(&mut self, why: &str) {
-        for worker in self
-            .workers
-            .iter_mut()
-            .filter(|worker| worker.ended.is_none())
-        {
-            worker.next = u64::MAX;
-            worker.ended = Some(Err(why.to_owned()));
+        for worker in &mut self.workers {
+            if worker.ended.is_none() {
+                worker.next = u64::MAX;
+                worker.ended = Some(Err(why.to_owned()));
+            }
         }
     }
 
-    /// Takes back a row after it was read, to reuse its memory.
-    pub fn give_back(&mut self, mut row: Row) {
-        row.tally.clear();
-        self.clean.push(row.tally);
+    /// Takes back a second after it was read, to reuse its memory.
+    pub fn give_back(&mut self, mut run_second: RunSecond) {
+        run_second.tally.clear();
+        self.clean.push(run_second.tally);
     }
 
     /// Counts the operations that were open when the workers last reported.
@@ -257,23 +241,9 @@ impl Collector {
     /// Returns the CPU time of the busiest worker as percent of `wall_ns`.
     #[must_use]
     pub fn busiest_pct(&self, wall_ns: u64) -> f64 {
-        let busiest = self
-            .workers
-            .iter()
-            .map(|worker| worker.cpu_ns)
-            .max()
-            .unwrap_or(0);
-        100.0 * busiest as f64 / wall_ns.max(SECOND_NS / 10) as f64
+        let busiest = self.workers.iter().map(|worker| worker.cpu_ns).max();
+        100.0 * busiest.unwrap_or(0) as f64 / wall_ns.max(SECOND_NS / 10) as f64
     }
-}
-
-/// Returns a time as percent of the second in which it was counted, or of the longer span over which it was counted.
-fn share_pct(ns: Option<u64>, span_ns: u64) -> Option<f64> {
-    Some(100.0 * ns? as f64 / span_ns.max(SECOND_NS) as f64)
-}
-
-fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    [one, other].into_iter().flatten().reduce(f64::max)
 }
 
 #[cfg(test)]
@@ -282,24 +252,36 @@ mod tests {
     use measure::tally::Series;
 
     use super::*;
+    use crate::recorder::ThreadSpan;
 
     const SERIES: &[SeriesSpec] = &[SeriesSpec::new("one", SeriesRole::Main)];
 
-    fn interval(worker: u64, second: u64, ended: bool) -> Interval {
+    fn active(at_end: i64) -> ActiveSecond {
+        ActiveSecond {
+            at_end,
+            ..ActiveSecond::default()
+        }
+    }
+
+    fn worker_second(worker: u64, second: u64, ended: bool) -> WorkerSecond {
         let mut tally = Tally::new(SERIES);
         tally.record(Series(0), 1_000 + worker);
         tally.count("started", 1);
-        Interval {
+        WorkerSecond {
             worker,
             second,
             tally,
-            active: 1,
-            active_peak: 2,
-            active_ns: 500_000_000,
-            active_slack_ns: 0,
-            cpu_ns: 100_000_000 * (worker + 1),
-            wait_ns: Some(50_000_000),
-            span_ns: SECOND_NS,
+            active: ActiveSecond {
+                at_end: 1,
+                peak: 2,
+                integral_ns: 500_000_000,
+                slack_ns: 0,
+            },
+            thread: ThreadSpan {
+                span_ns: SECOND_NS,
+                cpu_ns: 100_000_000 * (worker + 1),
+                wait_ns: Some(50_000_000),
+            },
             stalls: Stalls::default(),
             ended: ended.then_some(Ok(())),
         }
@@ -308,40 +290,40 @@ mod tests {
     #[test]
     fn a_second_is_a_row_once_every_worker_has_reported_it() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        collector.add(interval(0, 0, false));
-        assert!(collector.row().is_none());
-        collector.add(interval(1, 0, false));
-        let row = collector.row().expect("both have reported");
+        collector.add(worker_second(0, 0, false));
+        assert!(collector.next_second().is_none());
+        collector.add(worker_second(1, 0, false));
+        let run_second = collector.next_second().expect("both have reported");
         assert_eq!(
             (
-                row.second,
-                row.active,
-                row.active_peak,
-                row.tally.counted("started")
+                run_second.second,
+                run_second.active.at_end,
+                run_second.active.peak,
+                run_second.tally.counted("started")
             ),
             (0, 2, 4, 2)
         );
-        assert!(collector.row().is_none());
+        assert!(collector.next_second().is_none());
     }
 
     #[test]
     fn a_worker_that_is_given_up_leaves_its_operations_unfinished_and_reports_no_more() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        collector.add(interval(0, 0, false));
-        collector.add(interval(1, 0, true));
-        collector.add(interval(0, 1, false));
+        collector.add(worker_second(0, 0, false));
+        collector.add(worker_second(1, 0, true));
+        collector.add(worker_second(0, 1, false));
         collector.give_up("hung");
         assert!(collector.over());
         assert_eq!(collector.failures().collect::<Vec<_>>(), ["hung"]);
-        let mut rows = Vec::new();
-        while let Some(row) = collector.row() {
-            let counted = |name| row.tally.counted(name);
-            rows.push((row.second, counted("started"), counted(UNFINISHED)));
-            collector.give_back(row);
+        let mut seconds = Vec::new();
+        while let Some(run_second) = collector.next_second() {
+            let counted = |name| run_second.tally.counted(name);
+            seconds.push((run_second.second, counted("started"), counted(UNFINISHED)));
+            collector.give_back(run_second);
         }
-        assert_eq!(rows, [(0, 2, 0), (1, 1, 0), (2, 0, 2)]);
-        collector.add(interval(0, 2, false));
-        assert!(collector.row().is_none());
+        assert_eq!(seconds, [(0, 2, 0), (1, 1, 0), (2, 0, 2)]);
+        collector.add(worker_second(0, 2, false));
+        assert!(collector.next_second().is_none());
     }
 
     #[test]
@@ -349,21 +331,26 @@ mod tests {
         let mut collector = Collector::new(2, Tally::new(SERIES));
         let mut held = Stalls::default();
         held.add(30_000_000);
-        collector.add(Interval {
+        collector.add(WorkerSecond {
             stalls: held,
-            ..interval(0, 0, false)
+            ..worker_second(0, 0, false)
         });
         // A turn of two seconds; the worker waited for one of them.
-        collector.add(Interval {
-            cpu_ns: 300_000_000,
-            wait_ns: Some(SECOND_NS),
-            span_ns: 2 * SECOND_NS,
+        collector.add(WorkerSecond {
+            thread: ThreadSpan {
+                span_ns: 2 * SECOND_NS,
+                cpu_ns: 300_000_000,
+                wait_ns: Some(SECOND_NS),
+            },
             stalls: held,
-            ..interval(1, 0, false)
+            ..worker_second(1, 0, false)
         });
-        let row = collector.row().expect("both have reported").result();
+        let run_second = collector
+            .next_second()
+            .expect("both have reported")
+            .result();
         assert_eq!(
-            (row.worker_cpu_pct, row.worker_wait_pct),
+            (run_second.worker_cpu_pct, run_second.worker_wait_pct),
             (Some(15.0), Some(50.0))
         );
         let all = Stalls {
@@ -371,36 +358,41 @@ mod tests {
             longest_ns: 30_000_000,
             total_ns: 60_000_000,
         };
-        assert_eq!(row.stalls, Some(all));
+        assert_eq!(run_second.stalls, Some(all));
     }
 
     #[test]
     fn what_one_worker_begins_and_another_ends_is_open_in_between_and_no_longer() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        let of = |worker, active, active_peak| Interval {
-            active,
-            active_peak,
-            ..interval(worker, 0, false)
+        let of = |worker, at_end, peak| WorkerSecond {
+            active: ActiveSecond {
+                peak,
+                ..active(at_end)
+            },
+            ..worker_second(worker, 0, false)
         };
         collector.add(of(0, 100, 100));
         collector.add(of(1, -97, 0));
-        let row = collector.row().expect("both have reported").result();
-        assert_eq!((row.active, row.active_peak), (3, 3));
-        let last = Interval {
+        let run_second = collector
+            .next_second()
+            .expect("both have reported")
+            .result();
+        assert_eq!((run_second.active, run_second.active_peak), (3, 3));
+        let last = WorkerSecond {
             ended: Some(Ok(())),
             ..of(0, 100, 100)
         };
         collector.add(last);
-        let after = Interval {
+        let after = WorkerSecond {
             second: 1,
             ..of(1, -99, -97)
         };
         collector.add(after);
-        let rows: Vec<u64> = std::iter::from_fn(|| collector.row())
-            .map(|row| row.open())
+        let seconds: Vec<u64> = std::iter::from_fn(|| collector.next_second())
+            .map(|run_second| run_second.open())
             .collect();
         assert_eq!(
-            rows.last(),
+            seconds.last(),
             Some(&1),
             "what an ended worker began is ended by another"
         );
@@ -409,17 +401,19 @@ mod tests {
     #[test]
     fn what_an_ended_worker_left_open_is_open_in_every_second_that_follows() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        let of = |worker, second, active, active_ns, ended| Interval {
-            active,
-            active_ns,
-            ..interval(worker, second, ended)
+        let of = |worker, second, at_end, integral_ns, ended| WorkerSecond {
+            active: ActiveSecond {
+                integral_ns,
+                ..active(at_end)
+            },
+            ..worker_second(worker, second, ended)
         };
         collector.add(of(0, 0, 10, 10_000_000_000, true));
         collector.add(of(1, 0, -4, -2_000_000_000, false));
         collector.add(of(1, 1, -10, -8_000_000_000, true));
         let mut means = Vec::new();
-        while let Some(row) = collector.row() {
-            means.push(row.result().active_mean);
+        while let Some(run_second) = collector.next_second() {
+            means.push(run_second.result().active_mean);
         }
         assert_eq!(means, [Some(8.0), Some(2.0)]);
     }
@@ -427,54 +421,60 @@ mod tests {
     #[test]
     fn a_worker_that_skipped_a_second_holds_up_no_row() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        collector.add(interval(0, 0, false));
-        collector.add(interval(0, 1, false));
-        collector.add(interval(1, 1, false));
-        assert_eq!(collector.row().map(|row| row.second), Some(0));
-        assert_eq!(collector.row().map(|row| row.second), Some(1));
+        collector.add(worker_second(0, 0, false));
+        collector.add(worker_second(0, 1, false));
+        collector.add(worker_second(1, 1, false));
+        assert_eq!(
+            collector.next_second().map(|run_second| run_second.second),
+            Some(0)
+        );
+        assert_eq!(
+            collector.next_second().map(|run_second| run_second.second),
+            Some(1)
+        );
     }
 
     #[test]
     fn a_lost_worker_is_a_failure_and_holds_up_no_row() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        collector.add(interval(0, 0, true));
-        assert!(collector.row().is_none() && !collector.over());
+        collector.add(worker_second(0, 0, true));
+        assert!(collector.next_second().is_none() && !collector.over());
         collector.add(lost(1, 0, 0));
-        assert_eq!(collector.row().map(|row| row.second), Some(0));
+        assert_eq!(
+            collector.next_second().map(|run_second| run_second.second),
+            Some(0)
+        );
         assert!(collector.over());
         assert_eq!(collector.failures().collect::<Vec<_>>(), ["killed"]);
     }
 
-    fn lost(worker: u64, second: u64, active: i64) -> Interval {
-        let last = Interval {
-            active,
-            ..interval(worker, second, false)
-        };
-        Interval::lost(
+    fn lost(worker: u64, second: u64, open: i64) -> WorkerSecond {
+        WorkerSecond::lost(
             worker,
-            &last.last(),
+            second,
+            open,
             Tally::new(SERIES),
             "killed".to_owned(),
         )
     }
 
-    /// Takes all available rows, and returns the second and the unfinished count of each.
+    /// Takes all available seconds, and returns the second and the unfinished count of each.
     fn unfinished(collector: &mut Collector) -> Vec<(u64, u64)> {
-        let mut rows = Vec::new();
-        while let Some(row) = collector.row() {
-            rows.push((row.second, row.tally.counted(UNFINISHED)));
-            collector.give_back(row);
+        let mut seconds = Vec::new();
+        while let Some(run_second) = collector.next_second() {
+            seconds.push((run_second.second, run_second.tally.counted(UNFINISHED)));
+            collector.give_back(run_second);
         }
-        rows
+        seconds
     }
 
     #[test]
     fn what_lost_workers_had_open_is_unfinished_once_and_after_all_have_ended() {
         let mut collector = Collector::new(3, Tally::new(SERIES));
-        let of = |worker, second, active, ended: Option<Result<(), String>>| Interval {
-            active,
+        let of = |worker, second, open, ended: Option<Result<(), String>>| WorkerSecond {
+            active: active(open),
             ended,
-            ..interval(worker, second, false)
+            ..worker_second(worker, second, false)
         };
         collector.add(of(0, 0, 86, None));
         collector.add(of(1, 0, 5, None));
@@ -491,10 +491,10 @@ mod tests {
     #[test]
     fn what_a_lost_worker_began_and_another_ended_is_not_unfinished() {
         let mut collector = Collector::new(2, Tally::new(SERIES));
-        let ends = Interval {
-            active: -97,
+        let ends = WorkerSecond {
+            active: active(-97),
             ended: Some(Ok(())),
-            ..interval(1, 0, false)
+            ..worker_second(1, 0, false)
         };
         collector.add(ends);
         collector.add(lost(0, 0, 100));
@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn a_driver_that_lost_count_without_losing_a_worker_is_not_helped_out() {
         let mut collector = Collector::new(1, Tally::new(SERIES));
-        collector.add(interval(0, 0, true));
+        collector.add(worker_second(0, 0, true));
         assert_eq!(unfinished(&mut collector), [(0, 0)], "one is open");
     }
 }

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
-use crate::opening::WorkerOpening;
+use crate::opening_phase::WorkerOpening;
 use crate::pacer::Pacer;
 use crate::plan::{Invalid, Plan};
 use crate::recorder::Recorder;
@@ -284,7 +284,7 @@ pub struct Worker {
     /// Its part in the opening of the run, if there is one.
     pub opening: WorkerOpening,
     /// Tells the worker to end early.
-    pub stop: Arc<Stop>,
+    pub cancellation: Arc<Cancellation>,
     /// Number of descriptors that it may open.
     pub descriptors: u64,
 }
@@ -368,14 +368,14 @@ impl Phases {
 /// A request to the workers of a run to end early: nothing starts any more, and open operations are given up at a
 /// deadline.
 #[derive(Debug)]
-pub struct Stop {
-    asked_at: AtomicU64,
+pub struct Cancellation {
+    requested_at: AtomicU64,
     deadline: AtomicU64,
     waker: EventFd,
 }
 
-impl Stop {
-    /// Creates a stop that has not been requested.
+impl Cancellation {
+    /// Creates a cancellation that has not been requested.
     ///
     /// # Errors
     /// The kernel's error, usually `EMFILE`.
@@ -383,16 +383,16 @@ impl Stop {
         let waker =
             EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         Ok(Self {
-            asked_at: AtomicU64::new(u64::MAX),
+            requested_at: AtomicU64::new(u64::MAX),
             deadline: AtomicU64::new(u64::MAX),
             waker,
         })
     }
 
-    /// Requests the stop: open operations may take `grace_ns` more.
-    pub fn ask(&self, grace_ns: u64) {
+    /// Requests the end: open operations may take `grace_ns` more.
+    pub fn request(&self, grace_ns: u64) {
         let now = clock::now();
-        self.asked_at.fetch_min(now, Ordering::Release);
+        self.requested_at.fetch_min(now, Ordering::Release);
         self.deadline.fetch_min(now + grace_ns, Ordering::Release);
         self.wake();
     }
@@ -405,17 +405,17 @@ impl Stop {
 
     /// Returns the time of the first request, nanoseconds of CLOCK_MONOTONIC, or `u64::MAX` without one.
     #[must_use]
-    pub fn asked_at(&self) -> u64 {
-        self.asked_at.load(Ordering::Acquire)
+    pub fn requested_at(&self) -> u64 {
+        self.requested_at.load(Ordering::Acquire)
     }
 
-    /// Returns when open operations are given up, if a stop was requested.
+    /// Returns when open operations are given up, if the end was requested.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
         Some(self.deadline.load(Ordering::Acquire)).filter(|deadline| *deadline != u64::MAX)
     }
 
-    /// Returns a descriptor that is readable once a stop was requested.
+    /// Returns a descriptor that is readable once the end was requested.
     #[must_use]
     pub fn waker(&self) -> BorrowedFd<'_> {
         self.waker.as_fd()

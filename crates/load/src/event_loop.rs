@@ -116,7 +116,7 @@ impl<H: Handler> Context<H> {
     /// The kernel's error, usually `EMFILE`.
     pub fn new(worker: Worker, options: Options) -> anyhow::Result<Self> {
         Ok(Self {
-            reactor: Reactor::new(Some(worker.stop.waker()))?,
+            reactor: Reactor::new(Some(worker.cancellation.waker()))?,
             state: LoopState::new(worker, options),
             connections: Slots::with_capacity(0),
             buffer: vec![0; options.read_buffer].into(),

@@ -13,7 +13,7 @@ pub mod duration;
 pub mod event_loop;
 pub mod limits;
 pub mod net;
-pub mod opening;
+pub mod opening_phase;
 pub mod pacer;
 pub mod plan;
 pub mod reactor;

@@ -144,23 +144,38 @@ impl Pacer {
     ///
     /// Such a loop is always charged. A scheduled operation is charged from its due time, and the lateness is also
     /// reported as `lag`. A burst is charged from `now`, and so is the first start of a closed-loop worker, whose
-    /// later operations come from [`again`](Self::again).
+    /// later operations come from [`next_of_client`](Self::next_of_client).
     pub fn poll(&mut self, now: u64) -> Tick {
-        match self.take(now) {
-            Poll::Due(due) => Tick::Ready(self.count(due.start_at(now), now)),
-            Poll::Wait(due) => Tick::Wait(due),
-            Poll::Over => Tick::Over,
+        if now >= self.stopped {
+            return Tick::Over;
         }
+        let catches_up = now < self.caught_up_at();
+        while let Some(head) = self.head {
+            if head.due > now {
+                return Tick::Wait(head.due);
+            }
+            let source = &self.sources[head.source];
+            let in_time = source.in_full || catches_up;
+            let start = source.start_at(now, head.source as u16);
+            self.advance(head);
+            if in_time {
+                return Tick::Ready(self.count(start, now));
+            }
+            self.missed += 1;
+        }
+        Tick::Over
     }
 
     /// Returns the operation of a closed-loop worker that follows its `previous` one, at once. Returns `None` if the
     /// worker has done all of its operations, if its stages have removed it by now, at the end, or if `previous` was
     /// not of a closed loop.
-    pub fn again(&mut self, previous: Start, now: u64) -> Option<Start> {
+    pub fn next_of_client(&mut self, previous: Start, now: u64) -> Option<Start> {
         if now >= self.end {
             return None;
         }
-        let index = self.next_of_worker(previous, now)?;
+        let source = self.sources.get(usize::from(previous.group))?;
+        let at = now.saturating_sub(source.origin);
+        let index = source.schedule.next_of_worker(previous.index, at)?;
         let start = Start {
             at: now,
             due: now,
@@ -237,32 +252,6 @@ impl Pacer {
         self.started
     }
 
-    fn take(&mut self, now: u64) -> Poll {
-        if now >= self.stopped {
-            return Poll::Over;
-        }
-        let catches_up = now < self.caught_up_at();
-        while let Some(head) = self.head {
-            if head.due > now {
-                return Poll::Wait(head.due);
-            }
-            let source = &self.sources[head.source];
-            let in_time = source.in_full || catches_up;
-            let due = DueOp {
-                due: head.due,
-                index: source.index,
-                group: head.source as u16,
-                kind: source.kind,
-            };
-            self.advance(head);
-            if in_time {
-                return Poll::Due(due);
-            }
-            self.missed += 1;
-        }
-        Poll::Over
-    }
-
     fn count(&mut self, start: Start, now: u64) -> Start {
         self.started += 1;
         self.overrun = now.saturating_sub(self.end);
@@ -274,12 +263,6 @@ impl Pacer {
     fn offers(&self, source: &Source) -> bool {
         let is_burst = source.in_full && source.kind == Kind::Burst;
         !source.done && source.due < self.stopped && (source.due < self.end || is_burst)
-    }
-
-    fn next_of_worker(&self, previous: Start, now: u64) -> Option<u64> {
-        let source = self.sources.get(usize::from(previous.group))?;
-        let at = now.saturating_sub(source.origin);
-        source.schedule.next_of_worker(previous.index, at)
     }
 
     fn advance(&mut self, head: Next) {
@@ -324,6 +307,23 @@ impl Source {
         source
     }
 
+    /// Returns the next operation, which is due, as one that starts at `now`.
+    fn start_at(&self, now: u64, group: u16) -> Start {
+        let late = now - self.due;
+        let (at, lag) = match self.kind {
+            Kind::Paced => (self.due, Some(late)),
+            Kind::FirstStart => (now, Some(late)),
+            Kind::Burst => (now, None),
+        };
+        Start {
+            at,
+            due: self.due,
+            lag,
+            index: self.index,
+            group,
+        }
+    }
+
     fn advance(&mut self) {
         match self.schedule.next() {
             Some(Due { at, index }) => {
@@ -331,42 +331,6 @@ impl Source {
                 self.index = index;
             }
             None => self.done = true,
-        }
-    }
-}
-
-/// The state of a pacer at a given time.
-enum Poll {
-    Due(DueOp),
-    Wait(u64),
-    Over,
-}
-
-/// An operation whose time has come.
-#[derive(Clone, Copy)]
-struct DueOp {
-    due: u64,
-    index: u64,
-    group: u16,
-    kind: Kind,
-}
-
-impl DueOp {
-    fn start_at(self, now: u64) -> Start {
-        match self.kind {
-            Kind::Paced => self.start(self.due, Some(now - self.due)),
-            Kind::FirstStart => self.start(now, Some(now - self.due)),
-            Kind::Burst => self.start(now, None),
-        }
-    }
-
-    fn start(self, at: u64, lag: Option<u64>) -> Start {
-        Start {
-            at,
-            due: self.due,
-            lag,
-            index: self.index,
-            group: self.group,
         }
     }
 }

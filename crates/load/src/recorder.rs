@@ -12,22 +12,24 @@ use measure::tally::{Series, Tally, add};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock;
-use crate::driver::{Driver, Phases, Stop};
+use crate::driver::{Cancellation, Driver, Phases};
 
 mod active;
-mod interval;
 mod measured;
 mod stalls;
 mod thread;
+mod worker_second;
 
-pub use interval::{Interval, LastReport};
+pub use active::ActiveSecond;
+pub use thread::ThreadSpan;
+pub use worker_second::WorkerSecond;
 
 use active::Active;
 use measured::MeasuredTime;
 use stalls::StallDetector;
 use thread::ThreadUsage;
 
-/// Nanoseconds of one row.
+/// Nanoseconds of one second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
 pub use measure::tally::{MISSED, OK, STARTED, UNFINISHED};
@@ -53,7 +55,7 @@ struct CurrentSecond {
     active: Active,
     thread: ThreadUsage,
     stalls: StallDetector,
-    intervals: UnboundedSender<Interval>,
+    worker_seconds: UnboundedSender<WorkerSecond>,
     clean: Receiver<Tally>,
     /// Number of tallies of this thread, including those in transit.
     tallies: usize,
@@ -61,15 +63,15 @@ struct CurrentSecond {
 }
 
 impl Recorder {
-    /// Creates a recorder for the calling thread. Rows count from `origin` (nanoseconds of CLOCK_MONOTONIC). The first
-    /// row is written to `tally`. `clean` returns tallies that were sent to `intervals` and read, and holds one from
+    /// Creates a recorder for the calling thread. Seconds count from `origin` (nanoseconds of CLOCK_MONOTONIC). The first
+    /// one is written to `tally`. `clean` returns tallies that were sent and read, and holds one from
     /// the beginning.
     #[must_use]
     pub fn new(
         worker: u64,
         origin: u64,
         tally: Tally,
-        intervals: UnboundedSender<Interval>,
+        worker_seconds: UnboundedSender<WorkerSecond>,
         clean: Receiver<Tally>,
     ) -> Self {
         Self(Rc::new(RefCell::new(CurrentSecond {
@@ -80,18 +82,23 @@ impl Recorder {
             active: Active::new(origin),
             thread: ThreadUsage::new(origin),
             stalls: StallDetector::new(),
-            intervals,
+            worker_seconds,
             clean,
             tallies: 2,
             measured: None,
         })))
     }
 
-    /// Keeps the events inside the measured time of `phases` apart; that time ends early if `stop` is requested.
+    /// Keeps the events inside the measured time of `phases` apart; that time ends early after a cancellation.
     /// `response` is the series that counts from the due time to the end of the operation.
     #[must_use]
-    pub fn measuring(self, phases: Phases, stop: &Arc<Stop>, response: Series) -> Self {
-        self.0.borrow_mut().measured = Some(MeasuredTime::new(phases, stop, response));
+    pub fn measuring(
+        self,
+        phases: Phases,
+        cancellation: &Arc<Cancellation>,
+        response: Series,
+    ) -> Self {
+        self.0.borrow_mut().measured = Some(MeasuredTime::new(phases, cancellation, response));
         self
     }
 
@@ -104,10 +111,10 @@ impl Recorder {
 
     /// Records one value of a series, in nanoseconds.
     pub fn value(&self, series: Series, ns: u64) {
-        let row = &mut *self.0.borrow_mut();
-        row.tally.record(series, ns);
-        if let Some(measured) = &mut row.measured {
-            measured.value(series, ns, &mut row.tally);
+        let state = &mut *self.0.borrow_mut();
+        state.tally.record(series, ns);
+        if let Some(measured) = &mut state.measured {
+            measured.value(series, ns, &mut state.tally);
         }
     }
 
@@ -119,9 +126,9 @@ impl Recorder {
     /// Adds events of warm-up operations, which are in no total, to a counter of the measured time. Events outside the
     /// measured time are ignored.
     pub fn count_of_warmup(&self, name: &'static str, count: u64) {
-        let row = &mut *self.0.borrow_mut();
-        if count > 0 && row.is_within() {
-            add(&mut row.tally.measured.counts, name, count);
+        let state = &mut *self.0.borrow_mut();
+        if count > 0 && state.is_within() {
+            add(&mut state.tally.measured.counts, name, count);
         }
     }
 
@@ -132,8 +139,8 @@ impl Recorder {
 
     /// Counts an operation of the warm-up that fails.
     pub fn error_of_warmup(&self) {
-        let row = &mut *self.0.borrow_mut();
-        row.tally.measured.failed += u64::from(row.is_within());
+        let state = &mut *self.0.borrow_mut();
+        state.tally.measured.failed += u64::from(state.is_within());
     }
 
     /// Records the lateness, in nanoseconds, with which the driver began an operation that it was free to begin.
@@ -149,9 +156,9 @@ impl Recorder {
     /// Counts the begin of several operations. Counting is more expensive than recording, so a loop that starts many
     /// at once counts once.
     pub fn begin_many(&self, operations: u64) {
-        let mut row = self.0.borrow_mut();
-        row.tally.count(STARTED, operations);
-        row.active.begin(operations);
+        let mut state = self.0.borrow_mut();
+        state.tally.count(STARTED, operations);
+        state.active.begin(operations);
     }
 
     /// Counts the successful end of an operation.
@@ -188,9 +195,9 @@ impl Recorder {
         if operations == 0 {
             return;
         }
-        let mut row = self.0.borrow_mut();
-        outcome(&mut row.tally);
-        row.active.end(operations);
+        let mut state = self.0.borrow_mut();
+        outcome(&mut state.tally);
+        state.active.end(operations);
     }
 
     /// Registers that the loop, whose turn began at `now`, turns again at `until` or earlier. Returns the time until
@@ -202,34 +209,34 @@ impl Recorder {
 
     /// Sends off every second that is over at `now`, and returns the end of the running one.
     pub fn tick(&self, now: u64) -> u64 {
-        let mut row = self.0.borrow_mut();
-        // A second without a turn of this thread has no row: a stall belongs to the second in which it ended.
-        let stall = row.stalls.held(now);
-        row.active.add_slack(now);
-        row.turn(now);
-        let running = now.saturating_sub(row.origin) / SECOND_NS;
-        if running > row.second {
+        let mut state = self.0.borrow_mut();
+        // A second without a turn of this thread is not reported: a stall belongs to the second in which it ended.
+        let stall = state.stalls.held(now);
+        state.active.add_slack(now);
+        state.turn(now);
+        let running = now.saturating_sub(state.origin) / SECOND_NS;
+        if running > state.second {
             // Operations open at the end of the second belong to it, however late this turn is.
-            let ended = row.origin + running * SECOND_NS;
-            row.active.integrate(ended);
-            row.send(None, now);
+            let ended = state.origin + running * SECOND_NS;
+            state.active.integrate(ended);
+            state.send(None, now);
             // Seconds without a turn of this thread are empty: only the running one matters.
-            row.second = running;
+            state.second = running;
         }
         if let Some(ns) = stall {
-            row.stalls.add(ns);
+            state.stalls.add(ns);
         }
-        row.active.begin_turn(now);
-        row.origin + (row.second + 1) * SECOND_NS
+        state.active.begin_turn(now);
+        state.origin + (state.second + 1) * SECOND_NS
     }
 
     /// Sends off the rest and reports the end of the thread.
     pub fn finish(&self, ended: Result<(), String>) {
-        let mut row = self.0.borrow_mut();
+        let mut state = self.0.borrow_mut();
         // Operations left open here, for others to end, stay open to the end of the second.
-        let end = row.origin + (row.second + 1) * SECOND_NS;
-        row.active.leave_open(end);
-        row.send(Some(ended), clock::now());
+        let end = state.origin + (state.second + 1) * SECOND_NS;
+        state.active.leave_open(end);
+        state.send(Some(ended), clock::now());
     }
 }
 
@@ -262,24 +269,17 @@ impl CurrentSecond {
             measured.set_apart(&mut self.tally);
         }
         let clean = self.clean();
-        let active = self.active.take();
-        let thread = self.thread.take(now);
-        let interval = Interval {
+        let worker_second = WorkerSecond {
             worker: self.worker,
             second: self.second,
             tally: std::mem::replace(&mut self.tally, clean),
-            active: active.at_end,
-            active_peak: active.peak,
-            active_ns: active.integral_ns,
-            active_slack_ns: active.slack_ns,
-            cpu_ns: thread.cpu_ns,
-            wait_ns: thread.wait_ns,
-            span_ns: thread.span_ns,
+            active: self.active.take(),
+            thread: self.thread.take(now),
             stalls: self.stalls.take(),
             ended,
         };
-        // The collector outlives the workers, unless the run is aborted; then nobody needs the row.
-        let _ = self.intervals.send(interval);
+        // The collector outlives the workers, unless the run is aborted; then nobody needs the second.
+        let _ = self.worker_seconds.send(worker_second);
     }
 }
 

@@ -159,7 +159,7 @@ impl Schedule {
     }
 
     /// Creates a closed loop: worker j begins at `ramp * j / workers`. Its later operations are not on any schedule
-    /// and not listed here: see [`Pacer::again`](crate::pacer::Pacer::again). A worker with its own pacer has the
+    /// and not listed here: see [`Pacer::next_of_client`](crate::pacer::Pacer::next_of_client). A worker with its own pacer has the
     /// share `{ index: j, of: workers }`.
     #[must_use]
     pub fn closed(workers: u64, ramp: Duration, share: Share) -> Self {

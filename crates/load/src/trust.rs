@@ -84,22 +84,13 @@ enum Refusal {
 
 impl Refusal {
     fn problem(self) -> String {
-        match self {
-            Self::Owner(uid) => format!(
-                "belongs to user {}, and its content would run as user {}",
-                user(uid),
-                user(geteuid().as_raw())
-            ),
-            Self::Everybody | Self::Shared => format!(
-                "may be written by every user, and its content would run as user {}",
-                user(geteuid().as_raw())
-            ),
-            Self::Group(gid) => format!(
-                "may be written by group {}, and its content would run as user {}",
-                group(gid),
-                user(geteuid().as_raw())
-            ),
-        }
+        let who = match self {
+            Self::Owner(uid) => format!("belongs to user {}", user(uid)),
+            Self::Everybody | Self::Shared => "may be written by every user".to_owned(),
+            Self::Group(gid) => format!("may be written by group {}", group(gid)),
+        };
+        let own = user(geteuid().as_raw());
+        format!("{who}, and its content would run as user {own}")
     }
 
     fn remedy(self, path: &Path) -> String {
@@ -131,11 +122,13 @@ fn refusal(
     if !is_own {
         return Some(Refusal::Owner(uid));
     }
-    if mode & WRITABLE_BY_ALL != 0 && mode & STICKY != 0 {
-        return Some(Refusal::Shared);
-    }
     if mode & WRITABLE_BY_ALL != 0 {
-        return Some(Refusal::Everybody);
+        let is_shared = mode & STICKY != 0;
+        return Some(if is_shared {
+            Refusal::Shared
+        } else {
+            Refusal::Everybody
+        });
     }
     (mode & WRITABLE_BY_GROUP != 0 && !is_of_one(uid, gid)).then_some(Refusal::Group(gid))
 }
@@ -153,15 +146,16 @@ fn is_of_one(uid: u32, gid: u32) -> bool {
 
 fn user(uid: u32) -> String {
     let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
-    known.map_or_else(|| uid.to_string(), |user| format!("{} ({uid})", user.name))
+    with_name(uid, known.map(|user| user.name))
 }
 
 fn group(gid: u32) -> String {
     let known = Group::from_gid(Gid::from_raw(gid)).ok().flatten();
-    known.map_or_else(
-        || gid.to_string(),
-        |group| format!("{} ({gid})", group.name),
-    )
+    with_name(gid, known.map(|group| group.name))
+}
+
+fn with_name(id: u32, name: Option<String>) -> String {
+    name.map_or_else(|| id.to_string(), |name| format!("{name} ({id})"))
 }
 
 #[cfg(test)]

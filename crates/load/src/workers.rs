@@ -1,36 +1,27 @@
-//! The workers of a run: threads of this process, or of several processes that this one starts.
-//!
-//! Both report the same [`Interval`]s, so that nothing above can tell them apart. A shard process runs this program
-//! again. It reads its specification from stdin and reports intervals on stdout, as one JSON object per line. Reports
-//! include the histograms, so that the sum is exact. It ends when stdin ends.
+//! The workers of a run: threads of this process, or of several processes that this one starts. Both report the same
+//! [`WorkerSecond`]s, so that nothing above can tell them apart.
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::panic::AssertUnwindSafe;
-use std::process::Stdio;
-use std::sync::mpsc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, mpsc};
 
 use anyhow::Context as _;
-use measure::spec::SeriesSpec;
-use measure::tally::{PackedTally, Tally};
+use measure::tally::Tally;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::driver::{Driver, Phases, Stop, Target, ValidPlan, Worker};
+use crate::driver::{Cancellation, Driver, Phases, ValidPlan, Worker};
 use crate::limits;
-use crate::opening::{Opening, WorkerOpening};
+use crate::opening_phase::{OpeningPhase, WorkerOpening};
 use crate::pacer::Pacer;
-use crate::recorder::{self, Interval, LastReport, Recorder};
+use crate::recorder::{self, Recorder, WorkerSecond};
 use crate::schedule::Share;
 
-/// The argument that makes this program a shard of another. It is not meant for people.
-pub const SHARD_ARGUMENT: &str = "--shard-of-parent";
+mod shards;
+
+pub use shards::{Processes, SHARD_ARGUMENT, shard};
 
 /// The workers of one process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerRange {
     /// Index of the first worker among all workers.
     pub first: u64,
@@ -48,7 +39,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts the workers of this process. Each reports to `intervals` until its last report says that it has ended.
+    /// Starts the workers of this process. Each reports to `worker_seconds` until its last report says that it has ended.
     ///
     /// # Errors
     /// A thread that can't be started.
@@ -57,9 +48,9 @@ impl Threads {
         load: &ValidPlan<D::Config>,
         range: WorkerRange,
         phases: Phases,
-        opening: Option<&Arc<Opening>>,
-        stop: &Arc<Stop>,
-        intervals: &UnboundedSender<Interval>,
+        opening: Option<&Arc<OpeningPhase>>,
+        cancellation: &Arc<Cancellation>,
+        worker_seconds: &UnboundedSender<WorkerSecond>,
     ) -> anyhow::Result<Self> {
         limits::preallocate_fd_table();
         let descriptors = limits::nofile()?.soft / range.count.max(1);
@@ -77,21 +68,24 @@ impl Threads {
             };
             let pacer = Pacer::new(phases.begin, phases.end, load.plan.schedules(share));
             let response = load.description.response;
-            let (driver, stop, intervals) =
-                (Arc::clone(driver), Arc::clone(stop), intervals.clone());
+            let (driver, cancellation, worker_seconds) = (
+                Arc::clone(driver),
+                Arc::clone(cancellation),
+                worker_seconds.clone(),
+            );
             let opening = WorkerOpening::new(opening.cloned());
             std::thread::Builder::new()
                 .name(format!("worker-{worker}"))
                 .spawn(move || {
-                    let record = Recorder::new(worker, phases.origin, first, intervals, take)
-                        .measuring(phases, &stop, response);
+                    let record = Recorder::new(worker, phases.origin, first, worker_seconds, take)
+                        .measuring(phases, &cancellation, response);
                     let worker = Worker {
                         share,
                         pacer,
                         record: record.clone(),
                         phases,
                         opening,
-                        stop,
+                        cancellation,
                         descriptors,
                     };
                     record.finish(run_worker(driver.as_ref(), worker));
@@ -133,311 +127,4 @@ fn run_worker<D: Driver>(driver: &D, worker: Worker) -> Result<(), String> {
             ))
         }
     }
-}
-
-/// The specification of a shard process.
-#[derive(Debug, Serialize, Deserialize)]
-struct ShardSpec<C> {
-    load: ValidPlan<C>,
-    target: Target,
-    /// State that the check has learned.
-    learned: serde_json::Value,
-    first: u64,
-    count: u64,
-    total: u64,
-}
-
-/// A command to a running shard process, one JSON object per line.
-#[derive(Debug, Serialize, Deserialize)]
-enum ShardCommand {
-    /// Start of the run, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
-    Start { origin: u64 },
-    /// Start of the load, if it is brought forward because all connections are open.
-    BeginLoad { begin: u64 },
-    /// Start nothing more; open operations may take this long.
-    Stop { grace_ns: u64 },
-}
-
-/// A report of a shard process, one JSON object per line.
-#[derive(Debug, Serialize, Deserialize)]
-enum ShardEvent {
-    Ready,
-    /// All workers of the shard have opened all of their connections.
-    Opened,
-    Interval(Box<Interval<PackedTally>>),
-}
-
-/// The shard processes of this process.
-#[derive(Debug)]
-pub struct Processes {
-    children: Vec<(Child, ChildStdin)>,
-    readers: Vec<BufReader<tokio::process::ChildStdout>>,
-    threads: u64,
-    /// The reason why they were killed.
-    killed: Arc<OnceLock<&'static str>>,
-}
-
-impl Processes {
-    /// Starts `processes` shards with `threads` workers each and waits until all are ready.
-    ///
-    /// # Errors
-    /// A process can't be started or ends before it is ready.
-    pub async fn start<D: Driver>(
-        load: &ValidPlan<D::Config>,
-        learned: &serde_json::Value,
-        target: &Target,
-        processes: u64,
-        threads: u64,
-    ) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("finding this program")?;
-        let mut all = Self {
-            children: Vec::new(),
-            readers: Vec::new(),
-            threads,
-            killed: Arc::default(),
-        };
-        for index in 0..processes {
-            // A process group of its own: Ctrl-C reaches only this process, which then stops the shards.
-            let mut child = Command::new(&program)
-                .arg(SHARD_ARGUMENT)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .process_group(0)
-                .kill_on_drop(true)
-                .spawn()
-                .with_context(|| format!("starting {} as a shard", program.display()))?;
-            let mut stdin = child.stdin.take().expect("stdin is piped");
-            all.readers.push(BufReader::new(
-                child.stdout.take().expect("stdout is piped"),
-            ));
-            let order = ShardSpec {
-                load: load.clone(),
-                target: target.clone(),
-                learned: learned.clone(),
-                first: index * threads,
-                count: threads,
-                total: processes * threads,
-            };
-            send_message(&mut stdin, &order).await?;
-            all.children.push((child, stdin));
-        }
-        for reader in &mut all.readers {
-            let mut line = String::new();
-            reader.read_line(&mut line).await?;
-            match serde_json::from_str(&line) {
-                Ok(ShardEvent::Ready) => {}
-                _ => anyhow::bail!(
-                    "a shard process ended before it was ready: see its message above"
-                ),
-            }
-        }
-        Ok(all)
-    }
-
-    /// Sends the start of the run to all shards, and forwards their reports.
-    ///
-    /// # Errors
-    /// A shard has ended.
-    pub async fn go<D: Driver>(
-        &mut self,
-        origin: u64,
-        opening: Option<&Arc<Opening>>,
-        intervals: &UnboundedSender<Interval>,
-    ) -> anyhow::Result<()> {
-        for (_, stdin) in &mut self.children {
-            send_message(stdin, &ShardCommand::Start { origin })
-                .await
-                .context("starting the run in a shard process")?;
-        }
-        for (index, reader) in self.readers.drain(..).enumerate() {
-            let first = index as u64 * self.threads;
-            tokio::spawn(forward(
-                reader,
-                &D::SPEC.series,
-                first..first + self.threads,
-                opening.cloned(),
-                intervals.clone(),
-                Arc::clone(&self.killed),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Tells all shards that the load begins at `begin`.
-    pub async fn begin_at(&mut self, begin: u64) {
-        for (_, stdin) in &mut self.children {
-            // A shard that has ended is reported as lost.
-            let _ = send_message(stdin, &ShardCommand::BeginLoad { begin }).await;
-        }
-    }
-
-    /// Kills all shards. Values that they have not reported are lost, for the reason `why`.
-    pub fn kill(&mut self, why: &'static str) {
-        let _ = self.killed.set(why);
-        for (child, _) in &mut self.children {
-            // A process that has ended needs no signal.
-            let _ = child.start_kill();
-        }
-    }
-
-    /// Tells all shards to end early.
-    pub async fn stop(&mut self, grace_ns: u64) {
-        for (_, stdin) in &mut self.children {
-            // A shard that cannot be reached has ended already.
-            let _ = send_message(stdin, &ShardCommand::Stop { grace_ns }).await;
-        }
-    }
-}
-
-async fn send_message(stdin: &mut ChildStdin, message: &impl Serialize) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    stdin.write_all(&line).await?;
-    Ok(stdin.flush().await?)
-}
-
-/// Reads a shard's reports until it ends. Workers that did not report their end are reported as lost.
-async fn forward(
-    mut reader: BufReader<tokio::process::ChildStdout>,
-    series: &'static [SeriesSpec],
-    workers: std::ops::Range<u64>,
-    mut opening: Option<Arc<Opening>>,
-    intervals: UnboundedSender<Interval>,
-    killed: Arc<OnceLock<&'static str>>,
-) {
-    let count = workers.end - workers.start;
-    let mut all_open = move || {
-        if let Some(opening) = opening.take() {
-            opening.opened_by(count);
-        }
-    };
-    let mut running: BTreeMap<u64, LastReport> = workers
-        .map(|worker| (worker, LastReport::default()))
-        .collect();
-    let mut line = String::new();
-    let mut why = "its process ended without an error message".to_owned();
-    while let Ok(1..) = reader.read_line(&mut line).await {
-        let report = serde_json::from_str(&line).map_err(|error| error.to_string());
-        if let Ok(ShardEvent::Opened) = report {
-            all_open();
-        }
-        match report.and_then(|report| read(report, series)) {
-            Ok(Some(interval)) => {
-                match interval.ended {
-                    Some(_) => drop(running.remove(&interval.worker)),
-                    None => drop(running.insert(interval.worker, interval.last())),
-                }
-                // The collector ends only after the run.
-                let _ = intervals.send(interval);
-            }
-            Ok(None) => {}
-            Err(error) => why = format!("its process sent an unreadable report: {error}"),
-        }
-        line.clear();
-    }
-    // The run must not wait for the connections of a shard that has ended.
-    all_open();
-    if let Some(reason) = killed.get() {
-        why = (*reason).to_owned();
-    }
-    for (worker, last) in running {
-        let lost = Interval::lost(worker, &last, Tally::new(series), why.clone());
-        let _ = intervals.send(lost);
-    }
-}
-
-fn read(report: ShardEvent, series: &'static [SeriesSpec]) -> Result<Option<Interval>, String> {
-    let ShardEvent::Interval(interval) = report else {
-        return Ok(None);
-    };
-    let tally = Tally::unpack(series, &interval.tally).map_err(|error| error.to_string())?;
-    Ok(Some((*interval).replace(tally).0))
-}
-
-/// Runs a whole shard process.
-///
-/// # Errors
-/// The specification can't be read or prepared. Errors of workers are reported, not returned.
-pub async fn shard<D: Driver>() -> anyhow::Result<()> {
-    limits::raise_nofile()?;
-    let mut orders = BufReader::new(tokio::io::stdin()).lines();
-    let order = orders
-        .next_line()
-        .await?
-        .context("no specification on stdin: a shard is started only by its parent process")?;
-    let ShardSpec {
-        load,
-        target,
-        learned,
-        first,
-        count,
-        total,
-    } = serde_json::from_str::<ShardSpec<D::Config>>(&order)?;
-    let driver = Arc::new(D::setup(&load.plan, &target)?);
-    driver.learn(learned)?;
-    report(&ShardEvent::Ready)?;
-    let Some(go) = orders.next_line().await? else {
-        return Ok(());
-    };
-    let ShardCommand::Start { origin } = serde_json::from_str(&go)? else {
-        return Ok(());
-    };
-
-    let stop = Arc::new(Stop::new()?);
-    let (send, mut intervals) = tokio::sync::mpsc::unbounded_channel();
-    let range = WorkerRange {
-        first,
-        count,
-        total,
-    };
-    let limit = load.description.opening;
-    let opening = Arc::new(Opening::new(count));
-    let threads = Threads::start(
-        &driver,
-        &load,
-        range,
-        Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default()),
-        limit.map(|_| &opening),
-        &stop,
-        &send,
-    )?;
-    drop(send);
-    limits::lower_thread_priority();
-    let mut listening = true;
-    let mut is_opening = limit.is_some();
-    loop {
-        tokio::select! {
-            () = opening.all_open(), if is_opening => {
-                is_opening = false;
-                report(&ShardEvent::Opened)?;
-            },
-            order = orders.next_line(), if listening => match order?.map(|line| serde_json::from_str(&line)) {
-                Some(Ok(ShardCommand::Stop { grace_ns })) => stop.ask(grace_ns),
-                Some(Ok(ShardCommand::BeginLoad { begin })) => {
-                    opening.begin_at(begin);
-                    stop.wake();
-                }
-                Some(_) => {}
-                // The parent has ended: nobody will read a result.
-                None => { stop.ask(0); listening = false; }
-            },
-            interval = intervals.recv() => match interval {
-                Some(interval) => {
-                    let (worker, packed) = (interval.worker, interval.tally.pack());
-                    let (interval, tally) = interval.replace(packed);
-                    report(&ShardEvent::Interval(Box::new(interval)))?;
-                    threads.give_back(worker, tally);
-                }
-                None => return Ok(()),
-            },
-        }
-    }
-}
-
-fn report(report: &ShardEvent) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(report)?;
-    line.push(b'\n');
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&line)?;
-    Ok(stdout.flush()?)
 }

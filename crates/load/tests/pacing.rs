@@ -77,7 +77,7 @@ fn perform(pacer: &mut Pacer, busy: impl Fn(Start) -> u64) -> Vec<(Start, u64)> 
                 while let Some(start) = next {
                     now += busy(start) * MS;
                     performed.push((start, now));
-                    next = pacer.again(start, now);
+                    next = pacer.next_of_client(start, now);
                 }
             }
             Tick::Wait(due) => now = due,
@@ -145,7 +145,8 @@ fn a_loop_repeats_the_workers_of_a_closed_group_without_remembering_them() {
         let schedule = Schedule::closed(5, Duration::ZERO, Share { index, of: 2 }).limited(3);
         let mut pacer = Pacer::new(0, 100, vec![schedule]);
         while let Tick::Ready(first) = pacer.poll(7) {
-            let rest = std::iter::successors(Some(first), |previous| pacer.again(*previous, 9));
+            let rest =
+                std::iter::successors(Some(first), |previous| pacer.next_of_client(*previous, 9));
             indexes.extend(rest.map(|start| start.index));
         }
         let last = Start {
@@ -155,7 +156,11 @@ fn a_loop_repeats_the_workers_of_a_closed_group_without_remembering_them() {
             index,
             group: 0,
         };
-        assert_eq!(pacer.again(last, 100), None, "nothing starts at the end");
+        assert_eq!(
+            pacer.next_of_client(last, 100),
+            None,
+            "nothing starts at the end"
+        );
     }
     indexes.sort_unstable();
     assert_eq!(indexes, (0..15).collect::<Vec<_>>());
@@ -169,7 +174,7 @@ fn what_is_no_closed_loop_is_not_repeated() {
         vec![Schedule::spread(2, Duration::ZERO, Share::ALL)],
     );
     let start = ready(pacer.poll(5));
-    assert_eq!(pacer.again(start, 6), None);
+    assert_eq!(pacer.next_of_client(start, 6), None);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn stints(stages: &[UserStage], share: Share) -> Vec<Stint> {
             let (mut there, mut gone) = (begin, end + 1);
             while gone - there > 1 {
                 let middle = there + (gone - there) / 2;
-                match pacer.again(start, middle) {
+                match pacer.next_of_client(start, middle) {
                     Some(_) => there = middle,
                     None => gone = middle,
                 }
@@ -178,7 +178,7 @@ fn a_user_who_comes_back_begins_anew_and_no_index_is_there_twice() {
         for at in (0..4 * SECOND).step_by(10 * MILLISECOND as usize) {
             users = users
                 .into_iter()
-                .filter_map(|user| pacer.again(user, at))
+                .filter_map(|user| pacer.next_of_client(user, at))
                 .collect();
             while let Tick::Ready(start) = pacer.poll(at) {
                 users.push(start);
@@ -216,7 +216,7 @@ fn a_worker_that_does_one_thing_at_a_time_rests_between_its_stints() {
                 while let Some(start) = next {
                     starts.push((start.index, start.at / MILLISECOND));
                     now += 400 * MILLISECOND;
-                    next = pacer.again(start, now);
+                    next = pacer.next_of_client(start, now);
                 }
             }
             Tick::Wait(due) => now = due,

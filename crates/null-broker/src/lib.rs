@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use load::clock;
-use load::driver::Stop;
+use load::driver::Cancellation;
 use load::net::write_buffer::WriteBuffer;
 use load::reactor::Reactor;
 use load::slots::{Id, Slots};
@@ -43,7 +43,7 @@ const LISTENER: u64 = u64::MAX - 2;
 #[derive(Debug)]
 pub struct NullBroker {
     address: SocketAddr,
-    stop: Arc<Stop>,
+    stop: Arc<Cancellation>,
     taken: Arc<AtomicU64>,
     stalled: Arc<AtomicU64>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -57,7 +57,7 @@ impl NullBroker {
     pub fn start(script: Script) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let stop = Arc::new(Stop::new()?);
+        let stop = Arc::new(Cancellation::new()?);
         let taken = Arc::new(AtomicU64::new(0));
         let broker = Broker::new(listener, script, Arc::clone(&stop), Arc::clone(&taken))?;
         let stalled = Arc::clone(&broker.stalled);
@@ -95,7 +95,7 @@ impl NullBroker {
 
 impl Drop for NullBroker {
     fn drop(&mut self) {
-        self.stop.ask(0);
+        self.stop.request(0);
         if let Some(thread) = self.thread.take() {
             // The reason of its end cannot be reported anywhere.
             let _ = thread.join();
@@ -114,7 +114,13 @@ pub fn serve(address: SocketAddr, mode: Mode) -> io::Result<()> {
         mode,
         ..Script::default()
     };
-    Broker::new(listener, script, Arc::new(Stop::new()?), Arc::default())?.run()
+    Broker::new(
+        listener,
+        script,
+        Arc::new(Cancellation::new()?),
+        Arc::default(),
+    )?
+    .run()
 }
 
 /// A connection.
@@ -161,7 +167,7 @@ struct Channel {
 struct Broker {
     listener: TcpListener,
     script: Arc<Script>,
-    stop: Arc<Stop>,
+    stop: Arc<Cancellation>,
     taken: Arc<AtomicU64>,
     stalled: Arc<AtomicU64>,
     reactor: Reactor,
@@ -180,7 +186,7 @@ impl Broker {
     fn new(
         listener: TcpListener,
         script: Script,
-        stop: Arc<Stop>,
+        stop: Arc<Cancellation>,
         taken: Arc<AtomicU64>,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;

@@ -97,7 +97,11 @@ pub fn require(target: &Target, connections: u64, pid: Option<u32>) -> Result<()
     let each = connections / (target.addresses.len() as u64).max(1);
     let listening = target.addresses.iter().filter_map(|address| match address {
         Address::Socket(_) => pid.filter(|pid| !has_children(*pid)),
-        Address::Url(url) => only_one(&listeners(local(url)?)),
+        // Several processes may share the connections.
+        Address::Url(url) => match listeners(local(url)?).as_slice() {
+            [pid] => Some(*pid),
+            _ => None,
+        },
     });
     listening
         .collect::<BTreeSet<u32>>()
@@ -124,8 +128,7 @@ fn require_files(pid: u32, need: u64) -> Result<(), CannotHold> {
 }
 
 fn require_memory(target: &Target, connections: u64) -> Result<(), CannotHold> {
-    let meminfo = fs::read("/proc/meminfo").unwrap_or_default();
-    let available = 1024 * stat::status_value(&meminfo, "MemAvailable");
+    let available = stat::meminfo_bytes("MemAvailable");
     let on_this_machine = |address: &Address| match address {
         Address::Socket(_) => true,
         Address::Url(url) => local(url).is_some(),
@@ -162,13 +165,6 @@ fn open_files(limits: &str) -> Option<u64> {
 /// Returns true if a process has children, which may serve the connections that it takes.
 fn has_children(pid: u32) -> bool {
     stat::all().any(|process| process.parent.cast_unsigned() == pid && !process.is_zombie())
-}
-
-fn only_one(pids: &[u32]) -> Option<u32> {
-    match pids {
-        [pid] => Some(*pid),
-        _ => None,
-    }
 }
 
 /// Returns the address of a URL, if it is a loopback address.

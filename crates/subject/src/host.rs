@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use measure::machine::Machine;
 
 use crate::manifest;
+use crate::usage::stat;
 use load::limits;
 
 mod control_groups;
@@ -19,12 +20,9 @@ pub fn machine() -> Machine {
     let limits = limits::nofile().ok();
     let groups = ControlGroups::from_this_process();
     let root = manifest::find_root().ok();
-    let git_commit = root
-        .as_ref()
-        .and_then(|root| git(root, &["rev-parse", "HEAD"]));
-    let changes = root
-        .as_ref()
-        .and_then(|root| git(root, &["status", "--porcelain", "--untracked-files=no"]));
+    let in_root = |arguments: &[&str]| git(root.as_deref()?, arguments);
+    let git_commit = in_root(&["rev-parse", "HEAD"]);
+    let changes = in_root(&["status", "--porcelain", "--untracked-files=no"]);
     Machine {
         hostname: text("/proc/sys/kernel/hostname").unwrap_or_else(|| "unknown".to_owned()),
         os: os_name(&text("/etc/os-release").unwrap_or_default()),
@@ -36,10 +34,9 @@ pub fn machine() -> Machine {
         governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         clocksource: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         virtualization: virtualization(),
-        memory_bytes: memory_bytes(&text("/proc/meminfo").unwrap_or_default()),
+        memory_bytes: stat::meminfo_bytes("MemTotal"),
         transparent_huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled")
-            .as_deref()
-            .and_then(bracketed_choice),
+            .and_then(|setting| bracketed_choice(&setting)),
         load1: text("/proc/loadavg").and_then(|load| load.split(' ').next()?.parse().ok()),
         nofile_soft: limits.map_or(0, |limits| limits.soft),
         nofile_hard: limits.map_or(0, |limits| limits.hard),
@@ -48,8 +45,7 @@ pub fn machine() -> Machine {
         somaxconn: number("/proc/sys/net/core/somaxconn"),
         max_map_count: number("/proc/sys/vm/max_map_count"),
         port_range: text("/proc/sys/net/ipv4/ip_local_port_range")
-            .as_deref()
-            .and_then(port_range),
+            .and_then(|setting| port_range(&setting)),
         cgroup_memory_bytes: groups.memory_bytes(),
         cgroup_cpus: groups.cpus(),
         git_dirty: git_commit
@@ -146,15 +142,6 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
         .or_else(|| value("CPU part").map(|part| format!("CPU part {part}")))
 }
 
-/// Parses the line `MemTotal:    24000000 kB`.
-fn memory_bytes(meminfo: &str) -> u64 {
-    let total = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"));
-    let kb = total.and_then(|total| total.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    kb.unwrap_or(0) * 1024
-}
-
 /// Returns the bracketed word of a setting such as `always [madvise] never`.
 fn bracketed_choice(setting: &str) -> Option<String> {
     let (_, rest) = setting.split_once('[')?;
@@ -171,23 +158,15 @@ fn port_range(setting: &str) -> Option<(u16, u16)> {
 fn virtualization() -> Option<String> {
     let cpuinfo = text("/proc/cpuinfo")?;
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
-    if !flags
-        .split_ascii_whitespace()
-        .any(|flag| flag == "hypervisor")
-    {
-        return None;
-    }
+    let mut flags = flags.split_ascii_whitespace();
+    flags.find(|flag| *flag == "hypervisor")?;
     let names = [
         "/sys/hypervisor/type",
         "/sys/class/dmi/id/sys_vendor",
         "/sys/class/dmi/id/product_name",
     ];
-    Some(
-        names
-            .iter()
-            .find_map(text)
-            .unwrap_or_else(|| "hypervisor".to_owned()),
-    )
+    let name = names.iter().find_map(text);
+    Some(name.unwrap_or_else(|| "hypervisor".to_owned()))
 }
 
 /// Returns the standard output of git in a directory, or `None` without git or without a repository.
@@ -200,10 +179,8 @@ fn git(directory: &Path, arguments: &[&str]) -> Option<String> {
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let text = String::from_utf8_lossy(&output.stdout);
+    output.status.success().then(|| text.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -248,10 +225,6 @@ mod tests {
         );
         assert_eq!(bracketed_choice("nonsense"), None);
         assert_eq!(port_range("32768\t60999"), Some((32768, 60999)));
-        assert_eq!(
-            memory_bytes("MemTotal:       24000000 kB\nMemFree: 1 kB"),
-            24_576_000_000
-        );
         assert_eq!(
             os_name("NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n").as_deref(),
             Some("Debian GNU/Linux 12")

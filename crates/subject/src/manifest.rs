@@ -178,45 +178,37 @@ impl Manifest {
     }
 
     fn check(&self, file: &Path) -> Result<(), ManifestError> {
-        let error = |key: &str, problem: String, remedy: &str| ManifestError {
-            file: file.to_owned(),
-            key: Some(key.to_owned()),
-            problem,
-            remedy: remedy.to_owned(),
+        let error = |key: &str, problem: String, remedy: &str| {
+            Err(ManifestError {
+                file: file.to_owned(),
+                key: Some(key.to_owned()),
+                problem,
+                remedy: remedy.to_owned(),
+            })
         };
         if self.serves.is_empty() {
-            return Err(error(
-                "serves",
-                "is empty".to_owned(),
-                "name the protocol, such as serves = [\"fdpass\"]",
-            ));
+            let remedy = "name the protocol, such as serves = [\"fdpass\"]";
+            return error("serves", "is empty".to_owned(), remedy);
         }
-        if let Some((key, _)) = self
-            .commands()
-            .find(|(_, command)| command.first().is_none_or(String::is_empty))
-        {
-            return Err(error(
-                key,
-                "a command is empty".to_owned(),
-                "write a program and its arguments, or leave the key out",
-            ));
+        let is_empty = |command: &[String]| command.first().is_none_or(String::is_empty);
+        if let Some((key, _)) = self.commands().find(|(_, command)| is_empty(command)) {
+            let remedy = "write a program and its arguments, or leave the key out";
+            return error(key, "a command is empty".to_owned(), remedy);
         }
         if self.metrics.is_some() && !self.counters.is_empty() {
-            return Err(error(
-                "counters",
-                "cannot be combined with `metrics`".to_owned(),
-                "leave one of the two out: both report the daemon's counters",
-            ));
+            let remedy = "leave one of the two out: both report the daemon's counters";
+            let problem = "cannot be combined with `metrics`".to_owned();
+            return error("counters", problem, remedy);
         }
         if let Probe::Tcp(address) = &self.ready.probe
             && !address.contains(':')
         {
             let problem = format!("`{address}` is not a host:port");
-            return Err(error(
+            return error(
                 "ready.tcp",
                 problem,
                 "write it as tcp = \"127.0.0.1:{port}\"",
-            ));
+            );
         }
         let texts = self
             .build_texts()
@@ -224,9 +216,9 @@ impl Manifest {
             .chain(self.run_texts().map(|text| (text, Phase::Run)));
         for ((key, text), phase) in texts {
             for name in placeholders::names(text) {
-                placeholders::check(name, phase).map_err(|remedy| {
-                    error(key, format!("unknown placeholder {{{name}}}"), &remedy)
-                })?;
+                if let Err(remedy) = placeholders::check(name, phase) {
+                    return error(key, format!("unknown placeholder {{{name}}}"), &remedy);
+                }
             }
         }
         Ok(())

@@ -19,6 +19,7 @@ pub use others::Others;
 pub use system::Machine;
 
 use process::{Process, Scheduled, add_scheduled};
+use stat::Cpu;
 
 /// Time above which reading PSS is expensive. It walks the page tables of each process, and holds the lock that a page
 /// fault needs.
@@ -54,13 +55,6 @@ pub struct Sampler {
     /// True if the kernel was built without `/proc/<pid>/task/<tid>/children`.
     scan_always: bool,
     taken: u64,
-}
-
-/// CPU time in clock ticks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Cpu {
-    user: u64,
-    system: u64,
 }
 
 /// The totals of processes that have ended.
@@ -192,8 +186,12 @@ impl Sampler {
     }
 
     fn add_cpu(&mut self, sample: &mut Sample, now_ns: u64) {
-        let own = Cpu::sum(self.living.values().map(Process::own_cpu));
-        let taken_over = Cpu::sum(self.living.values().map(Process::taken_over_cpu));
+        let own = Cpu::sum(self.living.values().map(|process| process.stat.cpu));
+        let taken_over = Cpu::sum(
+            self.living
+                .values()
+                .map(|process| process.stat.children_cpu),
+        );
         if self.taken == 0 {
             self.exited.taken_over_at_first = taken_over;
         }
@@ -254,7 +252,7 @@ impl PssSampling {
 
 impl ExitedTotals {
     fn add(&mut self, process: &Process) {
-        self.last_seen = Cpu::sum([self.last_seen, process.own_cpu(), process.taken_over_cpu()]);
+        self.last_seen = Cpu::sum([self.last_seen, process.stat.cpu, process.stat.children_cpu]);
         self.scheduled.add(process.scheduled());
     }
 }
@@ -280,10 +278,14 @@ impl Cpu {
             system: self.system.max(other.system),
         }
     }
+}
 
-    fn ticks(self) -> u64 {
-        self.user + self.system
-    }
+/// Returns the CPU time of every visible process, in clock ticks, by process id.
+#[must_use]
+pub fn cpu_ticks() -> BTreeMap<i32, u64> {
+    stat::all()
+        .map(|stat| (stat.pid, stat.cpu.ticks()))
+        .collect()
 }
 
 /// Returns the number of clock ticks per second: 100 on Linux.

@@ -70,7 +70,7 @@ impl LostConnections {
             _ => (count::DISCONNECTS, "was lost"),
         };
         if origin <= now && self.lost_at.is_empty() {
-            output::remark(&format!("connection {number} {end}: {}", lost.why));
+            output::note(&format!("connection {number} {end}: {}", lost.why));
         }
         self.reason.clone_from(&lost.why);
         self.record.count(counter, 1);

@@ -43,7 +43,7 @@ impl Starts {
             return Some(now);
         }
         if let Some(last) = self.last {
-            self.last = pacer.again(last, now);
+            self.last = pacer.next_of_client(last, now);
             return self.last.map(|start| start.at);
         }
         self.due.pop_front()

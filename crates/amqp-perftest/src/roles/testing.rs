@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use load::driver::{Phases, Stop, Worker};
+use load::driver::{Cancellation, Phases, Worker};
 use load::event_loop::{LoopState, Options};
-use load::opening::WorkerOpening;
+use load::opening_phase::WorkerOpening;
 use load::pacer::Pacer;
 use load::plan::{Group, Plan, Timeline};
-use load::recorder::{Interval, Recorder};
+use load::recorder::{Recorder, WorkerSecond};
 use load::schedule::Share;
 use measure::tally::Tally;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -45,7 +45,7 @@ pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Run 
 /// The counts and times that a worker has recorded.
 pub(super) struct Recorded {
     record: Recorder,
-    intervals: UnboundedReceiver<Interval>,
+    intervals: UnboundedReceiver<WorkerSecond>,
 }
 
 /// Returns a worker without a schedule.
@@ -60,7 +60,7 @@ pub(super) fn worker() -> (Worker, Recorded) {
         record: record.clone(),
         phases,
         opening: WorkerOpening::new(None),
-        stop: Arc::new(Stop::new().unwrap()),
+        cancellation: Arc::new(Cancellation::new().unwrap()),
         descriptors: 10,
     };
     (worker, Recorded { record, intervals })

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use load::plan::{self, Group, Plan};
+use load::plan::{self, Group, Level, Plan};
 use subject::manifest::Manifest;
 
 /// File descriptors that a process keeps open besides those of its load.
@@ -44,16 +44,11 @@ impl Needs {
             burst: 0,
             tcp_clients: 0,
         };
-        let levels = suite.iter().flat_map(|suite| &suite.levels).map(|level| {
-            let settings = level.set.iter();
-            settings
-                .map(|(path, value)| format!("{path}={value}"))
-                .collect()
-        });
+        let levels = suite.iter().flat_map(|suite| &suite.levels);
         let searched = suite
             .and_then(|suite| suite.capacity.as_ref())
-            .map(|search| vec![format!("{}={}", search.set, search.most)]);
-        let settings: Vec<Vec<String>> = levels.chain(searched).collect();
+            .map(|search| vec![search.setting(search.most)]);
+        let settings: Vec<Vec<String>> = levels.map(Level::settings).chain(searched).collect();
         if settings.is_empty() {
             needs.add(&base);
         }

@@ -1,7 +1,7 @@
 //! Searches for a capacity, run by run. Each run is like any other, so that a search that was cut short can be
 //! continued.
 
-use harness::store::{self, RESULT};
+use harness::store;
 use load::plan::{self, Capacity};
 use measure::capacity::LoadOutcome;
 use measure::result::RunResult;
@@ -9,8 +9,8 @@ use measure::units;
 
 use super::Runner;
 use crate::exit;
-use crate::matrix::RunKey;
-use crate::record::{CapacityResult, FailureKind, Inconclusive};
+use crate::matrix::PlannedRun;
+use crate::record::{CapacityResult, FailureKind, Inconclusive, RunId};
 use crate::search::{self, Bracket, Next, Trial, TrialOutcome};
 
 /// The state of the search on one daemon.
@@ -42,16 +42,12 @@ impl Runner<'_> {
                         break;
                     }
                 };
-                let key = self.key(daemon, level);
-                if self
-                    .record
-                    .stopped(daemon, &key.level.name, key.run)
-                    .is_some()
-                {
+                let run = self.next_run(daemon, level);
+                if self.record.stopped(&run.id).is_some() {
                     break;
                 }
                 let number = self.record.runs.len() + 1;
-                let result = self.run_one(&key, number, None).await?;
+                let result = self.run_one(&run, number, None).await?;
                 if self.interrupted {
                     return Ok(());
                 }
@@ -59,7 +55,7 @@ impl Runner<'_> {
                     Some((exit, result)) => {
                         search_state.judge(level, exit, &result, plan.thresholds.len());
                     }
-                    None => match self.limit(daemon, &key.level.name) {
+                    None => match self.limit(&run.id) {
                         Some(limit) => search_state.add(level, TrialOutcome::Missed, limit),
                         // A failure for another reason is not an answer.
                         None => break,
@@ -73,14 +69,14 @@ impl Runner<'_> {
     /// Rebuilds the state of the search from the existing runs.
     fn search_state(&self, daemon: &str, thresholds: usize) -> SearchState {
         let mut search_state = SearchState::default();
-        for run in self.record.runs.iter().filter(|run| run.daemon == daemon) {
-            let key = RunKey {
-                daemon: daemon.to_owned(),
-                level: self.suite.spec.probe(run.level.parse().unwrap_or_default()),
-                run: run.run,
-            };
-            let path = self.folder.cell(&key).join(RESULT);
-            if let (Ok(level), Ok(result)) = (run.level.parse(), store::read_result(&path)) {
+        for run in self
+            .record
+            .runs
+            .iter()
+            .filter(|run| run.id.daemon == daemon)
+        {
+            let result = store::read_result(&self.folder.result(&run.id));
+            if let (Ok(level), Ok(result)) = (run.id.level.parse(), result) {
                 search_state.judge(level, run.exit, &result, thresholds);
             }
         }
@@ -88,20 +84,17 @@ impl Runner<'_> {
     }
 
     /// Returns the next run of a load: the first number without a result, since an earlier one may have been lost.
-    fn key(&self, daemon: &str, load: u64) -> RunKey {
-        let level = self.suite.spec.probe(load);
-        let is_free = |run: &u32| self.record.ended(daemon, &level.name, *run).is_none();
-        let run = (1..).find(is_free).unwrap_or(u32::MAX);
-        RunKey {
-            daemon: daemon.to_owned(),
-            run,
-            level,
+    fn next_run(&self, daemon: &str, load: u64) -> PlannedRun {
+        let mut planned = PlannedRun::new(daemon, self.suite.spec.probe(load), 1);
+        while self.record.has_ended(&planned.id) {
+            planned.id.run += 1;
         }
+        planned
     }
 
     /// Returns the machine's limit that a load hit, in one line.
-    fn limit(&self, daemon: &str, level: &str) -> Option<String> {
-        let missed = self.record.stopped(daemon, level, 1)?;
+    fn limit(&self, id: &RunId) -> Option<String> {
+        let missed = self.record.stopped(id)?;
         let line = missed.reason.lines().next().unwrap_or_default();
         (missed.why == FailureKind::Limit).then(|| line.to_owned())
     }

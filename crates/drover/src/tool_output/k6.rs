@@ -48,6 +48,14 @@ impl Metric<'_> {
     }
 }
 
+/// The metrics of a file, by name.
+type Metrics<'a> = BTreeMap<&'a str, Metric<'a>>;
+
+/// Returns the number under the first of these names that a metric has, if it is a count.
+fn count_of(metrics: &Metrics<'_>, metric: &str, names: &[&str]) -> Option<u64> {
+    metrics.get(metric)?.count(names)
+}
+
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
@@ -71,7 +79,7 @@ pub(super) fn read(text: &Value) -> Result<ToolReport, String> {
         wall_s: wall_s(text, requests).ok_or(
             "expected the length of the test: `state.testRunDurationMs`, `config.duration` or a rate in `http_reqs`",
         )?,
-        missed: metrics.get("dropped_iterations").and_then(|metric| metric.count(&["count"])).unwrap_or(0),
+        missed: count_of(&metrics, "dropped_iterations", &["count"]).unwrap_or(0),
         thresholds: thresholds(&metrics),
         ..ToolReport::default()
     };
@@ -88,7 +96,7 @@ pub(super) fn read(text: &Value) -> Result<ToolReport, String> {
 }
 
 /// Returns the metrics by name, and their format.
-fn metrics(text: &Value) -> Result<(Shape, BTreeMap<&str, Metric<'_>>), String> {
+fn metrics(text: &Value) -> Result<(Shape, Metrics<'_>), String> {
     if let Some(listed) = text["results"]["metrics"].as_array() {
         let named = listed.iter().filter_map(|metric| {
             let values = metric.get("values")?;
@@ -119,19 +127,19 @@ fn metrics(text: &Value) -> Result<(Shape, BTreeMap<&str, Metric<'_>>), String> 
 /// Returns the duration in seconds: as stated, or computed from a count and its rate, which k6 averages over the whole
 /// test.
 fn wall_s(text: &Value, requests: &Metric<'_>) -> Option<f64> {
-    let said = || {
+    let stated = || {
         let handled = text["state"]["testRunDurationMs"].as_f64();
         handled
             .map(|ms| ms / 1e3)
             .or(text["config"]["duration"].as_f64())
     };
     let computed = || Some(requests.number(&["count"])? / requests.number(&["rate"])?);
-    let seconds = said().or_else(computed)?;
+    let seconds = stated().or_else(computed)?;
     nanoseconds(seconds).map(|_| seconds)
 }
 
 /// Returns the requests that k6 counts as failed, or `None` if the script disabled that metric.
-fn failed(metrics: &BTreeMap<&str, Metric<'_>>, shape: Shape) -> Result<Option<u64>, String> {
+fn failed(metrics: &Metrics<'_>, shape: Shape) -> Result<Option<u64>, String> {
     let Some(metric) = metrics.get("http_req_failed") else {
         return Ok(None);
     };
@@ -152,44 +160,31 @@ fn true_count_field(shape: Shape) -> &'static str {
     }
 }
 
-fn users(metrics: &BTreeMap<&str, Metric<'_>>, run: &mut ToolReport) {
-    let users = metrics
-        .get("vus_max")
-        .and_then(|metric| metric.count(&["max", "value"]));
-    if let Some(users) = users {
+fn users(metrics: &Metrics<'_>, run: &mut ToolReport) {
+    if let Some(users) = count_of(metrics, "vus_max", &["max", "value"]) {
         run.level = users.to_string();
         run.plan.insert("users_max", json!(users));
         run.sentence = format!("its script with up to {users} users");
     }
 }
 
-fn counted(metrics: &BTreeMap<&str, Metric<'_>>, shape: Shape, run: &mut ToolReport) {
+fn counted(metrics: &Metrics<'_>, shape: Shape, run: &mut ToolReport) {
     let mut add = |name: &str, count: Option<u64>| {
         run.counts
             .extend(count.map(|count| (name.to_owned(), count)));
     };
     for (theirs, ours) in COUNTERS {
-        add(
-            ours,
-            metrics
-                .get(theirs)
-                .and_then(|metric| metric.count(&["count"])),
-        );
+        add(ours, count_of(metrics, theirs, &["count"]));
     }
-    let checks = match shape {
-        Shape::Readable => metrics
-            .get("checks_failed")
-            .map(|metric| (metric, "matches")),
-        Shape::Export | Shape::Handled => metrics.get("checks").map(|metric| (metric, "fails")),
+    let (metric, name) = match shape {
+        Shape::Readable => ("checks_failed", "matches"),
+        Shape::Export | Shape::Handled => ("checks", "fails"),
     };
-    add(
-        "checks_failed",
-        checks.and_then(|(metric, name)| metric.count(&[name])),
-    );
+    add("checks_failed", count_of(metrics, metric, &[name]));
 }
 
 /// Returns k6's own threshold outcomes. In the format of `--summary-export`, true means crossed.
-fn thresholds(metrics: &BTreeMap<&str, Metric<'_>>) -> Vec<ThresholdResult> {
+fn thresholds(metrics: &Metrics<'_>) -> Vec<ThresholdResult> {
     let mut judged = Vec::new();
     for (name, metric) in metrics {
         for (text, outcome) in metric
@@ -234,7 +229,7 @@ fn measured(metric: &str, number: f64) -> String {
     }
 }
 
-fn add_pitfalls(metrics: &BTreeMap<&str, Metric<'_>>, failed: Option<u64>, run: &mut ToolReport) {
+fn add_pitfalls(metrics: &Metrics<'_>, failed: Option<u64>, run: &mut ToolReport) {
     let pitfalls = &mut run.pitfalls;
     pitfalls.push(
         "k6's times for connecting and TLS are 0 for requests on a connection that was already open"
@@ -264,7 +259,7 @@ fn add_pitfalls(metrics: &BTreeMap<&str, Metric<'_>>, failed: Option<u64>, run: 
     }
 }
 
-fn times(metrics: &BTreeMap<&str, Metric<'_>>, total: u64, run: &mut ToolReport) {
+fn times(metrics: &Metrics<'_>, total: u64, run: &mut ToolReport) {
     let failed = total > run.ok;
     let expected = metrics.get(EXPECTED).filter(|_| failed);
     let of = match (failed, expected) {

@@ -57,7 +57,14 @@ pub(super) fn read(text: &Value) -> Result<ToolReport, String> {
     let bytes = report.summary.total_data.and_then(to_count);
     run.counts
         .extend(bytes.map(|bytes| ("body_bytes".to_owned(), bytes)));
-    run.series = vec![service(&report, answers), first_byte(&report, answers)];
+    let summary = &report.summary;
+    let service = [summary.fastest, summary.slowest, summary.average];
+    let first_byte =
+        ["fastest", "slowest", "average"].map(|name| report.details["firstByte"][name].as_f64());
+    run.series = vec![
+        percentiles("service", &report.latency_percentiles, answers, service),
+        percentiles("ttfb", &report.first_byte_percentiles, answers, first_byte),
+    ];
     Ok(run)
 }
 
@@ -132,39 +139,14 @@ fn add_pitfalls(report: &Report, run: &mut ToolReport) {
     }
 }
 
-fn service(report: &Report, answers: u64) -> SeriesSummary {
-    let summary = &report.summary;
-    let mean_ns = summary.average.and_then(nanoseconds);
-    percentiles(
-        "service",
-        &report.latency_percentiles,
-        answers,
-        [summary.fastest, summary.slowest],
-        mean_ns,
-    )
-}
-
-fn first_byte(report: &Report, answers: u64) -> SeriesSummary {
-    let of = |name: &str| report.details["firstByte"][name].as_f64();
-    let mean_ns = of("average").and_then(nanoseconds);
-    let ends = [of("fastest"), of("slowest")];
-    percentiles(
-        "ttfb",
-        &report.first_byte_percentiles,
-        answers,
-        ends,
-        mean_ns,
-    )
-}
-
 /// Summarizes a series; only its name is set if nothing was measured.
 fn percentiles(
     name: &str,
     found: &BTreeMap<String, Option<f64>>,
     answers: u64,
-    [least, most]: [Option<f64>; 2],
-    mean_ns: Option<f64>,
+    [least, most, mean]: [Option<f64>; 3],
 ) -> SeriesSummary {
+    let mean_ns = mean.and_then(nanoseconds);
     let ns = |seconds: f64| nanoseconds(seconds).map(|ns| ns.round() as u64);
     let at = |name: &str| found.get(name).copied().flatten().and_then(ns);
     let name = name.to_owned();

@@ -23,8 +23,9 @@ pub(super) fn is_output(text: &str) -> bool {
 }
 
 /// The kind of latency in a distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Part {
+    #[default]
     Plain,
     /// wrk2: measured from the intended start.
     Recorded,
@@ -36,10 +37,9 @@ enum Part {
 #[derive(Debug, Default)]
 struct Parser {
     run: ToolReport,
-    plain: SeriesSummary,
-    recorded: SeriesSummary,
-    uncorrected: SeriesSummary,
-    part: Option<Part>,
+    /// The latencies of each [`Part`], and the part that the lines are about.
+    latencies: [SeriesSummary; 3],
+    part: Part,
     is_wrk2: bool,
     requests: Option<u64>,
     began: bool,
@@ -49,9 +49,9 @@ struct Parser {
 
 pub(super) fn read(text: &str) -> Result<ToolReport, String> {
     let mut parser = Parser::default();
-    for (place, line) in text.lines().enumerate() {
+    for (index, line) in text.lines().enumerate() {
         let line = line.trim();
-        let at = |problem: String| format!("line {}: {problem}: `{line}`", place + 1);
+        let at = |problem: String| format!("line {}: {problem}: `{line}`", index + 1);
         if line.starts_with("Running ") && parser.began {
             return Err(at(
                 "a second run begins: import each run from its own file".to_owned()
@@ -132,11 +132,11 @@ impl Parser {
     /// Empty, or ` (HdrHistogram - Recorded Latency)`.
     fn distribution(&mut self, rest: &str) {
         self.is_wrk2 |= rest.contains("HdrHistogram");
-        self.part = Some(match rest {
+        self.part = match rest {
             rest if rest.contains("Uncorrected") => Part::Uncorrected,
             rest if rest.contains("HdrHistogram") => Part::Recorded,
             _ => Part::Plain,
-        });
+        };
     }
 
     /// `377.54us  690.58us  12.21ms   96.05%`: mean, deviation, largest, share within a deviation.
@@ -144,17 +144,14 @@ impl Parser {
         let mut values = rest.split_whitespace();
         let mut next = || values.next().ok_or("expected three times and a share");
         let (mean, _deviation, largest) = (next()?, next()?, next()?);
-        self.plain.mean_ns = time(mean);
-        self.plain.max_ns = time(largest).map(|ns| ns.round() as u64);
+        let plain = &mut self.latencies[Part::Plain as usize];
+        plain.mean_ns = time(mean);
+        plain.max_ns = time(largest).map(|ns| ns.round() as u64);
         Ok(())
     }
 
     fn series(&mut self) -> &mut SeriesSummary {
-        match self.part {
-            Some(Part::Recorded) => &mut self.recorded,
-            Some(Part::Uncorrected) => &mut self.uncorrected,
-            Some(Part::Plain) | None => &mut self.plain,
-        }
+        &mut self.latencies[self.part as usize]
     }
 
     /// `50` or `50.000`, and its time.
@@ -291,19 +288,16 @@ impl Parser {
         if requests == 0 {
             return;
         }
-        if self.is_wrk2 && self.recorded.is_empty() {
-            self.recorded = std::mem::take(&mut self.plain);
+        let [mut plain, mut recorded, mut uncorrected] = std::mem::take(&mut self.latencies);
+        if self.is_wrk2 && recorded.is_empty() {
+            recorded = std::mem::take(&mut plain);
         }
-        self.plain.name = "service".to_owned();
-        self.recorded.name = "response".to_owned();
-        self.uncorrected.name = "service".to_owned();
-        run.series = if self.is_wrk2 {
-            vec![
-                std::mem::take(&mut self.recorded),
-                std::mem::take(&mut self.uncorrected),
-            ]
-        } else {
-            vec![std::mem::take(&mut self.plain)]
+        plain.name = "service".to_owned();
+        recorded.name = "response".to_owned();
+        uncorrected.name = "service".to_owned();
+        run.series = match self.is_wrk2 {
+            true => vec![recorded, uncorrected],
+            false => vec![plain],
         };
     }
 }

@@ -1,13 +1,13 @@
 //! Tests invalid command lines.
 
-use crate::support::{Project, ends_with, said};
+use crate::support::{Project, ends_with, messages};
 
 fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
     let output = project.drover(arguments).output().unwrap();
     ends_with(&output, 2);
-    let said = said(&output);
+    let messages = messages(&output);
     for part in parts {
-        assert!(said.contains(part), "{part:?} is not in: {said}");
+        assert!(messages.contains(part), "{part:?} is not in: {messages}");
     }
     assert!(project.log().is_empty(), "nothing was run");
 }
@@ -70,7 +70,7 @@ fn a_root_that_others_may_write_is_refused_and_one_that_is_named_goes_before_it(
     let output = called_below(&project, &[]);
     ends_with(&output, 2);
     for part in ["finding the project", "every user", "DROVER_ROOT"] {
-        assert!(said(&output).contains(part), "{}", said(&output));
+        assert!(messages(&output).contains(part), "{}", messages(&output));
     }
     let named = Project::new("[driver]\n");
     named.daemon("only-here", "true");
@@ -104,7 +104,11 @@ fn a_plan_that_sets_the_environment_of_daemons_is_nobody_else_s() {
         .drover(&["run", "configs/fake/harmless.toml", "--force"])
         .output()
         .unwrap();
-    assert!(!said(&output).contains("every user"), "{}", said(&output));
+    assert!(
+        !messages(&output).contains("every user"),
+        "{}",
+        messages(&output)
+    );
 }
 
 #[test]
@@ -132,7 +136,11 @@ fn a_plan_with_a_secret_is_refused_before_it_is_kept_beside_results() {
         let arguments = ["run", plan.as_str(), "--force"];
         refused(&project, &arguments, &["@FILE", "pass_env"]);
         let output = project.drover(&arguments).output().unwrap();
-        assert!(!said(&output).contains("s3cret"), "{}", said(&output));
+        assert!(
+            !messages(&output).contains("s3cret"),
+            "{}",
+            messages(&output)
+        );
         assert!(!project.path("bench-results").exists());
     }
 }

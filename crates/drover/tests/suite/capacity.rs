@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Project, ends_with, interrupt, said, shown};
+use crate::support::{Project, ends_with, interrupt, messages, shown};
 
 const SEARCH: &str = "[suite]\ndaemons = ['a', 'b']\n[suite.capacity]\nset = 'groups.0.clients'\nfrom = 100\nmost = 800\nconfirm = 1\nwithin_pct = 10\n";
 
@@ -62,9 +62,9 @@ fn a_search_that_was_cut_short_goes_on_from_its_files() {
     let output = project.run(&["--daemon", "a,b"]);
     ends_with(&output, 0);
     assert!(
-        said(&output).contains("4 runs are complete"),
+        messages(&output).contains("4 runs are complete"),
         "{}",
-        said(&output)
+        messages(&output)
     );
     assert_eq!(project.log()[5..8], OF_A[4..]);
     assert_eq!(project.record()["found"][0]["held"], 325);

@@ -7,7 +7,9 @@ use harness_testing::skip::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Project, Started, ends_with, interrupt, is_gone, json, said, shown, until};
+use crate::support::{
+    Project, Started, ends_with, has_exited, interrupt, json, messages, shown, until,
+};
 
 const ONE: &str = "[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
 
@@ -22,13 +24,13 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
     interrupt(&child);
     let output = child.end();
     ends_with(&output, 3);
-    assert!(is_gone(driver));
-    let cell = project.suite("tiny/b/10/1");
-    assert!(cell.join("interrupted.json").is_file() && !cell.join("result.json").exists());
+    assert!(has_exited(driver));
+    let folder = project.suite("tiny/b/10/1");
+    assert!(folder.join("interrupted.json").is_file() && !folder.join("result.json").exists());
     assert!(
-        said(&output).contains("repeat the command to continue"),
+        messages(&output).contains("repeat the command to continue"),
         "{}",
-        said(&output)
+        messages(&output)
     );
     let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
     assert!(shown(&output).contains("report.md") && page.contains('5'));
@@ -38,9 +40,9 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
     let output = project.run(&[]);
     ends_with(&output, 0);
     assert!(
-        said(&output).contains("2 of 4 runs are complete"),
+        messages(&output).contains("2 of 4 runs are complete"),
         "{}",
-        said(&output)
+        messages(&output)
     );
     assert_eq!(project.log()[3..], ["b/10/1", "a/10/1"]);
     assert_eq!(project.suites(), 1);
@@ -61,9 +63,9 @@ fn another_day_or_a_result_that_is_not_whole_does_not_keep_a_suite_from_going_on
     let output = project.run(&[]);
     ends_with(&output, 0);
     assert!(
-        said(&output).contains("1 of 4 runs are complete"),
+        messages(&output).contains("1 of 4 runs are complete"),
         "{}",
-        said(&output)
+        messages(&output)
     );
     assert_eq!(project.log()[3..], ["a/5/1", "b/10/1", "a/10/1"]);
     assert!(!today.exists());
@@ -87,7 +89,7 @@ fn a_second_interrupt_ends_a_driver_that_hears_nothing() {
     interrupt_again(&child, driver);
     let output = child.end();
     ends_with(&output, 3);
-    assert!(is_gone(driver));
+    assert!(has_exited(driver));
     assert!(project.suite("tiny/report.md").is_file());
     ends_with(&project.run(&[]), 0);
     assert_eq!(project.log().len(), 5);
@@ -102,7 +104,7 @@ fn interrupt_again(child: &Started, driver: Pid) {
     };
     until("the first signal", || !pending(child.pid));
     std::thread::sleep(std::time::Duration::from_millis(300));
-    assert!(!is_gone(driver));
+    assert!(!has_exited(driver));
     interrupt(child);
 }
 
@@ -112,9 +114,9 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
     let (child, driver) = project.hang(&["--force"]);
     kill(child.pid, Signal::SIGKILL).unwrap();
     child.end();
-    until("the end of the driver", || is_gone(driver));
-    let cell = project.suite("tiny/b/10/1");
-    assert!(cell.join("result.json").is_file());
+    until("the end of the driver", || has_exited(driver));
+    let folder = project.suite("tiny/b/10/1");
+    assert!(folder.join("result.json").is_file());
     ends_with(&project.run(&[]), 0);
     assert_eq!(project.suites(), 1);
     let record = project.record();
@@ -125,7 +127,7 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
         ["b/10/1", "b/10/1", "a/10/1"],
         "what the driver had when it was cut short is no result"
     );
-    assert!(cell.join("interrupted.json").is_file() && cell.join("result.json").is_file());
+    assert!(folder.join("interrupted.json").is_file() && folder.join("result.json").is_file());
 }
 
 #[test]
@@ -137,11 +139,11 @@ fn a_second_suite_is_refused_with_the_pid_of_the_first() {
         .output()
         .unwrap();
     ends_with(&refused, 2);
-    let told = said(&refused);
+    let told = messages(&refused);
     assert!(told.contains("pid ") && told.contains("--force"), "{told}");
     let same = project.run(&[]);
     ends_with(&same, 2);
-    assert!(said(&same).contains("--fresh"), "{}", said(&same));
+    assert!(messages(&same).contains("--fresh"), "{}", messages(&same));
     let other = project.run(&["--level", "5"]);
     ends_with(&other, 0);
     interrupt(&child);
@@ -176,7 +178,7 @@ fn a_full_disk_keeps_what_was_measured_and_says_so() {
     }
     let output = command.output().unwrap();
     ends_with(&output, 1);
-    let told = said(&output);
+    let told = messages(&output);
     assert!(told.contains("No space left"), "{told}");
     assert!(
         shown(&output).contains("a/5/1/result.json"),
@@ -216,17 +218,17 @@ fn a_result_that_was_edited_is_named_and_measured_again() {
     interrupt(&child);
     child.end();
     edit(&project, |result| result["operations"]["ok"] = 4.into());
-    let cell = project.suite("tiny/a/5/1");
-    let path = cell.join("result.json");
+    let folder = project.suite("tiny/a/5/1");
+    let path = folder.join("result.json");
     let output = project.drover(&["report", path.to_str().unwrap()]).output();
     let output = output.unwrap();
     ends_with(&output, 2);
     let found = "edited or damaged: `operations.started` is 5, but 4";
-    assert!(said(&output).contains(found), "{}", said(&output));
+    assert!(messages(&output).contains(found), "{}", messages(&output));
     let output = project.run(&[]);
     ends_with(&output, 0);
-    assert!(said(&output).contains(found), "{}", said(&output));
+    assert!(messages(&output).contains(found), "{}", messages(&output));
     assert_eq!(project.log()[3..], ["a/5/1", "b/10/1", "a/10/1"]);
-    let edited = json(&cell.join("unreadable.json"));
+    let edited = json(&folder.join("unreadable.json"));
     assert_eq!(edited["operations"]["ok"], 4);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Project, ends_with, json, said, shown};
+use crate::support::{Project, ends_with, json, messages, shown};
 
 fn sample(file: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
@@ -27,11 +27,11 @@ fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
     let arguments = [&["import"], arguments].concat();
     let output = project.drover(&arguments).output().unwrap();
     ends_with(&output, 2);
-    let said = said(&output);
+    let messages = messages(&output);
     for part in parts {
-        assert!(said.contains(part), "{part:?} is not in: {said}");
+        assert!(messages.contains(part), "{part:?} is not in: {messages}");
     }
-    assert!(!said.contains("panicked"), "{said}");
+    assert!(!messages.contains("panicked"), "{messages}");
     assert!(
         !project.path("bench-results").exists(),
         "nothing is written"
@@ -94,7 +94,7 @@ fn outputs_of_one_name_are_repetitions_and_the_name_is_that_of_the_file_unless_i
         .output()
         .unwrap();
     ends_with(&again, 2);
-    assert!(said(&again).contains("already"), "{}", said(&again));
+    assert!(messages(&again).contains("already"), "{}", messages(&again));
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod calls;
 mod capacity;
 mod endings;
 mod import;
-mod pages;
+mod reports;
 mod runs;
 mod streaming;
 mod support;

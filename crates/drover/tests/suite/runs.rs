@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Project, ends_with, said, shown};
+use crate::support::{Project, ends_with, messages, shown};
 
 const TWO: &str = "[suite]\ndaemons = ['a', 'b']\nrepeat = 2\nlevels = [{ name = '5', set = { 'groups.0.clients' = 5 } }, { name = '10', set = { 'groups.0.clients' = 10 } }]\n";
 
@@ -21,9 +21,12 @@ fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
             "a/5/1", "b/5/1", "b/10/1", "a/10/1", "b/5/2", "a/5/2", "a/10/2", "b/10/2"
         ]
     );
-    let said = said(&output);
-    assert!(said.contains("run 4 of 8 · a · 10 · 1st of 2"), "{said}");
-    assert!(said.contains(" left"), "{said}");
+    let messages = messages(&output);
+    assert!(
+        messages.contains("run 4 of 8 · a · 10 · 1st of 2"),
+        "{messages}"
+    );
+    assert!(messages.contains(" left"), "{messages}");
     let shown = shown(&output);
     for page in ["report.md", "summary.md", "report.html"] {
         let path = project.suite("tiny").join(page);
@@ -110,9 +113,9 @@ fn a_level_that_the_machine_cannot_reach_is_recorded_with_the_limit_and_tried_on
     let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
     assert!(page.contains("needs 999 open files"), "{page}");
     assert!(
-        said(&output).contains("not measured: the driver needs 999"),
+        messages(&output).contains("not measured: the driver needs 999"),
         "{}",
-        said(&output)
+        messages(&output)
     );
 }
 
@@ -174,7 +177,7 @@ fn a_daemon_whose_tool_is_missing_is_left_out_by_name() {
     let output = project.run(&["--repeat", "1"]);
     ends_with(&output, 0);
     assert_eq!(project.log(), ["b/5/1", "b/10/1"]);
-    let told = said(&output);
+    let told = messages(&output);
     assert!(told.contains("`a` needs `drover-no-such-tool`"), "{told}");
     assert_eq!(project.record()["unreached"].as_array().unwrap().len(), 2);
     let strict = project

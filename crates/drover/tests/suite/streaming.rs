@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{Started, ends_with, interrupt, json, said, until};
+use crate::support::{Started, ends_with, interrupt, json, messages, until};
 
 const PLAN: &str = "# Does a tiny suite run?\nname = \"tiny\"\n[timeline]\nmeasure = \"2s\"\ndrain = \"20s\"\n\
     [[groups]]\nname = \"fixed\"\nclients = 5\nramp = \"1s\"\nops = 1\n[driver]\nmessages = 3\nmessage_delay = \"10ms\"\n\
@@ -65,12 +65,12 @@ fn a_suite_on_the_streaming_daemon_is_interrupted_and_goes_on_to_its_end() {
     assert!(
         matches!(output.status.code(), Some(0 | 3)),
         "{}",
-        said(&output)
+        messages(&output)
     );
     assert!(
-        said(&output).contains(&format!("{} of 6 runs are complete", there.len())),
+        messages(&output).contains(&format!("{} of 6 runs are complete", there.len())),
         "{}",
-        said(&output)
+        messages(&output)
     );
     let again: Vec<Vec<u8>> = there.iter().map(|path| fs::read(path).unwrap()).collect();
     assert!(before == again, "what was measured is not measured again");

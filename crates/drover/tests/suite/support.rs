@@ -204,7 +204,7 @@ impl Project {
         let mut child = Started::spawn(&mut command);
         let mut pid = None;
         until("a run that hangs", || {
-            if !more.contains(&"--force") && is_gone(child.pid) {
+            if !more.contains(&"--force") && has_exited(child.pid) {
                 child = Started::spawn(&mut command);
             }
             let text = fs::read_to_string(self.path("hanging")).unwrap_or_default();
@@ -278,11 +278,11 @@ pub(crate) fn interrupt(started: &Started) {
 }
 
 /// Returns true if a process has ended, including a zombie.
-pub(crate) fn is_gone(pid: Pid) -> bool {
+pub(crate) fn has_exited(pid: Pid) -> bool {
     !processes::is_running(pid.as_raw())
 }
 
-pub(crate) fn said(output: &Output) -> String {
+pub(crate) fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -296,7 +296,7 @@ pub(crate) fn ends_with(output: &Output, code: i32) {
         output.status.code(),
         Some(code),
         "{}\n{}",
-        said(output),
+        messages(output),
         shown(output)
     );
 }

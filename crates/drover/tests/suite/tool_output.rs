@@ -64,7 +64,7 @@ fn errors(result: &RunResult) -> Vec<(&str, u64)> {
         .collect()
 }
 
-fn told(result: &RunResult) -> String {
+fn outcome(result: &RunResult) -> String {
     let imported = |warning: &&measure::warning::Warning| warning.kind == Kind::Imported;
     let warnings = result.warnings.iter().filter(imported);
     warnings.map(|warning| warning.message.as_str()).collect()
@@ -157,7 +157,11 @@ fn what_wrk_printed_is_read() {
         ),
         (None, None, None, None)
     );
-    assert!(told(&result).contains("never sent"), "{}", told(&result));
+    assert!(
+        outcome(&result).contains("never sent"),
+        "{}",
+        outcome(&result)
+    );
 
     let plain = read("wrk-plain.txt").summary("service").unwrap();
     assert_eq!(
@@ -185,9 +189,9 @@ fn what_wrk_calls_an_error_is_a_failure_of_its_kind() {
         "redirects count as ok",
     ] {
         assert!(
-            told(&result).contains(part),
+            outcome(&result).contains(part),
             "{part:?} is not in: {}",
-            told(&result)
+            outcome(&result)
         );
     }
 }
@@ -233,7 +237,9 @@ fn the_latency_of_wrk2_is_response_time_and_has_a_count() {
     );
     assert_eq!(response.max_ns, Some(12_496_000));
     assert!(result.summary("service").is_none());
-    assert!(told(&result).contains("intended start") && !told(&result).contains("never sent"));
+    assert!(
+        outcome(&result).contains("intended start") && !outcome(&result).contains("never sent")
+    );
 }
 
 #[test]
@@ -293,7 +299,7 @@ fn the_failures_of_k6_have_no_kind_and_its_times_of_0_are_no_service_times() {
     let refused = read("k6-refused.json");
     assert_eq!(operations(&refused), [20, 0, 20, 0]);
     assert!(refused.summary("service").is_none());
-    assert!(told(&refused).contains("a time of 0"));
+    assert!(outcome(&refused).contains("a time of 0"));
 
     for (file, counted) in [("k6-errors.json", 376), ("k6-handled.json", 380)] {
         let result = read(file);
@@ -302,11 +308,14 @@ fn the_failures_of_k6_have_no_kind_and_its_times_of_0_are_no_service_times() {
             [counted, counted - 20, 20, 0],
             "{file}"
         );
-        assert!(told(&result).contains("expected_response:true"), "{file}");
         assert!(
-            told(&result).contains("rate `errors`"),
+            outcome(&result).contains("expected_response:true"),
+            "{file}"
+        );
+        assert!(
+            outcome(&result).contains("rate `errors`"),
             "{file}: {}",
-            told(&result)
+            outcome(&result)
         );
     }
 }
@@ -337,7 +346,7 @@ fn what_oha_writes_is_read() {
             .iter()
             .any(|warning| warning.kind == Kind::Unfinished)
     );
-    assert!(told(&result).contains("a server that hangs looks fine"));
+    assert!(outcome(&result).contains("a server that hangs looks fine"));
 }
 
 #[test]
@@ -347,9 +356,9 @@ fn a_404_is_no_success_whatever_oha_calls_it() {
     assert_eq!(errors(&result), [("status", 95_377)]);
     assert_eq!(result.success_pct(), Some(0.0));
     assert!(
-        told(&result).contains("oha calls the run 100.00 % successful"),
+        outcome(&result).contains("oha calls the run 100.00 % successful"),
         "{}",
-        told(&result)
+        outcome(&result)
     );
 
     let refused = read("oha-refused.json");

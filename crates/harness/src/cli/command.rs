@@ -12,9 +12,9 @@ use load::plan::Invalid;
 
 /// Ends the program as clap does for a refused command line or for help. Secrets are redacted.
 pub fn refuse(error: &clap::Error) -> ! {
-    let said = error.render().to_string();
-    if let (true, Cow::Owned(redacted)) = (error.use_stderr(), redact::text(&said)) {
-        output::remark(&redacted);
+    let message = error.render().to_string();
+    if let (true, Cow::Owned(redacted)) = (error.use_stderr(), redact::text(&message)) {
+        output::note(&redacted);
         std::process::exit(error.exit_code());
     }
     error.exit()

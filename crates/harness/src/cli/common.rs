@@ -29,7 +29,7 @@ pub struct Common {
     /// Override a field of the plan, such as timeline.measure=10s or groups.0.rate=500
     #[arg(long, value_name = "PATH=VALUE", requires = "plan")]
     pub set: Vec<String>,
-    /// Number of daemon instances to start; they share the load (overrides the plan)
+    /// Start this many daemons, which share the load (overrides the plan)
     #[arg(long, value_name = "N")]
     pub instances: Option<u64>,
     /// Add a threshold to those of the plan, such as "first_byte.p99 <= 50ms" (exit code 4 if missed)
@@ -38,10 +38,10 @@ pub struct Common {
     /// Print the plan as TOML and exit
     #[arg(long)]
     pub print_plan: bool,
-    /// Number of runs; each starts a fresh daemon
+    /// Repeat the run until there are this many results; each starts a fresh daemon
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Driver processes; `auto` uses as many as the open-file limit requires
+    /// Start this many driver processes; `auto` uses as many as the open-file limit requires
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
     pub processes: ProcessCount,
     /// Set the worker threads of each process [default: half of the processors divided by the number of processes, so
@@ -57,8 +57,8 @@ pub struct Common {
     /// Also write the results to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Report format on stdout
-    #[arg(long, value_name = "NAME", default_value = "terminal", help = format!("Report format on stdout: {}", list_of_names()))]
+    /// Print the report in this format.
+    #[arg(long, value_name = "NAME", default_value = "terminal", help = format!("Print the report to stdout in this format: {}", list_of_names()))]
     pub format: Format,
     /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR")]

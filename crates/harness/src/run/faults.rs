@@ -8,8 +8,8 @@ use nix::sys::signal::Signal as Sent;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::site::{Fleet, Instance, State};
-use super::watch::ResourceMonitor;
+use super::daemons::{Daemons, Instance, State};
+use super::resource_monitor::ResourceMonitor;
 use load::clock;
 use load::driver::Phases;
 use load::duration;
@@ -117,27 +117,27 @@ impl Faults {
     pub(super) fn act(
         &mut self,
         restarted: Option<Restarted>,
-        fleet: &mut Fleet,
+        daemons: &mut Daemons,
         monitor: &mut ResourceMonitor,
     ) -> Result<(), RestartFailed> {
         match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Before(_) => self.inject(fleet),
+            Stage::Before(_) => self.inject(daemons),
             Stage::During {
                 fault,
                 injected_at,
                 until: _,
-            } => return self.recover(fault, injected_at, fleet, monitor),
+            } => return self.recover(fault, injected_at, daemons, monitor),
             Stage::Returning { latest, all } => {
                 let at = restarted.and_then(|restarted| restarted.at);
                 self.returned(latest.max(at.unwrap_or(0)), all && at.is_some());
-                return restarted.map_or(Ok(()), |restarted| check_restarted(restarted, fleet));
+                return restarted.map_or(Ok(()), |restarted| check_restarted(restarted, daemons));
             }
             Stage::Done => {}
         }
         Ok(())
     }
 
-    fn inject(&mut self, fleet: &mut Fleet) {
+    fn inject(&mut self, daemons: &mut Daemons) {
         let Some(fault) = self.ahead.pop_front() else {
             return;
         };
@@ -146,7 +146,7 @@ impl Faults {
             Signal::Term => (Sent::SIGTERM, State::Down),
             Signal::Stop => (Sent::SIGSTOP, State::Paused),
         };
-        for instance in in_state(fleet, State::Up) {
+        for instance in in_state(daemons, State::Up) {
             instance.daemon.signal(signal);
             instance.state = state;
         }
@@ -168,18 +168,18 @@ impl Faults {
         &mut self,
         fault: Fault,
         injected_at: Instant,
-        fleet: &mut Fleet,
+        daemons: &mut Daemons,
         monitor: &mut ResourceMonitor,
     ) -> Result<(), RestartFailed> {
         if fault.signal == Signal::Stop {
-            for instance in in_state(fleet, State::Paused) {
+            for instance in in_state(daemons, State::Paused) {
                 instance.daemon.signal(Sent::SIGCONT);
                 instance.state = State::Up;
             }
             self.returned(clock::now(), true);
             return Ok(());
         }
-        if is_ending(fleet, injected_at) {
+        if is_ending(daemons, injected_at) {
             let until = Instant::now() + POLL_INTERVAL;
             self.stage = Stage::During {
                 fault,
@@ -188,15 +188,15 @@ impl Faults {
             };
             return Ok(());
         }
-        self.start_again(fleet, monitor)
+        self.start_again(daemons, monitor)
     }
 
     fn start_again(
         &mut self,
-        fleet: &mut Fleet,
+        daemons: &mut Daemons,
         monitor: &mut ResourceMonitor,
     ) -> Result<(), RestartFailed> {
-        for (index, instance) in fleet.instances.iter_mut().enumerate() {
+        for (index, instance) in daemons.instances.iter_mut().enumerate() {
             if instance.state != State::Down {
                 continue;
             }
@@ -250,8 +250,8 @@ impl Faults {
 }
 
 /// Checks that a daemon is back. A daemon that exited on its own is reported by `next_exit()`, not here.
-fn check_restarted(restarted: Restarted, fleet: &Fleet) -> Result<(), RestartFailed> {
-    let instance = &fleet.instances[restarted.index];
+fn check_restarted(restarted: Restarted, daemons: &Daemons) -> Result<(), RestartFailed> {
+    let instance = &daemons.instances[restarted.index];
     if restarted.at.is_some()
         || instance.state == State::Died
         || instance.daemon.try_exit().is_some()
@@ -267,9 +267,9 @@ fn check_restarted(restarted: Restarted, fleet: &Fleet) -> Result<(), RestartFai
 
 /// Returns true while a daemon that got the fault's signal still runs. One that takes longer than its manifest's grace
 /// time is killed.
-fn is_ending(fleet: &mut Fleet, injected_at: Instant) -> bool {
+fn is_ending(daemons: &mut Daemons, injected_at: Instant) -> bool {
     let mut ending = false;
-    for instance in in_state(fleet, State::Down) {
+    for instance in in_state(daemons, State::Down) {
         ending |= !instance.daemon.is_over();
         if injected_at.elapsed() > instance.daemon.grace() {
             instance.daemon.signal(Sent::SIGKILL);
@@ -278,8 +278,8 @@ fn is_ending(fleet: &mut Fleet, injected_at: Instant) -> bool {
     ending
 }
 
-fn in_state(fleet: &mut Fleet, state: State) -> impl Iterator<Item = &mut Instance> {
-    fleet
+fn in_state(daemons: &mut Daemons, state: State) -> impl Iterator<Item = &mut Instance> {
+    daemons
         .instances
         .iter_mut()
         .filter(move |instance| instance.state == state)

@@ -11,18 +11,18 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Settings;
+use super::daemons::Daemons;
 use super::faults::{Faults, RestartFailed};
-use super::rows::SecondsSpool;
-use super::site::Fleet;
-use super::watch::ResourceMonitor;
+use super::resource_monitor::ResourceMonitor;
+use super::seconds_spool::SecondsSpool;
 use crate::exporter::Exporter;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use load::clock;
-use load::collector::{Collector, Row};
-use load::driver::{Driver, Phases, Stop, Target, ValidPlan};
-use load::opening::Opening;
-use load::recorder::{self, Interval};
+use load::collector::{Collector, RunSecond};
+use load::driver::{Cancellation, Driver, Phases, Target, ValidPlan};
+use load::opening_phase::OpeningPhase;
+use load::recorder::{self, WorkerSecond};
 use load::workers::{Processes, Threads, WorkerRange};
 
 /// Time between the order to begin and the begin, so that all workers are waiting by then.
@@ -34,25 +34,16 @@ const DEATH_GRACE_NS: u64 = 1_000_000_000;
 /// Number of lines of the daemon's log that are shown when it dies.
 const LAST_LINES: usize = 20;
 
-/// The settings and the state that all processes of the driver share.
-#[derive(Debug)]
-pub(super) struct Shards<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) target: &'a Target,
-    /// State that the check has learned.
-    pub(super) learned: &'a serde_json::Value,
-}
-
 /// The running workers.
 #[derive(Debug)]
 pub(super) struct RunningLoad {
     pub(super) phases: Phases,
     /// The opening of all workers; absent once the load was brought forward.
-    opening: Option<Arc<Opening>>,
+    opening: Option<Arc<OpeningPhase>>,
     /// True if all connections were open before the load began.
     all_open: bool,
-    pub(super) stop: Arc<Stop>,
-    pub(super) intervals: UnboundedReceiver<Interval>,
+    pub(super) cancellation: Arc<Cancellation>,
+    pub(super) worker_seconds: UnboundedReceiver<WorkerSecond>,
     pub(super) collector: Collector,
     pub(super) threads: Option<Threads>,
     pub(super) processes: Option<Processes>,
@@ -93,19 +84,16 @@ impl RunningLoad {
     pub(super) async fn start<D: Driver>(
         driver: &Arc<D>,
         load: &ValidPlan<D::Config>,
-        shards: &Shards<'_>,
+        settings: &Settings,
+        target: &Target,
+        learned: &serde_json::Value,
     ) -> anyhow::Result<Self> {
-        let Shards {
-            settings,
-            target,
-            learned,
-        } = shards;
-        let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
-        let stop = Arc::new(Stop::new()?);
+        let (send, worker_seconds) = tokio::sync::mpsc::unbounded_channel();
+        let cancellation = Arc::new(Cancellation::new()?);
         let workers = settings.processes * settings.threads;
         let collector = Collector::new(workers, recorder::empty_tally(driver.as_ref()));
         let limit = load.description.opening;
-        let opening = limit.map(|_| Arc::new(Opening::new(workers)));
+        let opening = limit.map(|_| Arc::new(OpeningPhase::new(workers)));
         let mut processes = match settings.processes {
             1 => None,
             several => {
@@ -129,7 +117,7 @@ impl RunningLoad {
                 },
                 phases,
                 opening.as_ref(),
-                &stop,
+                &cancellation,
                 &send,
             )?),
         };
@@ -137,8 +125,8 @@ impl RunningLoad {
             phases,
             opening,
             all_open: false,
-            stop,
-            intervals,
+            cancellation,
+            worker_seconds,
             collector,
             threads,
             processes,
@@ -151,7 +139,7 @@ impl RunningLoad {
     pub(super) async fn drive(
         &mut self,
         view: &mut LiveOutputs,
-        fleet: &mut Fleet,
+        daemons: &mut Daemons,
         monitor: &mut ResourceMonitor,
         faults: &mut Faults,
         signals: &mut Signals,
@@ -164,13 +152,13 @@ impl RunningLoad {
         // recovers.
         while !self.collector.over() || (ending.warnings.is_empty() && faults.is_returning()) {
             tokio::select! {
-                Some(interval) = self.intervals.recv() => self.on_interval(interval, view),
+                Some(worker_second) = self.worker_seconds.recv() => self.add_worker_second(worker_second, view),
                 () = all_open(self.opening.as_ref()) => self.bring_forward(faults).await,
-                _ = every_second.tick() => monitor.snapshot(fleet),
+                _ = every_second.tick() => monitor.snapshot(daemons),
                 pages = monitor.pages() => monitor.note(&pages),
                 restarted = faults.due() => {
-                    if let Err(failed) = faults.act(restarted, fleet, monitor) {
-                        ending.warnings.push(not_back(&failed, fleet));
+                    if let Err(failed) = faults.act(restarted, daemons, monitor) {
+                        ending.warnings.push(not_back(&failed, daemons));
                         self.stop_within(DEATH_GRACE_NS).await;
                     }
                 }
@@ -179,7 +167,7 @@ impl RunningLoad {
                     ending.kill_at = None;
                     self.kill(view);
                 }
-                (index, status) = fleet.next_exit() => self.died(&mut ending, fleet, index, &status).await,
+                (index, status) = daemons.next_exit() => self.died(&mut ending, daemons, index, &status).await,
                 else => break,
             }
         }
@@ -206,7 +194,7 @@ impl RunningLoad {
         }
         self.phases = self.phases.with_begin(begin);
         opening.begin_at(begin);
-        self.stop.wake();
+        self.cancellation.wake();
         if let Some(processes) = &mut self.processes {
             processes.begin_at(begin).await;
         }
@@ -225,27 +213,37 @@ impl RunningLoad {
     }
 
     /// Ends the run because a daemon has ended by itself.
-    async fn died(&mut self, ending: &mut LoadOutcome, fleet: &Fleet, index: usize, status: &str) {
-        let (status, last_lines) = about(fleet, index, status);
+    async fn died(
+        &mut self,
+        ending: &mut LoadOutcome,
+        daemons: &Daemons,
+        index: usize,
+        status: &str,
+    ) {
+        let (status, last_lines) = about(daemons, index, status);
         ending
             .warnings
             .push(Warning::daemon_died(&status, &last_lines));
         self.stop_within(DEATH_GRACE_NS).await;
     }
 
-    pub(super) fn on_interval(&mut self, interval: Interval, view: &mut LiveOutputs) {
-        let worker = interval.worker;
-        let read = self.collector.add(interval);
+    pub(super) fn add_worker_second(
+        &mut self,
+        worker_second: WorkerSecond,
+        view: &mut LiveOutputs,
+    ) {
+        let worker = worker_second.worker;
+        let read = self.collector.add(worker_second);
         if let Some(threads) = &self.threads {
             threads.give_back(worker, read);
         }
-        self.show_rows(view);
+        self.show_seconds(view);
     }
 
-    fn show_rows(&mut self, view: &mut LiveOutputs) {
-        while let Some(row) = self.collector.row() {
-            view.row(&row);
-            self.collector.give_back(row);
+    fn show_seconds(&mut self, view: &mut LiveOutputs) {
+        while let Some(run_second) = self.collector.next_second() {
+            view.add(&run_second);
+            self.collector.give_back(run_second);
         }
     }
 
@@ -291,7 +289,7 @@ impl RunningLoad {
             None => {
                 self.collector
                     .give_up("its thread did not end after the second interruption");
-                self.show_rows(view);
+                self.show_seconds(view);
             }
         }
     }
@@ -305,7 +303,7 @@ impl RunningLoad {
     }
 
     pub(super) async fn stop_within(&mut self, grace_ns: u64) {
-        self.stop.ask(grace_ns);
+        self.cancellation.request(grace_ns);
         if let Some(processes) = &mut self.processes {
             processes.stop(grace_ns).await;
         }
@@ -313,7 +311,7 @@ impl RunningLoad {
 }
 
 /// Returns once all connections of an opening are open; never if there is no opening.
-async fn all_open(opening: Option<&Arc<Opening>>) {
+async fn all_open(opening: Option<&Arc<OpeningPhase>>) {
     match opening {
         Some(opening) => opening.all_open().await,
         None => std::future::pending().await,
@@ -328,16 +326,16 @@ async fn sleep_until(at: Option<Instant>) {
 }
 
 /// Returns the warning about a daemon that did not recover from a fault.
-fn not_back(failed: &RestartFailed, fleet: &Fleet) -> Warning {
-    let (problem, last_lines) = about(fleet, failed.index, &failed.problem);
+fn not_back(failed: &RestartFailed, daemons: &Daemons) -> Warning {
+    let (problem, last_lines) = about(daemons, failed.index, &failed.problem);
     Warning::daemon_not_back(&problem, &last_lines)
 }
 
 /// Returns a text about a daemon, with its number if there are several, and the end of its log.
-fn about(fleet: &Fleet, index: usize, text: &str) -> (String, String) {
-    let instance = fleet.instances.get(index);
+fn about(daemons: &Daemons, index: usize, text: &str) -> (String, String) {
+    let instance = daemons.instances.get(index);
     let last_lines = instance.map(|instance| instance.daemon.last_lines(LAST_LINES));
-    let text = match fleet.instances.len() {
+    let text = match daemons.instances.len() {
         0 | 1 => text.to_owned(),
         several => format!("instance {} of {several} {text}", index + 1),
     };
@@ -352,20 +350,22 @@ pub(super) struct LiveOutputs {
     pub(super) response: Series,
     pub(super) line: fn(&Tally, &Tally) -> Option<String>,
     pub(super) total: Tally,
-    pub(super) rows: SecondsSpool,
+    pub(super) seconds: SecondsSpool,
 }
 
 impl LiveOutputs {
-    pub(super) fn row(&mut self, row: &Row) {
-        self.progress
-            .row(row, row.tally.distribution(self.response).quantile(0.99));
+    pub(super) fn add(&mut self, run_second: &RunSecond) {
+        self.progress.add(
+            run_second,
+            run_second.tally.distribution(self.response).quantile(0.99),
+        );
         if let Some(exporter) = &self.exporter {
-            exporter.row(row);
+            exporter.add(run_second);
         }
-        self.total.merge(&row.tally);
-        if let Some(line) = (self.line)(&row.tally, &self.total) {
+        self.total.merge(&run_second.tally);
+        if let Some(line) = (self.line)(&run_second.tally, &self.total) {
             self.progress.above(&line);
         }
-        self.rows.push(row.result());
+        self.seconds.push(run_second.result());
     }
 }

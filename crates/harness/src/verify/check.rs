@@ -5,7 +5,7 @@ use clap::Args;
 use subject::daemon::{DaemonError, Endpoint, Prepared};
 
 use crate::failure::Failure;
-use crate::launcher::{self, Launcher, remark};
+use crate::launcher::{self, Launcher, note};
 use crate::output;
 
 /// Options of every `check` command.
@@ -38,7 +38,7 @@ pub fn print(findings: &[Finding]) -> Result<bool, Failure> {
             Ok(right) => format!("{name}: right, {right}"),
             Err(error) => format!("{name}: WRONG: {error:#}"),
         };
-        output::print(&line).map_err(|error| Failure::Run(error.into()))?;
+        output::print(&line)?;
     }
     Ok(findings.iter().all(|finding| finding.found.is_ok()))
 }
@@ -92,12 +92,12 @@ pub fn check_prepared(
     for name in launcher::named_or_all(&root, &options.daemon, protocol)? {
         let findings = match launcher::prepare(&root, &name, protocol, options.quiet) {
             Ok(prepared) => {
-                remark(options.quiet, &format!("checking {name}"));
+                note(options.quiet, &format!("checking {name}"));
                 check(&launcher, &prepared)
             }
             Err(DaemonError::ToolMissing { tool, .. }) if !is_required => {
                 let line = format!("{name}: skipped: it needs `{tool}`");
-                output::print(&line).map_err(|error| Failure::Run(error.into()))?;
+                output::print(&line)?;
                 continue;
             }
             Err(error) => vec![not_prepared(name, error)?],

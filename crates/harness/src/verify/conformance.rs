@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use subject::daemon::Prepared;
 
 use crate::failure::Failure;
-use crate::launcher::{self, remark};
+use crate::launcher::{self, note};
 use crate::output;
 use load::clock;
 use load::plan::Invalid;
@@ -75,7 +75,7 @@ impl<C> Suite<C> {
             (Some(name), _) => {
                 let root = launcher::root()?;
                 let prepared = launcher::prepare(&root, name, self.protocol, options.quiet)?;
-                remark(options.quiet, &format!("{} cases on {name}", cases.len()));
+                note(options.quiet, &format!("{} cases on {name}", cases.len()));
                 let version = prepared.version().map(str::to_owned);
                 let finished = finish(Source::Launched(&prepared), cases)?;
                 (name.clone(), version, finished)
@@ -91,8 +91,7 @@ impl<C> Suite<C> {
             version,
             cases,
         };
-        output::print(&report.render(options.format))
-            .map_err(|error| Failure::Run(error.into()))?;
+        output::print(&report.render(options.format))?;
         Ok(report.is_passed())
     }
 
@@ -190,10 +189,10 @@ impl Finished {
     pub fn run<const N: usize>(
         name: &str,
         labels: [(&'static str, &'static str); N],
-        look: impl FnOnce() -> anyhow::Result<()>,
+        case: impl FnOnce() -> anyhow::Result<()>,
     ) -> Self {
         let began = clock::now();
-        let (outcome, detail) = match look() {
+        let (outcome, detail) = match case() {
             Ok(()) => (Outcome::Passed, String::new()),
             Err(error) => match error.downcast_ref::<Skip>() {
                 Some(skip) => (Outcome::Skipped, skip.to_string()),

@@ -192,7 +192,7 @@ struct ResponseOptions {
     /// arrives in one piece). Always on with stages, and if a threshold uses a phase
     #[arg(long)]
     phases: bool,
-    /// Accepted for wrk compatibility; the latency distribution is always printed
+    /// Accept the option of wrk; the latency distribution is always printed
     #[arg(long)]
     latency: bool,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http_load::{Engine, HttpLoad, Settings};
 use load::clock;
-use load::driver::{Driver as _, Phases, Stop, Target, ValidPlan};
+use load::driver::{Cancellation, Driver as _, Phases, Target, ValidPlan};
 use load::plan::{Group, Plan, Timeline};
 use load::recorder::{MISSED, OK, STARTED, UNFINISHED};
 use load::schedule::Arrival;
@@ -75,7 +75,7 @@ pub(crate) fn put_share(
     let load = ValidPlan::new::<HttpLoad>(plan).expect("the plan is right");
     let target = Target::of_urls(vec![url.to_owned()]);
     let driver = Arc::new(HttpLoad::setup(&load.plan, &target).expect("it can be prepared"));
-    let stop = Arc::new(Stop::new().expect("there are descriptors"));
+    let stop = Arc::new(Cancellation::new().expect("there are descriptors"));
     let (send, mut intervals) = tokio::sync::mpsc::unbounded_channel();
     let crew = WorkerRange {
         first: 0,

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::timers::Timers;
 use crate::clock;
-use crate::driver::{Phases, Stop, Worker};
-use crate::opening::WorkerOpening;
+use crate::driver::{Cancellation, Phases, Worker};
+use crate::opening_phase::WorkerOpening;
 use crate::pacer::{Pacer, Start, Tick};
 use crate::recorder::{MISSED, Recorder, WARMUP};
 use crate::schedule::Share;
@@ -88,7 +88,7 @@ pub struct LoopState<T> {
     pub timers: Timers<T>,
     pub(super) options: Options,
     opening: WorkerOpening,
-    stop: Arc<Stop>,
+    cancellation: Arc<Cancellation>,
     second_ends: u64,
     /// Operations that began in this turn, of the measured time and of the warm-up. Counting by name is more expensive
     /// than adding.
@@ -113,7 +113,7 @@ impl<T> LoopState<T> {
             timers: Timers::default(),
             options,
             opening: worker.opening,
-            stop: worker.stop,
+            cancellation: worker.cancellation,
             second_ends: 0,
             begun: 0,
             begun_in_warmup: 0,
@@ -126,7 +126,7 @@ impl<T> LoopState<T> {
     pub(super) fn begin_turn(&mut self, now: u64) {
         self.now = now;
         self.is_woken = false;
-        if self.stop.deadline().is_some() {
+        if self.cancellation.deadline().is_some() {
             self.end_load();
         }
         if let Some(begin) = self.opening.brought_forward() {
@@ -155,7 +155,7 @@ impl<T> LoopState<T> {
     /// Returns the operation of a closed-loop client that follows its `previous` one, at once, and records its begin.
     /// Returns `None` if the client leaves.
     pub fn next_of_client(&mut self, previous: Start, now: u64) -> Option<Start> {
-        let start = self.pacer.again(previous, now)?;
+        let start = self.pacer.next_of_client(previous, now)?;
         self.begin(start);
         Some(start)
     }
@@ -206,8 +206,8 @@ impl<T> LoopState<T> {
 
     /// Returns when open operations are given up, given the end of the drain phase: a cancellation may come earlier.
     pub(super) fn deadline(&self, drained: u64) -> u64 {
-        let asked = self.stop.deadline();
-        asked.map_or(drained, |asked| asked.min(drained))
+        let requested = self.cancellation.deadline();
+        requested.map_or(drained, |requested| requested.min(drained))
     }
 
     /// Returns true if the worker has ended: nothing starts any more and nothing is open, or the deadline has passed.
@@ -228,8 +228,8 @@ impl<T> LoopState<T> {
     }
 
     /// Reports that all connections of the worker are open, so that the load may begin. Further calls have no effect.
-    pub fn say_open(&mut self) {
-        self.opening.say_open();
+    pub fn report_open(&mut self) {
+        self.opening.report_open();
     }
 
     /// Lets the loop of [`run_async`](super::run_async) run again before it waits: its turn decides what follows.

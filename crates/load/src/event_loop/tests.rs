@@ -15,11 +15,11 @@ use measure::tally::Tally;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::*;
-use crate::driver::{Phases, Stop};
-use crate::opening::WorkerOpening;
+use crate::driver::{Cancellation, Phases};
+use crate::opening_phase::WorkerOpening;
 use crate::pacer::Pacer;
 use crate::plan::Timeline;
-use crate::recorder::{Interval, Recorder};
+use crate::recorder::{Recorder, WorkerSecond};
 use crate::schedule::{Arrival, Schedule, Share, Stage};
 
 const MS: u64 = 1_000_000;
@@ -28,9 +28,9 @@ const SERIES: &[SeriesSpec] = &[SeriesSpec::new("response", SeriesRole::Main)];
 /// A run of one worker, and what it records.
 struct Run {
     phases: Phases,
-    stop: Arc<Stop>,
+    cancellation: Arc<Cancellation>,
     record: Recorder,
-    intervals: UnboundedReceiver<Interval>,
+    worker_seconds: UnboundedReceiver<WorkerSecond>,
 }
 
 impl Run {
@@ -45,9 +45,9 @@ impl Run {
     }
 
     fn with_phases(schedule: Schedule, phases: Phases) -> (Worker, Self) {
-        let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
+        let (send, worker_seconds) = tokio::sync::mpsc::unbounded_channel();
         let (_, take) = std::sync::mpsc::channel();
-        let stop = Arc::new(Stop::new().unwrap());
+        let cancellation = Arc::new(Cancellation::new().unwrap());
         let record = Recorder::new(0, phases.origin, Tally::new(SERIES), send, take);
         let worker = Worker {
             share: Share::ALL,
@@ -55,14 +55,14 @@ impl Run {
             record: record.clone(),
             phases,
             opening: WorkerOpening::new(None),
-            stop: Arc::clone(&stop),
+            cancellation: Arc::clone(&cancellation),
             descriptors: 1_000,
         };
         let run = Self {
             phases,
-            stop,
+            cancellation,
             record,
-            intervals,
+            worker_seconds,
         };
         (worker, run)
     }
@@ -85,7 +85,7 @@ impl Run {
         let cx = Context::new(worker, options).unwrap();
         run(toy, cx).unwrap();
         self.record.finish(Ok(()));
-        (seen.take(), Recorded::read(self.intervals))
+        (seen.take(), Recorded::read(self.worker_seconds))
     }
 }
 
@@ -93,10 +93,10 @@ impl Run {
 struct Recorded(Tally);
 
 impl Recorded {
-    fn read(mut intervals: UnboundedReceiver<Interval>) -> Self {
+    fn read(mut worker_seconds: UnboundedReceiver<WorkerSecond>) -> Self {
         let mut sum = Tally::new(SERIES);
-        while let Ok(interval) = intervals.try_recv() {
-            sum.merge(&interval.tally);
+        while let Ok(worker_second) = worker_seconds.try_recv() {
+            sum.merge(&worker_second.tally);
         }
         Self(sum)
     }
@@ -315,11 +315,11 @@ fn operations_of_the_warm_up_are_in_no_total() {
 fn a_cancellation_wakes_the_loop_and_gives_open_operations_its_grace() {
     let schedule = Schedule::spread(2, Duration::ZERO, Share::ALL);
     let (worker, run) = Run::new(schedule, clock::now(), 3_600_000, 3_600_000);
-    let stop = Arc::clone(&run.stop);
+    let cancellation = Arc::clone(&run.cancellation);
     let asks = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(5));
-        stop.ask(20 * MS);
-        stop.deadline().unwrap()
+        cancellation.request(20 * MS);
+        cancellation.deadline().unwrap()
     });
     let (seen, recorded) = run.run(worker, Options::default(), |toy| toy.answers = false);
     let deadline = asks.join().unwrap();

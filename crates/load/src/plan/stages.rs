@@ -152,42 +152,33 @@ impl Group {
     }
 
     pub(super) fn validate_stages(&self, path: &str) -> Result<(), Invalid> {
-        let wrong = |field: String, problem: &str| Err(Invalid::new(field, problem));
         let of_users = self.stages.iter().any(|stage| stage.users().is_some());
         let mixed = |stage: &PlannedStage| of_users != stage.users().is_some();
         // If some stages have users, those with a rate are the wrong ones.
         if let Some(index) = self.stages.iter().position(mixed) {
-            let field = format!("{path}.stages[{index}].rate");
-            return wrong(
-                field,
-                "is mixed with stages of `users`: a group has stages of one kind, add another group for the rest",
-            );
+            let problem = "is mixed with stages of `users`: a group has stages of one kind, add another group for the rest";
+            return Err(Invalid::new(
+                format!("{path}.stages[{index}].rate"),
+                problem,
+            ));
         }
         if self.clients > 0 {
-            let field = format!("{path}.clients");
-            return wrong(
-                field,
-                "cannot be combined with `stages`, which set the load: leave `clients` out",
-            );
+            let problem =
+                "cannot be combined with `stages`, which set the load: leave `clients` out";
+            return Err(Invalid::new(format!("{path}.clients"), problem));
         }
         if !self.ramp.is_zero() {
-            let field = format!("{path}.ramp");
-            return wrong(
-                field,
-                "cannot be combined with `stages`, which set how the load rises: leave `ramp` out",
-            );
+            let problem =
+                "cannot be combined with `stages`, which set how the load rises: leave `ramp` out";
+            return Err(Invalid::new(format!("{path}.ramp"), problem));
         }
         if self.stages.iter().any(|stage| stage.over > 24 * LONGEST) {
-            let field = format!("{path}.stages");
-            return wrong(field, "a stage is longer than a day: split the run");
+            let problem = "a stage is longer than a day: split the run";
+            return Err(Invalid::new(format!("{path}.stages"), problem));
         }
         match of_users {
             true => self.validate_users(path),
-            false if self.ops == Some(0) => wrong(
-                format!("{path}.ops"),
-                "0 operations do nothing: give at least 1, or leave it out",
-            ),
-            false => Ok(()),
+            false => self.validate_ops(path),
         }
     }
 

@@ -56,51 +56,51 @@ pub struct Capacity {
     pub confirm: u32,
 }
 
+impl Level {
+    /// Returns its changes as `--set` takes them: `path=value`.
+    #[must_use]
+    pub fn settings(&self) -> Vec<String> {
+        let settings = self.set.iter();
+        settings
+            .map(|(path, value)| format!("{path}={value}"))
+            .collect()
+    }
+}
+
 impl Suite {
     /// Checks all that can be known before a run.
     ///
     /// # Errors
     /// The first field that makes no sense, with the remedy.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let wrong = |field: &str, problem: &str| Err(Invalid::new(field, problem));
         if self.daemons.is_empty() {
-            return wrong(
-                "suite.daemons",
-                "is empty: name at least one folder of daemons/",
-            );
+            let problem = "is empty: name at least one folder of daemons/";
+            return Err(Invalid::new("suite.daemons", problem));
         }
         if let Some(name) = repeated(self.daemons.iter()) {
-            return wrong(
-                "suite.daemons",
-                &format!("names `{name}` twice: use `repeat` to measure a daemon several times"),
-            );
+            let problem =
+                format!("names `{name}` twice: use `repeat` to measure a daemon several times");
+            return Err(Invalid::new("suite.daemons", problem));
         }
         if !(1..=MOST_REPEATS).contains(&self.repeat) {
-            return wrong(
-                "suite.repeat",
-                &format!("{} is not between 1 and {MOST_REPEATS}", self.repeat),
-            );
+            let problem = format!("{} is not between 1 and {MOST_REPEATS}", self.repeat);
+            return Err(Invalid::new("suite.repeat", problem));
         }
         if let Some(name) = repeated(self.levels.iter().map(|level| &level.name)) {
-            return wrong(
-                "suite.levels",
-                &format!("has `{name}` twice: each level needs a name of its own for its results"),
-            );
+            let problem =
+                format!("has `{name}` twice: each level needs a name of its own for its results");
+            return Err(Invalid::new("suite.levels", problem));
         }
         let mut names = self.levels.iter().map(|level| &level.name);
         names.try_for_each(|name| check_folder_name("suite.levels", name))?;
         self.capacity.as_ref().map_or(Ok(()), |capacity| {
             if !self.levels.is_empty() {
-                return wrong(
-                    "suite.capacity",
-                    "cannot be combined with `levels`: give one of the two",
-                );
+                let problem = "cannot be combined with `levels`: give one of the two";
+                return Err(Invalid::new("suite.capacity", problem));
             }
             if self.repeat != 1 {
-                return wrong(
-                    "suite.repeat",
-                    "a search is not repeated: use `capacity.confirm` to run its result several times",
-                );
+                let problem = "a search is not repeated: use `capacity.confirm` to run its result several times";
+                return Err(Invalid::new("suite.repeat", problem));
             }
             capacity.validate()
         })
@@ -108,38 +108,36 @@ impl Suite {
 }
 
 impl Capacity {
+    /// Returns the setting of a load, as `--set` takes it: `path=value`.
+    #[must_use]
+    pub fn setting(&self, load: u64) -> String {
+        format!("{}={load}", self.set)
+    }
+
     fn validate(&self) -> Result<(), Invalid> {
-        let wrong = |field: &str, problem: String| {
-            Err(Invalid::new(format!("suite.capacity.{field}"), problem))
-        };
-        if self.from == 0 {
-            return wrong(
+        let Self {
+            from,
+            most,
+            within_pct,
+            confirm,
+            ..
+        } = self;
+        let (field, problem) = if *from == 0 {
+            (
                 "from",
                 "0 can't be doubled: start with at least 1".to_owned(),
-            );
-        }
-        if self.most < self.from {
-            return wrong(
-                "most",
-                format!("{} is below `from`, {}", self.most, self.from),
-            );
-        }
-        if !(self.within_pct > 0.0 && self.within_pct <= 100.0) {
-            return wrong(
-                "within_pct",
-                format!(
-                    "{} is not between 0 and 100: write 5 for 5 %",
-                    self.within_pct
-                ),
-            );
-        }
-        if self.confirm > MOST_REPEATS {
-            return wrong(
-                "confirm",
-                format!("{} is more than {MOST_REPEATS}", self.confirm),
-            );
-        }
-        Ok(())
+            )
+        } else if most < from {
+            ("most", format!("{most} is below `from`, {from}"))
+        } else if !(*within_pct > 0.0 && *within_pct <= 100.0) {
+            let problem = format!("{within_pct} is not between 0 and 100: write 5 for 5 %");
+            ("within_pct", problem)
+        } else if *confirm > MOST_REPEATS {
+            ("confirm", format!("{confirm} is more than {MOST_REPEATS}"))
+        } else {
+            return Ok(());
+        };
+        Err(Invalid::new(format!("suite.capacity.{field}"), problem))
     }
 }
 

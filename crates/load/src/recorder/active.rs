@@ -1,5 +1,7 @@
 //! Counts the open operations of a worker, and integrates the count over time.
 
+use serde::{Deserialize, Serialize};
+
 use super::stalls::HEARTBEAT_NS;
 
 /// Counts open operations and integrates the count over time. Times are nanoseconds of CLOCK_MONOTONIC.
@@ -19,13 +21,20 @@ pub(super) struct Active {
     slack_ns: u64,
 }
 
-/// The values that [`Active`] counted in one second.
-#[derive(Debug)]
-pub(super) struct ActiveSecond {
-    pub(super) at_end: i64,
-    pub(super) peak: i64,
-    pub(super) integral_ns: i64,
-    pub(super) slack_ns: u64,
+/// The open operations of one second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActiveSecond {
+    /// Operations begun here minus those ended here, at the end of the second; below 0 if the worker ends what others
+    /// began.
+    pub at_end: i64,
+    /// The maximum of that number during the second.
+    pub peak: i64,
+    /// The integral of that number over time, nanoseconds: exact to a turn of the loop that calls
+    /// [`Recorder::tick`](super::Recorder::tick).
+    pub integral_ns: i64,
+    /// The tolerance of that integral: the operations that began or ended in long turns, times the length of the turn,
+    /// nanoseconds.
+    pub slack_ns: u64,
 }
 
 impl Active {

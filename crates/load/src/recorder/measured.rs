@@ -5,13 +5,13 @@ use std::sync::Arc;
 use measure::tally::{Counts, Series, Tally};
 
 use crate::clock;
-use crate::driver::{Phases, Stop};
+use crate::driver::{Cancellation, Phases};
 
 /// Copies events inside the measured time to the tally's `measured` part, to a turn of the worker's loop.
 #[derive(Debug)]
 pub(super) struct MeasuredTime {
     phases: Phases,
-    stop: Arc<Stop>,
+    cancellation: Arc<Cancellation>,
     /// The series that is compared with the due times.
     response: Series,
     state: State,
@@ -29,10 +29,10 @@ enum State {
 }
 
 impl MeasuredTime {
-    pub(super) fn new(phases: Phases, stop: &Arc<Stop>, response: Series) -> Self {
+    pub(super) fn new(phases: Phases, cancellation: &Arc<Cancellation>, response: Series) -> Self {
         Self {
             phases,
-            stop: Arc::clone(stop),
+            cancellation: Arc::clone(cancellation),
             response,
             state: State::Before,
             now: None,
@@ -56,7 +56,7 @@ impl MeasuredTime {
         if matches!(self.state, State::Before) && now >= self.phases.measure {
             self.state = State::Within(tally.counts.clone(), tally.errors.values().sum());
         }
-        let end = self.phases.end.min(self.stop.asked_at());
+        let end = self.phases.end.min(self.cancellation.requested_at());
         if self.is_within() && now >= end {
             self.set_apart(tally);
             self.state = State::After;

@@ -39,13 +39,13 @@ fn a_thread_whose_seconds_are_not_read_waits_before_it_takes_all_memory() {
         std::thread::yield_now();
     }
     for second in 0..seconds {
-        // Time for one more interval, which must not come.
+        // Time for one more second, which must not come.
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(sent.len() < TALLIES, "{}", sent.len());
-        let interval = sent.blocking_recv().unwrap();
-        assert_eq!(interval.second, second);
+        let worker_second = sent.blocking_recv().unwrap();
+        assert_eq!(worker_second.second, second);
         // The thread needs no tally after its last second.
-        let _ = give.send(interval.tally);
+        let _ = give.send(worker_second.tally);
     }
     thread.join().unwrap();
 }
@@ -62,12 +62,12 @@ fn stalls(turns: &[(u64, u64)]) -> Vec<(u64, Stalls)> {
     }
     record.finish(Ok(()));
     let mut found = Vec::new();
-    while let Ok(interval) = sent.try_recv() {
+    while let Ok(worker_second) = sent.try_recv() {
         found.extend(
-            interval
+            worker_second
                 .stalls
                 .found()
-                .map(|stalls| (interval.second, stalls)),
+                .map(|stalls| (worker_second.second, stalls)),
         );
     }
     found
@@ -84,7 +84,7 @@ fn what_begins_in_a_long_turn_may_have_begun_at_its_end() {
     record.ok_many(60);
     record.tick(402 * MS);
     record.finish(Ok(()));
-    assert_eq!(sent.try_recv().unwrap().active_slack_ns, 100 * 400 * MS);
+    assert_eq!(sent.try_recv().unwrap().active.slack_ns, 100 * 400 * MS);
 }
 
 #[test]
@@ -146,11 +146,11 @@ fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_wa
     record.tick(1_500 * MS);
     record.finish(Ok(()));
     let mut rows = Vec::new();
-    while let Ok(interval) = sent.try_recv() {
+    while let Ok(worker_second) = sent.try_recv() {
         rows.push((
-            interval.second,
-            interval.active_ns / MS as i64,
-            interval.active,
+            worker_second.second,
+            worker_second.active.integral_ns / MS as i64,
+            worker_second.active.at_end,
         ));
     }
     // One for 0.4 s, three for 0.5 s; three for 0.5 s, and one that is left open for the rest.
@@ -169,19 +169,19 @@ fn measured(work: impl FnOnce(&Recorder, u64)) -> Vec<(u64, u64, u64)> {
         end: origin + 2_500 * MS,
         drained: origin + 9_000 * MS,
     };
-    let stop = Arc::new(Stop::new().unwrap());
+    let cancellation = Arc::new(Cancellation::new().unwrap());
     let record = Recorder::new(0, origin, Tally::new(&SERIES[..1]), send, take).measuring(
         phases,
-        &stop,
+        &cancellation,
         Series(0),
     );
     work(&record, origin);
     record.finish(Ok(()));
     let mut rows = Vec::new();
-    while let Ok(interval) = sent.try_recv() {
-        let measured = &interval.tally.measured;
+    while let Ok(worker_second) = sent.try_recv() {
+        let measured = &worker_second.tally.measured;
         let of = |name| measured.counts.get(name).copied().unwrap_or(0);
-        rows.push((interval.second, of(OK), measured.failed));
+        rows.push((worker_second.second, of(OK), measured.failed));
     }
     rows
 }
@@ -221,24 +221,24 @@ fn the_measured_time_ends_where_the_run_is_asked_to() {
     let (_give, take) = std::sync::mpsc::channel();
     let origin = clock::now();
     let phases = endless(origin);
-    let stop = Arc::new(Stop::new().unwrap());
+    let cancellation = Arc::new(Cancellation::new().unwrap());
     let record = Recorder::new(0, origin, Tally::new(&SERIES[..1]), send, take).measuring(
         phases,
-        &stop,
+        &cancellation,
         Series(0),
     );
     record.tick(origin);
     record.ok_many(3);
-    stop.ask(5_000 * MS);
-    let asked = stop.asked_at();
-    stop.ask(0);
-    assert_eq!(stop.asked_at(), asked, "it was asked once");
+    cancellation.request(5_000 * MS);
+    let asked = cancellation.requested_at();
+    cancellation.request(0);
+    assert_eq!(cancellation.requested_at(), asked, "it was asked once");
     record.tick(asked);
     record.ok_many(100);
     record.finish(Ok(()));
-    let interval = sent.try_recv().unwrap();
-    assert_eq!(interval.tally.counted(OK), 103);
-    assert_eq!(interval.tally.measured.counts.get(OK), Some(&3));
+    let worker_second = sent.try_recv().unwrap();
+    assert_eq!(worker_second.tally.counted(OK), 103);
+    assert_eq!(worker_second.tally.measured.counts.get(OK), Some(&3));
 }
 
 #[test]
@@ -248,10 +248,10 @@ fn response_times_are_held_against_the_times_that_they_were_due() {
     let now = clock::now();
     let origin = now - 10 * SECOND_NS;
     let phases = endless(origin);
-    let stop = Arc::new(Stop::new().unwrap());
+    let cancellation = Arc::new(Cancellation::new().unwrap());
     let record = Recorder::new(0, origin, Tally::new(SERIES), send, take).measuring(
         phases,
-        &stop,
+        &cancellation,
         Series(1),
     );
     // All of them end at one time: an operation due a second later took a second less.
@@ -260,8 +260,8 @@ fn response_times_are_held_against_the_times_that_they_were_due() {
         record.value(Series(0), 1);
     }
     record.finish(Ok(()));
-    let interval = sent.try_recv().unwrap();
-    let line = interval.tally.measured.responses.line().unwrap();
+    let worker_second = sent.try_recv().unwrap();
+    let line = worker_second.tally.measured.responses.line().unwrap();
     assert_eq!(line.points, 9);
     assert!((line.slope + 1.0).abs() < 1e-6, "{line:?}");
 }

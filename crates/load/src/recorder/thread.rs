@@ -2,6 +2,8 @@
 
 use std::fs::File;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock;
 use crate::schedstat::{self, Schedstat};
 
@@ -14,13 +16,15 @@ pub(super) struct ThreadUsage {
     wait_ns: Option<u64>,
 }
 
-/// The growth between two calls.
-#[derive(Debug)]
-pub(super) struct ThreadSpan {
-    pub(super) span_ns: u64,
-    pub(super) cpu_ns: u64,
-    /// Absent if the kernel does not count it.
-    pub(super) wait_ns: Option<u64>,
+/// The CPU time of a thread in one second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadSpan {
+    /// The time over which the others are counted, nanoseconds: longer than a second if the turn was late.
+    pub span_ns: u64,
+    /// CPU time of the thread, nanoseconds.
+    pub cpu_ns: u64,
+    /// Time that the thread waited for a CPU, nanoseconds; absent if the kernel does not count it.
+    pub wait_ns: Option<u64>,
 }
 
 impl ThreadUsage {

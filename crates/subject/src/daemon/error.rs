@@ -48,25 +48,13 @@ pub enum DaemonError {
         /// The problem when the program was run.
         problem: String,
     },
-    /// A build command failed.
-    #[error("building `{name}`: `{command}` {status}\n{}  the whole output is in {}", indented(last_lines), log.display())]
-    BuildFailed {
+    /// A command of its build, or of its own tests, failed.
+    #[error("{doing} `{name}`: {problem}\n{}  the whole output is in {}", indented(last_lines), log.display())]
+    StepFailed {
         /// The daemon.
         name: String,
-        /// The command.
-        command: String,
-        /// The exit status.
-        status: String,
-        /// The end of its output.
-        last_lines: String,
-        /// The file with all of its output.
-        log: PathBuf,
-    },
-    /// At least one of the daemon's own tests failed.
-    #[error("testing `{name}`: {problem}\n{}  the whole output is in {}", indented(last_lines), log.display())]
-    TestsFailed {
-        /// The daemon.
-        name: String,
+        /// The purpose of the command: `building` or `testing`.
+        doing: &'static str,
         /// The command, and its exit status.
         problem: String,
         /// The end of its output.

@@ -15,8 +15,8 @@ use super::log::Log;
 use super::prepare::{LAST_LINES, Prepared};
 use super::ready::{self, Failure};
 use super::{Daemon, DaemonError, Endpoint, environment, tool};
-use crate::gauges;
 use crate::manifest::{Probe, placeholders};
+use crate::prometheus;
 
 /// Longest path of a temporary directory: `sun_path` has 108 bytes, and 30 are added to the directory.
 const LONGEST_TEMPORARY: usize = 70;
@@ -64,7 +64,7 @@ impl CountersCommand {
         let output = command.kill_on_drop(true).output();
         let output = tokio::time::timeout(COUNTERS_LIMIT, output).await??;
         anyhow::ensure!(output.status.success(), tool::ending(output.status));
-        Ok(gauges::parse(&String::from_utf8_lossy(&output.stdout)))
+        Ok(prometheus::parse(&String::from_utf8_lossy(&output.stdout)))
     }
 }
 
@@ -150,18 +150,8 @@ impl Prepared {
         };
         let spec = LaunchSpec {
             name: self.name.clone(),
-            words: self
-                .manifest
-                .run
-                .iter()
-                .map(|word| run.expand(word))
-                .collect(),
-            counters: self
-                .manifest
-                .counters
-                .iter()
-                .map(|word| run.expand(word))
-                .collect(),
+            words: run.expand_all(&self.manifest.run),
+            counters: run.expand_all(&self.manifest.counters),
             directory: self.directory(),
             environment: run.environment(extra_env),
             probe: run.probe(),
@@ -229,6 +219,10 @@ impl Run<'_> {
                 None => self.prepared.paths.value(name),
             },
         })
+    }
+
+    fn expand_all(&self, words: &[String]) -> Vec<String> {
+        words.iter().map(|word| self.expand(word)).collect()
     }
 
     fn probe(&self) -> Probe {

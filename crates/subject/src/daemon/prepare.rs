@@ -53,7 +53,7 @@ impl Prepared {
         ))?;
         prepared.require_tools()?;
         prepared.build(on_step)?;
-        prepared.version = prepared.ask_version();
+        prepared.version = prepared.read_version();
         Ok(prepared)
     }
 
@@ -182,17 +182,13 @@ impl Prepared {
     /// # Errors
     /// A command can't be started or fails.
     pub fn test(&self) -> Result<PathBuf, DaemonError> {
-        let (log, mut file) = self.log("test.log")?;
-        for words in &self.manifest.test {
-            let words = self.expanded(words);
-            self.step(&words, &mut file)
-                .map_err(|status| DaemonError::TestsFailed {
-                    name: self.name.clone(),
-                    problem: format!("`{}` {status}", tool::shown(&words)),
-                    last_lines: log.last_lines(LAST_LINES_OF_TESTS),
-                    log: log.path().to_owned(),
-                })?;
-        }
+        let log = self.run_steps(
+            "testing",
+            "test.log",
+            &self.manifest.test,
+            LAST_LINES_OF_TESTS,
+            |_| (),
+        )?;
         Ok(log.path().to_owned())
     }
 
@@ -204,20 +200,42 @@ impl Prepared {
         let _lock = self
             .lock_build(on_step)
             .map_err(DaemonError::io(&self.name, self.logging()))?;
-        let (log, mut file) = self.log("build.log")?;
-        for words in &self.manifest.build {
-            let words = self.expanded(words);
-            on_step(&format!("building {}: {}", self.name, tool::shown(&words)));
-            self.step(&words, &mut file)
-                .map_err(|status| DaemonError::BuildFailed {
-                    name: self.name.clone(),
-                    command: tool::shown(&words),
-                    status,
-                    last_lines: log.last_lines(LAST_LINES),
-                    log: log.path().to_owned(),
-                })?;
-        }
+        let announce = |command: &str| on_step(&format!("building {}: {command}", self.name));
+        self.run_steps(
+            "building",
+            "build.log",
+            &self.manifest.build,
+            LAST_LINES,
+            announce,
+        )?;
         Ok(())
+    }
+
+    /// Runs the commands of a build or of tests one after the other. Returns the log with their output.
+    fn run_steps(
+        &self,
+        doing: &'static str,
+        log: &str,
+        commands: &[Vec<String>],
+        shown_lines: usize,
+        mut announce: impl FnMut(&str),
+    ) -> Result<Log, DaemonError> {
+        let (log, mut file) = self.log(log)?;
+        for words in commands {
+            let words = self.expanded(words);
+            let command = tool::shown(&words);
+            announce(&command);
+            if let Err(status) = self.step(&words, &mut file) {
+                return Err(DaemonError::StepFailed {
+                    name: self.name.clone(),
+                    doing,
+                    problem: format!("`{command}` {status}"),
+                    last_lines: log.last_lines(shown_lines),
+                    log: log.path().to_owned(),
+                });
+            }
+        }
+        Ok(log)
     }
 
     fn logging(&self) -> String {
@@ -257,7 +275,7 @@ impl Prepared {
         Ok(lock)
     }
 
-    fn ask_version(&self) -> Option<String> {
+    fn read_version(&self) -> Option<String> {
         if self.manifest.version.is_empty() {
             return None;
         }

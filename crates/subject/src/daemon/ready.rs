@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::group::Group;
 use super::log::{Log, LogScanner};
-use crate::gauges;
 use crate::manifest::Probe;
+use crate::prometheus;
 
 /// The pause between two probes: short at first, since most daemons are ready in milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -29,12 +29,12 @@ pub(super) enum Failure {
 
 /// Polls the probe without checking the process. Earlier output in the log is ignored.
 pub(super) async fn poll(probe: &Probe, scanner: &mut LogScanner, limit: Duration) -> bool {
-    let asked = async {
-        while ask(probe, scanner).await.is_err() {
+    let polled = async {
+        while try_probe(probe, scanner).await.is_err() {
             tokio::time::sleep(FIRST_PAUSE).await;
         }
     };
-    tokio::time::timeout(limit, asked).await.is_ok()
+    tokio::time::timeout(limit, polled).await.is_ok()
 }
 
 /// Polls the probe and checks the process, until the daemon is ready, has ended, or the limit is reached.
@@ -48,7 +48,7 @@ pub(super) async fn wait(
     let mut scanner = LogScanner::new(log);
     let mut pause = FIRST_PAUSE;
     loop {
-        let answer = tokio::time::timeout_at(deadline, ask(probe, &mut scanner)).await;
+        let answer = tokio::time::timeout_at(deadline, try_probe(probe, &mut scanner)).await;
         // Checked after the probe: another program may have answered, on a port that this daemon could not bind.
         if let Some(status) = group.exit() {
             return Err(Failure::Exited(status));
@@ -71,14 +71,14 @@ pub(super) async fn wait(
     }
 }
 
-async fn ask(probe: &Probe, scanner: &mut LogScanner) -> Result<(), String> {
+async fn try_probe(probe: &Probe, scanner: &mut LogScanner) -> Result<(), String> {
     match probe {
         Probe::Unix(path) => unix(Path::new(path)).map_err(|errno| errno.desc().to_owned()),
         Probe::Tcp(address) => TcpStream::connect(address)
             .await
             .map(drop)
             .map_err(|error| error.to_string()),
-        Probe::Http(url) => match gauges::get(url).await {
+        Probe::Http(url) => match prometheus::get(url).await {
             Ok((status, _)) if status.is_success() => Ok(()),
             Ok((status, _)) => Err(format!("status {status}")),
             Err(error) => Err(format!("{:#}", error.root_cause())),

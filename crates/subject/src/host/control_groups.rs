@@ -27,27 +27,19 @@ impl ControlGroups {
         let mut groups = Self::default();
         let lines = text(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         for line in lines.lines() {
-            let Some((controllers, path)) = line
-                .split_once(':')
-                .and_then(|(_, rest)| rest.split_once(':'))
-            else {
+            let fields: Vec<&str> = line.splitn(3, ':').collect();
+            let [_, controllers, path] = fields[..] else {
                 continue;
             };
-            match controllers {
-                "" => {
-                    groups.unified = with_ancestors(cgroup, path);
-                    // The version 2 tree of a machine with version 1 is mounted elsewhere.
-                    groups
-                        .unified
-                        .extend(with_ancestors(&cgroup.join("unified"), path));
-                }
-                _ if controllers.split(',').any(|name| name == "memory") => {
-                    groups.memory = with_ancestors(&cgroup.join("memory"), path)
-                }
-                _ if controllers.split(',').any(|name| name == "cpu") => {
-                    groups.cpu = with_ancestors(&cgroup.join("cpu"), path)
-                }
-                _ => {}
+            let below = |mount: &str| with_ancestors(&cgroup.join(mount), path);
+            let has = |controller: &str| controllers.split(',').any(|name| name == controller);
+            if controllers.is_empty() {
+                // The version 2 tree of a machine with version 1 is mounted elsewhere.
+                groups.unified = [below(""), below("unified")].concat();
+            } else if has("memory") {
+                groups.memory = below("memory");
+            } else if has("cpu") {
+                groups.cpu = below("cpu");
             }
         }
         groups

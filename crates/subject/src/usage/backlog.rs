@@ -87,7 +87,7 @@ impl Backlog {
         let mut sum = 0;
         let mut listed = None;
         for index in 0..self.listeners.len() {
-            sum += match self.asked(index) {
+            sum += match self.known_queue(index) {
                 Some(pending) => pending,
                 None => {
                     let all = match listed.take() {
@@ -102,9 +102,9 @@ impl Backlog {
     }
 
     /// Returns the queue of a listener whose inode is known.
-    fn asked(&mut self, index: usize) -> Option<u64> {
+    fn known_queue(&mut self, index: usize) -> Option<u64> {
         let inode = self.listeners[index].inode?;
-        let mut answers = self.ask(inode).ok()?;
+        let mut answers = self.query(inode).ok()?;
         let found = answers.pop().filter(|found| found.inode == inode);
         if found.is_none() {
             self.listeners[index].inode = None;
@@ -120,11 +120,11 @@ impl Backlog {
     }
 
     fn list(&mut self) -> io::Result<Vec<Found>> {
-        self.ask(0)
+        self.query(0)
     }
 
     /// Queries one socket by its inode, or all listeners with 0.
-    fn ask(&mut self, inode: u32) -> io::Result<Vec<Found>> {
+    fn query(&mut self, inode: u32) -> io::Result<Vec<Found>> {
         send(self.netlink.as_raw_fd(), &request(inode), MsgFlags::empty())?;
         let mut found = Vec::new();
         loop {

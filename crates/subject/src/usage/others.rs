@@ -1,11 +1,11 @@
 //! Measures CPU time of other processes on the CPUs that daemon and driver may use, from `/proc/stat`.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
+use super::stat::read_whole;
 use super::ticks_per_s;
 
 /// Size for a line of about 60 bytes per CPU, followed by one long line of interrupts that is not needed.
@@ -57,7 +57,7 @@ impl Others {
     /// Returns the CPU use of others since the previous call, percent of one core; `None` in the first call. `own` is
     /// the CPU time of daemon and driver until now, in clock ticks.
     pub fn snapshot(&mut self, at_ns: u64, own: u64) -> Option<f64> {
-        let busy = self.busy()?;
+        let busy = busy(read_whole(&self.stat, &mut self.buffer)?, &self.cpus);
         let snapshot = Reading { at_ns, busy, own };
         let before = self.before.replace(snapshot)?;
         let passed_s = at_ns
@@ -70,21 +70,6 @@ impl Others {
         let used = 100.0 * others as f64 / ticks_per_s() as f64 / passed_s;
         // A sampler that is delayed itself reads the clock earlier than the counters.
         Some(used.min(100.0 * self.cpus.len() as f64))
-    }
-
-    fn busy(&mut self) -> Option<u64> {
-        let mut length = 0;
-        while length < self.buffer.len() {
-            match self
-                .stat
-                .read_at(&mut self.buffer[length..], length as u64)
-                .ok()?
-            {
-                0 => break,
-                more => length += more,
-            }
-        }
-        Some(busy(&self.buffer[..length], &self.cpus))
     }
 }
 

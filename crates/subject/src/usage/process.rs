@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use measure::usage::Sample;
 
-use super::Cpu;
 use super::stat::{Stat, status_value};
 use load::schedstat::Schedstat;
 
@@ -22,7 +21,7 @@ pub(super) struct Process {
     directory: PathBuf,
     stat_file: File,
     status_file: File,
-    stat: Stat,
+    pub(super) stat: Stat,
     threads: u64,
     /// Counters of the scheduler, by thread.
     scheduled: BTreeMap<i32, Scheduled>,
@@ -88,21 +87,6 @@ impl Process {
                 true
             }
             None => false,
-        }
-    }
-
-    pub(super) fn own_cpu(&self) -> Cpu {
-        Cpu {
-            user: self.stat.user,
-            system: self.stat.system,
-        }
-    }
-
-    /// Returns the time of children that the process has waited for, and of their children.
-    pub(super) fn taken_over_cpu(&self) -> Cpu {
-        Cpu {
-            user: self.stat.children_user,
-            system: self.stat.children_system,
         }
     }
 

@@ -1,16 +1,31 @@
 //! Parses the lines of `/proc/<pid>/stat` and `/proc/<pid>/status`, and lists processes.
 
-/// The fields of `/proc/<pid>/stat` (proc_pid_stat(5)); times in clock ticks.
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+/// CPU time in clock ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cpu {
+    pub(crate) user: u64,
+    pub(crate) system: u64,
+}
+
+impl Cpu {
+    pub(crate) fn ticks(self) -> u64 {
+        self.user + self.system
+    }
+}
+
+/// The fields of `/proc/<pid>/stat` (proc_pid_stat(5)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) pid: i32,
     pub(crate) state: u8,
     pub(crate) parent: i32,
     pub(crate) group: i32,
-    pub(crate) user: u64,
-    pub(crate) system: u64,
-    pub(crate) children_user: u64,
-    pub(crate) children_system: u64,
+    pub(crate) cpu: Cpu,
+    /// The time of children that the process has waited for, and of their children.
+    pub(crate) children_cpu: Cpu,
 }
 
 impl Stat {
@@ -27,15 +42,17 @@ impl Stat {
         let group = fields.next()?.parse().ok()?;
         // Field 14 of the manual page is utime, the 9th after `pgrp`.
         let mut times = fields.skip(8).map(|field| field.parse().ok());
+        let mut cpu = || {
+            let (user, system) = (times.next()??, times.next()??);
+            Some(Cpu { user, system })
+        };
         Some(Self {
             pid: pid.parse().ok()?,
             state,
             parent,
             group,
-            user: times.next()??,
-            system: times.next()??,
-            children_user: times.next()??,
-            children_system: times.next()??,
+            cpu: cpu()?,
+            children_cpu: cpu()?,
         })
     }
 
@@ -60,6 +77,24 @@ pub(crate) fn status_value(text: &[u8], key: &str) -> u64 {
             .saturating_mul(10)
             .saturating_add(u64::from(digit - b'0'))
     })
+}
+
+/// Returns a value of `/proc/meminfo` in bytes; 0 if the kernel does not report it.
+pub(crate) fn meminfo_bytes(key: &str) -> u64 {
+    1024 * status_value(&std::fs::read("/proc/meminfo").unwrap_or_default(), key)
+}
+
+/// Reads a file of `/proc` from its start. The kernel generates such a file in parts of a page, so that one read may not
+/// return all of it.
+pub(crate) fn read_whole<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read_at(&mut buffer[length..], length as u64).ok()? {
+            0 => break,
+            more => length += more,
+        }
+    }
+    (length > 0).then_some(&buffer[..length])
 }
 
 /// Returns every visible process. A process that ends meanwhile is left out.
@@ -93,15 +128,8 @@ mod tests {
             (stat.pid, stat.state, stat.parent, stat.group),
             (4711, b'S', 12, 4710)
         );
-        assert_eq!(
-            (
-                stat.user,
-                stat.system,
-                stat.children_user,
-                stat.children_system
-            ),
-            (500, 60, 70, 8)
-        );
+        let cpu = |user, system| Cpu { user, system };
+        assert_eq!((stat.cpu, stat.children_cpu), (cpu(500, 60), cpu(70, 8)));
         assert!(!stat.is_zombie());
     }
 

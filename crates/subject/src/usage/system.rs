@@ -1,11 +1,10 @@
 //! Reads the machine's memory and TCP counters from files of `/proc` that stay open.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 
 use measure::system::{SystemLook, TcpCounters};
 
-use super::stat::status_value;
+use super::stat::{read_whole, status_value};
 
 /// The largest of the files, `netstat`, has about 5 KiB.
 const BUFFER: usize = 32 << 10;
@@ -39,17 +38,17 @@ impl Machine {
 
     /// Takes one sample; `None` if a file can't be read any more.
     pub fn snapshot(&mut self) -> Option<SystemLook> {
-        let memory = read(&self.memory, &mut self.buffer)?;
+        let memory = read_whole(&self.memory, &mut self.buffer)?;
         let snapshot = SystemLook {
             available_kb: status_value(memory, "MemAvailable"),
             slab_kb: status_value(memory, "Slab"),
             slab_unreclaimable_kb: status_value(memory, "SUnreclaim"),
             ..SystemLook::default()
         };
-        let pages = tcp_pages(read(&self.sockets, &mut self.buffer)?);
-        let snmp = Table::parse(read(&self.snmp, &mut self.buffer)?, "Tcp:");
+        let pages = tcp_pages(read_whole(&self.sockets, &mut self.buffer)?);
+        let snmp = Table::parse(read_whole(&self.snmp, &mut self.buffer)?, "Tcp:");
         let (retransmits, resets) = (snmp.get("RetransSegs"), snmp.get("EstabResets"));
-        let netstat = Table::parse(read(&self.netstat, &mut self.buffer)?, "TcpExt:");
+        let netstat = Table::parse(read_whole(&self.netstat, &mut self.buffer)?, "TcpExt:");
         Some(SystemLook {
             tcp_kb: pages * self.page_kb,
             tcp: TcpCounters {
@@ -63,19 +62,6 @@ impl Machine {
             ..snapshot
         })
     }
-}
-
-/// Reads the file from its start. The kernel generates such a file in parts of a page, so that one read may not return
-/// all of it.
-fn read<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let mut length = 0;
-    while length < buffer.len() {
-        match file.read_at(&mut buffer[length..], length as u64).ok()? {
-            0 => break,
-            more => length += more,
-        }
-    }
-    (length > 0).then_some(&buffer[..length])
 }
 
 /// Returns the pages in `TCP: inuse 5 orphan 0 tw 0 alloc 8 mem 1`; 0 if there is no such line.

@@ -43,21 +43,20 @@ fn a_failed_build_shows_the_end_of_its_log_and_where_the_rest_is() {
     let build = "build = [['sh', '-c', 'echo first'], ['sh', '-c', 'echo error: no such symbol >&2; exit 2'], ['touch', '{dir}/third']]\n";
     let project = Project::with("does-not-build", &(build.to_owned() + &script("exit 1")));
     let error = project.prepare("does-not-build").unwrap_err();
-    let DaemonError::BuildFailed {
-        status,
+    let DaemonError::StepFailed {
+        problem,
         last_lines,
         log,
-        command,
         ..
     } = &error
     else {
         panic!("{error}")
     };
-    assert_eq!(status, "exited with status 2");
     assert!(
-        last_lines.ends_with("error: no such symbol") && command.starts_with("sh -c 'echo error"),
+        problem.starts_with("`sh -c 'echo error") && problem.ends_with("` exited with status 2"),
         "{error}"
     );
+    assert!(last_lines.ends_with("error: no such symbol"), "{error}");
     assert!(std::fs::read_to_string(log).unwrap().contains("first"));
     assert!(
         error.to_string().contains(&log.display().to_string()),

@@ -155,7 +155,7 @@ async fn an_http_probe_waits_for_a_good_status_and_the_metrics_can_be_scraped() 
         &(manifest + "metrics = 'http://127.0.0.1:{port}/metrics'"),
     );
     let daemon = project.start("http").await.unwrap();
-    let values = subject::gauges::scrape(daemon.endpoint().metrics.as_deref().unwrap())
+    let values = subject::prometheus::scrape(daemon.endpoint().metrics.as_deref().unwrap())
         .await
         .unwrap();
     // Three refused probes, one answered probe, and this request.

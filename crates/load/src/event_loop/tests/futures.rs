@@ -83,7 +83,7 @@ impl Clients<'_> {
 async fn drive(
     measure_ms: u64,
     drain_ms: u64,
-    change: impl FnOnce(&mut Clients<'_>, &Stop),
+    change: impl FnOnce(&mut Clients<'_>, &Cancellation),
 ) -> (Recorded, u64, usize) {
     let schedule = Schedule::closed(4, Duration::ZERO, Share::ALL).limited(3);
     let (worker, run) = Run::new(schedule, clock::now(), measure_ms, drain_ms);
@@ -97,12 +97,16 @@ async fn drive(
         given_up: Cell::new(0),
         timers: Cell::new(0),
     };
-    change(&mut clients, &run.stop);
+    change(&mut clients, &run.cancellation);
     let left = run_async(&clients, &shared, || clients.connect()).await;
     let left = left.unwrap().len();
     assert_eq!(clients.given_up.get(), 1);
     run.record.finish(Ok(()));
-    (Recorded::read(run.intervals), clients.timers.get(), left)
+    (
+        Recorded::read(run.worker_seconds),
+        clients.timers.get(),
+        left,
+    )
 }
 
 #[tokio::test]
@@ -131,9 +135,9 @@ async fn what_never_ends_is_unfinished_and_its_futures_are_left() {
 
 #[tokio::test]
 async fn a_cancellation_ends_the_loop_although_nothing_wakes_it() {
-    let (recorded, _, _) = drive(3_600_000, 60_000, |clients, stop| {
+    let (recorded, _, _) = drive(3_600_000, 60_000, |clients, cancellation| {
         clients.hangs = true;
-        stop.ask(5 * MS);
+        cancellation.request(5 * MS);
     })
     .await;
     assert_eq!(recorded.counts(), [0, 0, 4, 0]);

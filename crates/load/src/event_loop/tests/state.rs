@@ -1,7 +1,7 @@
 //! Tests the rules of both loops with times that the tests choose.
 
 use super::*;
-use crate::opening::Opening;
+use crate::opening_phase::OpeningPhase;
 use crate::pacer::CATCH_UP_NS;
 
 /// Returns the state of a run of 100 operations per second from time 0, and what it records.
@@ -25,7 +25,7 @@ fn starts(state: &mut LoopState<()>, now: u64) -> Vec<Start> {
 
 fn recorded(run: Run) -> Recorded {
     run.record.finish(Ok(()));
-    Recorded::read(run.intervals)
+    Recorded::read(run.worker_seconds)
 }
 
 #[test]
@@ -63,9 +63,12 @@ fn late_starts_extend_the_drain_phase_and_a_cancellation_ends_it() {
     let drained = state.drained();
     assert_eq!(drained, (100 + 1_000 + 300) * MS);
     assert_eq!(state.deadline(drained), drained);
-    run.stop.ask(0);
+    run.cancellation.request(0);
     let now = clock::now();
-    assert_eq!(state.deadline(u64::MAX), run.stop.deadline().unwrap());
+    assert_eq!(
+        state.deadline(u64::MAX),
+        run.cancellation.deadline().unwrap()
+    );
     assert!(state.deadline(u64::MAX) <= now);
 }
 
@@ -73,7 +76,7 @@ fn late_starts_extend_the_drain_phase_and_a_cancellation_ends_it() {
 fn nothing_starts_after_a_cancellation() {
     let (mut state, run) = state(1_000);
     assert_eq!(starts(&mut state, 100 * MS).len(), 11);
-    run.stop.ask(0);
+    run.cancellation.request(0);
     assert_eq!(starts(&mut state, 200 * MS).len(), 0);
     assert_eq!(state.phases.end, 200 * MS);
     assert_eq!(state.next_start(), Err(u64::MAX));
@@ -121,7 +124,7 @@ fn a_load_that_is_brought_forward_moves_the_phases_of_the_loop() {
     };
     let phases = Phases::after_opening(timeline, 0, Duration::from_secs(60));
     let (mut worker, _run) = Run::with_phases(schedule, phases);
-    let opening = Arc::new(Opening::new(1));
+    let opening = Arc::new(OpeningPhase::new(1));
     worker.opening = WorkerOpening::new(Some(Arc::clone(&opening)));
     let mut state = LoopState::<()>::new(worker, Options::default());
     assert_eq!(starts(&mut state, 10 * MS), []);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use harness::signals::Signals;
-use harness::store::{self, RESULT};
+use harness::store;
 use measure::result::RunResult;
 use measure::warning::Kind;
 use tokio::process::Command;
@@ -11,8 +11,8 @@ use tokio::process::Command;
 use crate::child::{self, Ending};
 use crate::exit;
 use crate::folder::Folder;
-use crate::matrix::RunKey;
-use crate::record::FailureKind;
+use crate::matrix::PlannedRun;
+use crate::record::{FailureKind, RunId};
 
 /// The outcome of a run.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) enum Outcome {
 pub(crate) async fn run(
     program: &Path,
     folder: &Folder,
-    key: &RunKey,
+    run: &PlannedRun,
     signals: &mut Signals,
     tick: impl FnMut(),
 ) -> std::io::Result<(Outcome, bool)> {
@@ -40,24 +40,24 @@ pub(crate) async fn run(
     command
         .arg("--plan")
         .arg(folder.plan())
-        .args(["--daemon", &key.daemon])
-        .args(key.level.set.iter().flat_map(|set| ["--set", set]))
+        .args(["--daemon", &run.id.daemon])
+        .args(run.set.iter().flat_map(|set| ["--set", set]))
         // In quotes: a name that looks like a number is still a name.
-        .args(["--set", &format!("level=\"{}\"", key.level.name)])
+        .args(["--set", &format!("level=\"{}\"", run.id.level)])
         .arg("--into")
-        .arg(folder.cell(key))
+        .arg(run.id.folder(folder.path()))
         .arg("--quiet");
     let ending = child::run(command, signals, tick).await?;
     let asked_to_end = ending.interrupts > 0;
-    Ok((outcome(folder, key, ending), asked_to_end))
+    Ok((outcome(folder, &run.id, &ending), asked_to_end))
 }
 
 /// Returns the outcome of a run with an existing result. A result that was cut short is set aside, and must be
 /// measured again.
-pub(crate) fn reuse_result(folder: &Folder, key: &RunKey) -> Option<Outcome> {
-    let result = store::read_result(&folder.cell(key).join(RESULT)).ok()?;
+pub(crate) fn reuse_result(folder: &Folder, id: &RunId) -> Option<Outcome> {
+    let result = store::read_result(&folder.result(id)).ok()?;
     if was_interrupted(&result) {
-        folder.set_aside(key);
+        folder.set_aside(id);
         return None;
     }
     Some(Outcome::Measured {
@@ -66,15 +66,11 @@ pub(crate) fn reuse_result(folder: &Folder, key: &RunKey) -> Option<Outcome> {
     })
 }
 
-fn outcome(folder: &Folder, key: &RunKey, ending: Ending) -> Outcome {
-    let Ending {
-        status,
-        stderr,
-        interrupts,
-    } = ending;
-    match store::read_result(&folder.cell(key).join(RESULT)) {
+fn outcome(folder: &Folder, id: &RunId, ending: &Ending) -> Outcome {
+    let status = ending.status;
+    match store::read_result(&folder.result(id)) {
         Ok(result) if was_interrupted(&result) => {
-            folder.set_aside(key);
+            folder.set_aside(id);
             Outcome::Interrupted
         }
         Ok(result) => Outcome::Measured {
@@ -84,13 +80,13 @@ fn outcome(folder: &Folder, key: &RunKey, ending: Ending) -> Outcome {
                 .unwrap_or(exit::FAILED),
             result: Box::new(result),
         },
-        Err(_) if interrupts > 0 => Outcome::Interrupted,
+        Err(_) if ending.interrupts > 0 => Outcome::Interrupted,
         Err(_) => Outcome::Unreached {
             why: match status.code() {
                 Some(code) if code == i32::from(harness::failure::LIMIT) => FailureKind::Limit,
                 _ => FailureKind::Failed,
             },
-            reason: match stderr.trim_start_matches("error: ") {
+            reason: match ending.stderr.trim_start_matches("error: ") {
                 "" => format!("the driver ended without a result or an error message ({status})"),
                 stderr => stderr.to_owned(),
             },

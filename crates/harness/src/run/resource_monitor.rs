@@ -12,8 +12,8 @@ use measure::usage::{Sample, UsageSummary};
 use tokio::task::JoinHandle;
 
 use super::Gauges;
-use super::pages::{self, DaemonCounters, Scrape, ScrapeTarget};
-use super::site::{Fleet, Instance};
+use super::daemons::{Daemons, Instance};
+use super::scrape::{self, DaemonCounters, Scrape, ScrapeTarget};
 use crate::store::Folder;
 use load::clock;
 use subject::host::ControlGroups;
@@ -30,7 +30,9 @@ pub(super) struct ResourceMonitor {
     backlog: Option<Backlog>,
     machine: Option<Machine>,
     others: Option<Others>,
-    quotas: Quotas,
+    driver_groups: ControlGroups,
+    /// Absent if the daemon is in the driver's groups, or if none of its processes is known.
+    daemon_groups: Option<ControlGroups>,
     snapshots: Vec<Snapshot>,
     /// A sample whose pages have not arrived yet.
     fetching: Option<(Snapshot, JoinHandle<Vec<Scrape>>)>,
@@ -62,34 +64,15 @@ struct Snapshot {
     daemon_quota: Option<Throttled>,
 }
 
-/// The control groups whose quotas are sampled.
-#[derive(Debug)]
-struct Quotas {
-    driver: ControlGroups,
-    /// Absent if the daemon is in the driver's groups, or if none of its processes is known.
-    daemon: Option<ControlGroups>,
-}
-
-impl Quotas {
-    fn new(daemons: &[u32]) -> Self {
-        let driver = ControlGroups::from_process(std::process::id());
-        let daemon = daemons.first().map(|pid| ControlGroups::from_process(*pid));
-        Self {
-            daemon: daemon.filter(|daemon| *daemon != driver),
-            driver,
-        }
-    }
-}
-
 impl ResourceMonitor {
     pub(super) async fn open(
-        fleet: &Fleet,
+        daemons: &Daemons,
         spec: &'static Spec,
         external: Option<u32>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
-        let before = pages::fetch(fleet.scrape_targets(true)).await;
-        let columns: Vec<String> = pages::sum(&before)
+        let before = scrape::fetch(daemons.scrape_targets(true)).await;
+        let columns: Vec<String> = scrape::sum(&before)
             .unwrap_or_default()
             .into_keys()
             .collect();
@@ -98,25 +81,28 @@ impl ResourceMonitor {
             .collect();
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", header.join(","))?;
-        let daemons: Vec<u32> = fleet.pids().into_iter().chain(external).collect();
+        let pids: Vec<u32> = daemons.pids().into_iter().chain(external).collect();
+        let driver_groups = ControlGroups::from_process(std::process::id());
+        let daemon_groups = pids.first().map(|pid| ControlGroups::from_process(*pid));
         Ok(Self {
-            daemon: (!daemons.is_empty()).then(|| Sampler::with_roots(&daemons, &[])),
-            driver: Sampler::new(std::process::id(), &fleet.own_pids()),
+            daemon: (!pids.is_empty()).then(|| Sampler::with_roots(&pids, &[])),
+            driver: Sampler::new(std::process::id(), &daemons.own_pids()),
             // If the kernel does not report the queues, the column stays empty.
-            backlog: fleet.backlog(),
+            backlog: daemons.backlog(),
             machine: Machine::open(),
             // If the daemon's own CPU time is unknown, it would be attributed to others.
-            others: match daemons.is_empty() {
+            others: match pids.is_empty() {
                 true => None,
                 false => {
                     let own = std::iter::once(std::process::id());
-                    Others::open(&own.chain(daemons.iter().copied()).collect::<Vec<_>>())
+                    Others::open(&own.chain(pids.iter().copied()).collect::<Vec<_>>())
                 }
             },
-            quotas: Quotas::new(&daemons),
+            daemon_groups: daemon_groups.filter(|groups| *groups != driver_groups),
+            driver_groups,
             snapshots: Vec::new(),
             fetching: None,
-            daemon_counters: DaemonCounters::open(fleet.daemons(), before),
+            daemon_counters: DaemonCounters::open(daemons.daemon_count(), before),
             gauges: Gauges::new(),
             active: spec.open_gauge.as_deref(),
             columns,
@@ -126,9 +112,9 @@ impl ResourceMonitor {
     }
 
     /// Takes a sample, and requests the pages. Skips the sample while pages of the previous one are outstanding.
-    pub(super) fn snapshot(&mut self, fleet: &Fleet) {
+    pub(super) fn snapshot(&mut self, daemons: &Daemons) {
         if self.fetching.is_none() {
-            self.request_snapshot(fleet.scrape_targets(false));
+            self.request_snapshot(daemons.scrape_targets(false));
         }
     }
 
@@ -144,10 +130,9 @@ impl ResourceMonitor {
                 .others
                 .as_mut()
                 .and_then(|others| others.snapshot(at, own)),
-            driver_quota: self.quotas.driver.throttled(),
+            driver_quota: self.driver_groups.throttled(),
             daemon_quota: self
-                .quotas
-                .daemon
+                .daemon_groups
                 .as_ref()
                 .and_then(ControlGroups::throttled),
             driver,
@@ -156,7 +141,7 @@ impl ResourceMonitor {
             machine: self.machine.as_mut().and_then(Machine::snapshot),
             active: None,
         };
-        self.fetching = Some((snapshot, tokio::spawn(pages::fetch(scrape_targets))));
+        self.fetching = Some((snapshot, tokio::spawn(scrape::fetch(scrape_targets))));
     }
 
     /// Completes when the pages of a sample have arrived. May be dropped and called again.
@@ -174,7 +159,7 @@ impl ResourceMonitor {
             return;
         };
         self.daemon_counters.note(pages);
-        let gauges = pages::sum(pages).unwrap_or_default();
+        let gauges = scrape::sum(pages).unwrap_or_default();
         snapshot.active = self.active.and_then(|active| gauges.get(active).copied());
         // Rows are informative: a full disk must not end the run.
         if let Err(error) = writeln!(self.csv, "{}", self.row(&snapshot, &gauges)) {
@@ -188,17 +173,17 @@ impl ResourceMonitor {
     }
 
     /// Takes the last sample. A user who is in a hurry does not wait for the pages of a daemon that does not answer.
-    pub(super) async fn finish(&mut self, fleet: &Fleet, hurried: bool) {
-        let patience = match hurried {
+    pub(super) async fn finish(&mut self, daemons: &Daemons, hurried: bool) {
+        let timeout = match hurried {
             true => HURRIED_TIMEOUT,
             false => Duration::MAX,
         };
         if self.fetching.is_some() {
-            let pages = tokio::time::timeout(patience, self.pages()).await;
+            let pages = tokio::time::timeout(timeout, self.pages()).await;
             self.note(&pages.unwrap_or_default());
         }
-        self.request_snapshot(fleet.scrape_targets(true));
-        let pages = tokio::time::timeout(patience, self.pages()).await;
+        self.request_snapshot(daemons.scrape_targets(true));
+        let pages = tokio::time::timeout(timeout, self.pages()).await;
         let pages = pages.unwrap_or_default();
         self.note(&pages);
         self.daemon_counters.close(&pages);
@@ -234,12 +219,11 @@ impl ResourceMonitor {
 
     /// Returns the changes of the machine from the first sample, which precedes the first start, to the last.
     pub(super) fn system(&self) -> Option<System> {
-        let snapshots: Vec<SystemLook> = self
+        let samples = self
             .snapshots
             .iter()
-            .filter_map(|snapshot| snapshot.machine)
-            .collect();
-        System::from_looks(&snapshots)
+            .filter_map(|snapshot| snapshot.machine);
+        System::from_looks(&samples.collect::<Vec<SystemLook>>())
     }
 
     /// Returns the resource use in all, and over time. `origin` is the instant of the first start; `from_s` is the
@@ -255,24 +239,15 @@ impl ResourceMonitor {
         let of = |samples: Vec<Sample>| {
             (!samples.is_empty()).then(|| UsageSummary::from_samples(&samples, ticks))
         };
-        let daemons = self
-            .snapshots
-            .iter()
-            .filter_map(|snapshot| snapshot.daemon.clone());
-        let daemon = of(daemons.collect()).map(|summary| UsageSummary {
+        let snapshots = self.snapshots;
+        let each = || snapshots.iter();
+        let daemon = of(each().filter_map(|at| at.daemon.clone()).collect());
+        let daemon = daemon.map(|summary| UsageSummary {
             gauges_peak: self.gauges,
-            backlog_peak: self
-                .snapshots
-                .iter()
-                .filter_map(|snapshot| snapshot.backlog)
-                .max(),
+            backlog_peak: each().filter_map(|at| at.backlog).max(),
             ..summary
         });
-        let driver = of(self
-            .snapshots
-            .iter()
-            .map(|snapshot| snapshot.driver.clone())
-            .collect());
+        let driver = of(each().map(|at| at.driver.clone()).collect());
         let over_time = |snapshot: &Snapshot| Resources {
             at_s: (snapshot.at as f64 - origin as f64) / 1e9,
             daemon: snapshot.daemon.as_ref().map(cost),
@@ -282,15 +257,14 @@ impl ResourceMonitor {
             others_cpu_pct: snapshot.others_cpu_pct,
             throttled: None,
         };
-        let mut resources: Vec<Resources> = self.snapshots.iter().map(over_time).collect();
-        for (index, pair) in self.snapshots.windows(2).enumerate() {
+        let mut resources: Vec<Resources> = each().map(over_time).collect();
+        for (index, pair) in snapshots.windows(2).enumerate() {
             let held = quota(&[pair[0].driver_quota, pair[1].driver_quota]);
             resources[index + 1].throttled = held.map(|held| held.throttled);
         }
         let cpus = self.others.as_ref().map_or(0, Others::cpus);
-        let quotas = |of: fn(&Snapshot) -> Option<Throttled>| {
-            quota(&self.snapshots.iter().map(of).collect::<Vec<_>>())
-        };
+        let quotas =
+            |of: fn(&Snapshot) -> Option<Throttled>| quota(&each().map(of).collect::<Vec<_>>());
         let disturbance = Disturbance {
             driver_quota: quotas(|snapshot| snapshot.driver_quota),
             daemon_quota: quotas(|snapshot| snapshot.daemon_quota),

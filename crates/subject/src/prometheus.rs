@@ -10,6 +10,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Request, StatusCode, Uri, header};
 use hyper_util::rt::TokioIo;
+use percent_encoding::percent_decode_str;
 use tokio::net::TcpStream;
 
 /// Time limit of a request. A daemon that needs longer is asked again only for the next sample.
@@ -71,31 +72,11 @@ fn address(url: &str) -> anyhow::Result<(Uri, Option<String>)> {
     );
     let authority = uri.authority().context("it has no host")?;
     let user = authority.as_str().rsplit_once('@');
-    let credentials =
-        user.map(|(user, _)| format!("Basic {}", BASE64_STANDARD.encode(percent_decoded(user))));
+    let credentials = user.map(|(user, _)| {
+        let decoded: Vec<u8> = percent_decode_str(user).collect();
+        format!("Basic {}", BASE64_STANDARD.encode(decoded))
+    });
     Ok((uri, credentials))
-}
-
-/// Decodes the percent-encoded bytes of a part of a URL (RFC 3986 section 2.1).
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let code = part
-            .get(..2)
-            .and_then(|code| u8::from_str_radix(code, 16).ok());
-        match code {
-            Some(byte) => {
-                bytes.push(byte);
-                bytes.extend_from_slice(&part.as_bytes()[2..]);
-            }
-            None => {
-                bytes.push(b'%');
-                bytes.extend_from_slice(part.as_bytes());
-            }
-        }
-    }
-    bytes
 }
 
 /// Sends one GET on its own connection, with 1 s for everything.

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_told_who_the_first_is_until_that_has_ended() {
+    fn the_second_gets_the_pid_of_the_first_until_that_has_ended() {
         let name = format!("drover-test-{}", std::process::id());
         let lock = || MachineLock::take_name(&name, |user| user == geteuid().as_raw());
         let first = lock().unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn another_user_holds_nobody_up_and_is_remarked_on() {
+    fn another_user_holds_nobody_up_and_is_noted() {
         let name = format!("drover-others-{}", std::process::id());
         // Stands in for another user who owns all of these.
         let of_others = |_| false;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 use harness::store::{self, RESULT};
-use measure::report::{Error, Format, html, markdown, summary, terminal};
+use measure::report::{Format, html, markdown, summary};
 use measure::suite::{Suite, Unreached};
 use measure::units;
 
@@ -17,22 +17,16 @@ use crate::search::TRIES;
 /// The record can't be read. An unreadable result is listed with the unreached runs.
 pub(crate) fn read_folder(folder: &Path) -> anyhow::Result<Suite> {
     let record = Record::read(folder)?;
-    let path = |daemon: &str, level: &str, run: u32| {
-        folder
-            .join(daemon)
-            .join(level)
-            .join(run.to_string())
-            .join(RESULT)
-    };
     let mut results = Vec::new();
     let mut missing: Vec<Unreached> = record.unreached.iter().map(unreached).collect();
     for run in &record.runs {
-        match store::read_result(&path(&run.daemon, &run.level, run.run)) {
+        let id = &run.id;
+        match store::read_result(&id.folder(folder).join(RESULT)) {
             Ok(result) => results.push(result),
             Err(error) => missing.push(Unreached {
-                daemon: run.daemon.clone(),
-                level: run.level.clone(),
-                reason: format!("run {}: {error:#}", run.run),
+                daemon: id.daemon.clone(),
+                level: id.level.clone(),
+                reason: format!("run {}: {error:#}", id.run),
             }),
         }
     }
@@ -76,13 +70,13 @@ fn command(record: &Record) -> String {
 
 /// Returns the question, and the answers of a search that has found some.
 fn headline(record: &Record) -> Option<String> {
-    let answers = record.found.iter().map(answer);
+    let answers = record.found.iter().map(describe_capacity);
     let parts: Vec<String> = record.question.iter().cloned().chain(answers).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 /// Describes the result of a search in a sentence.
-pub(crate) fn answer(found: &CapacityResult) -> String {
+pub(crate) fn describe_capacity(found: &CapacityResult) -> String {
     let held = match (found.held, &found.unjudged) {
         (Some(held), _) => format!("{} held", units::count(held)),
         (None, None) => "no load held".to_owned(),
@@ -137,12 +131,4 @@ pub(crate) fn render(
         "--base: only --format summary compares a suite with an earlier one"
     );
     Ok(format.render_suite(suite, base)?)
-}
-
-/// Renders the short summary for a terminal.
-///
-/// # Errors
-/// A result can't be shown.
-pub(crate) fn terminal(suite: &Suite) -> Result<String, Error> {
-    terminal::render(suite)
 }

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use super::Gauges;
 use subject::daemon::CountersCommand;
-use subject::gauges;
+use subject::prometheus;
 
 /// A page to fetch.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) async fn fetch(scrape_targets: Vec<ScrapeTarget>) -> Vec<Scrape> {
                 origin,
             } = source;
             let (gauges, printed) = match origin {
-                Origin::Url(url) => (gauges::scrape(&url).await.ok(), false),
+                Origin::Url(url) => (prometheus::scrape(&url).await.ok(), false),
                 Origin::Command(command) => (command.read().await.ok(), true),
             };
             Scrape {
@@ -139,8 +139,8 @@ impl DaemonCounters {
     pub(super) fn close(&mut self, pages: &[Scrape]) {
         self.note(pages);
         for (index, instance) in self.daemons.iter_mut().enumerate() {
-            let came = |page: &Scrape| page.index == index && page.gauges.is_some();
-            instance.incomplete |= !pages.iter().any(came);
+            let arrived = |page: &Scrape| page.index == index && page.gauges.is_some();
+            instance.incomplete |= !pages.iter().any(arrived);
         }
     }
 

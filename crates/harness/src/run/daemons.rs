@@ -12,14 +12,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Subject;
-use super::pages::{Origin, ScrapeTarget};
+use super::scrape::{Origin, ScrapeTarget};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::Folder;
 use load::driver::Target;
 use load::plan::{Invalid, Plan};
 use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
-use subject::gauges::{self, without_user};
+use subject::prometheus::{self, without_user};
 use subject::usage::Backlog;
 
 /// Time that a daemon has to end once the user does not want to wait.
@@ -27,7 +27,7 @@ const HURRIED_GRACE: Duration = Duration::from_secs(1);
 
 /// The daemons of a run.
 #[derive(Debug)]
-pub(super) struct Fleet {
+pub(super) struct Daemons {
     pub(super) target: Target,
     /// The daemons that were launched for the run.
     pub(super) instances: Vec<Instance>,
@@ -57,7 +57,7 @@ pub(super) enum State {
     Died,
 }
 
-impl Fleet {
+impl Daemons {
     pub(super) async fn open<C>(
         plan: &Plan<C>,
         subject: &Subject,
@@ -76,7 +76,7 @@ impl Fleet {
             }
             Subject::Launched(prepared) => prepared,
         };
-        let mut fleet = Self {
+        let mut daemons = Self {
             target: Target {
                 addresses: Vec::new(),
             },
@@ -84,9 +84,9 @@ impl Fleet {
             pages: Vec::new(),
         };
         for _ in 0..plan.instances {
-            fleet.launch(plan, prepared, progress).await?;
+            daemons.launch(plan, prepared, progress).await?;
         }
-        Ok(fleet)
+        Ok(daemons)
     }
 
     async fn launch<C>(
@@ -101,11 +101,7 @@ impl Fleet {
             of => format!("starting {name}, {} of {of}", self.instances.len() + 1),
         };
         progress.step(&step);
-        let env: Vec<(String, String)> = plan
-            .daemon_env
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
+        let env: Vec<(String, String)> = plan.daemon_env.clone().into_iter().collect();
         let daemon = prepared.start(&env, &LaunchOptions::default()).await?;
         let endpoint = plan.endpoint.as_deref();
         let address = daemon.endpoint().address(endpoint);
@@ -133,29 +129,23 @@ impl Fleet {
             Some(url) => Some(Origin::Url(url.clone())),
             None => daemon.counters().filter(|_| counters).map(Origin::Command),
         };
-        let source = |(index, instance): (usize, &Instance)| {
-            Some(ScrapeTarget {
-                index,
-                restarts: instance.restarts,
-                origin: origin(&instance.daemon)?,
-            })
+        let target = |index, restarts, origin| ScrapeTarget {
+            index,
+            restarts,
+            origin,
         };
-        let up = self.instances.iter().enumerate();
-        let up = up.filter(|(_, instance)| instance.state == State::Up);
-        let external = self
-            .pages
-            .iter()
-            .enumerate()
-            .map(|(index, url)| ScrapeTarget {
-                index,
-                restarts: 0,
-                origin: Origin::Url(url.clone()),
-            });
-        up.filter_map(source).chain(external).collect()
+        let launched = self.instances.iter().enumerate();
+        let launched = launched.filter(|(_, instance)| instance.state == State::Up);
+        let launched = launched.filter_map(|(index, instance)| {
+            Some(target(index, instance.restarts, origin(&instance.daemon)?))
+        });
+        let external = self.pages.iter().enumerate();
+        let external = external.map(|(index, url)| target(index, 0, Origin::Url(url.clone())));
+        launched.chain(external).collect()
     }
 
     /// Counts the daemons that may have a metrics page.
-    pub(super) fn daemons(&self) -> usize {
+    pub(super) fn daemon_count(&self) -> usize {
         self.instances.len().max(self.pages.len())
     }
 
@@ -166,8 +156,8 @@ impl Fleet {
         compared: &[CounterComparison],
     ) -> Option<Warning> {
         let metrics = spec.compared().map(|(metric, _)| metric);
-        let asked = !self.pages.is_empty() && compared.is_empty();
-        asked.then(|| Warning::nothing_compared(&metrics.collect::<Vec<_>>()))
+        let was_given = !self.pages.is_empty() && compared.is_empty();
+        was_given.then(|| Warning::nothing_compared(&metrics.collect::<Vec<_>>()))
     }
 
     /// Completes when a daemon ends by itself, with its index and how it ended. Each end is reported once.
@@ -236,7 +226,7 @@ impl Fleet {
             let log = folder.create(&name);
             let mut hurry = hurry.subscribe();
             stopping.spawn(async move {
-                let patience = async {
+                let grace = async {
                     // The sender lives until all have ended.
                     let _ = hurry.wait_for(|hurried| *hurried).await;
                     tokio::time::sleep(HURRIED_GRACE).await;
@@ -244,12 +234,12 @@ impl Fleet {
                 tokio::select! {
                     _ = instance.daemon.stop() => {}
                     // Dropping the daemon kills it.
-                    () = patience => {}
+                    () = grace => {}
                 }
-                if let (Ok(mut log), Ok(mut said)) =
+                if let (Ok(mut log), Ok(mut written)) =
                     (log, std::fs::File::open(instance.daemon.log_path()))
                 {
-                    let _ = std::io::copy(&mut said, &mut log);
+                    let _ = std::io::copy(&mut written, &mut log);
                 }
             });
         }
@@ -280,7 +270,7 @@ fn no_address(daemon: &Endpoint, name: &str, endpoint: Option<&str>) -> anyhow::
 /// Checks that the metrics pages of running daemons can be fetched.
 async fn answering(pages: &[String]) -> Result<(), Invalid> {
     for url in pages {
-        gauges::scrape(url).await.map_err(|error| {
+        prometheus::scrape(url).await.map_err(|error| {
             let field = format!("--daemon-metrics {}", without_user(url));
             let problem = format!(
                 "{error:#}: give the address of the daemon's page in the Prometheus text format, or leave it out"

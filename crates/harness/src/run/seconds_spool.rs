@@ -1,4 +1,4 @@
-//! Stores the rows of a run on disk while it lasts: the histograms of a second are kilobytes, and a run may last for
+//! Stores the seconds of a run on disk while it lasts: the histograms of a second are kilobytes, and a run may last for
 //! hours.
 
 use std::fs::File;
@@ -9,12 +9,12 @@ use measure::result::Second;
 
 use crate::store::Folder;
 
-/// Rows in an unnamed file, which vanishes with the process.
+/// Seconds in an unnamed file, which vanishes with the process.
 #[derive(Debug)]
 pub(super) struct SecondsSpool {
     file: File,
     written: usize,
-    /// Rows that the disk did not take: a full disk must not end the run.
+    /// Seconds that the disk did not take: a full disk must not end the run.
     kept: Vec<Second>,
 }
 
@@ -35,35 +35,35 @@ impl SecondsSpool {
         }
     }
 
-    /// Adds the next row.
-    pub(super) fn push(&mut self, row: Second) {
-        // After an incomplete row nothing more is written.
-        if self.kept.is_empty() && self.write(&row).is_ok() {
+    /// Adds the next second.
+    pub(super) fn push(&mut self, second: Second) {
+        // After an incomplete second nothing more is written.
+        if self.kept.is_empty() && self.write(&second).is_ok() {
             self.written += 1;
         } else {
-            self.kept.push(row);
+            self.kept.push(second);
         }
     }
 
-    fn write(&mut self, row: &Second) -> io::Result<()> {
-        self.file.write_all(&serde_json::to_vec(row)?)
+    fn write(&mut self, second: &Second) -> io::Result<()> {
+        self.file.write_all(&serde_json::to_vec(second)?)
     }
 
-    /// Returns all rows in order, and the reason if some are missing.
+    /// Returns all seconds in order, and the reason if some are missing.
     pub(super) fn read_back(mut self) -> (Vec<Second>, Option<String>) {
-        let mut rows = Vec::new();
-        let lost = self.read(&mut rows).err().map(|error| error.to_string());
-        rows.append(&mut self.kept);
-        (rows, lost)
+        let mut seconds = Vec::new();
+        let lost = self.read(&mut seconds).err().map(|error| error.to_string());
+        seconds.append(&mut self.kept);
+        (seconds, lost)
     }
 
-    fn read(&mut self, rows: &mut Vec<Second>) -> io::Result<()> {
+    fn read(&mut self, seconds: &mut Vec<Second>) -> io::Result<()> {
         self.file.rewind()?;
         let read = serde_json::Deserializer::from_reader(BufReader::new(&self.file));
-        for row in read.into_iter().take(self.written) {
-            rows.push(row?);
+        for second in read.into_iter().take(self.written) {
+            seconds.push(second?);
         }
-        match self.written - rows.len() {
+        match self.written - seconds.len() {
             0 => Ok(()),
             missing => Err(io::Error::other(format!("{missing} are missing"))),
         }
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    fn row(second: u64) -> Second {
+    fn with_index(second: u64) -> Second {
         let mut values = Distribution::default();
         (0..=second).for_each(|value| values.record(1_000 * value + 1));
         Second {
@@ -92,32 +92,38 @@ mod tests {
     }
 
     fn filled(file: File) -> SecondsSpool {
-        let mut rows = SecondsSpool::from_file(file);
-        (0..20).for_each(|second| rows.push(row(second)));
-        rows
+        let mut seconds = SecondsSpool::from_file(file);
+        (0..20).for_each(|second| seconds.push(with_index(second)));
+        seconds
     }
 
     #[test]
     fn rows_are_held_on_disk_and_come_back_as_they_were() {
-        let rows = filled(tempfile::tempfile().unwrap());
-        assert!(rows.kept.is_empty());
-        assert_eq!(rows.read_back(), ((0..20).map(row).collect(), None));
+        let seconds = filled(tempfile::tempfile().unwrap());
+        assert!(seconds.kept.is_empty());
+        assert_eq!(
+            seconds.read_back(),
+            ((0..20).map(with_index).collect(), None)
+        );
     }
 
     #[test]
     fn rows_that_a_full_disk_does_not_take_are_kept_in_memory() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let rows = filled(full);
-        assert_eq!(rows.kept.len(), 20);
-        assert_eq!(rows.read_back().0, (0..20).map(row).collect::<Vec<_>>());
+        let seconds = filled(full);
+        assert_eq!(seconds.kept.len(), 20);
+        assert_eq!(
+            seconds.read_back().0,
+            (0..20).map(with_index).collect::<Vec<_>>()
+        );
     }
 
     #[test]
     fn rows_that_can_not_be_read_back_are_told() {
         let nothing = File::options().read(true).write(true).open("/dev/null");
-        let (rows, lost) = filled(nothing.unwrap()).read_back();
+        let (seconds, lost) = filled(nothing.unwrap()).read_back();
         assert_eq!(
-            (rows, lost),
+            (seconds, lost),
             (Vec::new(), Some("20 are missing".to_owned()))
         );
     }

@@ -9,7 +9,7 @@ use measure::spec::{CounterSpec, ErrorCause, Spec};
 use measure::tally::Tally;
 use measure::warning::Warning;
 
-use super::pages::DaemonCounters;
+use super::scrape::DaemonCounters;
 use load::driver::{Bounds, Driver, Phases, ValidPlan};
 use load::recorder::{MISSED, OK, STARTED, UNFINISHED};
 
@@ -139,8 +139,8 @@ pub(super) fn slowest_ns(total: &Tally) -> u64 {
 }
 
 /// Returns the length of the measured time, seconds. It is shorter than planned if the run was asked to end, at
-/// `asked_at`, or ended by itself.
-pub(super) fn measured_s(phases: &Phases, asked_at: u64, over: u64) -> f64 {
-    let end = phases.end.min(asked_at).min(over);
+/// `requested_at`, or ended by itself.
+pub(super) fn measured_s(phases: &Phases, requested_at: u64, over: u64) -> f64 {
+    let end = phases.end.min(requested_at).min(over);
     end.saturating_sub(phases.measure) as f64 / 1e9
 }

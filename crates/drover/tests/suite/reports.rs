@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Project, ends_with, said, shown};
+use crate::support::{Project, ends_with, messages, shown};
 
 const ONE: &str = "[driver]\n[suite]\ndaemons = ['a', 'b']\n";
 
@@ -38,7 +38,11 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
         .output()
         .unwrap();
     ends_with(&unknown, 2);
-    assert!(said(&unknown).contains("markdown"), "{}", said(&unknown));
+    assert!(
+        messages(&unknown).contains("markdown"),
+        "{}",
+        messages(&unknown)
+    );
 }
 
 #[test]
@@ -77,7 +81,11 @@ fn pages_of_several_folders_are_written_into_none_of_them() {
         .output()
         .unwrap();
     ends_with(&output, 2);
-    assert!(said(&output).contains("--format"), "{}", said(&output));
+    assert!(
+        messages(&output).contains("--format"),
+        "{}",
+        messages(&output)
+    );
     assert_eq!(fs::read_to_string(&page).unwrap(), before);
 }
 
@@ -95,17 +103,21 @@ fn a_summary_holds_a_suite_against_an_earlier_one() {
     };
     let against = report(&["--format", "summary", "--base", folder]);
     ends_with(&against, 0);
-    let said_of = shown(&against);
+    let comparison = shown(&against);
     assert!(
-        said_of.contains("the same daemon in the earlier suite tiny"),
-        "{said_of}"
+        comparison.contains("the same daemon in the earlier suite tiny"),
+        "{comparison}"
     );
     for wrong in [
         report(&["--format", "html", "--base", folder]),
         report(&["--base", folder]),
     ] {
         ends_with(&wrong, 2);
-        assert!(said(&wrong).contains("--format"), "{}", said(&wrong));
+        assert!(
+            messages(&wrong).contains("--format"),
+            "{}",
+            messages(&wrong)
+        );
     }
 }
 
@@ -136,7 +148,11 @@ fn plain_results_make_a_report_too() {
     assert!(shown(&both).contains('a') && shown(&both).contains('b'));
     let none = project.drover(&["report", "daemons"]).output().unwrap();
     ends_with(&none, 2);
-    assert!(said(&none).contains("result.json"), "{}", said(&none));
+    assert!(
+        messages(&none).contains("result.json"),
+        "{}",
+        messages(&none)
+    );
 }
 
 #[test]
@@ -170,17 +186,17 @@ fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
     let none = project.drover(&["check", "nonesuch"]).output().unwrap();
     ends_with(&none, 2);
     assert!(
-        said(&none).contains("known daemons are a, b, c"),
+        messages(&none).contains("known daemons are a, b, c"),
         "{}",
-        said(&none)
+        messages(&none)
     );
     project.daemon("c", "drover-no-such-tool");
     let lacking = project.drover(&["check", "c"]).output().unwrap();
     ends_with(&lacking, 1);
     assert!(
-        said(&lacking).contains("drover-no-such-tool"),
+        messages(&lacking).contains("drover-no-such-tool"),
         "{}",
-        said(&lacking)
+        messages(&lacking)
     );
     project.file(
         "daemons/other/daemon.toml",
@@ -188,7 +204,11 @@ fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
     );
     let nobody = project.drover(&["check", "a", "other"]).output().unwrap();
     ends_with(&nobody, 2);
-    assert!(said(&nobody).contains("`other`"), "{}", said(&nobody));
+    assert!(
+        messages(&nobody).contains("`other`"),
+        "{}",
+        messages(&nobody)
+    );
 }
 
 #[test]

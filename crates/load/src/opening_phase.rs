@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 /// The opening by the workers of one process, or of a whole run.
 #[derive(Debug)]
-pub struct Opening {
+pub struct OpeningPhase {
     /// Number of workers that have not opened all of their connections.
     pending: AtomicU64,
     /// Start of the load, nanoseconds of CLOCK_MONOTONIC; `u64::MAX` until it is brought forward.
@@ -21,7 +21,7 @@ pub struct Opening {
     all_open: Notify,
 }
 
-impl Opening {
+impl OpeningPhase {
     /// Creates an opening by a number of workers.
     #[must_use]
     pub fn new(workers: u64) -> Self {
@@ -56,14 +56,14 @@ impl Opening {
 #[derive(Debug)]
 pub struct WorkerOpening {
     /// The shared state; absent if there is no opening, or after the load was brought forward.
-    shared: Option<Arc<Opening>>,
+    shared: Option<Arc<OpeningPhase>>,
     has_opened: bool,
 }
 
 impl WorkerOpening {
     /// Creates the part of one worker.
     #[must_use]
-    pub fn new(shared: Option<Arc<Opening>>) -> Self {
+    pub fn new(shared: Option<Arc<OpeningPhase>>) -> Self {
         Self {
             shared,
             has_opened: false,
@@ -71,7 +71,7 @@ impl WorkerOpening {
     }
 
     /// Reports that all connections of the worker are open. Further calls have no effect.
-    pub fn say_open(&mut self) {
+    pub fn report_open(&mut self) {
         if let Some(shared) = self.shared.as_ref().filter(|_| !self.has_opened) {
             self.has_opened = true;
             shared.opened_by(1);
@@ -84,7 +84,7 @@ impl WorkerOpening {
         if begin == u64::MAX {
             return None;
         }
-        self.say_open();
+        self.report_open();
         self.shared = None;
         Some(begin)
     }
@@ -93,7 +93,7 @@ impl WorkerOpening {
 impl Drop for WorkerOpening {
     /// Reports the worker's connections as open, so that the others do not wait for a worker that has ended.
     fn drop(&mut self) {
-        self.say_open();
+        self.report_open();
     }
 }
 
@@ -105,25 +105,25 @@ mod tests {
 
     #[tokio::test]
     async fn all_is_open_when_every_worker_has_said_so_once_or_has_ended() {
-        let opening = Arc::new(Opening::new(3));
+        let opening = Arc::new(OpeningPhase::new(3));
         let part = || WorkerOpening::new(Some(Arc::clone(&opening)));
         let (mut first, second, mut third) = (part(), part(), part());
         let at_once = || tokio::time::timeout(Duration::ZERO, opening.all_open());
         for _ in 0..5 {
-            first.say_open();
+            first.report_open();
         }
         assert!(at_once().await.is_err());
         drop(second);
         drop(first);
         assert!(at_once().await.is_err());
         assert_eq!(third.brought_forward(), None);
-        third.say_open();
+        third.report_open();
         opening.all_open().await;
         opening.begin_at(7);
         assert_eq!(third.brought_forward(), Some(7));
         assert_eq!(third.brought_forward(), None);
         let mut none = WorkerOpening::new(None);
-        none.say_open();
+        none.report_open();
         assert_eq!(none.brought_forward(), None);
     }
 }
