@@ -73,7 +73,7 @@ struct LedgerState {
     /// Failed messages that have not arrived since.
     failed: HashSet<(u32, u64)>,
     /// Repeated arrivals that the broker marked as redelivered.
-    came_back: u64,
+    redelivered: u64,
 }
 
 /// The sequence of messages that a consumer received. It has entries only for streams that it received messages of:
@@ -175,7 +175,7 @@ impl Ledger {
     /// workers have left.
     pub(crate) fn in_queues_again(&self) -> u64 {
         let given_back = self.given_back.load(Ordering::Relaxed);
-        given_back.saturating_sub(self.state().came_back)
+        given_back.saturating_sub(self.state().redelivered)
     }
 
     /// Ends the operation of a message with `kind`, unless it has ended.
@@ -200,9 +200,9 @@ impl Ledger {
 
     /// Returns how many messages were redelivered beyond those that had been requeued. Final once all workers have
     /// left.
-    pub(crate) fn came_back_unasked(&self) -> u64 {
+    pub(crate) fn redelivered_unasked(&self) -> u64 {
         let given_back = self.given_back.load(Ordering::Relaxed);
-        self.state().came_back.saturating_sub(given_back)
+        self.state().redelivered.saturating_sub(given_back)
     }
 
     /// Records that a worker's producers have written everything, `numbers` of each stream.
@@ -304,7 +304,7 @@ impl LedgerState {
             } else {
                 // A redelivered message may have been delivered before, as the broker says itself.
                 found.duplicated += u64::from(!arrival.redelivered);
-                self.came_back += u64::from(arrival.redelivered);
+                self.redelivered += u64::from(arrival.redelivered);
             }
             fresh
         });

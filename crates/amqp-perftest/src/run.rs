@@ -189,7 +189,7 @@ impl Run {
         if settings.churn.is_some() {
             return;
         }
-        let again = self.ledger.came_back_unasked();
+        let again = self.ledger.redelivered_unasked();
         record.count(count::REDELIVERED_AFTER_ACK, again);
         for name in [count::DUPLICATED, count::OUT_OF_ORDER, count::REDELIVERED] {
             // The result then shows 0 for these counters.

@@ -96,7 +96,7 @@ pub(crate) struct Connection {
     pub(crate) holds_frames: bool,
     /// True if it wants to publish while memory is short.
     pub(crate) is_blocked: bool,
-    pub(crate) was_told_blocked: bool,
+    pub(crate) was_sent_blocked: bool,
     /// True if it has published before: it is warned when memory is short.
     pub(crate) is_publisher: bool,
     /// The queue to which it publishes faster than consumers read.

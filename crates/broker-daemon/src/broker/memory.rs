@@ -43,10 +43,10 @@ impl Broker {
     /// Sends connection.blocked to a client that supports it.
     fn tell_blocked(&mut self, id: ConnectionId) {
         let connection = &mut self.connections[id];
-        if connection.was_told_blocked || !connection.capabilities.connection_blocked {
+        if connection.was_sent_blocked || !connection.capabilities.connection_blocked {
             return;
         }
-        connection.was_told_blocked = true;
+        connection.was_sent_blocked = true;
         let blocked = connection::Blocked {
             reason: "low on memory".into(),
         };
@@ -68,7 +68,7 @@ impl Broker {
         } else if self.is_blocked && used < limit - limit / 10 {
             self.is_blocked = false;
             for id in self.connections.ids() {
-                if mem::take(&mut self.connections[id].was_told_blocked) {
+                if mem::take(&mut self.connections[id].was_sent_blocked) {
                     let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
                     self.send_connection(id, unblocked);
                 }

@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::queue::ConnectionId;
 
 /// Milliseconds that a client may take to negotiate, or to answer connection.close.
-const PATIENCE: u64 = 10_000;
+const NEGOTIATION_TIMEOUT: u64 = 10_000;
 /// Milliseconds that a client which has hung up may still be held.
 const LAST_WORDS: u64 = 2_000;
 /// Milliseconds for which a client may read none of its pending output: as long as RabbitMQ gives a consumer to
@@ -37,7 +37,7 @@ impl Broker {
         let now = self.now;
         let connection = &mut self.connections[id];
         if connection.phase != Phase::Running {
-            return now.saturating_sub(connection.since) > PATIENCE;
+            return now.saturating_sub(connection.since) > NEGOTIATION_TIMEOUT;
         }
         if connection.is_stuck && now.saturating_sub(connection.sent) > STALLED {
             return true;

@@ -54,11 +54,11 @@ impl Stand {
             1,
             AMQPClass::Channel(ChannelMethod::Open(channel::Open {})),
         );
-        let told = self.told(id);
+        let received = self.received(id);
         assert_eq!(
-            told.last().map(String::as_str),
+            received.last().map(String::as_str),
             Some("channel.open-ok"),
-            "{told:?}"
+            "{received:?}"
         );
         id
     }
@@ -136,8 +136,8 @@ impl Stand {
     ) {
         let declare = queue_declare(queue, arguments);
         self.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(declare)));
-        let told = self.told(id);
-        assert_eq!(told, ["queue.declare-ok 0 0"]);
+        let received = self.received(id);
+        assert_eq!(received, ["queue.declare-ok 0 0"]);
     }
 
     pub(super) fn basic(&mut self, id: ConnectionId, method: Basic) {
@@ -166,7 +166,7 @@ impl Stand {
             ..queue_declare(queue, &[])
         };
         self.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(declare)));
-        self.told(id).pop().unwrap()
+        self.received(id).pop().unwrap()
     }
 
     /// Advances the clock by this many milliseconds.
@@ -206,20 +206,20 @@ impl Stand {
     }
 
     /// Returns a short form of the methods that a client received since the last call.
-    pub(super) fn told(&mut self, id: ConnectionId) -> Vec<String> {
-        let mut told: Vec<String> = Vec::new();
+    pub(super) fn received(&mut self, id: ConnectionId) -> Vec<String> {
+        let mut received: Vec<String> = Vec::new();
         for frame in self.frames(id) {
             match frame {
                 AMQPFrame::Body(_, body) => {
                     let text = String::from_utf8_lossy(&body).into_owned();
-                    told.last_mut().unwrap().push_str(&text);
+                    received.last_mut().unwrap().push_str(&text);
                 }
-                AMQPFrame::Header(..) => told.last_mut().unwrap().push(' '),
-                AMQPFrame::Method(_, method) => told.push(show(&method)),
-                other => told.push(format!("{other}")),
+                AMQPFrame::Header(..) => received.last_mut().unwrap().push(' '),
+                AMQPFrame::Method(_, method) => received.push(show(&method)),
+                other => received.push(format!("{other}")),
             }
         }
-        told
+        received
     }
 }
 

@@ -198,7 +198,7 @@ impl Index {
     }
 
     /// Records that a message of an older segment is now in the newest one.
-    pub(super) fn place_moved(&mut self, id: u64, entry: Entry) {
+    pub(super) fn set_moved(&mut self, id: u64, entry: Entry) {
         self.forget(id);
         self.live_bytes += u64::from(entry.len);
         let newest = self.newest();
@@ -271,7 +271,7 @@ impl Index {
     fn count_dead(&mut self, id: u64, len: u32) {
         self.live_bytes -= u64::from(len);
         let segment = match self.moved.remove(&id) {
-            Some(moved) => self.place(moved.segment),
+            Some(moved) => self.segment_index(moved.segment),
             None => self.published_in(id),
         };
         if let Some(segment) = segment.and_then(|at| self.segments.get_mut(at)) {
@@ -279,7 +279,7 @@ impl Index {
         }
     }
 
-    fn place(&self, number: u64) -> Option<usize> {
+    fn segment_index(&self, number: u64) -> Option<usize> {
         usize::try_from(number - self.segments.front()?.number).ok()
     }
 
@@ -323,7 +323,7 @@ impl Index {
             if let Holders::Many(many) = &holders {
                 format::held(after, id, many);
             }
-            self.place_moved(
+            self.set_moved(
                 id,
                 Entry {
                     offset: u32::try_from(offset).expect("a segment has less than 4 GiB"),

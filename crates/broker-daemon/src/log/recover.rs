@@ -176,7 +176,7 @@ impl Replay {
     fn apply(&mut self, change: Change) {
         match change {
             Change::Moved { stored, entry } => {
-                self.index.place_moved(stored.id, entry);
+                self.index.set_moved(stored.id, entry);
                 self.moved.insert(stored.id, stored);
             }
             Change::Other(content) => match Record::decode(&content) {

@@ -122,10 +122,10 @@ proptest! {
 
         // The crash: one of the segments written since ends early, and those after it do not exist.
         let written = segments(image.path()).split_off(synced.len().saturating_sub(1));
-        if let Some(place) = written.len().checked_sub(1).map(|last| at.index(last + 1)) {
-            let path = &written[place];
+        if let Some(last) = written.len().checked_sub(1).map(|last| at.index(last + 1)) {
+            let path = &written[last];
             let mut bytes = fs::read(path).expect("a segment is read");
-            let was_there = place == 0 && !synced.is_empty();
+            let was_there = last == 0 && !synced.is_empty();
             // A mark may have followed it, which is gone when the segment ends.
             let least = if was_there { durable.min(bytes.len()) } else { beginning(&bytes) };
             let end = least + at.index(bytes.len() + 1 - least);
@@ -134,7 +134,7 @@ proptest! {
                 bytes.extend_from_slice(&garbage);
             }
             fs::write(path, bytes).expect("a segment is written");
-            for later in &written[place + 1..] {
+            for later in &written[last + 1..] {
                 fs::remove_file(later).expect("a segment is removed");
             }
         }

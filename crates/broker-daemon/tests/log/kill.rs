@@ -51,7 +51,7 @@ fn the_process_that_is_killed() {
         .ok()
         .and_then(|next| next.parse().ok())
         .expect("the next id is given");
-    let mut told = log.ticket();
+    let mut reported = log.ticket();
     loop {
         let mut said = String::new();
         let mut settled = Vec::new();
@@ -76,7 +76,7 @@ fn the_process_that_is_killed() {
                 let _ = writeln!(said, "publish {queue} {}", next + at as u64);
             }
         }
-        let _ = writeln!(said, "turn {}", told + 1);
+        let _ = writeln!(said, "turn {}", reported + 1);
         say(&said);
         for (queue, id) in settled {
             log.settle(queue, id);
@@ -87,13 +87,13 @@ fn the_process_that_is_killed() {
             next += 1;
         }
         log.put_meta("turn", &next.to_le_bytes());
-        told = log.ticket();
+        reported = log.ticket();
         log.flush();
         while log.congested() {
             woken.recv_timeout(LONG).expect("the writer goes on");
         }
         // Only sometimes, so that some turns share a sync and some are reported at once.
-        while random.random_ratio(1, 2) && log.synced() < told {
+        while random.random_ratio(1, 2) && log.synced() < reported {
             woken.recv_timeout(LONG).expect("the writer goes on");
         }
         say(&format!("synced {}\n", log.synced()));
@@ -112,15 +112,15 @@ type Step = (bool, (u32, u64));
 
 /// The combined reports of the earlier processes.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     /// Every pair that a turn was to publish, and whether that turn is known to be on disk.
     published: BTreeMap<(u32, u64), bool>,
     settled: BTreeMap<(u32, u64), bool>,
 }
 
-impl Told {
+impl Reported {
     /// Reads the report of a process until it was killed. Returns how many turns were reported as synced.
-    fn hear(&mut self, lines: impl Iterator<Item = String>) -> u64 {
+    fn add(&mut self, lines: impl Iterator<Item = String>) -> u64 {
         let mut turn = Vec::new();
         let mut turns: BTreeMap<u64, Vec<Step>> = BTreeMap::new();
         let mut synced = 0;
@@ -187,27 +187,31 @@ fn start(dir: &Path, seed: u64, next: u64) -> Child {
 fn what_was_synced_survives_hundreds_of_kills() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut random = StdRng::seed_from_u64(6);
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     let (mut synced, mut unsure, mut next) = (0, 0, 1);
     for seed in 0..KILLS {
         let mut child = start(dir.path(), seed, next);
         let out = child.stdout.take().expect("it is piped");
         let mut lines = BufReader::new(out).lines();
         // Killed after this many lines, or somewhat later, whatever it is doing then.
-        let mut heard: Vec<String> = Vec::new();
+        let mut lines_read: Vec<String> = Vec::new();
         for _ in 0..random.random_range(1..600) {
             let line = lines.next().expect("the process works until it is killed");
-            heard.push(line.expect("the pipe is read"));
+            lines_read.push(line.expect("the pipe is read"));
         }
         child.kill().expect("it runs");
-        heard.extend(lines.map_while(Result::ok));
+        lines_read.extend(lines.map_while(Result::ok));
         child.wait().expect("it ends");
-        synced += told.hear(heard.into_iter());
+        synced += reported.add(lines_read.into_iter());
         let (log, recovered) =
             Log::open(dir.path(), OPTIONS, || ()).unwrap_or_else(|error| panic!("{error}"));
         Model::from_recovered(&recovered);
-        unsure += told.published.values().filter(|synced| !**synced).count();
-        told.check(&pairs(&recovered));
+        unsure += reported
+            .published
+            .values()
+            .filter(|synced| !**synced)
+            .count();
+        reported.check(&pairs(&recovered));
         let meta = recovered.meta.first().map(|(_, next)| next.as_slice());
         next = meta.map_or(1, |next| {
             u64::from_le_bytes(next.try_into().expect("eight bytes"))

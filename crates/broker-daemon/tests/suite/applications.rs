@@ -35,18 +35,18 @@ async fn publish(channel: &Channel, queue: &str, body: &[u8]) -> Confirmation {
 async fn consume(channel: &Channel, queue: &str) -> UnboundedReceiver<Delivery> {
     let options = BasicConsumeOptions::default();
     let consumer = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default());
-    let (tell, told) = unbounded_channel();
+    let (sender, receiver) = unbounded_channel();
     consumer
         .await
         .unwrap()
         .set_delegate(move |delivery: DeliveryResult| {
             if let Ok(Some(delivery)) = delivery {
                 // A finished test is no error.
-                let _ = tell.send(delivery);
+                let _ = sender.send(delivery);
             }
             async {}
         });
-    told
+    receiver
 }
 
 #[test]

@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::process::Process;
 use crate::raw::{Raw, bind, consume, declare, declare_exchange, encode, greeting, publish};
-use crate::support::{PATIENCE, start};
+use crate::support::{TIMEOUT, start};
 
 const MIB: usize = 1 << 20;
 
@@ -49,7 +49,7 @@ fn mutated_frames_harm_nobody_and_leave_nothing() {
     let mut before = 0;
     for number in 0..3000 {
         let mut client = TcpStream::connect(&broker.address).unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
         // It may be closed before all is sent, or be reset.
         let _ = client.write_all(&nonsense(&mut random));
         if number % 3 == 0 {
@@ -178,7 +178,7 @@ fn a_refused_login_is_said_with_user_vhost_and_reason() {
         ("guest", "no\nwhere", "unknown vhost \"no\\nwhere\""),
     ] {
         let mut client = TcpStream::connect(&broker.address).unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
         client.write_all(&greeting(password, vhost)).unwrap();
         let _ = client.shutdown(Shutdown::Write);
         let _ = client.read_to_end(&mut Vec::new());

@@ -9,11 +9,11 @@ use lapin::types::FieldTable;
 use nix::sys::signal::Signal;
 
 use crate::process::Process;
-use crate::support::{PATIENCE, run, start};
+use crate::support::{TIMEOUT, run, start};
 
 fn connect(address: &str) -> TcpStream {
     let client = TcpStream::connect(address).unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
     client
 }
 

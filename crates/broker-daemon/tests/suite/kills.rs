@@ -124,27 +124,27 @@ async fn publish(channel: Channel, seen: Arc<Seen>) -> Option<()> {
 async fn consume(channel: &Channel, queue: usize) -> UnboundedReceiver<Option<Delivery>> {
     let options = BasicQosOptions::default();
     channel.basic_qos(PREFETCH, options).await.unwrap();
-    let (tell, told) = unbounded_channel();
+    let (sender, receiver) = unbounded_channel();
     let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
     let consumer = channel.basic_consume(QUEUES[queue].into(), "".into(), options, none);
     let consumer = consumer.await.unwrap();
     consumer.set_delegate(move |delivery: DeliveryResult| {
         // The receiver may be gone.
-        let _ = tell.send(delivery.ok().flatten());
+        let _ = sender.send(delivery.ok().flatten());
         async {}
     });
-    told
+    receiver
 }
 
 /// Acknowledges most deliveries, until the broker is gone.
 async fn acknowledge(
-    mut told: UnboundedReceiver<Option<Delivery>>,
+    mut receiver: UnboundedReceiver<Option<Delivery>>,
     queue: usize,
     life: u32,
     seen: Arc<Seen>,
 ) -> Option<()> {
     loop {
-        let delivery: Delivery = told.recv().await??;
+        let delivery: Delivery = receiver.recv().await??;
         let number = number(&delivery.data);
         let before = seen.delivered[queue].lock().unwrap().insert(number, life);
         assert!(before != Some(life), "{number} came twice in life {life}");
@@ -207,8 +207,8 @@ async fn load(broker: &Process, life: u32, seen: &Arc<Seen>, lasts: Duration, si
     let (consumers, _channel) = broker.channel().await;
     for queue in 0..QUEUES.len() {
         let channel = consumers.create_channel().await.unwrap();
-        let told = consume(&channel, queue).await;
-        clients.spawn(acknowledge(told, queue, life, Arc::clone(seen)));
+        let receiver = consume(&channel, queue).await;
+        clients.spawn(acknowledge(receiver, queue, life, Arc::clone(seen)));
     }
     tokio::time::sleep(lasts).await;
     broker.signal(signal);

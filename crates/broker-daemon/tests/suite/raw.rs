@@ -8,7 +8,7 @@ use amq_protocol::protocol::basic::AMQPProperties;
 use amq_protocol::protocol::{AMQPClass, basic, channel, connection, exchange, queue};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// A connection with channel 1.
 pub(crate) struct Raw {
@@ -19,8 +19,8 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         let mut raw = Self {
             stream,
             unread: Vec::new(),

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 /// Generous: on a busy machine everything takes longer, and a hang must still end.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A broker that runs until it is dropped.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Broker {
         ..Config::default()
     };
     change(&mut config);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let (stop, stopped) = oneshot::channel();
     let thread = thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -40,11 +40,11 @@ pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Broker {
             let server = Server::bind(config).unwrap();
             let address = server.address().unwrap().to_string();
             let metrics = server.metrics_address().unwrap().to_string();
-            tell.send((address, metrics)).unwrap();
+            sender.send((address, metrics)).unwrap();
             server.run(async { drop(stopped.await) }).await.unwrap();
         });
     });
-    let (address, metrics) = told.recv().unwrap();
+    let (address, metrics) = receiver.recv().unwrap();
     Broker {
         address,
         metrics,
@@ -92,5 +92,5 @@ impl Drop for Broker {
 /// Runs a test's future with a time limit.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = Runtime::new().unwrap();
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.unwrap() })
+    runtime.block_on(async { tokio::time::timeout(TIMEOUT, test).await.unwrap() })
 }

@@ -40,13 +40,13 @@ struct Llm {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Place {
+enum Transport {
     Tcp,
     Unix,
 }
 
 impl Llm {
-    fn start(place: Place, change: impl FnOnce(&mut Settings)) -> Self {
+    fn start(transport: Transport, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings {
             pattern: Pattern::Plain,
             tokens: TOKENS,
@@ -62,9 +62,9 @@ impl Llm {
         let (tell, told) = std::sync::mpsc::channel();
         let thread = thread::spawn(move || {
             Runtime::new().unwrap().block_on(async {
-                let listener = match place {
-                    Place::Tcp => Listener::tcp("127.0.0.1:0".parse().unwrap()).await,
-                    Place::Unix => Listener::unix(&path),
+                let listener = match transport {
+                    Transport::Tcp => Listener::tcp("127.0.0.1:0".parse().unwrap()).await,
+                    Transport::Unix => Listener::unix(&path),
                 };
                 let listener = listener.unwrap();
                 tell.send(listener.base()).unwrap();
@@ -145,10 +145,10 @@ fn expected(name: &str) -> String {
     }
 }
 
-fn for_each_way(check: impl Fn(Place, Http)) {
-    for place in [Place::Tcp, Place::Unix] {
+fn for_each_way(check: impl Fn(Transport, Http)) {
+    for transport in [Transport::Tcp, Transport::Unix] {
         for http in BOTH_HTTP {
-            check(place, http);
+            check(transport, http);
         }
     }
 }
@@ -177,12 +177,16 @@ fn every_pattern_comes_through_on_every_way_to_the_backend() {
         "status-503",
         "not-sse",
     ];
-    for_each_way(|place, http| {
-        let llm = Llm::start(place, |_| {});
+    for_each_way(|transport, http| {
+        let llm = Llm::start(transport, |_| {});
         let daemon = start_on(&llm.base, http, |_| {});
         for name in whole.iter().chain(&["finish-length"]).chain(&broken) {
             let answer = daemon.ask(&payload(name));
-            assert_eq!(answer, expected(name), "{name} over {place:?}, {http:?}");
+            assert_eq!(
+                answer,
+                expected(name),
+                "{name} over {transport:?}, {http:?}"
+            );
         }
         let failed = broken.len() as u64;
         let completed = whole.len() as u64 + 1;
@@ -205,12 +209,16 @@ fn every_pattern_comes_through_on_every_way_to_the_backend() {
 
 #[test]
 fn a_silent_backend_is_given_up_before_the_head_with_504_and_after_it_without_an_end() {
-    for_each_way(|place, http| {
-        let llm = Llm::start(place, |_| {});
+    for_each_way(|transport, http| {
+        let llm = Llm::start(transport, |_| {});
         let daemon = start_hasty(&llm.base, http);
         for name in ["stall-head", "stall"] {
             let answer = daemon.ask(&payload(name));
-            assert_eq!(answer, expected(name), "{name} over {place:?}, {http:?}");
+            assert_eq!(
+                answer,
+                expected(name),
+                "{name} over {transport:?}, {http:?}"
+            );
         }
         assert_eq!(daemon.stream_errors("backend_timeout"), 2);
         assert_eq!(backend_metric(&daemon, "errors_total"), 2);
@@ -239,7 +247,7 @@ fn a_backend_that_is_not_there_is_answered_502() {
 #[test]
 fn the_request_has_what_the_handoff_asks_for_and_the_key() {
     for http in BOTH_HTTP {
-        let llm = Llm::start(Place::Tcp, |settings| {
+        let llm = Llm::start(Transport::Tcp, |settings| {
             settings.pattern = Pattern::Echo;
             settings.key = Some("secret".to_owned());
         });
@@ -280,7 +288,7 @@ fn the_request_has_what_the_handoff_asks_for_and_the_key() {
 
 #[test]
 fn a_payload_of_the_wrong_shape_is_counted_and_asks_for_nothing() {
-    let llm = Llm::start(Place::Unix, |settings| settings.pattern = Pattern::Echo);
+    let llm = Llm::start(Transport::Unix, |settings| settings.pattern = Pattern::Echo);
     let daemon = start_on(&llm.base, Http::One, |_| {});
     let nothing = r#"{"messages":[{"role":"user","content":""}],"stream":true}"#;
     for payload in [
@@ -301,8 +309,8 @@ fn a_payload_of_the_wrong_shape_is_counted_and_asks_for_nothing() {
 
 #[test]
 fn connections_are_used_again() {
-    for_each_way(|place, http| {
-        let llm = Llm::start(place, |settings| settings.delay = Duration::ZERO);
+    for_each_way(|transport, http| {
+        let llm = Llm::start(transport, |settings| settings.delay = Duration::ZERO);
         let daemon = start_on(&llm.base, http, |_| {});
         for count in 1..=20 {
             assert_eq!(daemon.ask(b"{}"), expected("plain"));
@@ -310,7 +318,7 @@ fn connections_are_used_again() {
         }
         // Three, because a client sees its end a moment before its connection is free.
         let opened = llm.counts.connections();
-        assert!(opened <= 3, "{opened} over {place:?}, {http:?}");
+        assert!(opened <= 3, "{opened} over {transport:?}, {http:?}");
     });
 }
 
@@ -324,12 +332,12 @@ fn a_backend_that_closed_its_idle_connections_is_connected_to_anew() {
             let target = llm.base.strip_prefix("unix:").unwrap();
             std::os::unix::fs::symlink(target, &path).unwrap();
         };
-        let first = Llm::start(Place::Unix, |_| {});
+        let first = Llm::start(Transport::Unix, |_| {});
         link(&first);
         let daemon = start_on(&format!("unix:{}", path.display()), http, |_| {});
         assert_eq!(daemon.ask(b"{}"), expected("plain"));
         drop(first);
-        let second = Llm::start(Place::Unix, |_| {});
+        let second = Llm::start(Transport::Unix, |_| {});
         link(&second);
         for _ in 0..3 {
             assert_eq!(daemon.ask(b"{}"), expected("plain"), "{http:?}");
@@ -339,8 +347,8 @@ fn a_backend_that_closed_its_idle_connections_is_connected_to_anew() {
 
 #[test]
 fn a_client_that_leaves_cancels_its_request_even_while_the_backend_is_silent() {
-    for_each_way(|place, http| {
-        let llm = Llm::start(place, |_| {});
+    for_each_way(|transport, http| {
+        let llm = Llm::start(transport, |_| {});
         let daemon = start_on(&llm.base, http, |_| {});
         let mut after_the_head = daemon.hand_over(&payload("stall"));
         after_the_head.read_exact(&mut [0; 119]).unwrap();
@@ -348,11 +356,11 @@ fn a_client_that_leaves_cancels_its_request_even_while_the_backend_is_silent() {
         wait_until("two requests", || llm.counts.requests() == 2);
         assert_eq!(daemon.metric("daemon_active_streams"), 2);
         drop((after_the_head, before_the_head));
-        let awaited = format!("both to be noticed over {place:?} and {http:?}");
+        let awaited = format!("both to be noticed over {transport:?} and {http:?}");
         wait_until(&awaited, || {
             daemon.stream_errors("client_disconnected") == 2
         });
-        let awaited = format!("both to be canceled over {place:?} and {http:?}");
+        let awaited = format!("both to be canceled over {transport:?} and {http:?}");
         wait_until(&awaited, || llm.counts.canceled() == 2);
         assert_eq!(backend_metric(&daemon, "errors_total"), 0);
         // The connection is still usable for others.
@@ -374,8 +382,8 @@ fn hand_over_narrow_client(daemon: &Running, payload: &[u8]) -> UnixStream {
 fn slow_clients_hold_back_their_own_requests_and_nobody_else() {
     const SLOW: u64 = 10;
     const PIECES: u32 = 512;
-    for_each_way(|place, http| {
-        let llm = Llm::start(place, |settings| {
+    for_each_way(|transport, http| {
+        let llm = Llm::start(transport, |settings| {
             settings.tokens = PIECES;
             settings.delay = Duration::ZERO;
         });
@@ -391,9 +399,12 @@ fn slow_clients_hold_back_their_own_requests_and_nobody_else() {
             std::mem::replace(&mut before, llm.counts.sent()) == before
         });
         // Over TCP the kernel alone buffers megabytes for the connection of one stream.
-        if (place, http) != (Place::Tcp, Http::One) {
+        if (transport, http) != (Transport::Tcp, Http::One) {
             let per_stream = llm.counts.sent() / SLOW;
-            assert!(per_stream < 1 << 20, "{per_stream} by {place:?}, {http:?}");
+            assert!(
+                per_stream < 1 << 20,
+                "{per_stream} by {transport:?}, {http:?}"
+            );
         }
         for _ in 0..5 {
             let answer = daemon.ask(br#"{"test_pattern":"plain"}"#);
@@ -409,7 +420,7 @@ fn slow_clients_hold_back_their_own_requests_and_nobody_else() {
 #[test]
 fn a_client_that_never_reads_runs_into_the_write_timeout_and_cancels_its_request() {
     for http in BOTH_HTTP {
-        let llm = Llm::start(Place::Unix, |settings| {
+        let llm = Llm::start(Transport::Unix, |settings| {
             settings.tokens = 2_000;
             settings.delay = Duration::ZERO;
         });
@@ -425,8 +436,10 @@ fn a_client_that_never_reads_runs_into_the_write_timeout_and_cancels_its_request
 #[test]
 fn five_hundred_streams_at_once_are_all_whole() {
     const MANY: u64 = 500;
-    for_each_way(|place, http| {
-        let llm = Llm::start(place, |settings| settings.delay = Duration::from_millis(40));
+    for_each_way(|transport, http| {
+        let llm = Llm::start(transport, |settings| {
+            settings.delay = Duration::from_millis(40)
+        });
         let daemon = start_on(&llm.base, http, |_| {});
         let clients: Vec<_> = (0..MANY).map(|_| daemon.hand_over(b"{}")).collect();
         for client in clients {
@@ -436,7 +449,7 @@ fn five_hundred_streams_at_once_are_all_whole() {
         let most = if http == Http::Two { 7 } else { MANY };
         assert!(
             connections <= most,
-            "{connections} over {place:?}, {http:?}"
+            "{connections} over {transport:?}, {http:?}"
         );
         let summary = daemon.stop();
         assert_eq!((summary.completed, summary.failed), (MANY, 0));
@@ -446,13 +459,15 @@ fn five_hundred_streams_at_once_are_all_whole() {
 
 #[test]
 fn above_the_limit_clients_are_answered_503_and_the_backend_is_not_asked() {
-    let llm = Llm::start(Place::Unix, |_| {});
+    let llm = Llm::start(Transport::Unix, |_| {});
     let daemon = start_on(&llm.base, Http::One, |config| config.max_connections = 1);
     let held = daemon.hand_over(&payload("stall"));
     wait_until("the request", || llm.counts.requests() == 1);
     assert!(daemon.ask(b"{}").starts_with("HTTP/1.1 503 "));
     drop(held);
-    wait_until("the place", || daemon.metric("daemon_active_streams") == 0);
+    wait_until("the free stream slot", || {
+        daemon.metric("daemon_active_streams") == 0
+    });
     assert_eq!(daemon.ask(b"{}"), expected("plain"));
     assert_eq!(llm.counts.requests(), 2);
 }
@@ -460,7 +475,7 @@ fn above_the_limit_clients_are_answered_503_and_the_backend_is_not_asked() {
 #[test]
 fn streams_may_finish_after_the_shutdown_began_and_those_that_do_not_are_canceled() {
     for http in BOTH_HTTP {
-        let llm = Llm::start(Place::Unix, |settings| {
+        let llm = Llm::start(Transport::Unix, |settings| {
             settings.delay = Duration::from_millis(10)
         });
         let daemon = start_on(&llm.base, http, |config| {
@@ -490,7 +505,7 @@ fn streams_may_finish_after_the_shutdown_began_and_those_that_do_not_are_cancele
 
 #[test]
 fn auto_finds_out_what_the_backend_speaks() {
-    let llm = Llm::start(Place::Tcp, |settings| {
+    let llm = Llm::start(Transport::Tcp, |settings| {
         settings.delay = Duration::from_millis(10)
     });
     let daemon = start_on(&llm.base, Http::Auto, |_| {});
@@ -577,7 +592,7 @@ fn a_connection_that_breaks_or_speaks_no_http_is_a_failure_of_the_backend() {
 #[test]
 fn sigterm_lets_open_streams_finish_and_the_key_is_nowhere_printed() {
     let key = "sk-not-to-be-seen";
-    let llm = Llm::start(Place::Unix, |settings| {
+    let llm = Llm::start(Transport::Unix, |settings| {
         settings.delay = Duration::from_millis(50);
         settings.key = Some(key.to_owned());
     });

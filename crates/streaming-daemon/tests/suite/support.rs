@@ -21,7 +21,7 @@ pub(crate) const PAYLOAD: &[u8] = br#"{"prompt":"benchmark test","user_id":1}"#;
 pub(crate) const BOTH_TYPES: [SocketType; 2] = [SocketType::Seqpacket, SocketType::Stream];
 
 /// A generous timeout: on a busy machine everything takes longer, but a hang must still end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A daemon in a thread of this process.
 #[derive(Debug)]
@@ -118,14 +118,14 @@ impl Running {
 
 /// Waits until `condition` holds.
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let tries = PATIENCE.as_millis();
+    let tries = TIMEOUT.as_millis();
     for _ in 0..tries {
         if condition() {
             return;
         }
         thread::sleep(Duration::from_millis(1));
     }
-    panic!("{what} did not happen within {PATIENCE:?}");
+    panic!("{what} did not happen within {TIMEOUT:?}");
 }
 
 pub(crate) fn connect(path: &Path, socket_type: SocketType) -> OwnedFd {
@@ -171,7 +171,7 @@ pub(crate) fn hand_over(path: &Path, socket_type: SocketType, payload: &[u8]) ->
 /// Creates a client: the end that reads, and the end to hand over.
 pub(crate) fn client() -> (UnixStream, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    ours.set_read_timeout(Some(PATIENCE)).unwrap();
+    ours.set_read_timeout(Some(TIMEOUT)).unwrap();
     (ours, theirs)
 }
 

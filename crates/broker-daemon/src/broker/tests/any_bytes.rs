@@ -69,7 +69,7 @@ proptest! {
         let id = stand.client();
         stand.declare(id, "q", &[]);
         stand.consume(id, "q", "c", true);
-        stand.told(id);
+        stand.received(id);
         let mut stream = Vec::new();
         for length in &bodies {
             let body = vec![b'x'; *length];
@@ -86,6 +86,6 @@ proptest! {
             rest = left;
         }
         let expected: Vec<String> = bodies.iter().enumerate().map(|(index, length)| format!("c {} {}", index + 1, "x".repeat(*length))).collect();
-        prop_assert_eq!(stand.told(id), expected);
+        prop_assert_eq!(stand.received(id), expected);
     }
 }

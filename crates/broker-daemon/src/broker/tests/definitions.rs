@@ -17,15 +17,15 @@ fn ask_exchange(stand: &mut Stand, declare: exchange::Declare) -> String {
         1,
         AMQPClass::Exchange(exchange::AMQPMethod::Declare(declare)),
     );
-    let told = stand.told(id).pop().unwrap();
+    let received = stand.received(id).pop().unwrap();
     stand.broker.disconnect(id);
-    told
+    received
 }
 
 fn ask_queue(stand: &mut Stand, id: ConnectionId, declare: queue::Declare) -> String {
     stand.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(declare)));
-    let told = stand.told(id).pop().unwrap();
-    if told.starts_with("channel.close") {
+    let received = stand.received(id).pop().unwrap();
+    if received.starts_with("channel.close") {
         stand.method(
             id,
             1,
@@ -36,9 +36,9 @@ fn ask_queue(stand: &mut Stand, id: ConnectionId, declare: queue::Declare) -> St
             1,
             AMQPClass::Channel(ChannelMethod::Open(channel::Open {})),
         );
-        assert_eq!(stand.told(id), ["channel.open-ok"]);
+        assert_eq!(stand.received(id), ["channel.open-ok"]);
     }
-    told
+    received
 }
 
 #[test]
@@ -159,16 +159,16 @@ fn messages_go_through_exchanges_and_alternates() {
         ..exchange::Bind::default()
     };
     stand.method(id, 1, AMQPClass::Exchange(exchange::AMQPMethod::Bind(bind)));
-    stand.told(id);
+    stand.received(id);
     for key in ["a.b", "a.c"] {
         stand.publish_as(id, ("outer", key), AMQPProperties::default(), b"m");
     }
     assert_eq!(stand.ready(id, "q"), "queue.declare-ok 1 0");
     assert_eq!(stand.ready(id, "lost"), "queue.declare-ok 1 0");
     stand.publish_as(id, ("inner", "b"), AMQPProperties::default(), b"m");
-    assert_eq!(stand.told(id), ["return 312 m"]);
+    assert_eq!(stand.received(id), ["return 312 m"]);
     stand.publish_as(id, ("nowhere", "b"), AMQPProperties::default(), b"m");
-    assert_eq!(stand.told(id), ["channel.close 404"]);
+    assert_eq!(stand.received(id), ["channel.close 404"]);
 }
 
 #[test]
@@ -184,30 +184,30 @@ fn a_queue_that_is_deleted_tells_its_consumers_and_leaves_no_binding() {
     stand.method(id, 1, AMQPClass::Queue(QueueMethod::Bind(bind)));
     stand.consume(other, "q", "c", false);
     stand.publish_as(id, ("amq.fanout", ""), AMQPProperties::default(), b"m");
-    assert_eq!(stand.told(other), ["consume-ok c", "c 1 m"]);
+    assert_eq!(stand.received(other), ["consume-ok c", "c 1 m"]);
     let delete = |if_unused| queue::Delete {
         queue: "q".into(),
         if_unused,
         ..queue::Delete::default()
     };
-    stand.told(id);
+    stand.received(id);
     stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete(true))));
-    assert_eq!(stand.told(id), ["channel.close 406"]);
+    assert_eq!(stand.received(id), ["channel.close 406"]);
     let id = stand.client();
     for count in [0, 0] {
         stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete(false))));
-        assert_eq!(stand.told(id), [format!("queue.delete-ok {count}")]);
+        assert_eq!(stand.received(id), [format!("queue.delete-ok {count}")]);
     }
-    assert_eq!(stand.told(other), ["cancel c"]);
+    assert_eq!(stand.received(other), ["cancel c"]);
     // Acknowledging a message of a deleted queue is no error.
     let ack = basic::Ack {
         delivery_tag: 1,
         multiple: false,
     };
     stand.basic(other, Basic::Ack(ack));
-    assert_eq!(stand.told(other), [""; 0]);
+    assert_eq!(stand.received(other), [""; 0]);
     stand.publish_as(id, ("amq.fanout", ""), AMQPProperties::default(), b"m");
-    assert_eq!(stand.told(id), ["return 312 m"]);
+    assert_eq!(stand.received(id), ["return 312 m"]);
     assert_eq!(stand.broker.memory.get(), 0);
 }
 
@@ -217,13 +217,13 @@ fn a_client_that_deletes_the_queue_it_consumes_from_reads_the_answer_first() {
     let id = stand.client();
     stand.declare(id, "q", &[]);
     stand.consume(id, "q", "c", false);
-    stand.told(id);
+    stand.received(id);
     let delete = queue::Delete {
         queue: "q".into(),
         ..queue::Delete::default()
     };
     stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
-    assert_eq!(stand.told(id), ["queue.delete-ok 0", "cancel c"]);
+    assert_eq!(stand.received(id), ["queue.delete-ok 0", "cancel c"]);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_long_chain_of_exchanges_goes_with_its_last_binding() {
         ..queue::Delete::default()
     };
     stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
-    assert_eq!(stand.told(id), ["queue.delete-ok 0"]);
+    assert_eq!(stand.received(id), ["queue.delete-ok 0"]);
     assert_eq!(stand.broker.vhosts[0].exchanges.len(), before);
 }
 
@@ -277,7 +277,7 @@ fn a_queue_that_is_declared_as_a_quorum_queue_runs_as_a_classic_one_where_that_i
             ..queue_declare("q", &[("x-queue-type", text("quorum"))])
         };
         stand.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(declare)));
-        stand.told(id)
+        stand.received(id)
     };
     let mut stand = Stand::new();
     let id = stand.client();
@@ -296,5 +296,5 @@ fn a_queue_that_is_declared_as_a_quorum_queue_runs_as_a_classic_one_where_that_i
         ..queue_declare("q", &[("x-queue-type", text("classic"))])
     };
     stand.method(id, 1, AMQPClass::Queue(QueueMethod::Declare(classic)));
-    assert_eq!(stand.told(id), ["channel.close 406"]);
+    assert_eq!(stand.received(id), ["channel.close 406"]);
 }

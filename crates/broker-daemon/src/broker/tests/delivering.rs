@@ -34,17 +34,17 @@ fn consumers_take_turns_and_their_limits_hold() {
     stand.basic(id, qos(2, false));
     stand.consume(id, "q", "a", false);
     stand.consume(id, "q", "b", false);
-    stand.told(id);
+    stand.received(id);
     for number in 1..=6 {
         stand.publish(id, "q", &number.to_string());
     }
-    assert_eq!(stand.told(id), ["a 1 1", "b 2 2", "a 3 3", "b 4 4"]);
+    assert_eq!(stand.received(id), ["a 1 1", "b 2 2", "a 3 3", "b 4 4"]);
     stand.basic(id, ack(2, false));
-    assert_eq!(stand.told(id), ["b 5 5"]);
+    assert_eq!(stand.received(id), ["b 5 5"]);
     stand.basic(id, ack(3, true));
-    assert_eq!(stand.told(id), ["a 6 6"]);
+    assert_eq!(stand.received(id), ["a 6 6"]);
     stand.basic(id, ack(3, false));
-    assert_eq!(stand.told(id), ["channel.close 406"]);
+    assert_eq!(stand.received(id), ["channel.close 406"]);
 }
 
 #[test]
@@ -55,15 +55,15 @@ fn a_common_limit_is_for_all_consumers_of_a_channel() {
     stand.basic(id, qos(3, true));
     stand.consume(id, "q", "a", false);
     stand.consume(id, "q", "b", false);
-    stand.told(id);
+    stand.received(id);
     for number in 1..=5 {
         stand.publish(id, "q", &number.to_string());
     }
-    assert_eq!(stand.told(id).len(), 3);
+    assert_eq!(stand.received(id).len(), 3);
     stand.basic(id, ack(1, false));
-    assert_eq!(stand.told(id).len(), 1);
+    assert_eq!(stand.received(id).len(), 1);
     stand.basic(id, qos(0, true));
-    assert_eq!(stand.told(id).len(), 2);
+    assert_eq!(stand.received(id).len(), 2);
 }
 
 #[test]
@@ -76,17 +76,17 @@ fn what_is_requeued_comes_again_in_order_and_says_so() {
     }
     stand.consume(other, "q", "c", false);
     assert_eq!(
-        stand.told(other),
+        stand.received(other),
         ["consume-ok c", "c 1 1", "c 2 2", "c 3 3", "c 4 4"]
     );
     stand.basic(other, nack(3, true, true));
     assert_eq!(
-        stand.told(other),
+        stand.received(other),
         ["c 5 again1", "c 6 again2", "c 7 again3"].map(|text| text.replace("again", "again "))
     );
     stand.basic(other, Basic::Recover(basic::Recover { requeue: true }));
-    let told = stand.told(other);
-    assert_eq!(told.last().unwrap(), "c 11 again 4");
+    let received = stand.received(other);
+    assert_eq!(received.last().unwrap(), "c 11 again 4");
     stand.broker.disconnect(other);
     for number in 1..=4 {
         stand.basic(
@@ -97,7 +97,7 @@ fn what_is_requeued_comes_again_in_order_and_says_so() {
             }),
         );
         assert_eq!(
-            stand.told(id),
+            stand.received(id),
             [format!("get {number} {} again {number}", 4 - number)]
         );
     }
@@ -108,7 +108,7 @@ fn what_is_requeued_comes_again_in_order_and_says_so() {
             no_ack: true,
         }),
     );
-    assert_eq!(stand.told(id), ["get-empty"]);
+    assert_eq!(stand.received(id), ["get-empty"]);
     assert_eq!(stand.broker.memory.get(), 0);
 }
 
@@ -126,15 +126,15 @@ fn an_exclusive_consumer_is_alone_and_a_tag_is_used_once() {
     stand.basic(id, Basic::Consume(exclusive));
     let other = stand.client();
     stand.consume(other, "q", "b", false);
-    assert_eq!(stand.told(other), ["channel.close 403"]);
+    assert_eq!(stand.received(other), ["channel.close 403"]);
     stand.declare_other(id);
     stand.consume(id, "r", "a", false);
-    assert_eq!(stand.told(id), ["connection.close 530"]);
+    assert_eq!(stand.received(id), ["connection.close 530"]);
 }
 
 impl Stand {
     fn declare_other(&mut self, id: ConnectionId) {
-        self.told(id);
+        self.received(id);
         self.declare(id, "r", &[]);
     }
 }
@@ -152,12 +152,12 @@ fn one_confirm_speaks_for_a_batch_and_a_return_comes_before_it() {
         }
     }
     stand.broker.receive(id, &batch);
-    assert_eq!(stand.told(id), ["return 312 m", "ack 4 true"]);
+    assert_eq!(stand.received(id), ["return 312 m", "ack 4 true"]);
     stand.publish(id, "q", "m");
-    assert_eq!(stand.told(id), ["ack 5 false"]);
+    assert_eq!(stand.received(id), ["ack 5 false"]);
     let select = AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {}));
     stand.method(id, 1, select);
-    assert_eq!(stand.told(id), ["channel.close 406"]);
+    assert_eq!(stand.received(id), ["channel.close 406"]);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_transaction_takes_effect_at_commit() {
             no_ack: true,
         }),
     );
-    assert_eq!(stand.told(watcher), ["get 1 0 third"]);
+    assert_eq!(stand.received(watcher), ["get 1 0 third"]);
     assert_eq!(stand.broker.memory.get(), 0);
 }
 
@@ -214,7 +214,7 @@ fn what_rabbitmq_does_not_do_is_540() {
                 &publish_frames(("", ""), AMQPProperties::default(), b"").remove(1),
             );
         }
-        assert_eq!(stand.told(id), ["connection.close 540"]);
+        assert_eq!(stand.received(id), ["connection.close 540"]);
     }
 }
 
@@ -228,13 +228,13 @@ fn a_commit_makes_room_under_the_common_limit() {
     }
     stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {})));
     stand.basic(id, qos(1, true));
-    stand.told(id);
+    stand.received(id);
     stand.consume(id, "q", "c", false);
-    assert_eq!(stand.told(id), ["consume-ok c", "c 1 1"]);
+    assert_eq!(stand.received(id), ["consume-ok c", "c 1 1"]);
     stand.basic(id, ack(1, false));
     stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Commit(tx::Commit {})));
-    let told = stand.told(id);
-    assert!(told.contains(&"c 2 2".to_owned()), "{told:?}");
+    let received = stand.received(id);
+    assert!(received.contains(&"c 2 2".to_owned()), "{received:?}");
 }
 
 impl Stand {
@@ -269,12 +269,12 @@ fn a_consumer_of_a_higher_priority_is_served_for_as_long_as_it_has_room() {
     stand.basic(id, Basic::Qos(qos));
     stand.consume(id, "q", "low", true);
     stand.consume_first(id, "high", 1);
-    stand.told(id);
+    stand.received(id);
     for _ in 0..4 {
         stand.publish(id, "q", "m");
     }
     assert_eq!(
-        stand.told(id),
+        stand.received(id),
         ["high 1 m", "high 2 m", "low 3 m", "low 4 m"]
     );
     stand.basic(
@@ -285,7 +285,7 @@ fn a_consumer_of_a_higher_priority_is_served_for_as_long_as_it_has_room() {
         }),
     );
     stand.publish(id, "q", "m");
-    assert_eq!(stand.told(id), ["high 5 m"]);
+    assert_eq!(stand.received(id), ["high 5 m"]);
 }
 
 #[test]
@@ -299,24 +299,24 @@ fn a_single_active_consumer_is_followed_by_the_first_of_the_highest_priority() {
     stand.consume(id, "q", "second", false);
     stand.consume_first(id, "important", 5);
     stand.consume_first(id, "late", 5);
-    stand.told(id);
+    stand.received(id);
     for _ in 0..3 {
         stand.publish(id, "q", "m");
     }
-    assert_eq!(stand.told(id), ["first 1 m", "first 2 m", "first 3 m"]);
+    assert_eq!(stand.received(id), ["first 1 m", "first 2 m", "first 3 m"]);
     stand.cancel(id, "second");
     stand.cancel(id, "first");
     stand.publish(id, "q", "m");
-    assert_eq!(stand.told(id), ["important 4 m"]);
+    assert_eq!(stand.received(id), ["important 4 m"]);
     stand.cancel(id, "important");
     stand.publish(id, "q", "m");
-    assert_eq!(stand.told(id), ["late 5 m"]);
+    assert_eq!(stand.received(id), ["late 5 m"]);
     // A closed channel removes its consumers, and their messages go to the next one.
     let other = stand.client();
     stand.consume(other, "q", "other", true);
-    stand.told(other);
+    stand.received(other);
     stand.broker.disconnect(id);
-    assert_eq!(stand.told(other).len(), 5);
+    assert_eq!(stand.received(other).len(), 5);
 }
 
 #[test]
@@ -334,9 +334,9 @@ fn a_single_active_consumer_without_room_lets_nobody_else_take_its_messages() {
     stand.consume(id, "q", "waits", true);
     stand.publish(id, "q", "m");
     stand.publish(id, "q", "m");
-    let told = stand.told(id);
+    let received = stand.received(id);
     assert_eq!(
-        told[1..],
+        received[1..],
         ["consume-ok active", "consume-ok waits", "active 1 m"]
     );
     let exclusive = basic::Consume {
@@ -345,5 +345,5 @@ fn a_single_active_consumer_without_room_lets_nobody_else_take_its_messages() {
         ..basic::Consume::default()
     };
     stand.basic(id, Basic::Consume(exclusive));
-    assert_eq!(stand.told(id), ["channel.close 403"]);
+    assert_eq!(stand.received(id), ["channel.close 403"]);
 }

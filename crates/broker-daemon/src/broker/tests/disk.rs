@@ -70,9 +70,9 @@ impl Stored {
         };
         let declare = AMQPClass::Queue(QueueMethod::Declare(declare));
         self.stand.method(id, 1, declare);
-        assert_eq!(self.stand.told(id), [""; 0]);
+        assert_eq!(self.stand.received(id), [""; 0]);
         self.sync();
-        assert_eq!(self.stand.told(id), ["queue.declare-ok 0 0"]);
+        assert_eq!(self.stand.received(id), ["queue.declare-ok 0 0"]);
     }
 }
 
@@ -118,12 +118,12 @@ fn a_dead_letter_is_not_lost_to_a_disk_that_takes_nothing() {
     stored.declare_durable(id, "q", &dead);
     stored.stand.publish_persistent(id, "q");
     stored.stand.consume(id, "q", "c", false);
-    assert_eq!(stored.stand.told(id), ["consume-ok c", "c 1 m"]);
+    assert_eq!(stored.stand.received(id), ["consume-ok c", "c 1 m"]);
     stored.lose_disk();
     let stand = &mut stored.stand;
     stand.select_confirms(id);
     stand.publish_persistent(id, "q");
-    assert_eq!(stand.told(id), ["nack 1 false"]);
+    assert_eq!(stand.received(id), ["nack 1 false"]);
     stand.reject(id, 1);
     assert_eq!(stand.ready(id, "dead"), "queue.declare-ok 1 0");
 }
@@ -136,13 +136,13 @@ fn a_transaction_that_cannot_be_stored_gives_back_what_it_was_to_settle() {
     stored.stand.publish_persistent(id, "q");
     stored.stand.tx(id, tx::AMQPMethod::Select(tx::Select {}));
     stored.stand.consume(id, "q", "c", false);
-    stored.stand.told(id);
+    stored.stand.received(id);
     stored.stand.reject(id, 1);
     stored.stand.publish_persistent(id, "q");
     stored.lose_disk();
     let stand = &mut stored.stand;
     stand.tx(id, tx::AMQPMethod::Commit(tx::Commit {}));
-    assert_eq!(stand.told(id), ["channel.close 406"]);
+    assert_eq!(stand.received(id), ["channel.close 406"]);
     let other = stand.client();
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 1 0");
 }
@@ -154,9 +154,9 @@ fn what_waits_for_a_disk_that_fails_is_nacked() {
     stored.declare_durable(id, "q", &[]);
     stored.stand.select_confirms(id);
     stored.stand.publish_persistent(id, "q");
-    assert_eq!(stored.stand.told(id), [""; 0]);
+    assert_eq!(stored.stand.received(id), [""; 0]);
     stored.lose_disk();
-    assert_eq!(stored.stand.told(id), ["nack 1 false"]);
+    assert_eq!(stored.stand.received(id), ["nack 1 false"]);
 }
 
 #[test]
@@ -174,13 +174,13 @@ fn a_deleted_queue_leaves_nothing_in_the_log_also_of_what_is_unacknowledged() {
             no_ack: false,
         }),
     );
-    assert_eq!(stand.told(id), ["get 1 1 m"]);
+    assert_eq!(stand.received(id), ["get 1 1 m"]);
     let live = |stand: &Stand| stand.broker.log.as_ref().unwrap().usage().live_bytes;
     assert!(live(stand) > 0);
     stand.method(id, 1, delete("q"));
     assert_eq!(live(stand), 0);
     stored.sync();
-    assert_eq!(stored.stand.told(id), ["queue.delete-ok 1"]);
+    assert_eq!(stored.stand.received(id), ["queue.delete-ok 1"]);
 }
 
 #[test]
@@ -190,13 +190,13 @@ fn a_channel_that_takes_the_number_of_another_is_answered_behind_its_commit() {
     stored.declare_durable(id, "q", &[]);
     stored.stand.tx(id, tx::AMQPMethod::Select(tx::Select {}));
     stored.stand.publish_persistent(id, "q");
-    stored.stand.told(id);
+    stored.stand.received(id);
     stored.stand.tx(id, tx::AMQPMethod::Commit(tx::Commit {}));
     stored.stand.reopen(id);
-    assert_eq!(stored.stand.told(id), [""; 0]);
+    assert_eq!(stored.stand.received(id), [""; 0]);
     stored.sync();
-    let told = stored.stand.told(id);
-    assert_eq!(told, ["90.21", "20.41", "channel.open-ok"]);
+    let received = stored.stand.received(id);
+    assert_eq!(received, ["90.21", "20.41", "channel.open-ok"]);
     assert_eq!(stored.stand.ready(id, "q"), "queue.declare-ok 1 0");
 }
 
@@ -217,9 +217,9 @@ fn what_is_durable_is_answered_when_it_is_on_disk() {
     ];
     for (method, answer) in methods {
         stored.stand.method(id, 1, method);
-        assert_eq!(stored.stand.told(id), [""; 0], "{answer}");
+        assert_eq!(stored.stand.received(id), [""; 0], "{answer}");
         stored.sync();
-        assert_eq!(stored.stand.told(id), [answer]);
+        assert_eq!(stored.stand.received(id), [answer]);
     }
 }
 
@@ -238,15 +238,15 @@ fn what_is_purged_is_answered_when_that_is_on_disk_and_what_is_not_stored_at_onc
         AMQPClass::Queue(QueueMethod::Purge(purge))
     };
     stored.stand.method(id, 1, purge());
-    assert_eq!(stored.stand.told(id), [""; 0]);
+    assert_eq!(stored.stand.received(id), [""; 0]);
     stored.sync();
-    assert_eq!(stored.stand.told(id), ["queue.purge-ok 1"]);
+    assert_eq!(stored.stand.received(id), ["queue.purge-ok 1"]);
     stored.stand.publish(id, "q", "m");
     stored.stand.method(id, 1, purge());
-    assert_eq!(stored.stand.told(id), ["queue.purge-ok 1"]);
+    assert_eq!(stored.stand.received(id), ["queue.purge-ok 1"]);
     stored.stand.declare(id, "transient", &[]);
     stored.stand.method(id, 1, delete("transient"));
-    assert_eq!(stored.stand.told(id), ["queue.delete-ok 0"]);
+    assert_eq!(stored.stand.received(id), ["queue.delete-ok 0"]);
 }
 
 #[test]
@@ -271,9 +271,9 @@ fn a_client_hears_that_something_is_there_when_that_is_on_disk_whoever_made_it()
     }
     stored.stand.method(maker, 1, delete("q"));
     stored.stand.method(other, 1, delete("q"));
-    assert_eq!(stored.stand.told(other), [""; 0]);
+    assert_eq!(stored.stand.received(other), [""; 0]);
     stored.sync();
-    let told = stored.stand.told(other);
+    let received = stored.stand.received(other);
     let expected = [
         "queue.declare-ok 0 0",
         "queue.declare-ok 0 0",
@@ -281,7 +281,7 @@ fn a_client_hears_that_something_is_there_when_that_is_on_disk_whoever_made_it()
         "50.21",
         "queue.delete-ok 0",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(received, expected);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn nothing_overtakes_an_answer_that_waits_and_other_channels_do_not_wait_for_it(
     let stand = &mut stored.stand;
     let open = || AMQPClass::Channel(ChannelMethod::Open(channel::Open {}));
     stand.method(id, 2, open());
-    stand.told(id);
+    stand.received(id);
     stand.select_confirms(id);
     stand.method(id, 1, declare_durable("q"));
     stand.consume(id, "q", "c", true);
@@ -308,7 +308,7 @@ fn nothing_overtakes_an_answer_that_waits_and_other_channels_do_not_wait_for_it(
     // On the other channel, and to another client.
     let other = queue_declare("other", &[]);
     stand.method(id, 2, AMQPClass::Queue(QueueMethod::Declare(other)));
-    assert_eq!(stand.told(id), ["queue.declare-ok 0 0"]);
+    assert_eq!(stand.received(id), ["queue.declare-ok 0 0"]);
     let second = stand.client();
     stand.declare(second, "third", &[]);
     stored.sync();
@@ -323,7 +323,7 @@ fn nothing_overtakes_an_answer_that_waits_and_other_channels_do_not_wait_for_it(
         "queue.declare-ok 0 0",
         "20.41",
     ];
-    assert_eq!(stored.stand.told(id), expected);
+    assert_eq!(stored.stand.received(id), expected);
 }
 
 #[test]
@@ -333,10 +333,10 @@ fn a_client_that_leaves_is_answered_before_it_is_told_good_bye() {
     stored.stand.method(id, 1, declare_durable("q"));
     let close = ConnectionMethod::Close(connection::Close::default());
     stored.stand.method(id, 0, AMQPClass::Connection(close));
-    assert_eq!(stored.stand.told(id), [""; 0]);
+    assert_eq!(stored.stand.received(id), [""; 0]);
     stored.sync();
-    let told = stored.stand.told(id);
-    assert_eq!(told, ["queue.declare-ok 0 0", "connection.close-ok"]);
+    let received = stored.stand.received(id);
+    assert_eq!(received, ["queue.declare-ok 0 0", "connection.close-ok"]);
     // The client closes the socket.
     assert_eq!(
         stored.stand.broker.connections.get_mut(id).unwrap().phase,
@@ -355,12 +355,12 @@ fn what_waits_for_a_disk_that_fails_ends_its_channel_and_no_other() {
     stored.stand.method(other, 1, declare_durable("q2"));
     stored.stand.reopen(other);
     stored.lose_disk();
-    assert_eq!(stored.stand.told(id), ["channel.close 406"]);
-    assert_eq!(stored.stand.told(other), ["20.41", "channel.open-ok"]);
+    assert_eq!(stored.stand.received(id), ["channel.close 406"]);
+    assert_eq!(stored.stand.received(other), ["20.41", "channel.open-ok"]);
     assert_eq!(stored.stand.ready(other, "before"), "queue.declare-ok 0 0");
     // Answers that cannot come true are no longer promised.
     stored.stand.method(other, 1, delete("before"));
-    assert_eq!(stored.stand.told(other), ["channel.close 406"]);
+    assert_eq!(stored.stand.received(other), ["channel.close 406"]);
 }
 
 fn declare_durable(queue: &str) -> AMQPClass {

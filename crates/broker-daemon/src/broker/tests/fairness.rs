@@ -101,7 +101,7 @@ fn consumers_that_come_and_go_leave_no_place_behind() {
     assert!(queue.ring.len() < 20, "{}", queue.ring.len());
     assert_eq!(stand.ready(id, "q"), "queue.declare-ok 0 1");
     stand.publish(id, "q", "m");
-    assert_eq!(stand.told(id), ["stays 1 m"]);
+    assert_eq!(stand.received(id), ["stays 1 m"]);
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn a_queue_that_goes_takes_none_of_its_dead_letters_with_it() {
 fn served(stand: &mut Stand, id: ConnectionId, count: usize) -> BTreeMap<String, usize> {
     let mut served = BTreeMap::new();
     for _ in 0..count {
-        let told = stand.told(id);
-        let [delivery] = &told[..] else {
-            panic!("not one delivery: {told:?}");
+        let received = stand.received(id);
+        let [delivery] = &received[..] else {
+            panic!("not one delivery: {received:?}");
         };
         let (tag, number) = delivery.split_once(' ').unwrap();
         *served.entry(tag.to_owned()).or_insert(0) += 1;
@@ -227,7 +227,7 @@ impl Stand {
             }
         }
         self.basic(id, qos(limit));
-        assert_eq!(self.told(id), ["60.11"]);
+        assert_eq!(self.received(id), ["60.11"]);
         id
     }
 
@@ -235,9 +235,9 @@ impl Stand {
         for queue in queues {
             self.consume(id, queue, queue, no_ack);
         }
-        let mut told = self.told(id);
-        told.retain(|line| !line.starts_with("consume-ok"));
-        told
+        let mut received = self.received(id);
+        received.retain(|line| !line.starts_with("consume-ok"));
+        received
     }
 }
 
@@ -257,7 +257,7 @@ fn a_limit_for_a_channel_is_shared_among_consumers_of_a_queue() {
     let id = stand.limited(1, &[("q", 100)]);
     stand.consume(id, "q", "a", false);
     stand.consume(id, "q", "b", false);
-    stand.told(id);
+    stand.received(id);
     stand.basic(id, ack(1));
     let served = served(&mut stand, id, 50);
     assert_eq!(served.into_values().collect::<Vec<_>>(), [25, 25]);
@@ -278,7 +278,7 @@ fn a_queue_that_is_published_to_all_the_time_does_not_keep_the_limit_to_itself()
         let acked = AMQPClass::Basic(ack(tag));
         read.extend(encode(&AMQPFrame::Method(1, acked)));
         stand.broker.receive(id, &read);
-        for delivery in stand.told(id) {
+        for delivery in stand.received(id) {
             let tag = delivery.split_once(' ').unwrap().0.to_owned();
             *got.entry(tag).or_insert(0) += 1;
         }
@@ -294,10 +294,10 @@ fn room_that_one_queue_does_not_take_goes_to_another() {
     // It takes the only message for which the first waits.
     let other = stand.client();
     stand.consume(other, "b", "other", true);
-    assert_eq!(stand.told(other), ["consume-ok other", "other 1 m"]);
+    assert_eq!(stand.received(other), ["consume-ok other", "other 1 m"]);
     for tag in 1..=5 {
         stand.basic(id, ack(tag));
-        assert_eq!(stand.told(id), [format!("a {} m", tag + 1)]);
+        assert_eq!(stand.received(id), [format!("a {} m", tag + 1)]);
     }
 }
 
@@ -309,9 +309,9 @@ fn who_does_not_acknowledge_waits_for_room_too_and_takes_turns() {
     assert_eq!(first, ["acks 1 m", "acks 2 m"]);
     assert!(stand.consume_all(id, &["never"], true).is_empty());
     stand.basic(id, ack(1));
-    assert_eq!(stand.told(id), ["never 3 m", "acks 4 m"]);
+    assert_eq!(stand.received(id), ["never 3 m", "acks 4 m"]);
     stand.basic(id, qos(0));
-    assert_eq!(stand.told(id).len(), 1 + 9 + 7);
+    assert_eq!(stand.received(id).len(), 1 + 9 + 7);
 }
 
 #[test]
@@ -330,21 +330,21 @@ fn what_was_fetched_does_not_count_and_what_is_acknowledged_in_a_transaction_doe
         no_ack: false,
     };
     stand.basic(id, Basic::Get(get));
-    assert_eq!(stand.told(id), ["get 1 9 m"]);
+    assert_eq!(stand.received(id), ["get 1 9 m"]);
     let tx = |method| AMQPClass::Tx(method);
     stand.method(id, 1, tx(tx::AMQPMethod::Select(tx::Select {})));
-    stand.told(id);
+    stand.received(id);
     assert_eq!(stand.consume_all(id, &["q"], false), ["q 2 m"]);
     stand.basic(id, ack(1));
     stand.basic(id, ack(2));
     let other = stand.client();
     stand.publish(other, "q", "m");
-    assert_eq!(stand.told(id), [""; 0]);
+    assert_eq!(stand.received(id), [""; 0]);
     stand.method(id, 1, tx(tx::AMQPMethod::Rollback(tx::Rollback {})));
-    assert_eq!(stand.told(id), ["90.31"]);
+    assert_eq!(stand.received(id), ["90.31"]);
     stand.basic(id, ack(2));
     stand.method(id, 1, tx(tx::AMQPMethod::Commit(tx::Commit {})));
-    assert_eq!(stand.told(id), ["90.21", "q 3 m"]);
+    assert_eq!(stand.received(id), ["90.21", "q 3 m"]);
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn a_full_queue_that_rejects_nacks_exactly_what_it_rejects() {
     let batch: Vec<u8> = frames.flat_map(|frame| encode(&frame)).collect();
     stand.broker.receive(id, &batch);
     assert_eq!(
-        stand.told(id),
+        stand.received(id),
         ["ack 2 true", "nack 3 false", "nack 4 false"]
     );
 }
@@ -93,7 +93,7 @@ fn what_has_had_its_time_dies_once_and_does_not_go_round() {
     assert_eq!(stand.ready(id, "b"), "queue.declare-ok 1 0");
     // Its own expiration was removed, so that a rejection returns it for the queue's.
     stand.consume(id, "b", "c", false);
-    stand.told(id);
+    stand.received(id);
     stand.basic(
         id,
         Basic::Reject(basic::Reject {
@@ -161,13 +161,13 @@ fn publishers_wait_while_memory_is_short_and_consumers_go_on() {
     for _ in 0..8 {
         stand.publish(publisher, "q", &body);
     }
-    assert_eq!(stand.told(publisher), ["connection.blocked"]);
+    assert_eq!(stand.received(publisher), ["connection.blocked"]);
     assert_eq!(stand.ready(consumer, "q"), "queue.declare-ok 4 0");
     let held = stand.broker.connections.get_mut(publisher).unwrap();
     assert!(held.is_held() && held.backlog.len() > 100_000);
     let count = stand.take_all(consumer);
     assert_eq!(count, 4);
-    assert_eq!(stand.told(publisher), ["connection.unblocked"]);
+    assert_eq!(stand.received(publisher), ["connection.unblocked"]);
     let held = stand.broker.connections.get_mut(publisher).unwrap();
     assert!(held.may_go_on());
     let backlog = std::mem::take(&mut held.backlog);
@@ -186,7 +186,7 @@ impl Stand {
                     no_ack: true,
                 }),
             );
-            if self.told(id) == ["get-empty"] {
+            if self.received(id) == ["get-empty"] {
                 return count;
             }
         }
@@ -240,10 +240,10 @@ fn what_is_not_whole_takes_memory_until_its_client_is_gone() {
     }
     assert!(stand.broker.memory.get() >= 140_000);
     stand.publish(other, "q", "m");
-    assert_eq!(stand.told(other), ["connection.blocked"]);
+    assert_eq!(stand.received(other), ["connection.blocked"]);
     stand.broker.disconnect(slow);
     assert_eq!(stand.broker.memory.get(), 0);
-    assert_eq!(stand.told(other), ["connection.unblocked"]);
+    assert_eq!(stand.received(other), ["connection.unblocked"]);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn what_is_requeued_counts_for_the_longest_length() {
     for body in ["3", "4"] {
         stand.publish(id, "q", body);
     }
-    stand.told(id);
+    stand.received(id);
     let nack = basic::Nack {
         delivery_tag: 0,
         multiple: true,
@@ -290,7 +290,7 @@ fn what_is_requeued_counts_for_the_longest_length() {
     stand.basic(id, Basic::Nack(nack));
     assert_eq!(stand.ready(id, "q"), "queue.declare-ok 2 0");
     stand.consume(id, "q", "c", true);
-    assert_eq!(stand.told(id), ["consume-ok c", "c 3 3", "c 4 4"]);
+    assert_eq!(stand.received(id), ["consume-ok c", "c 3 3", "c 4 4"]);
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_dead_letter_goes_on_without_headers_that_are_too_deep() {
         .with_headers(headers)
         .with_correlation_id("kept".into());
     stand.publish_as(id, ("", "q"), properties, b"m");
-    stand.told(id);
+    stand.received(id);
     assert_eq!(stand.ready(id, "dead"), "queue.declare-ok 1 0");
     assert_eq!(
         deaths(&mut stand, id, "dead"),

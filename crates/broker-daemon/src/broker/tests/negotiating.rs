@@ -21,7 +21,7 @@ fn a_header_may_come_byte_by_byte() {
     for length in 1..=8 {
         stand.broker.receive(id, &b"AMQP\x00\x00\x09\x01"[..length]);
     }
-    assert_eq!(stand.told(id), ["connection.start"]);
+    assert_eq!(stand.received(id), ["connection.start"]);
 }
 
 #[test]
@@ -29,10 +29,13 @@ fn refused_credentials_are_403_and_an_unknown_vhost_is_530() {
     let mut stand = Stand::new();
     let id = stand.stranger();
     stand.log_in(id, "wrong", "/");
-    assert_eq!(stand.told(id), ["connection.start", "connection.close 403"]);
+    assert_eq!(
+        stand.received(id),
+        ["connection.start", "connection.close 403"]
+    );
     let id = stand.stranger();
     stand.log_in(id, "guest", "nowhere");
-    assert_eq!(stand.told(id).last().unwrap(), "connection.close 530");
+    assert_eq!(stand.received(id).last().unwrap(), "connection.close 530");
     let counts = stand.broker.counts;
     assert_eq!((counts.logins_refused, counts.vhosts_refused), (1, 1));
 }
@@ -42,10 +45,10 @@ fn a_frame_that_is_too_large_is_501_before_it_has_come() {
     let mut stand = Stand::new();
     let id = stand.client();
     stand.broker.receive(id, &[1, 0, 1, 0, 1, 0, 0]);
-    assert_eq!(stand.told(id), ["connection.close 501"]);
+    assert_eq!(stand.received(id), ["connection.close 501"]);
     let id = stand.client();
     stand.broker.receive(id, &[1, 0, 1, 0, 0, 0, 1, 0, 0]);
-    assert_eq!(stand.told(id), ["connection.close 501"]);
+    assert_eq!(stand.received(id), ["connection.close 501"]);
 }
 
 #[test]
@@ -67,13 +70,13 @@ fn what_comes_where_it_does_not_belong_closes_the_connection() {
         let id = stand.client();
         stand.frame(id, &frame);
         assert_eq!(
-            stand.told(id),
+            stand.received(id),
             [format!("connection.close {code}")],
             "{frame:?}"
         );
         // From now on everything but the answer is ignored.
         stand.publish(id, "q", "x");
-        assert_eq!(stand.told(id), [""; 0]);
+        assert_eq!(stand.received(id), [""; 0]);
     }
 }
 
@@ -89,7 +92,7 @@ fn a_tune_beyond_what_was_offered_is_refused() {
         };
         stand.broker.connections.get_mut(id).unwrap().phase = Phase::Tune;
         stand.method(id, 0, AMQPClass::Connection(ConnectionMethod::TuneOk(tune)));
-        assert_eq!(stand.told(id).last().unwrap(), "connection.close 530");
+        assert_eq!(stand.received(id).last().unwrap(), "connection.close 530");
     }
 }
 
@@ -126,7 +129,7 @@ fn a_frame_before_tune_has_4096_bytes_at_most() {
     for (size, is_taken) in [(4096_u16, true), (4097, false)] {
         let mut stand = Stand::new();
         let id = stand.stranger();
-        stand.told(id);
+        stand.received(id);
         // The head of a method frame that is incomplete.
         let [high, low] = size.to_be_bytes();
         stand
@@ -134,7 +137,7 @@ fn a_frame_before_tune_has_4096_bytes_at_most() {
             .receive(id, &[1, 0, 0, 0, 0, high, low, 0, 10, 0, 11]);
         let phase = stand.broker.connections.get_mut(id).unwrap().phase;
         assert_eq!(phase == Phase::Start, is_taken, "{size}: {phase:?}");
-        assert_eq!(stand.told(id), [""; 0]);
+        assert_eq!(stand.received(id), [""; 0]);
     }
 }
 
@@ -148,10 +151,10 @@ fn closing_that_crosses_the_brokers_own_is_answered_and_both_are_over_once_each_
     stand.publish_as(id, ("nowhere", ""), AMQPProperties::default(), b"x");
     // Sent before the client reads that its channel is closed.
     stand.method(id, 1, close());
-    assert_eq!(stand.told(id), ["channel.close 404", "20.41"]);
+    assert_eq!(stand.received(id), ["channel.close 404", "20.41"]);
     stand.method(id, 1, close_ok());
     stand.method(id, 1, open());
-    assert_eq!(stand.told(id), ["channel.open-ok"]);
+    assert_eq!(stand.received(id), ["channel.open-ok"]);
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn connection_close_is_answered_each_time_until_the_client_has_closed_the_socket
     let close = || AMQPClass::Connection(ConnectionMethod::Close(connection::Close::default()));
     for _ in 0..2 {
         stand.method(id, 0, close());
-        assert_eq!(stand.told(id), ["connection.close-ok"]);
+        assert_eq!(stand.received(id), ["connection.close-ok"]);
     }
     // A client that keeps the socket open is not awaited for ever, however often it asks.
     stand.broker.now += 10_001;
@@ -179,7 +182,7 @@ fn a_type_that_is_not_known_is_501_and_a_weight_is_505() {
     let id = stand.client();
     // On a channel that is not open.
     stand.broker.receive(id, &[9, 0, 7, 0, 0, 0, 1, 0, 0xce]);
-    assert_eq!(stand.told(id), ["connection.close 501"]);
+    assert_eq!(stand.received(id), ["connection.close 501"]);
 
     let id = stand.client();
     let frames = publish_frames(("", "q"), AMQPProperties::default(), b"x");
@@ -188,5 +191,5 @@ fn a_type_that_is_not_known_is_501_and_a_weight_is_505() {
     // After the head of the frame and the class.
     header[10] = 1;
     stand.broker.receive(id, &header);
-    assert_eq!(stand.told(id), ["connection.close 505"]);
+    assert_eq!(stand.received(id), ["connection.close 505"]);
 }

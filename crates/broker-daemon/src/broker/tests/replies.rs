@@ -52,12 +52,12 @@ fn an_answer_goes_to_the_channel_that_asked_and_to_no_other() {
     let (asks, answers) = (stand.client(), stand.client());
     stand.declare(asks, "q", &[]);
     stand.consume(asks, REPLY_TO, "replies", true);
-    assert_eq!(stand.told(asks), ["consume-ok replies"]);
+    assert_eq!(stand.received(asks), ["consume-ok replies"]);
     let address = stand.ask(asks, "q");
     stand.publish(answers, &address, "answer");
-    assert_eq!(stand.told(asks), ["replies 2 answer"]);
+    assert_eq!(stand.received(asks), ["replies 2 answer"]);
     // It is mandatory, and has no queue to go to.
-    assert_eq!(stand.told(answers), ["return 312 answer"]);
+    assert_eq!(stand.received(answers), ["return 312 answer"]);
     assert_eq!(stand.ready(answers, &address), "queue.declare-ok 0 1");
 
     let cancel = basic::Cancel {
@@ -66,8 +66,8 @@ fn an_answer_goes_to_the_channel_that_asked_and_to_no_other() {
     };
     stand.basic(asks, Basic::Cancel(cancel));
     stand.publish(answers, &address, "late");
-    assert_eq!(stand.told(asks), [""; 0]);
-    stand.told(answers);
+    assert_eq!(stand.received(asks), [""; 0]);
+    stand.received(answers);
     assert_eq!(stand.ready(answers, &address), "channel.close 404");
     assert!(stand.broker.replies.is_empty());
 }
@@ -87,12 +87,15 @@ fn who_asks_without_a_consumer_is_refused() {
     let id = stand.client();
     let properties = AMQPProperties::default().with_reply_to(REPLY_TO.into());
     stand.publish_as(id, ("", "q"), properties, b"m");
-    assert_eq!(stand.told(id), ["channel.close 406"]);
+    assert_eq!(stand.received(id), ["channel.close 406"]);
     for no_ack in [false, true] {
         let id = stand.client();
         stand.consume(id, REPLY_TO, "first", true);
         stand.consume(id, REPLY_TO, "second", no_ack);
-        assert_eq!(stand.told(id), ["consume-ok first", "channel.close 406"]);
+        assert_eq!(
+            stand.received(id),
+            ["consume-ok first", "channel.close 406"]
+        );
     }
 }
 
@@ -105,7 +108,7 @@ fn copies_go_to_each_queue_once_and_the_blind_ones_are_not_shown() {
     }
     // Also in a transaction, and with a rewritten reply address.
     stand.consume(id, REPLY_TO, "replies", true);
-    stand.told(id);
+    stand.received(id);
     for in_tx in [false, true] {
         if in_tx {
             stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Select(tx::Select {})));
@@ -116,7 +119,7 @@ fn copies_go_to_each_queue_once_and_the_blind_ones_are_not_shown() {
         if in_tx {
             stand.method(id, 1, AMQPClass::Tx(tx::AMQPMethod::Commit(tx::Commit {})));
         }
-        stand.told(id);
+        stand.received(id);
         for queue in ["a", "b", "c"] {
             assert_eq!(stand.ready(id, queue), "queue.declare-ok 1 0", "{queue}");
             let seen = stand.fetch(id, queue);
@@ -137,7 +140,7 @@ fn copies_go_to_each_queue_once_and_the_blind_ones_are_not_shown() {
             stand.fetch(id, "a");
             assert_eq!(stand.ready(id, "b"), "queue.declare-ok 0 0");
         }
-        stand.told(id);
+        stand.received(id);
     }
 }
 
