@@ -7,18 +7,19 @@ use amq_protocol::frame::AMQPFrame;
 use amq_protocol::frame::parsing::parse_content_header;
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, connection, parse_class};
 use amq_protocol::types::{AMQPValue, FieldTable};
+use amqp_client::frame::encode;
 use anyhow::{anyhow, bail, ensure};
 use load::clock;
 
 use super::case::Scope;
 use super::channel::Channel;
-use super::method::Method;
+use super::method::{Call, Method};
 use super::values::table;
-use super::wire::{BODY, Frame, HEADER, HEARTBEAT, METHOD, REPLY_TIMEOUT, Wire, encoded};
+use super::wire::{BODY, Frame, HEADER, HEARTBEAT, METHOD, REPLY_TIMEOUT, Wire};
 
 pub(super) const PROTOCOL_HEADER: &[u8] = b"AMQP\0\0\x09\x01";
-/// The capabilities that current clients announce.
-const CAPABILITIES: [&str; 7] = [
+/// The capabilities that current clients announce, and that brokers must have.
+pub(super) const CAPABILITIES: [&str; 7] = [
     "publisher_confirms",
     "exchange_exchange_bindings",
     "basic.nack",
@@ -59,7 +60,7 @@ pub(super) struct Connection<'s> {
 impl<'s> Connection<'s> {
     /// Connects and performs the handshake up to `connection.start`.
     pub(super) fn greet(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
-        let wire = Wire::connect(&scope.address())?;
+        let wire = Wire::connect(scope.broker)?;
         wire.write(PROTOCOL_HEADER)?;
         let mut connection = Self {
             scope,
@@ -76,10 +77,16 @@ impl<'s> Connection<'s> {
     /// Connects and performs the handshake up to `connection.tune`.
     pub(super) fn log_in(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
         let connection = Self::greet(scope)?;
-        connection.send(0, connection.plain(scope.user(), scope.password()))?;
-        let tune = connection.receive()?;
-        connection.tune.replace(tune);
+        let start_ok = connection.plain(scope.user(), scope.password());
+        connection.start_with(start_ok)?;
         Ok(connection)
+    }
+
+    /// Answers `connection.start` and receives `connection.tune`.
+    pub(super) fn start_with(&self, start_ok: connection::StartOk) -> anyhow::Result<()> {
+        self.send(0, start_ok)?;
+        self.tune.replace(self.receive()?);
+        Ok(())
     }
 
     /// Connects and performs the whole handshake with the broker's values.
@@ -94,10 +101,14 @@ impl<'s> Connection<'s> {
     ) -> anyhow::Result<Self> {
         let connection = Self::log_in(scope)?;
         change(&mut connection.tune.borrow_mut());
-        connection.send(0, connection.tune_ok())?;
-        connection.send(0, connection.open_vhost(scope.vhost()))?;
-        connection.receive::<connection::OpenOk>()?;
+        connection.open_default()?;
         Ok(connection)
+    }
+
+    /// Answers `connection.tune` and opens the vhost.
+    pub(super) fn open_default(&self) -> anyhow::Result<()> {
+        self.send(0, self.tune_ok())?;
+        self.call(self.open_vhost(self.scope.vhost())).map(drop)
     }
 
     /// Returns `connection.start-ok` with mechanism PLAIN.
@@ -157,7 +168,13 @@ impl<'s> Connection<'s> {
 
     pub(super) fn send(&self, channel: u16, method: impl Method) -> anyhow::Result<()> {
         let frame = AMQPFrame::Method(channel, method.wrap());
-        self.wire.write(&encoded(&frame))
+        self.wire.write(&encode(&frame))
+    }
+
+    /// Sends a method for the connection itself and returns its answer.
+    pub(super) fn call<M: Call>(&self, method: M) -> anyhow::Result<M::Answer> {
+        self.send(0, method)?;
+        self.receive()
     }
 
     /// Returns the next method for the connection itself, which must be of this type.
@@ -169,12 +186,7 @@ impl<'s> Connection<'s> {
     /// Returns the next method of a channel, with its content. The end of the connection is an error, unless it is
     /// awaited.
     pub(super) fn event(&self, channel: u16) -> anyhow::Result<Event> {
-        let frame = self.frame(channel)?;
-        ensure!(
-            frame.kind == METHOD,
-            "expected a method frame, got a frame of type {}",
-            frame.kind
-        );
+        let frame = self.frame(channel, METHOD, "method frame")?;
         let method = parsed(&frame)?;
         let content = if carries_content(&method) {
             Some(self.content(channel)?)
@@ -185,12 +197,7 @@ impl<'s> Connection<'s> {
     }
 
     fn content(&self, channel: u16) -> anyhow::Result<Content> {
-        let header = self.frame(channel)?;
-        ensure!(
-            header.kind == HEADER,
-            "expected a content header, got a frame of type {}",
-            header.kind
-        );
+        let header = self.frame(channel, HEADER, "content header")?;
         let (_, parsed) = parse_content_header(&header.payload[..])
             .map_err(|error| anyhow!("a content header is malformed: {error:?}"))?;
         let mut content = Content {
@@ -199,12 +206,7 @@ impl<'s> Connection<'s> {
             body: Vec::new(),
         };
         while (content.body.len() as u64) < parsed.body_size {
-            let frame = self.frame(channel)?;
-            ensure!(
-                frame.kind == BODY,
-                "expected a body frame, got a frame of type {}",
-                frame.kind
-            );
+            let frame = self.frame(channel, BODY, "body frame")?;
             let largest = self.tune.borrow().frame_max as usize;
             ensure!(
                 largest == 0 || frame.payload.len() + 8 <= largest,
@@ -219,8 +221,19 @@ impl<'s> Connection<'s> {
         Ok(content)
     }
 
+    /// Returns the next frame of a channel, which must be of this kind.
+    fn frame(&self, channel: u16, kind: u8, what: &str) -> anyhow::Result<Frame> {
+        let frame = self.next_frame(channel)?;
+        let found = frame.kind;
+        ensure!(
+            found == kind,
+            "expected a {what}, got a frame of type {found}"
+        );
+        Ok(frame)
+    }
+
     /// Returns the next frame of a channel; frames of other channels are kept. Heartbeats are skipped.
-    fn frame(&self, channel: u16) -> anyhow::Result<Frame> {
+    fn next_frame(&self, channel: u16) -> anyhow::Result<Frame> {
         let limit = clock::now() + u64::try_from(REPLY_TIMEOUT.as_nanos())?;
         loop {
             let waiting = self
@@ -307,8 +320,7 @@ impl<'s> Connection<'s> {
             reply_text: "done".into(),
             ..connection::Close::default()
         };
-        self.send(0, close)?;
-        self.receive::<connection::CloseOk>().map(drop)
+        self.call(close).map(drop)
     }
 }
 
