@@ -1,7 +1,6 @@
 //! A case: its name and its body.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use amqp_client::Broker;
@@ -21,25 +20,14 @@ pub(super) struct Case {
     pub(super) run: CaseFn,
 }
 
-impl fmt::Debug for Case {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.name)
-    }
-}
-
 /// A case that has only its name so far. Each of the methods completes it and adds it to the list; the value of a body
 /// does not matter.
 pub(super) struct Named<'a> {
-    name: String,
-    list: &'a RefCell<Vec<Case>>,
+    pub(super) name: String,
+    pub(super) list: &'a RefCell<Vec<Case>>,
 }
 
-impl<'a> Named<'a> {
-    pub(super) fn new(name: &str, list: &'a RefCell<Vec<Case>>) -> Self {
-        let name = name.to_owned();
-        Self { name, list }
-    }
-
+impl Named<'_> {
     /// Adds a body that opens its own connections.
     pub(super) fn on_broker<T>(
         self,
@@ -127,21 +115,9 @@ impl<'a> Scope<'a> {
         }
     }
 
-    pub(super) fn user(&self) -> &str {
-        &self.broker.uri.authority.userinfo.username
-    }
-
-    pub(super) fn password(&self) -> &str {
-        &self.broker.uri.authority.userinfo.password
-    }
-
-    pub(super) fn vhost(&self) -> &str {
-        &self.broker.uri.vhost
-    }
-
     /// Connects with the settings that the broker suggests.
     pub(super) fn connect(&self) -> anyhow::Result<Connection<'_>> {
-        Connection::open(self)
+        Connection::open_with(self, |_| {})
     }
 
     /// Returns a new name for an exchange or a queue, which is deleted after the case.

@@ -13,7 +13,7 @@ use crate::channel::Channel;
 use crate::client::*;
 use crate::connection::Connection;
 use crate::method::Method;
-use crate::values::{flag, int, table, text};
+use crate::values::{flag, int, long, table, text};
 
 mod acknowledging;
 mod alternates;
@@ -50,7 +50,10 @@ type Begin<'a> = &'a dyn Fn(&str) -> Named<'a>;
 /// Returns all cases.
 pub(super) fn all() -> Vec<Case> {
     let list = RefCell::default();
-    let case = |name: &str| Named::new(name, &list);
+    let case = |name: &str| Named {
+        name: name.to_owned(),
+        list: &list,
+    };
     for add in [
         negotiation::cases,
         tuning::cases,

@@ -12,7 +12,7 @@ use load::clock;
 
 use super::case::Scope;
 use super::client::publishing;
-use super::connection::{Connection, Content, Event, unexpected};
+use super::connection::{Connection, Content, Event, names, unexpected};
 use super::method::{Call, Method};
 use super::wire::{BODY, Frame, REPLY_TIMEOUT};
 
@@ -67,18 +67,18 @@ impl<'c> Channel<'c> {
     /// Sends a method and returns its answer. Deliveries, returns, confirms and cancellations that come before it are kept.
     pub(super) fn call<M: Call>(&self, method: M) -> anyhow::Result<M::Answer> {
         self.send(method)?;
-        self.answer().map(|(answer, _)| answer)
+        self.answer()
     }
 
     /// Returns the answer to a method that was sent.
-    pub(super) fn answer<Answer: Method>(&self) -> anyhow::Result<(Answer, Option<Content>)> {
+    pub(super) fn answer<Answer: Method>(&self) -> anyhow::Result<Answer> {
         loop {
             let event = self
                 .connection
                 .event(self.id)
                 .with_context(|| format!("waiting for {}", Answer::NAME))?;
             match Answer::unwrap(event.method) {
-                Ok(answer) => return Ok((answer, event.content)),
+                Ok(answer) => return Ok(answer),
                 Err(other) if is_pushed(&other) => {
                     let content = event.content;
                     let event = Event {
@@ -118,17 +118,12 @@ impl<'c> Channel<'c> {
     /// Asserts that the broker closes the channel; see [`Channel::refuses`].
     pub(super) fn is_closed(&self, code: u16, ids: (u16, u16)) -> anyhow::Result<()> {
         let (close, _) = self.pushed::<channel::Close>()?;
+        let (found, text) = (close.reply_code, &close.reply_text);
         ensure!(
-            close.reply_code == code,
-            "the channel was closed with {} ({}), expected {code}",
-            close.reply_code,
-            close.reply_text
+            found == code,
+            "the channel was closed with {found} ({text}), expected {code}"
         );
-        let named = (close.class_id, close.method_id);
-        ensure!(
-            named == ids,
-            "{code} names the method {named:?}, expected {ids:?}"
-        );
+        names(code, (close.class_id, close.method_id), ids)?;
         self.send(channel::CloseOk {})?;
         self.pushed.borrow_mut().clear();
         self.open().context("opening the channel again")

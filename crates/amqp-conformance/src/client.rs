@@ -71,6 +71,15 @@ impl Channel<'_> {
         Ok(queue)
     }
 
+    /// Declares an exclusive queue with messages, all of them fetched and not acknowledged: tags 1, 2, 3 and so on.
+    pub(super) fn fetched(&self, bodies: &[&str]) -> anyhow::Result<String> {
+        let queue = self.queue_of(bodies)?;
+        for _ in bodies {
+            self.get(&queue)?;
+        }
+        Ok(queue)
+    }
+
     /// Declares a queue with a name of its own and a change, deleted after the case.
     pub(super) fn declare(
         &self,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::frame::parsing::parse_content_header;
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, connection, parse_class};
-use amq_protocol::types::{AMQPValue, FieldTable};
+use amq_protocol::types::AMQPValue;
 use amqp_client::frame::encode;
 use anyhow::{anyhow, bail, ensure};
 use load::clock;
@@ -77,8 +77,7 @@ impl<'s> Connection<'s> {
     /// Connects and performs the handshake up to `connection.tune`.
     pub(super) fn log_in(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
         let connection = Self::greet(scope)?;
-        let start_ok = connection.plain(scope.user(), scope.password());
-        connection.start_with(start_ok)?;
+        connection.start_with(connection.login())?;
         Ok(connection)
     }
 
@@ -87,11 +86,6 @@ impl<'s> Connection<'s> {
         self.send(0, start_ok)?;
         self.tune.replace(self.receive()?);
         Ok(())
-    }
-
-    /// Connects and performs the whole handshake with the broker's values.
-    pub(super) fn open(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
-        Self::open_with(scope, |_| {})
     }
 
     /// Connects and performs the whole handshake with changed values.
@@ -108,7 +102,14 @@ impl<'s> Connection<'s> {
     /// Answers `connection.tune` and opens the vhost.
     pub(super) fn open_default(&self) -> anyhow::Result<()> {
         self.send(0, self.tune_ok())?;
-        self.call(self.open_vhost(self.scope.vhost())).map(drop)
+        self.call(self.open_vhost(&self.scope.broker.uri.vhost))
+            .map(drop)
+    }
+
+    /// Returns `connection.start-ok` with the case's user.
+    pub(super) fn login(&self) -> connection::StartOk {
+        let user = &self.scope.broker.uri.authority.userinfo;
+        self.plain(&user.username, &user.password)
     }
 
     /// Returns `connection.start-ok` with mechanism PLAIN.
@@ -137,14 +138,6 @@ impl<'s> Connection<'s> {
     pub(super) fn open_vhost(&self, vhost: &str) -> connection::Open {
         connection::Open {
             virtual_host: vhost.into(),
-        }
-    }
-
-    /// Returns the broker's capabilities.
-    pub(super) fn capabilities(&self) -> anyhow::Result<FieldTable> {
-        match self.start.server_properties.inner().get("capabilities") {
-            Some(AMQPValue::FieldTable(table)) => Ok(table.clone()),
-            other => Err(anyhow!("its capabilities are not a table: {other:?}")),
         }
     }
 
@@ -269,11 +262,10 @@ impl<'s> Connection<'s> {
     /// connection.close.
     pub(super) fn breaks(&self, code: u16) -> anyhow::Result<connection::Close> {
         let close: connection::Close = self.receive()?;
+        let (found, text) = (close.reply_code, &close.reply_text);
         ensure!(
-            close.reply_code == code,
-            "the connection was closed with {} ({}), expected {code}",
-            close.reply_code,
-            close.reply_text
+            found == code,
+            "the connection was closed with {found} ({text}), expected {code}"
         );
         self.send(0, connection::CloseOk {})?;
         self.wire.ends()?;
@@ -305,12 +297,7 @@ impl<'s> Connection<'s> {
         let ids = method.ids();
         self.send(channel, method)?;
         let close = self.breaks(code)?;
-        let named = (close.class_id, close.method_id);
-        ensure!(
-            named == ids,
-            "{code} names the method {named:?}, expected {ids:?}"
-        );
-        Ok(())
+        names(code, (close.class_id, close.method_id), ids)
     }
 
     /// Closes the connection regularly. Either side may close the socket first: RabbitMQ waits for the client.
@@ -348,17 +335,23 @@ fn carries_content(class: &AMQPClass) -> bool {
 /// Returns the error for an unexpected method.
 pub(super) fn unexpected(expected: &str, other: &AMQPClass) -> anyhow::Error {
     use amq_protocol::protocol::channel;
-    match other {
-        AMQPClass::Connection(connection::AMQPMethod::Close(close)) => anyhow!(
-            "expected {expected}, but the connection was closed: {} {}",
-            close.reply_code,
-            close.reply_text
-        ),
-        AMQPClass::Channel(channel::AMQPMethod::Close(close)) => anyhow!(
-            "expected {expected}, but the channel was closed: {} {}",
-            close.reply_code,
-            close.reply_text
-        ),
-        other => anyhow!("expected {expected}, got {other:?}"),
-    }
+    let (what, code, text) = match other {
+        AMQPClass::Connection(connection::AMQPMethod::Close(close)) => {
+            ("connection", close.reply_code, &close.reply_text)
+        }
+        AMQPClass::Channel(channel::AMQPMethod::Close(close)) => {
+            ("channel", close.reply_code, &close.reply_text)
+        }
+        other => return anyhow!("expected {expected}, got {other:?}"),
+    };
+    anyhow!("expected {expected}, but the {what} was closed: {code} {text}")
+}
+
+/// Asserts that the reason of a close names this method by its ids.
+pub(super) fn names(code: u16, named: (u16, u16), ids: (u16, u16)) -> anyhow::Result<()> {
+    ensure!(
+        named == ids,
+        "{code} names the method {named:?}, expected {ids:?}"
+    );
+    Ok(())
 }

@@ -4,15 +4,6 @@ use super::*;
 
 type Refusal = fn(&Channel<'_>) -> anyhow::Result<()>;
 
-/// Returns a queue with these messages, all of them fetched and not acknowledged: tags 1, 2, 3 and so on.
-fn fetched(channel: &Channel<'_>, bodies: &[&str]) -> anyhow::Result<String> {
-    let queue = channel.queue_of(bodies)?;
-    for _ in bodies {
-        channel.get(&queue)?;
-    }
-    Ok(queue)
-}
-
 /// Asserts the content of the queue after the channel has requeued everything.
 fn gives_back(channel: &Channel<'_>, queue: &str, bodies: &[&str]) -> anyhow::Result<()> {
     channel.reopen()?;
@@ -37,20 +28,12 @@ fn refusing(case: Begin<'_>) {
             channel.refuses(406, ack(0, false))
         }),
         ("nack: an unknown tag", &["a"], |channel| {
-            channel.refuses(
-                406,
-                basic::Nack::default().with(|nack| nack.delivery_tag = 9),
-            )
+            channel.nack(9, false, false)?;
+            channel.is_closed(406, basic::Nack::default().ids())
         }),
         ("reject: an unknown tag", &["a"], |channel| {
-            let (delivery_tag, requeue) = (9, true);
-            channel.refuses(
-                406,
-                basic::Reject {
-                    delivery_tag,
-                    requeue,
-                },
-            )
+            channel.reject(9, true)?;
+            channel.is_closed(406, basic::Reject::default().ids())
         }),
         ("ack: a tag before any delivery", &[], |channel| {
             channel.refuses(406, ack(1, false))
@@ -58,35 +41,35 @@ fn refusing(case: Begin<'_>) {
     ];
     for (what, bodies, refusal) in unknown {
         case(&format!("basic.{what} is 406")).on_channel(move |channel| {
-            let queue = fetched(channel, bodies)?;
+            let queue = channel.fetched(bodies)?;
             refusal(channel)?;
             channel.yields(&queue, bodies)
         });
     }
     case("basic.ack: twice is 406").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b"])?;
+        let queue = channel.fetched(&["a", "b"])?;
         channel.ack(1, false)?;
         channel.refuses(406, ack(1, false))?;
         channel.yields(&queue, &["b"])
     });
     case("basic.ack: after reject is 406").on_channel(|channel| {
-        fetched(channel, &["a"])?;
+        channel.fetched(&["a"])?;
         channel.reject(1, false)?;
         channel.refuses(406, ack(1, false))
     });
     case("basic.ack: multiple up to a tag that is settled is 406").on_channel(|channel| {
-        fetched(channel, &["a", "b", "c"])?;
+        channel.fetched(&["a", "b", "c"])?;
         channel.ack(2, true)?;
         channel.refuses(406, ack(2, true))
     });
     case("basic.ack: on another channel is 406").on_channels(|channel, other| {
-        let queue = fetched(channel, &["a"])?;
+        let queue = channel.fetched(&["a"])?;
         other.refuses(406, ack(1, false))?;
         gives_back(channel, &queue, &["a"])
     });
     case("basic.ack: tags of a channel that was closed are 406").on_connection(|connection| {
         let channel = connection.channel()?;
-        fetched(&channel, &["a"])?;
+        channel.fetched(&["a"])?;
         channel.reopen()?;
         channel.refuses(406, ack(1, false))
     });
@@ -94,23 +77,23 @@ fn refusing(case: Begin<'_>) {
 
 fn settling(case: Begin<'_>) {
     case("basic.ack: one").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b", "c"])?;
+        let queue = channel.fetched(&["a", "b", "c"])?;
         channel.ack(2, false)?;
         gives_back(channel, &queue, &["a", "c"])
     });
     case("basic.ack: multiple takes all up to the tag").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b", "c", "d"])?;
+        let queue = channel.fetched(&["a", "b", "c", "d"])?;
         channel.ack(3, true)?;
         gives_back(channel, &queue, &["d"])
     });
     case("basic.ack: multiple passes over what is settled").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b", "c", "d"])?;
+        let queue = channel.fetched(&["a", "b", "c", "d"])?;
         channel.ack(2, false)?;
         channel.ack(3, true)?;
         gives_back(channel, &queue, &["d"])
     });
     case("basic.ack: multiple of tag 0 takes all").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b", "c"])?;
+        let queue = channel.fetched(&["a", "b", "c"])?;
         channel.ack(0, true)?;
         gives_back(channel, &queue, &[])
     });
@@ -119,7 +102,7 @@ fn settling(case: Begin<'_>) {
         channel.is_quiet()
     });
     case("basic.ack: out of order").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b", "c"])?;
+        let queue = channel.fetched(&["a", "b", "c"])?;
         for tag in [3, 1, 2] {
             channel.ack(tag, false)?;
         }
@@ -137,17 +120,17 @@ fn settling(case: Begin<'_>) {
         channel.holds(&second, 1)
     });
     case("basic.nack: multiple without requeue").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b", "c"])?;
+        let queue = channel.fetched(&["a", "b", "c"])?;
         channel.nack(2, true, false)?;
         gives_back(channel, &queue, &["c"])
     });
     case("basic.nack: multiple of tag 0 without requeue").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b", "c"])?;
+        let queue = channel.fetched(&["a", "b", "c"])?;
         channel.nack(0, true, false)?;
         gives_back(channel, &queue, &[])
     });
     case("basic.reject: without requeue").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b"])?;
+        let queue = channel.fetched(&["a", "b"])?;
         channel.reject(1, false)?;
         gives_back(channel, &queue, &["b"])
     });
@@ -170,7 +153,7 @@ fn requeueing(case: Begin<'_>) {
         Ok(())
     });
     case("basic.nack: with requeue all are in their old order").on_channel(|channel| {
-        let queue = fetched(channel, &["a", "b", "c"])?;
+        let queue = channel.fetched(&["a", "b", "c"])?;
         channel.publish("", &queue, "d")?;
         channel.nack(0, true, true)?;
         channel.yields(&queue, &["a", "b", "c", "d"])
@@ -190,7 +173,7 @@ fn requeueing(case: Begin<'_>) {
         ),
     ] {
         case(&format!("basic.reject: {what}")).on_channel(move |channel| {
-            let queue = fetched(channel, &["a", "b", "c"])?;
+            let queue = channel.fetched(&["a", "b", "c"])?;
             for tag in tags {
                 channel.reject(tag, true)?;
             }
@@ -198,7 +181,7 @@ fn requeueing(case: Begin<'_>) {
         });
     }
     case("basic.nack: a new tag each time").on_channel(|channel| {
-        let queue = fetched(channel, &["a"])?;
+        let queue = channel.fetched(&["a"])?;
         channel.nack(1, false, true)?;
         expect_eq("the second tag", channel.got(&queue)?.tag, 2)?;
         channel.nack(2, false, true)?;

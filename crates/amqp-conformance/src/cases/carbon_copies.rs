@@ -77,12 +77,10 @@ pub(super) fn cases(case: Begin<'_>) {
         let properties = with(&[("CC", keys(&[&copy]))]);
         channel.publish_as(&exchange, &dead, &properties, "x")?;
         for queue in [&dead, &copy] {
-            let headers = channel.take(queue)?.properties().headers().clone();
-            let headers = headers.unwrap_or_default();
-            let deaths = headers.inner().get("x-death");
-            let deaths = deaths.and_then(AMQPValue::as_array);
-            let death = deaths.and_then(|deaths| deaths.as_slice().first()?.as_field_table());
-            let told = death.and_then(|death| death.inner().get("routing-keys"));
+            let deaths = dead_letters::deaths(&channel.take(queue)?)?;
+            let told = deaths
+                .first()
+                .and_then(|death| death.inner().get("routing-keys"));
             expect_eq("routing-keys", told, Some(&keys(&[&dead, &copy])))?;
         }
         Ok(())

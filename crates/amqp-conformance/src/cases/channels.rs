@@ -26,16 +26,12 @@ pub(super) fn cases(case: Begin<'_>) {
     case("channel.open: on channel 0 is 504")
         .on_broker(|scope| scope.connect()?.breaks_on(0, 504, channel::Open {}));
     case("channel.close: of a channel that is not open is 504").on_broker(|scope| {
-        scope
-            .connect()?
-            .breaks_on(5, 504, channel::Close::default())
+        let connection = scope.connect()?;
+        connection.breaks_on(5, 504, channel::Close::default())
     });
     case("channel.close-ok: out of the blue is 503").fatal(503, channel::CloseOk {});
-    case("channel: a method on one that is not open is 504").on_broker(|scope| {
-        scope
-            .connect()?
-            .breaks_on(4, 504, queue::Declare::default())
-    });
+    case("channel: a method on one that is not open is 504")
+        .on_broker(|scope| scope.connect()?.breaks_on(4, 504, named("")));
     case("channel: a method after close-ok is 504").on_broker(|scope| {
         let connection = scope.connect()?;
         let channel = connection.channel()?;
@@ -51,9 +47,7 @@ pub(super) fn cases(case: Begin<'_>) {
         |channel| {
             channel.send(passive("conformance-missing"))?;
             let name = channel.scope().name();
-            channel.send(
-                queue::Declare::default().with(|declare| declare.queue = name.as_str().into()),
-            )?;
+            channel.send(named(&name))?;
             channel.publish("conformance-missing", "", "x")?;
             channel.is_closed(404, passive("").ids())?;
             expect_eq("whether it is there", channel.has_queue(&name)?, false)
@@ -88,22 +82,18 @@ pub(super) fn cases(case: Begin<'_>) {
         let (channel, other) = (connection.channel()?, connection.channel()?);
         let queue = other.queue()?;
         channel.consume(&queue)?;
-        expect_eq("consumers before", other.counts(&queue)?.1, 1)?;
+        other.has_consumers(&queue, 1)?;
         channel.close()?;
-        expect_eq("consumers after", other.counts(&queue)?.1, 0)
+        other.has_consumers(&queue, 0)
     });
     case("channel.flow: active is answered").on_channel(|channel| {
-        let flow: channel::FlowOk = channel.call(channel::Flow { active: true })?;
+        let flow = channel.call(channel::Flow { active: true })?;
         expect_eq("active", flow.active, true)
     });
     case("channel.flow: not active is 540").fatal(540, channel::Flow { active: false });
     case("channel: answers come in the order of the methods").on_channel(|channel| {
         channel.send(queue::Declare::default().with(|declare| declare.exclusive = true))?;
-        channel.send(exchange::Declare {
-            exchange: "amq.direct".into(),
-            passive: true,
-            ..exchange::Declare::default()
-        })?;
+        channel.send(exchange_of("amq.direct", "").with(|declare| declare.passive = true))?;
         channel.send(basic::Qos::default())?;
         channel.answer::<queue::DeclareOk>()?;
         channel.answer::<exchange::DeclareOk>()?;

@@ -16,11 +16,6 @@ const ENDS: [(&str, End); 3] = [
     }),
 ];
 
-/// Takes the next message once it is requeued.
-fn comes_back(channel: &Channel<'_>, queue: &str, body: &str) -> anyhow::Result<()> {
-    channel.take(queue)?.is_again(body)
-}
-
 pub(super) fn cases(case: Begin<'_>) {
     case("connection.close: with open channels and consumers").on_broker(|scope| {
         let connection = scope.connect()?;
@@ -33,15 +28,10 @@ pub(super) fn cases(case: Begin<'_>) {
     });
     case("connection.close: with any reply code").on_broker(|scope| {
         let connection = scope.connect()?;
-        connection.send(
-            0,
-            connection::Close {
-                reply_code: 541,
-                reply_text: "bye".into(),
-                ..connection::Close::default()
-            },
-        )?;
-        connection.receive::<connection::CloseOk>()
+        connection.call(connection::Close::default().with(|close| {
+            close.reply_code = 541;
+            close.reply_text = "bye".into();
+        }))
     });
     case("connection.close-ok: out of the blue is 504")
         .on_broker(|scope| scope.connect()?.breaks_on(0, 504, connection::CloseOk {}));
@@ -58,12 +48,10 @@ pub(super) fn cases(case: Begin<'_>) {
     });
     case("connection.close: an error names the method")
         .fatal(540, basic::Recover { requeue: false });
-    case("connection.close: an error of content names no method or its own").on_broker(|scope| {
-        let connection = scope.connect()?;
-        let channel = connection.channel()?;
+    let name = "connection.close: an error of content names no method or its own";
+    case(name).breaks(505, |channel| {
         channel.send(basic::Publish::default())?;
-        channel.send(passive("x"))?;
-        connection.breaks(505)
+        channel.send(passive("x"))
     });
     case("connection.close: 50 connections at once").on_channel(|channel| {
         let connections: Vec<Connection<'_>> = (0..50)
@@ -82,7 +70,7 @@ pub(super) fn cases(case: Begin<'_>) {
             let apart = channel.scope().connect()?;
             apart.channel()?.get(&queue)?;
             end(&apart)?;
-            comes_back(channel, &queue, "x")
+            channel.take(&queue)?.is_again("x")
         });
         let name = format!("connection: {what} gives back what was delivered, in order");
         case(&name).on_channel(move |channel| {
@@ -95,8 +83,8 @@ pub(super) fn cases(case: Begin<'_>) {
             consuming.ack(1, false)?;
             consuming.is_quiet()?;
             end(&apart)?;
-            comes_back(channel, &queue, "b")?;
-            comes_back(channel, &queue, "c")
+            channel.take(&queue)?.is_again("b")?;
+            channel.take(&queue)?.is_again("c")
         });
         let name = format!("connection: {what} hands messages on to another consumer");
         case(&name).on_channel(move |channel| {

@@ -1,5 +1,7 @@
 //! confirm.select: publisher confirms, an extension that RabbitMQ documents.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 pub(super) fn cases(case: Begin<'_>) {
@@ -36,9 +38,7 @@ pub(super) fn cases(case: Begin<'_>) {
     case("confirm: 1,000 in a row, multiple or not, and no more").on_channel(|channel| {
         let queue = channel.queue()?;
         channel.confirms()?;
-        for _ in 0..1000 {
-            channel.publish("", &queue, "x")?;
-        }
+        channel.publish_all(&queue, &["x"; 1000])?;
         channel.confirmed(1000)?;
         channel.is_quiet()?;
         channel.holds(&queue, 1000)
@@ -46,10 +46,8 @@ pub(super) fn cases(case: Begin<'_>) {
     case("confirm: each message exactly once").on_channel(|channel| {
         let queue = channel.queue()?;
         channel.confirms()?;
-        for _ in 0..200 {
-            channel.publish("", &queue, "x")?;
-        }
-        let mut open: std::collections::BTreeSet<u64> = (1..=200).collect();
+        channel.publish_all(&queue, &["x"; 200])?;
+        let mut open: BTreeSet<u64> = (1..=200).collect();
         while !open.is_empty() {
             let ack = channel.pushed::<basic::Ack>()?.0;
             let before = open.len();
@@ -115,9 +113,7 @@ pub(super) fn cases(case: Begin<'_>) {
         let queue = first.queue()?;
         first.confirms()?;
         second.confirms()?;
-        for _ in 0..3 {
-            first.publish("", &queue, "x")?;
-        }
+        first.publish_all(&queue, &["x"; 3])?;
         second.publish("", &queue, "x")?;
         first.confirmed(3)?;
         second.confirmed(1)

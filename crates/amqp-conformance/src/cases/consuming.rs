@@ -17,24 +17,28 @@ fn tagged_consumer(queue: &str) -> basic::Consume {
     consumer(queue).with(|consume| consume.consumer_tag = "mine".into())
 }
 
+/// Publishes a message and asserts which consumer gets it.
+fn goes_to(channel: &Channel<'_>, queue: &str, consumer: &str) -> anyhow::Result<()> {
+    channel.publish("", queue, "x")?;
+    expect_eq("the consumer", channel.delivery()?.consumer, consumer)
+}
+
 fn starting(case: Begin<'_>) {
     case("basic.consume: a missing queue is 404").refused(404, consumer("conformance-missing"));
     case("basic.consume: tags from the broker begin with amq.ctag- and differ").on_channel(
         |channel| {
             let queue = channel.queue()?;
             let (first, second) = (channel.consume(&queue)?, channel.consume(&queue)?);
-            ensure!(
-                first.starts_with("amq.ctag-"),
-                "the generated tag is {first:?}"
-            );
+            let is_generated = first.starts_with("amq.ctag-");
+            ensure!(is_generated, "the generated tag is {first:?}");
             ensure!(first != second, "both tags are {first:?}");
             Ok(())
         },
     );
     case("basic.consume: one's own tag is in the answer and in deliveries").on_channel(|channel| {
         let queue = channel.queue()?;
-        let mine = tagged_consumer(&queue);
-        expect_eq("the answer", channel.consume_as(mine)?, "mine")?;
+        let tag = channel.consume_as(tagged_consumer(&queue))?;
+        expect_eq("the answer", tag, "mine")?;
         channel.publish("", &queue, "x")?;
         expect_eq("the delivery", channel.delivery()?.consumer, "mine")
     });
@@ -55,8 +59,7 @@ fn starting(case: Begin<'_>) {
     case("basic.consume: a tag can be used again after cancel").on_channel(|channel| {
         let queue = channel.queue()?;
         for _ in 0..3 {
-            let mine = tagged_consumer(&queue);
-            channel.consume_as(mine)?;
+            channel.consume_as(tagged_consumer(&queue))?;
             channel.cancel("mine")?;
         }
         channel.has_consumers(&queue, 0)
@@ -84,10 +87,8 @@ fn starting(case: Begin<'_>) {
         expect_eq("the delivery", channel.delivery()?.consumer, "mine")
     });
     case("basic.consume: no-wait of a missing queue is refused").on_channel(|channel| {
-        channel.refuses(
-            404,
-            tagged_consumer("conformance-missing").with(|consume| consume.nowait = true),
-        )
+        let consume = tagged_consumer("conformance-missing");
+        channel.refuses(404, consume.with(|consume| consume.nowait = true))
     });
     case("basic.consume: no-local changes nothing").on_channel(|channel| {
         let queue = channel.queue()?;
@@ -162,9 +163,7 @@ fn delivering(case: Begin<'_>) {
     case("basic.deliver: no-ack is forgotten once sent").on_channels(|channel, other| {
         let queue = channel.queue()?;
         channel.consume_as(no_ack_consumer(&queue))?;
-        for _ in 0..100 {
-            channel.publish("", &queue, "x")?;
-        }
+        channel.publish_all(&queue, &["x"; 100])?;
         channel.deliveries(100)?;
         channel.reopen()?;
         other.holds(&queue, 0)
@@ -196,7 +195,7 @@ fn delivering(case: Begin<'_>) {
     });
 }
 
-/// Returns the cases about the choice among several consumers.
+/// Adds the cases about the choice among several consumers.
 fn choosing(case: Begin<'_>) {
     let with = |queue: &str, key: &str, value: AMQPValue| {
         consumer(queue).with(|consume| consume.arguments = table(&[(key, value)]))
@@ -234,24 +233,20 @@ fn choosing(case: Begin<'_>) {
             let expected = [&high, &high, &normal, &normal].map(String::clone);
             expect_eq("consumers", seen, expected)?;
             channel.cancel(&normal)?;
-            channel.publish("", &queue, "x")?;
-            expect_eq("without the second", channel.delivery()?.consumer, low)?;
+            goes_to(channel, &queue, &low)?;
             channel.ack(1, false)?;
-            channel.publish("", &queue, "x")?;
-            expect_eq("with room again", channel.delivery()?.consumer, high)
+            goes_to(channel, &queue, &high)
         },
     );
     case("basic.consume: a single active consumer is followed by the next").on_channel(|channel| {
         let queue = channel.queue_with(&[SINGLE])?;
         let (first, second) = (channel.consume(&queue)?, channel.consume(&queue)?);
         for _ in 0..2 {
-            channel.publish("", &queue, "x")?;
-            expect_eq("the consumer", &channel.delivery()?.consumer, &first)?;
+            goes_to(channel, &queue, &first)?;
         }
         channel.has_consumers(&queue, 2)?;
         channel.cancel(&first)?;
-        channel.publish("", &queue, "x")?;
-        expect_eq("the next", channel.delivery()?.consumer, second)
+        goes_to(channel, &queue, &second)
     });
     case("basic.consume: a single active consumer stays before those of a higher x-priority")
         .on_channel(move |channel| {
@@ -259,14 +254,11 @@ fn choosing(case: Begin<'_>) {
             let first = channel.consume(&queue)?;
             let normal = channel.consume(&queue)?;
             let high = channel.consume_as(with(&queue, "x-priority", int(10)))?;
-            channel.publish("", &queue, "x")?;
-            expect_eq("the consumer", &channel.delivery()?.consumer, &first)?;
+            goes_to(channel, &queue, &first)?;
             channel.cancel(&first)?;
-            channel.publish("", &queue, "x")?;
-            expect_eq("the next", &channel.delivery()?.consumer, &high)?;
+            goes_to(channel, &queue, &high)?;
             channel.cancel(&high)?;
-            channel.publish("", &queue, "x")?;
-            expect_eq("the last", channel.delivery()?.consumer, normal)
+            goes_to(channel, &queue, &normal)
         });
     case("basic.consume: without room, a single active consumer is waited for").on_channels(
         |channel, other| {
@@ -327,8 +319,7 @@ fn cancelling(case: Begin<'_>) {
         let queue = channel.queue()?;
         let (first, second) = (channel.consume(&queue)?, channel.consume(&queue)?);
         channel.cancel(&first)?;
-        channel.publish("", &queue, "x")?;
-        expect_eq("the delivery", channel.delivery()?.consumer, second)
+        goes_to(channel, &queue, &second)
     });
     case("basic.cancel: is sent to a consumer whose queue is deleted").on_channels(
         |channel, other| {
@@ -352,7 +343,7 @@ fn cancelling(case: Begin<'_>) {
     case("basic.cancel: is not sent to a client without consumer_cancel_notify").on_broker(
         |scope| {
             let client = Connection::greet(scope)?;
-            let start_ok = client.plain(scope.user(), scope.password());
+            let start_ok = client.login();
             client.start_with(start_ok.with(|start_ok| start_ok.client_properties = table(&[])))?;
             client.open_default()?;
             let channel = client.channel()?;

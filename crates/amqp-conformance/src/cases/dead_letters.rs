@@ -21,16 +21,13 @@ fn ring(channel: &Channel<'_>, more: &[(&str, AMQPValue)]) -> anyhow::Result<Str
     Ok(name)
 }
 
-fn headers(message: &Message) -> anyhow::Result<BTreeMap<ShortString, AMQPValue>> {
+fn headers(message: &Message) -> anyhow::Result<&BTreeMap<ShortString, AMQPValue>> {
     let headers = message.properties().headers().as_ref();
-    Ok(headers
-        .context("the message has no headers")?
-        .inner()
-        .clone())
+    Ok(headers.context("the message has no headers")?.inner())
 }
 
 /// Returns the entries of x-death.
-fn deaths(message: &Message) -> anyhow::Result<Vec<FieldTable>> {
+pub(super) fn deaths(message: &Message) -> anyhow::Result<Vec<FieldTable>> {
     let headers = headers(message)?;
     let Some(AMQPValue::FieldArray(entries)) = headers.get("x-death") else {
         bail!("x-death is {:?}", headers.get("x-death"));
@@ -57,7 +54,7 @@ fn says(
     }
     let keys = AMQPValue::FieldArray(vec![text(key)].into());
     expect_eq("routing-keys", entry.get("routing-keys"), Some(&keys))?;
-    let count = AMQPValue::LongLongInt(count);
+    let count = long(count);
     expect_eq("count", entry.get("count"), Some(&count))?;
     let time = entry.get("time");
     ensure!(
@@ -78,16 +75,14 @@ type Way = (
 );
 
 fn rejected(channel: &Channel<'_>, queue: &str) -> anyhow::Result<()> {
-    let got = channel.get(queue)?.context("the message is missing")?;
-    channel.reject(got.tag, false)
+    channel.reject(channel.got(queue)?.tag, false)
 }
 
 pub(super) fn cases(case: Begin<'_>) {
     let ways: [Way; 5] = [
         ("basic.reject", "rejected", &[], rejected),
         ("basic.nack", "rejected", &[], |channel, queue| {
-            let got = channel.get(queue)?.context("the message is missing")?;
-            channel.nack(got.tag, false, false)
+            channel.nack(channel.got(queue)?.tag, false, false)
         }),
         (
             "x-message-ttl",
@@ -203,20 +198,16 @@ fn whereto(case: Begin<'_>) {
     });
     case("dead letter: properties, headers and body stay").on_channel(|channel| {
         let (queue, dead) = pair(channel, &[])?;
-        let properties = BasicProperties::default()
+        let sent = BasicProperties::default()
             .with_content_type("text/plain".into())
             .with_message_id("m".into())
             .with_headers(table(&[("mine", int(7))]));
-        channel.publish_as("", &queue, &properties, "x")?;
+        channel.publish_as("", &queue, &sent, "x")?;
         rejected(channel, &queue)?;
         let message = channel.take(&dead)?;
         let kept = message.properties();
-        expect_eq(
-            "content type",
-            kept.content_type(),
-            properties.content_type(),
-        )?;
-        expect_eq("message id", kept.message_id(), properties.message_id())?;
+        expect_eq("content type", kept.content_type(), sent.content_type())?;
+        expect_eq("message id", kept.message_id(), sent.message_id())?;
         expect_eq("the header", headers(&message)?.get("mine"), Some(&int(7)))
     });
 }

@@ -28,10 +28,8 @@ fn answering(case: Begin<'_>) {
         let queue = channel.queue()?;
         let tag = channel.consume_as(replies())?;
         let address = ask(channel, &queue)?;
-        ensure!(
-            address.starts_with("amq.rabbitmq.reply-to."),
-            "the address is {address:?}"
-        );
+        let is_generated = address.starts_with("amq.rabbitmq.reply-to.");
+        ensure!(is_generated, "the address is {address:?}");
         let apart = channel.scope().connect()?;
         let other = apart.channel()?;
         other.publish("", &address, "answer")?;

@@ -6,62 +6,39 @@ use crate::wire::{BODY, Frame, HEADER, HEARTBEAT, METHOD};
 /// queue.declare up to its arguments: reserved, an empty name, no bit.
 const DECLARE: &[u8] = &[0, 50, 0, 10, 0, 0, 0, 0];
 /// The header of an empty content of class basic without properties.
-const EMPTY_CONTENT: &[u8] = &[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const EMPTY: &[u8] = &[0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Input on channel 1, which is open, and the reply code that must close the connection.
-const BROKEN: [(&str, u8, u16, &[u8], u16); 16] = [
+const BROKEN: [(&str, u8, u16, &[u8], u16); 10] = [
     ("an unknown frame type", 9, 1, b"", 501),
     ("frame type 0", 0, 1, b"", 501),
     ("frame type 4", 4, 1, b"x", 501),
-    ("a method frame without payload", METHOD, 1, b"", 501),
-    ("a method frame of 3 bytes", METHOD, 1, &[0, 50, 0], 501),
-    (
-        "a method without its arguments",
-        METHOD,
-        1,
-        &[0, 50, 0, 10],
-        501,
-    ),
-    (
-        "a method that is cut in a string",
-        METHOD,
-        1,
-        &[0, 50, 0, 10, 0, 0, 9, b'x'],
-        501,
-    ),
-    (
-        "a method with more than its arguments",
-        METHOD,
-        1,
-        &[0, 20, 0, 10, 0, 1],
-        501,
-    ),
-    (
-        "a table longer than the frame",
-        METHOD,
-        1,
-        &[0, 50, 0, 10, 0, 0, 0, 0, 0, 0, 0, 9],
-        501,
-    ),
-    (
-        "a content header without a method",
-        HEADER,
-        1,
-        EMPTY_CONTENT,
-        505,
-    ),
+    ("a content header without a method", HEADER, 1, EMPTY, 505),
     ("a body without a header", BODY, 1, b"x", 505),
     ("a body on channel 0", BODY, 0, b"x", 505),
-    (
-        "a content header on channel 0",
-        HEADER,
-        0,
-        EMPTY_CONTENT,
-        505,
-    ),
+    ("a content header on channel 0", HEADER, 0, EMPTY, 505),
     ("a heartbeat on channel 1", HEARTBEAT, 1, b"", 505),
     ("a heartbeat with a payload", HEARTBEAT, 0, b"x", 501),
     ("a body on a channel that is not open", BODY, 7, b"x", 505),
+];
+
+/// Payloads of method frames on channel 1, which is open, that must close the connection with 501.
+const BROKEN_METHODS: [(&str, &[u8]); 6] = [
+    ("a method frame without payload", b""),
+    ("a method frame of 3 bytes", &[0, 50, 0]),
+    ("a method without its arguments", &[0, 50, 0, 10]),
+    (
+        "a method that is cut in a string",
+        &[0, 50, 0, 10, 0, 0, 9, b'x'],
+    ),
+    (
+        "a method with more than its arguments",
+        &[0, 20, 0, 10, 0, 1],
+    ),
+    (
+        "a table longer than the frame",
+        &[0, 50, 0, 10, 0, 0, 0, 0, 0, 0, 0, 9],
+    ),
 ];
 
 /// Input that must end the connection, with or without a reply code: RabbitMQ gives none.
@@ -136,10 +113,8 @@ pub(super) fn cases(case: Begin<'_>) {
         expect_eq("the body", channel.take(&queue)?.body().len(), 4088)?;
         connection.close()
     });
-    case("frame: a method of a class other than connection on channel 0").on_broker(|scope| {
-        let connection = scope.connect()?;
-        connection.breaks_on(0, 504, queue::Declare::default())
-    });
+    case("frame: a method of a class other than connection on channel 0")
+        .on_broker(|scope| scope.connect()?.breaks_on(0, 504, named("")));
     case("frame: a method of connection on channel 1 is 503").on_broker(|scope| {
         let connection = scope.connect()?;
         let channel = connection.channel()?;
@@ -147,17 +122,22 @@ pub(super) fn cases(case: Begin<'_>) {
     });
     case("frame: a method that only brokers send is 503").fatal(503, queue::DeclareOk::default());
     case("frame: connection.start from a client is 504").on_broker(|scope| {
-        let connection = scope.connect()?;
-        connection.breaks_on(0, 504, connection::Start::default())
+        scope
+            .connect()?
+            .breaks_on(0, 504, connection::Start::default())
     });
     case("frame: a delivery from a client is 503").breaks(503, |channel| {
         channel.send(basic::Deliver::default())?;
-        channel.send_raw(HEADER, EMPTY_CONTENT)
+        channel.send_raw(HEADER, EMPTY)
     });
     for (what, kind, channel, payload, code) in BROKEN {
         case(&format!("frame: {what} is {code}")).breaks(code, move |opened| {
             opened.connection.wire.send(kind, channel, payload)
         });
+    }
+    for (what, payload) in BROKEN_METHODS {
+        case(&format!("frame: {what} is 501"))
+            .breaks(501, move |channel| channel.send_raw(METHOD, payload));
     }
     for (what, payload) in NOT_UNDERSTOOD {
         case(&format!("frame: {what} ends the connection")).on_broker(move |scope| {

@@ -26,8 +26,7 @@ pub(super) fn cases(case: Begin<'_>) {
         got.came_by(&exchange, "a")
     });
     case("basic.get: what is not acknowledged is not fetched twice").on_channel(|channel| {
-        let queue = channel.queue_of(&["x"])?;
-        channel.get(&queue)?;
+        let queue = channel.fetched(&["x"])?;
         channel.is_empty(&queue)
     });
     case("basic.get: no-ack can't be acknowledged").on_channel(|channel| {

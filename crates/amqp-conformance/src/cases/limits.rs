@@ -56,8 +56,7 @@ pub(super) fn cases(case: Begin<'_>) {
         },
     );
     case("x-max-length: drop-head confirms with ack").on_channel(|channel| {
-        let queue =
-            channel.queue_with(&[("x-max-length", int(1)), ("x-overflow", text("drop-head"))])?;
+        let queue = limited(channel, ("x-max-length", int(1)), "drop-head")?;
         channel.confirms()?;
         channel.publish_all(&queue, &["a", "b", "c"])?;
         channel.confirmed(3)?;

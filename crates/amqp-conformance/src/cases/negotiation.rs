@@ -42,7 +42,7 @@ pub(super) fn cases(case: Begin<'_>) {
         }
         Ok(())
     });
-    case("connection.open: the default vhost").on_broker(|scope| Connection::open(scope)?.close());
+    case("connection.open: the default vhost").on_broker(|scope| scope.connect()?.close());
     case("connection.open: an unknown vhost is 530").on_broker(|scope| {
         let connection = Connection::log_in(scope)?;
         connection.send(0, connection.tune_ok())?;
@@ -53,11 +53,11 @@ pub(super) fn cases(case: Begin<'_>) {
         connection.breaks_on(0, 504, connection.open_vhost("/"))
     });
     case("connection.start-ok: a second one is 504").on_broker(|scope| {
-        let connection = Connection::open(scope)?;
+        let connection = scope.connect()?;
         connection.breaks_on(0, 504, connection.plain("guest", "guest"))
     });
     case("connection.tune-ok: a second one is 504").on_broker(|scope| {
-        let connection = Connection::open(scope)?;
+        let connection = scope.connect()?;
         connection.breaks_on(0, 504, connection.tune_ok())
     });
     case("connection.open: before tune-ok ends the connection").on_broker(|scope| {
@@ -80,7 +80,7 @@ pub(super) fn cases(case: Begin<'_>) {
     case("connection.close: a client that leaves during the handshake").on_broker(|scope| {
         Connection::greet(scope)?.wire.hang_up();
         Connection::log_in(scope)?.wire.hang_up();
-        Connection::open(scope)?.close()
+        scope.connect()?.close()
     });
     case("connection.close: frames after it are not answered").on_broker(|scope| {
         let connection = scope.connect()?;
@@ -99,15 +99,19 @@ pub(super) fn cases(case: Begin<'_>) {
     }
     for name in CAPABILITIES {
         case(&format!("connection.start: capability {name}")).on_broker(move |scope| {
-            let capabilities = Connection::greet(scope)?.capabilities()?;
-            let value = capabilities.inner().get(name).cloned();
-            expect_eq(name, value, Some(AMQPValue::Boolean(true)))
+            let start = Connection::greet(scope)?.start;
+            match start.server_properties.inner().get("capabilities") {
+                Some(AMQPValue::FieldTable(capabilities)) => {
+                    expect_eq(name, capabilities.inner().get(name), Some(&flag(true)))
+                }
+                other => bail!("its capabilities are not a table: {other:?}"),
+            }
         });
     }
     logins(case);
 }
 
-/// Returns the cases about accepted and refused logins.
+/// Adds the cases about accepted and refused logins.
 fn logins(case: Begin<'_>) {
     for (what, user, password) in [
         ("a wrong password", "guest", "wrong"),

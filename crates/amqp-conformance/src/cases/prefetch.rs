@@ -13,6 +13,19 @@ fn filled(channel: &Channel<'_>, count: usize) -> anyhow::Result<String> {
     Ok(queue)
 }
 
+/// Declares a queue with messages, and consumes it with a limit.
+fn consumed(
+    channel: &Channel<'_>,
+    count: usize,
+    limit: u16,
+    global: bool,
+) -> anyhow::Result<String> {
+    let queue = filled(channel, count)?;
+    channel.qos(limit, global)?;
+    channel.consume(&queue)?;
+    Ok(queue)
+}
+
 /// Asserts that exactly `count` messages are delivered; returns the tag of the last.
 fn gets(channel: &Channel<'_>, count: u64) -> anyhow::Result<u64> {
     let mut last = 0;
@@ -49,34 +62,26 @@ fn is_shared(channel: &Channel<'_>, consumers: usize) -> anyhow::Result<()> {
 pub(super) fn cases(case: Begin<'_>) {
     for limit in [1_u16, 3, 10] {
         case(&format!("basic.qos: {limit} for each consumer")).on_channel(move |channel| {
-            let queue = filled(channel, 30)?;
-            channel.qos(limit, false)?;
-            channel.consume(&queue)?;
+            consumed(channel, 30, limit, false)?;
             let last = gets(channel, u64::from(limit))?;
             channel.ack(last, true)?;
             gets(channel, u64::from(limit)).map(drop)
         });
     }
     case("basic.qos: two consumers have a limit each").on_channel(|channel| {
-        let queue = filled(channel, 10)?;
-        channel.qos(2, false)?;
-        channel.consume(&queue)?;
+        let queue = consumed(channel, 10, 2, false)?;
         channel.consume(&queue)?;
         gets(channel, 4)
     });
     case("basic.qos: global is one limit for the channel").on_channel(|channel| {
-        let queue = filled(channel, 10)?;
-        channel.qos(3, true)?;
-        channel.consume(&queue)?;
+        let queue = consumed(channel, 10, 3, true)?;
         channel.consume(&queue)?;
         let last = gets(channel, 3)?;
         channel.ack(last, false)?;
         gets(channel, 1)
     });
     case("basic.qos: global is for one channel alone").on_channels(|channel, other| {
-        let queue = filled(channel, 10)?;
-        channel.qos(1, true)?;
-        channel.consume(&queue)?;
+        let queue = consumed(channel, 10, 1, true)?;
         gets(channel, 1)?;
         other.consume(&queue)?;
         gets(other, 9)
@@ -91,15 +96,11 @@ pub(super) fn cases(case: Begin<'_>) {
         gets(channel, 1)
     });
     case("basic.qos: 0 is no limit").on_channel(|channel| {
-        let queue = filled(channel, 500)?;
-        channel.qos(0, false)?;
-        channel.consume(&queue)?;
+        consumed(channel, 500, 0, false)?;
         gets(channel, 500)
     });
     case("basic.qos: a consumer keeps the limit that it began with").on_channel(|channel| {
-        let queue = filled(channel, 10)?;
-        channel.qos(1, false)?;
-        channel.consume(&queue)?;
+        let queue = consumed(channel, 10, 1, false)?;
         gets(channel, 1)?;
         channel.qos(5, false)?;
         settles(channel)?;
@@ -107,9 +108,7 @@ pub(super) fn cases(case: Begin<'_>) {
         gets(channel, 5)
     });
     case("basic.qos: a higher global limit lets more through at once").on_channel(|channel| {
-        let queue = filled(channel, 10)?;
-        channel.qos(1, true)?;
-        channel.consume(&queue)?;
+        consumed(channel, 10, 1, true)?;
         gets(channel, 1)?;
         channel.qos(4, true)?;
         gets(channel, 3)?;
@@ -135,9 +134,7 @@ pub(super) fn cases(case: Begin<'_>) {
     });
     case("basic.qos: consumers of a queue share the limit of their channel").on_channel(
         |channel| {
-            let queue = filled(channel, 100)?;
-            channel.qos(1, true)?;
-            channel.consume(&queue)?;
+            let queue = consumed(channel, 100, 1, true)?;
             channel.consume(&queue)?;
             is_shared(channel, 2)
         },
@@ -168,25 +165,19 @@ pub(super) fn cases(case: Begin<'_>) {
         gets(channel, 2)
     });
     case("basic.qos: nack without requeue makes room").on_channel(|channel| {
-        let queue = filled(channel, 5)?;
-        channel.qos(2, false)?;
-        channel.consume(&queue)?;
+        consumed(channel, 5, 2, false)?;
         let last = gets(channel, 2)?;
         channel.nack(last, true, false)?;
         gets(channel, 2)
     });
     case("basic.qos: reject with requeue brings the same again").on_channel(|channel| {
-        let queue = filled(channel, 1)?;
-        channel.qos(1, false)?;
-        channel.consume(&queue)?;
+        consumed(channel, 1, 1, false)?;
         let first = channel.delivery()?;
         channel.reject(first.tag, true)?;
         channel.delivery()?.is_again(&first.body())
     });
     case("basic.qos: one in the middle acknowledged makes room for one").on_channel(|channel| {
-        let queue = filled(channel, 10)?;
-        channel.qos(3, false)?;
-        channel.consume(&queue)?;
+        consumed(channel, 10, 3, false)?;
         gets(channel, 3)?;
         channel.ack(2, false)?;
         gets(channel, 1)?;
@@ -194,20 +185,13 @@ pub(super) fn cases(case: Begin<'_>) {
         gets(channel, 1)
     });
     case("basic.qos: what one can't take another gets").on_channels(|channel, other| {
-        let queue = filled(channel, 6)?;
-        channel.qos(1, false)?;
-        channel.consume(&queue)?;
+        let queue = consumed(channel, 6, 1, false)?;
         gets(channel, 1)?;
         other.consume(&queue)?;
         gets(other, 5)
     });
-    case("basic.qos: a prefetch size is 540").on_broker(|scope| {
-        let connection = scope.connect()?;
-        let channel = connection.channel()?;
+    case("basic.qos: a prefetch size is 540").breaks(540, |channel| {
         // prefetch-size 1, prefetch-count 0, not global.
-        connection
-            .wire
-            .send(METHOD, channel.id, &[0, 60, 0, 10, 0, 0, 0, 1, 0, 0, 0])?;
-        connection.breaks(540)
+        channel.send_raw(METHOD, &[0, 60, 0, 10, 0, 0, 0, 1, 0, 0, 0])
     });
 }

@@ -2,55 +2,28 @@
 
 use super::*;
 
-type Use = fn(&Channel<'_>, &str) -> anyhow::Result<()>;
-
 pub(super) fn cases(case: Begin<'_>) {
     exclusive(case);
     last_declared(case);
 }
 
-/// Returns the cases about operations that an exclusive queue refuses to other connections.
+/// Adds the cases about operations that an exclusive queue refuses to other connections.
 fn exclusive(case: Begin<'_>) {
-    let uses: [(&str, Use); 9] = [
-        ("queue.declare: the same", |channel, queue| {
-            channel.refuses(405, named(queue).with(|declare| declare.exclusive = true))
-        }),
-        ("queue.declare: passive", |channel, queue| {
-            channel.refuses(405, passive(queue))
-        }),
-        ("queue.bind: it", |channel, queue| {
-            channel.refuses(405, binding(queue, "amq.direct", "a"))
-        }),
-        ("queue.unbind: it", |channel, queue| {
-            channel.refuses(405, unbinding(queue, "amq.direct", queue))
-        }),
-        ("queue.purge: it", |channel, queue| {
-            channel.refuses(405, purging(queue))
-        }),
-        ("queue.delete: it", |channel, queue| {
-            channel.refuses(405, deletion(queue))
-        }),
-        ("basic.consume: from it", |channel, queue| {
-            channel.refuses(405, consumer(queue))
-        }),
-        ("basic.get: from it", |channel, queue| {
-            channel.refuses(405, getting(queue))
-        }),
-        ("queue.declare: not exclusive", |channel, queue| {
-            channel.refuses(405, named(queue))
-        }),
-    ];
-    for (what, refused) in uses {
-        let name = format!("{what} where it is exclusive to another connection is 405");
-        case(&name).on_channel(move |channel| {
-            let owner = channel.scope().connect()?;
-            let (owning, queue) = (owner.channel()?, channel.scope().name());
-            owning.call(named(&queue).with(|declare| declare.exclusive = true))?;
-            owning.bind(&queue, "amq.direct", &queue)?;
-            refused(channel, &queue)?;
-            owner.close()
-        });
-    }
+    denied(case, "queue.declare: the same", |queue| {
+        named(queue).with(|declare| declare.exclusive = true)
+    });
+    denied(case, "queue.declare: passive", passive);
+    denied(case, "queue.bind: it", |queue| {
+        binding(queue, "amq.direct", "a")
+    });
+    denied(case, "queue.unbind: it", |queue| {
+        unbinding(queue, "amq.direct", queue)
+    });
+    denied(case, "queue.purge: it", purging);
+    denied(case, "queue.delete: it", deletion);
+    denied(case, "basic.consume: from it", consumer);
+    denied(case, "basic.get: from it", getting);
+    denied(case, "queue.declare: not exclusive", named);
     case("basic.publish: to a queue that is exclusive to another connection").on_channel(
         |channel| {
             let owner = channel.scope().connect()?;
@@ -63,7 +36,20 @@ fn exclusive(case: Begin<'_>) {
     );
 }
 
-/// Returns the cases about empty names, which mean the queue that the channel declared last: section 3.1.4 of the
+/// Adds a case about a method for an exclusive queue of another connection.
+fn denied<M: Method + 'static>(case: Begin<'_>, what: &str, method: fn(&str) -> M) {
+    let name = format!("{what} where it is exclusive to another connection is 405");
+    case(&name).on_channel(move |channel| {
+        let owner = channel.scope().connect()?;
+        let (owning, queue) = (owner.channel()?, channel.scope().name());
+        owning.call(named(&queue).with(|declare| declare.exclusive = true))?;
+        owning.bind(&queue, "amq.direct", &queue)?;
+        channel.refuses(405, method(&queue))?;
+        owner.close()
+    });
+}
+
+/// Adds the cases about empty names, which mean the queue that the channel declared last: section 3.1.4 of the
 /// specification's rules.
 fn last_declared(case: Begin<'_>) {
     case("queue.declare: an empty name afterwards means this one").on_channel(|channel| {

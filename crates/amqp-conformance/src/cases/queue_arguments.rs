@@ -8,12 +8,29 @@ pub(super) fn cases(case: Begin<'_>) {
     compared(case);
 }
 
-fn declaration(name: &str, arguments: &[(&str, AMQPValue)]) -> queue::Declare {
-    queue::Declare {
-        queue: name.into(),
-        arguments: table(arguments),
-        ..queue::Declare::default()
-    }
+type Arguments<'a> = &'a [(&'a str, AMQPValue)];
+
+fn declaration(name: &str, arguments: Arguments<'_>) -> queue::Declare {
+    named(name).with(|declare| declare.arguments = table(arguments))
+}
+
+/// Declares a queue, and asserts that another declaration with other arguments is refused.
+fn differs(
+    channel: &Channel<'_>,
+    first: Arguments<'_>,
+    second: Arguments<'_>,
+) -> anyhow::Result<()> {
+    let name = channel.scope().name();
+    channel.call(declaration(&name, first))?;
+    channel.refuses(406, declaration(&name, second))
+}
+
+/// Declares a queue again with each of these arguments.
+fn is_same(channel: &Channel<'_>, declarations: &[Arguments<'_>]) -> anyhow::Result<()> {
+    let name = channel.scope().name();
+    declarations
+        .iter()
+        .try_for_each(|arguments| channel.call(declaration(&name, arguments)).map(drop))
 }
 
 fn refused(case: Begin<'_>) {
@@ -22,11 +39,7 @@ fn refused(case: Begin<'_>) {
         ("x-message-ttl", "negative", int(-1)),
         ("x-message-ttl", "a boolean", flag(true)),
         ("x-message-ttl", "a double", AMQPValue::Double(1.5)),
-        (
-            "x-message-ttl",
-            "beyond 32 bits",
-            AMQPValue::LongLongInt(1 << 40),
-        ),
+        ("x-message-ttl", "beyond 32 bits", long(1 << 40)),
         ("x-expires", "a string", text("1000")),
         ("x-expires", "0", int(0)),
         ("x-expires", "negative", int(-1)),
@@ -85,18 +98,10 @@ fn taken(case: Begin<'_>) {
             AMQPValue::ShortShortUInt(200),
         ),
         ("x-message-ttl", "a short", AMQPValue::ShortInt(1000)),
-        (
-            "x-message-ttl",
-            "64 bits wide",
-            AMQPValue::LongLongInt(1000),
-        ),
+        ("x-message-ttl", "64 bits wide", long(1000)),
         ("x-expires", "1 minute", int(60_000)),
         ("x-max-length", "0", int(0)),
-        (
-            "x-max-length-bytes",
-            "64 bits wide",
-            AMQPValue::LongLongInt(1 << 40),
-        ),
+        ("x-max-length-bytes", "64 bits wide", long(1 << 40)),
         ("x-overflow", "drop-head", text("drop-head")),
         ("x-overflow", "reject-publish", text("reject-publish")),
         (
@@ -119,10 +124,8 @@ fn taken(case: Begin<'_>) {
     ];
     for (key, what, value) in right {
         case(&format!("queue.declare: {key} that is {what}")).on_channel(move |channel| {
-            let name = channel.scope().name();
-            let declare = declaration(&name, &[(key, value.clone())]);
-            channel.call(declare.clone())?;
-            channel.call(declare).map(drop)
+            let arguments = [(key, value.clone())];
+            is_same(channel, &[&arguments, &arguments])
         });
     }
 }
@@ -138,69 +141,33 @@ fn compared(case: Begin<'_>) {
         ("x-single-active-consumer", flag(true), flag(false)),
     ];
     for (key, one, other) in values {
+        let (one, other) = ([(key, one)], [(key, other)]);
         let first = one.clone();
         let name = format!("queue.declare: again with another {key} is 406");
-        case(&name).on_channel(move |channel| {
-            let name = channel.scope().name();
-            channel.call(declaration(&name, &[(key, first.clone())]))?;
-            channel.refuses(406, declaration(&name, &[(key, other.clone())]))
-        });
+        case(&name).on_channel(move |channel| differs(channel, &first, &other));
         let first = one.clone();
         let name = format!("queue.declare: again without its {key} is 406");
-        case(&name).on_channel(move |channel| {
-            let name = channel.scope().name();
-            channel.call(declaration(&name, &[(key, first.clone())]))?;
-            channel.refuses(406, declaration(&name, &[]))
-        });
+        case(&name).on_channel(move |channel| differs(channel, &first, &[]));
         let name = format!("queue.declare: again with {key} that it had not is 406");
-        case(&name).on_channel(move |channel| {
-            let name = channel.scope().name();
-            channel.call(declaration(&name, &[]))?;
-            channel.refuses(406, declaration(&name, &[(key, one.clone())]))
-        });
+        case(&name).on_channel(move |channel| differs(channel, &[], &one));
     }
-    case("queue.declare: again with another x-dead-letter-routing-key is 406").on_channel(
-        |channel| {
-            let name = channel.scope().name();
-            let with = |key| {
-                declaration(
-                    &name,
-                    &[
-                        ("x-dead-letter-exchange", text("")),
-                        ("x-dead-letter-routing-key", text(key)),
-                    ],
-                )
-            };
-            channel.call(with("a"))?;
-            channel.refuses(406, with("b"))
-        },
-    );
+    let name = "queue.declare: again with another x-dead-letter-routing-key is 406";
+    case(name).on_channel(|channel| differs(channel, &dead_letters_to("a"), &dead_letters_to("b")));
     case("queue.declare: again with the same number in another width").on_channel(|channel| {
-        let name = channel.scope().name();
-        channel.call(declaration(&name, &[("x-message-ttl", int(1000))]))?;
-        let wide = AMQPValue::LongLongInt(1000);
-        channel
-            .call(declaration(&name, &[("x-message-ttl", wide)]))
-            .map(drop)
+        let ttl = "x-message-ttl";
+        is_same(channel, &[&[(ttl, int(1000))], &[(ttl, long(1000))]])
     });
     case("queue.declare: without a type it is a classic queue").on_channel(|channel| {
-        let name = channel.scope().name();
-        channel.call(declaration(&name, &[]))?;
-        let classic = declaration(&name, &[("x-queue-type", text("classic"))]);
-        channel.call(classic)?;
-        channel.call(declaration(&name, &[])).map(drop)
+        let classic = [("x-queue-type", text("classic"))];
+        is_same(channel, &[&[], &classic, &[]])
     });
     case("queue.declare: again with another unknown argument is the same").on_channel(|channel| {
-        let name = channel.scope().name();
-        channel.call(declaration(&name, &[("x-conformance", int(1))]))?;
-        channel
-            .call(declaration(&name, &[("x-conformance", int(2))]))
-            .map(drop)
+        let unknown = "x-conformance";
+        is_same(channel, &[&[(unknown, int(1))], &[(unknown, int(2))]])
     });
     case("queue.declare: again with the arguments in another order").on_channel(|channel| {
-        let name = channel.scope().name();
         let (ttl, length) = (("x-message-ttl", int(1000)), ("x-max-length", int(10)));
-        channel.call(declaration(&name, &[ttl.clone(), length.clone()]))?;
-        channel.call(declaration(&name, &[length, ttl])).map(drop)
+        let reversed = [length.clone(), ttl.clone()];
+        is_same(channel, &[&[ttl, length], &reversed])
     });
 }

@@ -57,10 +57,8 @@ fn lifetimes(case: Begin<'_>) {
     case("queue.declare: an exclusive one is gone with a connection that breaks off").on_channel(
         |channel| {
             let apart = channel.scope().connect()?;
-            let name = channel.scope().name();
-            apart
-                .channel()?
-                .call(named(&name).with(|declare| declare.exclusive = true))?;
+            let owner = apart.channel()?;
+            let name = owner.declare(|declare| declare.exclusive = true)?;
             apart.wire.hang_up();
             channel.eventually("the name is free", || {
                 let asking = channel.connection.channel()?;
@@ -82,7 +80,7 @@ fn deleting(case: Begin<'_>) {
         expect_eq("messages", channel.call(deletion(&queue))?.message_count, 3)
     });
     case("queue.delete: of a missing one is no error").on_channel(|channel| {
-        let deleted: queue::DeleteOk = channel.call(deletion("conformance-missing"))?;
+        let deleted = channel.call(deletion("conformance-missing"))?;
         expect_eq("messages", deleted.message_count, 0)
     });
     case("queue.delete: if-unused of one with a consumer is 406").on_channel(|channel| {
@@ -120,16 +118,15 @@ fn deleting(case: Begin<'_>) {
         expect_eq("whether it is there", channel.has_queue(&name)?, false)?;
         other.close()
     });
-    case("queue.delete: what was delivered of it can still be acknowledged").on_broker(|scope| {
-        let connection = scope.connect()?;
-        let channel = connection.channel()?;
-        let queue = channel.queue_of(&["x"])?;
-        let got = channel.get(&queue)?;
-        channel.call(deletion(&queue))?;
-        channel.ack(got.map_or(0, |got| got.tag), false)?;
-        channel.is_quiet()?;
-        connection.close()
-    });
+    case("queue.delete: what was delivered of it can still be acknowledged").on_channel(
+        |channel| {
+            let queue = channel.queue_of(&["x"])?;
+            let tag = channel.got(&queue)?.tag;
+            channel.call(deletion(&queue))?;
+            channel.ack(tag, false)?;
+            channel.is_quiet()
+        },
+    );
 }
 
 fn purges(case: Begin<'_>) {
@@ -152,10 +149,7 @@ fn purges(case: Begin<'_>) {
     });
     case("queue.purge: no-wait is not answered").on_channel(|channel| {
         let queue = channel.queue_of(&["a"])?;
-        channel.send(queue::Purge {
-            queue: queue.as_str().into(),
-            nowait: true,
-        })?;
+        channel.send(purging(&queue).with(|purge| purge.nowait = true))?;
         channel.is_quiet()?;
         channel.holds(&queue, 0)
     });

@@ -13,10 +13,8 @@ fn declaring(case: Begin<'_>) {
     case("queue.declare: names from the broker begin with amq.gen- and differ").on_channel(
         |channel| {
             let (first, second) = (channel.queue()?, channel.queue()?);
-            ensure!(
-                first.starts_with("amq.gen-"),
-                "the generated name is {first:?}"
-            );
+            let is_generated = first.starts_with("amq.gen-");
+            ensure!(is_generated, "the generated name is {first:?}");
             ensure!(first != second, "both names are {first:?}");
             Ok(())
         },
@@ -41,10 +39,8 @@ fn declaring(case: Begin<'_>) {
     case("queue.declare: line breaks alone are no name").on_channel(|channel| {
         let declared = channel.call(named("\r\n").with(|declare| declare.exclusive = true))?;
         let name = declared.queue.as_str();
-        ensure!(
-            name.starts_with("amq.gen-"),
-            "the generated name is {name:?}"
-        );
+        let is_generated = name.starts_with("amq.gen-");
+        ensure!(is_generated, "the generated name is {name:?}");
         Ok(())
     });
     case("queue.purge: a name keeps its line breaks").on_channel(|channel| {

@@ -2,6 +2,13 @@
 
 use super::*;
 
+/// Fetches the message `x` of a new queue, with tag 1, and begins a transaction.
+fn fetched(channel: &Channel<'_>) -> anyhow::Result<String> {
+    let queue = channel.fetched(&["x"])?;
+    channel.transactional()?;
+    Ok(queue)
+}
+
 pub(super) fn cases(case: Begin<'_>) {
     case("tx.commit: without tx.select is 406").refused(406, tx::Commit {});
     case("tx.rollback: without tx.select is 406").refused(406, tx::Rollback {});
@@ -33,26 +40,20 @@ pub(super) fn cases(case: Begin<'_>) {
         channel.yields(&queue, &["b"])
     });
     case("tx.commit: acks count afterwards").on_channel(|channel| {
-        let queue = channel.queue_of(&["x"])?;
-        channel.get(&queue)?;
-        channel.transactional()?;
+        let queue = fetched(channel)?;
         channel.ack(1, false)?;
         channel.commit()?;
         channel.reopen()?;
         channel.yields(&queue, &[])
     });
     case("tx.commit: acks without it count for nothing").on_channel(|channel| {
-        let queue = channel.queue_of(&["x"])?;
-        channel.get(&queue)?;
-        channel.transactional()?;
+        let queue = fetched(channel)?;
         channel.ack(1, false)?;
         channel.reopen()?;
         channel.yields(&queue, &["x"])
     });
     case("tx.rollback: acks can be given again").on_channel(|channel| {
-        let queue = channel.queue_of(&["x"])?;
-        channel.get(&queue)?;
-        channel.transactional()?;
+        let queue = fetched(channel)?;
         channel.ack(1, false)?;
         channel.roll_back()?;
         channel.ack(1, false)?;
@@ -61,19 +62,14 @@ pub(super) fn cases(case: Begin<'_>) {
         channel.yields(&queue, &[])
     });
     case("tx.commit: reject with requeue").on_channel(|channel| {
-        let queue = channel.queue_of(&["x"])?;
-        channel.get(&queue)?;
-        channel.transactional()?;
+        let queue = fetched(channel)?;
         channel.reject(1, true)?;
         channel.holds(&queue, 0)?;
         channel.commit()?;
         expect_eq("after", channel.take(&queue)?.redelivered, true)
     });
     case("tx.commit: publish and ack together").on_channel(|channel| {
-        let (source, target) = (channel.queue()?, channel.queue()?);
-        channel.publish("", &source, "in")?;
-        channel.get(&source)?;
-        channel.transactional()?;
+        let (source, target) = (fetched(channel)?, channel.queue()?);
         channel.publish("", &target, "out")?;
         channel.ack(1, false)?;
         channel.commit()?;
@@ -82,15 +78,12 @@ pub(super) fn cases(case: Begin<'_>) {
         channel.yields(&target, &["out"])
     });
     case("tx.rollback: publish and ack together").on_channel(|channel| {
-        let (source, target) = (channel.queue()?, channel.queue()?);
-        channel.publish("", &source, "in")?;
-        channel.get(&source)?;
-        channel.transactional()?;
+        let (source, target) = (fetched(channel)?, channel.queue()?);
         channel.publish("", &target, "out")?;
         channel.ack(1, false)?;
         channel.roll_back()?;
         channel.reopen()?;
-        channel.yields(&source, &["in"])?;
+        channel.yields(&source, &["x"])?;
         channel.yields(&target, &[])
     });
     case("tx.commit: a missing exchange is 404 at once").on_channel(|channel| {

@@ -10,9 +10,8 @@ type Change = fn(&mut connection::Tune);
 
 /// Returns `connection.start-ok` with a payload of `size` bytes.
 fn long_start_ok(connection: &Connection<'_>, size: usize) -> anyhow::Result<Vec<u8>> {
-    let scope = connection.scope;
     let filled = |length: usize| {
-        let mut start_ok = connection.plain(scope.user(), scope.password());
+        let mut start_ok = connection.login();
         let filling = text(&"x".repeat(length));
         start_ok.client_properties.insert("filling".into(), filling);
         encode(&AMQPFrame::Method(0, start_ok.wrap()))
@@ -24,10 +23,8 @@ fn long_start_ok(connection: &Connection<'_>, size: usize) -> anyhow::Result<Vec
 pub(super) fn cases(case: Begin<'_>) {
     case("connection.tune: limits that leave room for the cases").on_broker(|scope| {
         let tune = Connection::log_in(scope)?.tune.into_inner();
-        ensure!(
-            tune.channel_max > 1 && tune.frame_max >= 8192,
-            "it suggests {tune:?}"
-        );
+        let has_room = tune.channel_max > 1 && tune.frame_max >= 8192;
+        ensure!(has_room, "it suggests {tune:?}");
         Ok(())
     });
     case("connection.start-ok: a frame of 4096 bytes is taken before tune").on_broker(|scope| {
