@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use amqp_client::Broker;
 
 use super::channel::Channel;
-use super::client::{deletion, exchange_deletion};
 use super::connection::Connection;
 use super::method::Method;
+use super::request::{deletion, exchange_deletion};
 
 /// The body of a case: fails with a description of the violation.
 type CaseFn = Box<dyn Fn(&Scope<'_>) -> anyhow::Result<()> + Send + Sync>;

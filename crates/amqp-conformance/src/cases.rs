@@ -13,6 +13,7 @@ use crate::channel::Channel;
 use crate::client::*;
 use crate::connection::Connection;
 use crate::method::Method;
+use crate::request::*;
 use crate::values::{flag, int, long, table, text};
 
 mod acknowledging;

@@ -11,9 +11,9 @@ use anyhow::{Context as _, anyhow, ensure};
 use load::clock;
 
 use super::case::Scope;
-use super::client::publishing;
 use super::connection::{Connection, Content, Event, names, unexpected};
 use super::method::{Call, Method};
+use super::request::publishing;
 use super::wire::{BODY, Frame, REPLY_TIMEOUT};
 
 /// The pause between two checks of a condition.

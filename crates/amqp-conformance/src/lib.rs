@@ -21,6 +21,7 @@ mod channel;
 mod client;
 mod connection;
 mod method;
+mod request;
 mod values;
 mod wire;
 
