@@ -146,6 +146,12 @@ impl Broker {
         })
     }
 
+    /// Returns the address as `host:port`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.uri.authority.host, self.uri.authority.port)
+    }
+
     /// Adds the remedy to an error of a connection or call.
     #[must_use]
     pub fn explain(&self, error: &SessionError) -> Invalid {
@@ -225,11 +231,7 @@ impl Session {
         heartbeat: Option<u16>,
         reply_timeout: Duration,
     ) -> Result<Self, SessionError> {
-        let authority = &broker.uri.authority;
-        let stream = connect(&authority.host, authority.port, reply_timeout)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(reply_timeout))?;
-        stream.set_write_timeout(Some(reply_timeout))?;
+        let stream = connect(broker, reply_timeout)?;
         let mut session = Self {
             stream: Socket::new(stream, broker.tls.as_ref())?,
             input: Vec::with_capacity(PREFETCH_ROOM),
@@ -443,12 +445,22 @@ fn is_timeout(error: &io::Error) -> bool {
     )
 }
 
-/// Tries all addresses of a name, each for as long as one answer may take.
-fn connect(host: &str, port: u16, reply_timeout: Duration) -> io::Result<TcpStream> {
+/// Connects to a broker, without TLS or any octet sent. Tries all addresses of its name, each for as long as one answer
+/// may take; reads and writes have the same limit.
+///
+/// # Errors
+/// The last address's error.
+pub fn connect(broker: &Broker, reply_timeout: Duration) -> io::Result<TcpStream> {
+    let authority = &broker.uri.authority;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (host, port).to_socket_addrs()? {
+    for address in (authority.host.as_str(), authority.port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, reply_timeout) {
-            Ok(stream) => return Ok(stream),
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(reply_timeout))?;
+                stream.set_write_timeout(Some(reply_timeout))?;
+                return Ok(stream);
+            }
             Err(error) => last = error,
         }
     }

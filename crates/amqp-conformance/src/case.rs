@@ -1,14 +1,14 @@
 //! A case: its name and its body.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use amq_protocol::protocol::{exchange, queue};
+use amqp_client::Broker;
 
 use super::channel::Channel;
 use super::connection::Connection;
-use amqp_client::Broker;
+use super::method::Method;
+use super::request::{deletion, exchange_deletion};
 
 /// The body of a case: fails with a description of the violation.
 type CaseFn = Box<dyn Fn(&Scope<'_>) -> anyhow::Result<()> + Send + Sync>;
@@ -20,51 +20,90 @@ pub(super) struct Case {
     pub(super) run: CaseFn,
 }
 
-impl fmt::Debug for Case {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.name)
+/// A case that has only its name so far. Each of the methods completes it and adds it to the list; the value of a body
+/// does not matter.
+pub(super) struct Named<'a> {
+    pub(super) name: String,
+    pub(super) list: &'a RefCell<Vec<Case>>,
+}
+
+impl Named<'_> {
+    /// Adds a body that opens its own connections.
+    pub(super) fn on_broker<T>(
+        self,
+        run: impl Fn(&Scope<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
+    ) {
+        self.list.borrow_mut().push(Case {
+            name: self.name,
+            run: Box::new(move |scope| run(scope).map(drop)),
+        });
     }
-}
 
-/// Makes a case that opens its own connections.
-pub(super) fn case(
-    name: impl Into<String>,
-    run: impl Fn(&Scope<'_>) -> anyhow::Result<()> + Send + Sync + 'static,
-) -> Case {
-    Case {
-        name: name.into(),
-        run: Box::new(run),
+    /// Adds a body on one connection, which must still be open afterwards.
+    pub(super) fn on_connection<T>(
+        self,
+        run: impl Fn(&Connection<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
+    ) {
+        self.on_broker(move |scope| {
+            let connection = scope.connect()?;
+            run(&connection)?;
+            connection.close()
+        });
     }
-}
 
-/// Makes a case on one connection, which must still be open afterwards.
-pub(super) fn on_connection(
-    name: impl Into<String>,
-    run: impl Fn(&Connection<'_>) -> anyhow::Result<()> + Send + Sync + 'static,
-) -> Case {
-    case(name, move |scope| {
-        let connection = scope.connect()?;
-        run(&connection)?;
-        connection.close()
-    })
-}
+    /// Adds a body on one channel, which must still be open afterwards.
+    pub(super) fn on_channel<T>(
+        self,
+        run: impl Fn(&Channel<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
+    ) {
+        self.on_connection(move |connection| {
+            let channel = connection.channel()?;
+            run(&channel)?;
+            channel.close()
+        });
+    }
 
-/// Makes a case on one channel, which must still be open afterwards.
-pub(super) fn on_channel(
-    name: impl Into<String>,
-    run: impl Fn(&Channel<'_>) -> anyhow::Result<()> + Send + Sync + 'static,
-) -> Case {
-    on_connection(name, move |connection| {
-        let channel = connection.channel()?;
-        run(&channel)?;
-        channel.close()
-    })
+    /// Adds a body on two channels of a connection, the first of which must still be open afterwards.
+    pub(super) fn on_channels<T>(
+        self,
+        run: impl Fn(&Channel<'_>, &Channel<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
+    ) {
+        self.on_channel(move |channel| run(channel, &channel.connection.channel()?));
+    }
+
+    /// Adds steps on one channel, after which the broker closes the connection with this reply code.
+    pub(super) fn breaks<T>(
+        self,
+        code: u16,
+        run: impl Fn(&Channel<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
+    ) {
+        self.on_broker(move |scope| {
+            let connection = scope.connect()?;
+            run(&connection.channel()?)?;
+            connection.breaks(code)
+        });
+    }
+
+    /// Adds a method for which the broker closes the channel with this reply code. See [`Channel::refuses`].
+    pub(super) fn refused(self, code: u16, method: impl Method + Clone + Send + Sync + 'static) {
+        self.on_channel(move |channel| channel.refuses(code, method.clone()));
+    }
+
+    /// Adds a method on a channel for which the broker closes the connection with this reply code. See
+    /// [`Connection::breaks_on`].
+    pub(super) fn fatal(self, code: u16, method: impl Method + Clone + Send + Sync + 'static) {
+        self.on_broker(move |scope| {
+            let connection = scope.connect()?;
+            let channel = connection.channel()?;
+            connection.breaks_on(channel.id, code, method.clone())
+        });
+    }
 }
 
 /// The broker of a case, and names that no other case uses.
 #[derive(Debug)]
 pub(super) struct Scope<'a> {
-    broker: &'a Broker,
+    pub(super) broker: &'a Broker,
     names: RefCell<Vec<String>>,
 }
 
@@ -76,27 +115,9 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns the broker's address, `host:port`.
-    pub(super) fn address(&self) -> String {
-        let authority = &self.broker.uri.authority;
-        format!("{}:{}", authority.host, authority.port)
-    }
-
-    pub(super) fn user(&self) -> &str {
-        &self.broker.uri.authority.userinfo.username
-    }
-
-    pub(super) fn password(&self) -> &str {
-        &self.broker.uri.authority.userinfo.password
-    }
-
-    pub(super) fn vhost(&self) -> &str {
-        &self.broker.uri.vhost
-    }
-
     /// Connects with the settings that the broker suggests.
     pub(super) fn connect(&self) -> anyhow::Result<Connection<'_>> {
-        Connection::open(self)
+        Connection::open_with(self, |_| {})
     }
 
     /// Returns a new name for an exchange or a queue, which is deleted after the case.
@@ -120,14 +141,8 @@ impl<'a> Scope<'a> {
         for name in names {
             let delete = || {
                 let channel = connection.channel()?;
-                channel.call::<queue::DeleteOk>(queue::Delete {
-                    queue: name.as_str().into(),
-                    ..queue::Delete::default()
-                })?;
-                channel.call::<exchange::DeleteOk>(exchange::Delete {
-                    exchange: name.as_str().into(),
-                    ..exchange::Delete::default()
-                })?;
+                channel.call(deletion(&name))?;
+                channel.call(exchange_deletion(&name))?;
                 channel.close()
             };
             let _: anyhow::Result<()> = delete();

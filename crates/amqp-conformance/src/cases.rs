@@ -1,6 +1,20 @@
 //! The cases, in the order in which they are listed.
 
-use super::case::Case;
+use std::cell::RefCell;
+
+// What the modules below share, which they import with `super::*`.
+use amq_protocol::protocol::{BasicProperties, basic, channel, confirm, connection, exchange};
+use amq_protocol::protocol::{queue, tx};
+use amq_protocol::types::AMQPValue;
+use anyhow::{Context as _, bail, ensure};
+
+use crate::case::{Case, Named};
+use crate::channel::Channel;
+use crate::client::*;
+use crate::connection::Connection;
+use crate::method::Method;
+use crate::request::*;
+use crate::values::{flag, int, long, table, text};
 
 mod acknowledging;
 mod alternates;
@@ -31,41 +45,49 @@ mod routing;
 mod transactions;
 mod tuning;
 
+/// Begins a case, by its name, at the end of the list.
+type Begin<'a> = &'a dyn Fn(&str) -> Named<'a>;
+
 /// Returns all cases.
 pub(super) fn all() -> Vec<Case> {
-    [
-        negotiation::cases(),
-        tuning::cases(),
-        frames::cases(),
-        content::cases(),
-        channels::cases(),
-        exchanges::cases(),
-        alternates::cases(),
-        exchange_bindings::cases(),
-        queues::cases(),
-        queue_ends::cases(),
-        queue_access::cases(),
-        queue_arguments::cases(),
-        bindings::cases(),
-        limits::cases(),
-        expiry::cases(),
-        dead_letters::cases(),
-        publishing::cases(),
-        routing::cases(),
-        carbon_copies::cases(),
-        direct_replies::cases(),
-        consuming::cases(),
-        getting::cases(),
-        prefetch::cases(),
-        acknowledging::cases(),
-        recovering::cases(),
-        confirming::cases(),
-        transactions::cases(),
-        closing::cases(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let list = RefCell::default();
+    let case = |name: &str| Named {
+        name: name.to_owned(),
+        list: &list,
+    };
+    for add in [
+        negotiation::cases,
+        tuning::cases,
+        frames::cases,
+        content::cases,
+        channels::cases,
+        exchanges::cases,
+        alternates::cases,
+        exchange_bindings::cases,
+        queues::cases,
+        queue_ends::cases,
+        queue_access::cases,
+        queue_arguments::cases,
+        bindings::cases,
+        limits::cases,
+        expiry::cases,
+        dead_letters::cases,
+        publishing::cases,
+        routing::cases,
+        carbon_copies::cases,
+        direct_replies::cases,
+        consuming::cases,
+        getting::cases,
+        prefetch::cases,
+        acknowledging::cases,
+        recovering::cases,
+        confirming::cases,
+        transactions::cases,
+        closing::cases,
+    ] {
+        add(&case);
+    }
+    list.into_inner()
 }
 
 /// Names of the cases about the operations that every client needs; null-broker passes them too.

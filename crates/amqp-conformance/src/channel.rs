@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, channel};
+use amqp_client::frame::encode;
 use anyhow::{Context as _, anyhow, ensure};
 use load::clock;
 
 use super::case::Scope;
-use super::connection::{Connection, Content, Event, unexpected};
-use super::method::Method;
-use super::wire::{BODY, Frame, REPLY_TIMEOUT, encoded};
+use super::connection::{Connection, Content, Event, names, unexpected};
+use super::method::{Call, Method};
+use super::request::publishing;
+use super::wire::{BODY, Frame, REPLY_TIMEOUT};
 
 /// The pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -40,7 +42,7 @@ impl<'c> Channel<'c> {
     }
 
     pub(super) fn open(&self) -> anyhow::Result<()> {
-        self.call::<channel::OpenOk>(channel::Open {}).map(drop)
+        self.call(channel::Open {}).map(drop)
     }
 
     pub(super) fn close(&self) -> anyhow::Result<()> {
@@ -49,7 +51,13 @@ impl<'c> Channel<'c> {
             reply_text: "done".into(),
             ..channel::Close::default()
         };
-        self.call::<channel::CloseOk>(close).map(drop)
+        self.call(close).map(drop)
+    }
+
+    /// Closes the channel, which requeues what is not acknowledged, and opens it again.
+    pub(super) fn reopen(&self) -> anyhow::Result<()> {
+        self.close()?;
+        self.open()
     }
 
     pub(super) fn send(&self, method: impl Method) -> anyhow::Result<()> {
@@ -57,20 +65,20 @@ impl<'c> Channel<'c> {
     }
 
     /// Sends a method and returns its answer. Deliveries, returns, confirms and cancellations that come before it are kept.
-    pub(super) fn call<Answer: Method>(&self, method: impl Method) -> anyhow::Result<Answer> {
+    pub(super) fn call<M: Call>(&self, method: M) -> anyhow::Result<M::Answer> {
         self.send(method)?;
-        self.answer().map(|(answer, _)| answer)
+        self.answer()
     }
 
     /// Returns the answer to a method that was sent.
-    pub(super) fn answer<Answer: Method>(&self) -> anyhow::Result<(Answer, Option<Content>)> {
+    pub(super) fn answer<Answer: Method>(&self) -> anyhow::Result<Answer> {
         loop {
             let event = self
                 .connection
                 .event(self.id)
                 .with_context(|| format!("waiting for {}", Answer::NAME))?;
             match Answer::unwrap(event.method) {
-                Ok(answer) => return Ok((answer, event.content)),
+                Ok(answer) => return Ok(answer),
                 Err(other) if is_pushed(&other) => {
                     let content = event.content;
                     let event = Event {
@@ -110,17 +118,12 @@ impl<'c> Channel<'c> {
     /// Asserts that the broker closes the channel; see [`Channel::refuses`].
     pub(super) fn is_closed(&self, code: u16, ids: (u16, u16)) -> anyhow::Result<()> {
         let (close, _) = self.pushed::<channel::Close>()?;
+        let (found, text) = (close.reply_code, &close.reply_text);
         ensure!(
-            close.reply_code == code,
-            "the channel was closed with {} ({}), expected {code}",
-            close.reply_code,
-            close.reply_text
+            found == code,
+            "the channel was closed with {found} ({text}), expected {code}"
         );
-        let named = (close.class_id, close.method_id);
-        ensure!(
-            named == ids,
-            "{code} names the method {named:?}, expected {ids:?}"
-        );
+        names(code, (close.class_id, close.method_id), ids)?;
         self.send(channel::CloseOk {})?;
         self.pushed.borrow_mut().clear();
         self.open().context("opening the channel again")
@@ -130,7 +133,7 @@ impl<'c> Channel<'c> {
     /// have happened.
     pub(super) fn is_quiet(&self) -> anyhow::Result<()> {
         for _ in 0..2 {
-            self.call::<basic::QosOk>(basic::Qos::default())?;
+            self.call(basic::Qos::default())?;
         }
         self.has_nothing()
     }
@@ -158,12 +161,7 @@ impl<'c> Channel<'c> {
         properties: &BasicProperties,
         body: &str,
     ) -> anyhow::Result<()> {
-        let publish = basic::Publish {
-            exchange: exchange.into(),
-            routing_key: key.into(),
-            ..basic::Publish::default()
-        };
-        self.send_content(publish, properties, body.as_bytes())
+        self.send_content(publishing(exchange, key), properties, body.as_bytes())
     }
 
     /// Publishes with the given flags, in as many frames as needed.
@@ -178,8 +176,8 @@ impl<'c> Channel<'c> {
             body_size: body.len() as u64,
             properties: properties.clone(),
         };
-        let mut bytes = encoded(&AMQPFrame::Method(self.id, publish.wrap()));
-        bytes.extend(encoded(&AMQPFrame::Header(self.id, header)));
+        let mut bytes = encode(&AMQPFrame::Method(self.id, publish.wrap()));
+        bytes.extend(encode(&AMQPFrame::Header(self.id, header)));
         let largest = match self.connection.tune.borrow().frame_max as usize {
             0 => body.len().max(1),
             largest => largest - 8,
@@ -188,6 +186,11 @@ impl<'c> Channel<'c> {
             bytes.extend(Frame::new(BODY, self.id, part).bytes());
         }
         self.connection.wire.write(&bytes)
+    }
+
+    /// Writes a frame on this channel.
+    pub(super) fn send_raw(&self, kind: u8, payload: &[u8]) -> anyhow::Result<()> {
+        self.connection.wire.send(kind, self.id, payload)
     }
 
     /// Repeats a check until it returns a value.

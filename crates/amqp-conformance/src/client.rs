@@ -1,11 +1,18 @@
-//! Common operations of the cases on a channel: declare, bind, consume, get, acknowledge.
+//! Common operations of the cases on a channel: declare, bind, publish, consume, get, acknowledge.
 
-use amq_protocol::protocol::{BasicProperties, basic, confirm, exchange, queue, tx};
-use amq_protocol::types::FieldTable;
-use anyhow::ensure;
+use amq_protocol::protocol::{BasicProperties, basic, channel, confirm, exchange};
+use amq_protocol::protocol::{queue, tx};
+use amq_protocol::types::AMQPValue;
+use anyhow::{Context as _, ensure};
 
 use super::channel::Channel;
-use super::connection::Content;
+use super::connection::{Content, unexpected};
+use super::method::{Call, Method as _};
+use super::request::{
+    ack, binding, consumer, exchange_binding, exchange_of, getting, named, passive, publishing,
+    unbinding,
+};
+use super::values::table;
 
 /// A message that was delivered or fetched.
 #[derive(Debug, Clone)]
@@ -30,55 +37,66 @@ impl Message {
     pub(super) fn properties(&self) -> &BasicProperties {
         &self.content.properties
     }
-}
 
-impl Channel<'_> {
-    pub(super) fn declare(&self, declare: queue::Declare) -> anyhow::Result<queue::DeclareOk> {
-        self.call(declare)
+    /// Asserts the exchange and the routing key.
+    pub(super) fn came_by(&self, exchange: &str, key: &str) -> anyhow::Result<()> {
+        let seen = (&*self.exchange, &*self.routing_key);
+        expect_eq("exchange and key", seen, (exchange, key))
     }
 
+    /// Asserts that the message has this body and was delivered before.
+    pub(super) fn is_again(&self, body: &str) -> anyhow::Result<()> {
+        let seen = (self.body(), self.redelivered);
+        expect_eq("body and redelivered", seen, (body.to_owned(), true))
+    }
+}
+
+/// Queues and exchanges.
+impl Channel<'_> {
     /// Declares an exclusive queue with a name from the broker.
     pub(super) fn queue(&self) -> anyhow::Result<String> {
-        self.queue_with(FieldTable::default())
+        self.queue_with(&[])
     }
 
     /// Declares an exclusive queue with arguments.
-    pub(super) fn queue_with(&self, arguments: FieldTable) -> anyhow::Result<String> {
-        let declared = self.declare(queue::Declare {
+    pub(super) fn queue_with(&self, arguments: &[(&str, AMQPValue)]) -> anyhow::Result<String> {
+        let declared = self.call(queue::Declare {
             exclusive: true,
-            arguments,
+            arguments: table(arguments),
             ..queue::Declare::default()
         })?;
         Ok(declared.queue.to_string())
     }
 
-    /// Declares a queue that other connections may use, deleted after the case.
-    pub(super) fn shared_queue(&self, arguments: FieldTable) -> anyhow::Result<String> {
-        let name = self.scope().name();
-        self.declare(queue::Declare {
-            queue: name.as_str().into(),
-            arguments,
-            ..queue::Declare::default()
-        })?;
-        Ok(name)
+    /// Declares an exclusive queue and publishes messages with these bodies to it.
+    pub(super) fn queue_of(&self, bodies: &[&str]) -> anyhow::Result<String> {
+        let queue = self.queue()?;
+        self.publish_all(&queue, bodies)?;
+        Ok(queue)
     }
 
-    /// Declares an exchange, deleted after the case.
-    pub(super) fn exchange(&self, kind: &str) -> anyhow::Result<String> {
-        self.exchange_with(kind, FieldTable::default())
+    /// Declares an exclusive queue with messages, all of them fetched and not acknowledged: tags 1, 2, 3 and so on.
+    pub(super) fn fetched(&self, bodies: &[&str]) -> anyhow::Result<String> {
+        let queue = self.queue_of(bodies)?;
+        for _ in bodies {
+            self.get(&queue)?;
+        }
+        Ok(queue)
     }
 
-    pub(super) fn exchange_with(
+    /// Declares a queue with a name of its own and a change, deleted after the case.
+    pub(super) fn declare(
         &self,
-        kind: &str,
-        arguments: FieldTable,
+        change: impl FnOnce(&mut queue::Declare),
     ) -> anyhow::Result<String> {
         let name = self.scope().name();
-        self.call::<exchange::DeclareOk>(exchange::Declare {
-            arguments,
-            ..exchange_of(&name, kind)
-        })?;
+        self.call(named(&name).with(change))?;
         Ok(name)
+    }
+
+    /// Declares a queue that other connections may use, deleted after the case.
+    pub(super) fn shared_queue(&self) -> anyhow::Result<String> {
+        self.declare(|_| {})
     }
 
     /// Declares a queue that is bound to an exchange.
@@ -89,26 +107,34 @@ impl Channel<'_> {
     }
 
     pub(super) fn bind(&self, queue: &str, exchange: &str, key: &str) -> anyhow::Result<()> {
-        self.bind_with(queue, exchange, key, FieldTable::default())
-    }
-
-    pub(super) fn bind_with(
-        &self,
-        queue: &str,
-        exchange: &str,
-        key: &str,
-        arguments: FieldTable,
-    ) -> anyhow::Result<()> {
-        let bind = queue::Bind {
-            arguments,
-            ..binding(queue, exchange, key)
-        };
-        self.call::<queue::BindOk>(bind).map(drop)
+        self.call(binding(queue, exchange, key)).map(drop)
     }
 
     pub(super) fn unbind(&self, queue: &str, exchange: &str, key: &str) -> anyhow::Result<()> {
-        let unbind = unbinding(queue, exchange, key);
-        self.call::<queue::UnbindOk>(unbind).map(drop)
+        self.call(unbinding(queue, exchange, key)).map(drop)
+    }
+
+    /// Declares an exchange, deleted after the case.
+    pub(super) fn exchange(&self, kind: &str) -> anyhow::Result<String> {
+        self.exchange_with(kind, |_| {})
+    }
+
+    /// Declares an exchange with a change, deleted after the case.
+    pub(super) fn exchange_with(
+        &self,
+        kind: &str,
+        change: impl FnOnce(&mut exchange::Declare),
+    ) -> anyhow::Result<String> {
+        let name = self.scope().name();
+        self.call(exchange_of(&name, kind).with(change))?;
+        Ok(name)
+    }
+
+    /// Declares two fanout exchanges and binds the second to the first.
+    pub(super) fn linked_exchanges(&self) -> anyhow::Result<(String, String)> {
+        let (first, second) = (self.exchange("fanout")?, self.exchange("fanout")?);
+        self.bind_exchange(&second, &first, "")?;
+        Ok((first, second))
     }
 
     /// Binds an exchange to another, its source.
@@ -118,18 +144,13 @@ impl Channel<'_> {
         source: &str,
         key: &str,
     ) -> anyhow::Result<()> {
-        let bind = exchange::Bind {
-            destination: destination.into(),
-            source: source.into(),
-            routing_key: key.into(),
-            ..exchange::Bind::default()
-        };
-        self.call::<exchange::BindOk>(bind).map(drop)
+        self.call(exchange_binding(destination, source, key))
+            .map(drop)
     }
 
     /// Returns the ready messages of a queue, and its consumers. See [`Channel::holds`].
     pub(super) fn counts(&self, queue: &str) -> anyhow::Result<(u32, u32)> {
-        let declared = self.declare(passive(queue))?;
+        let declared = self.call(passive(queue))?;
         Ok((declared.message_count, declared.consumer_count))
     }
 
@@ -140,39 +161,77 @@ impl Channel<'_> {
         })
     }
 
+    /// Asserts the number of a queue's consumers.
+    pub(super) fn has_consumers(&self, queue: &str, consumers: u32) -> anyhow::Result<()> {
+        expect_eq("consumers", self.counts(queue)?.1, consumers)
+    }
+
     /// Returns true if a queue exists. It is checked on a separate channel, which the answer may close.
     pub(super) fn has_queue(&self, queue: &str) -> anyhow::Result<bool> {
-        let apart = self.connection.channel()?;
-        apart.send(passive(queue))?;
-        apart.is_there::<queue::DeclareOk>()
+        self.is_there(passive(queue))
     }
 
     pub(super) fn has_exchange(&self, exchange: &str) -> anyhow::Result<bool> {
-        let apart = self.connection.channel()?;
-        apart.send(exchange::Declare {
-            passive: true,
-            ..exchange_of(exchange, "direct")
-        })?;
-        apart.is_there::<exchange::DeclareOk>()
+        self.is_there(exchange_of(exchange, "direct").with(|declare| declare.passive = true))
     }
 
-    fn is_there<Answer: super::method::Method>(&self) -> anyhow::Result<bool> {
-        use amq_protocol::protocol::channel;
-        let event = self.connection.event(self.id)?;
-        match Answer::unwrap(event.method) {
-            Ok(_) => self.close().map(|()| true),
-            Err(other) => {
-                let close = <channel::Close as super::method::Method>::unwrap(other)
-                    .map_err(|other| super::connection::unexpected(Answer::NAME, &other))?;
-                ensure!(
-                    close.reply_code == 404,
-                    "{} {}, expected 404",
-                    close.reply_code,
-                    close.reply_text
-                );
-                self.send(channel::CloseOk {}).map(|()| false)
-            }
-        }
+    fn is_there<M: Call>(&self, passive: M) -> anyhow::Result<bool> {
+        let apart = self.connection.channel()?;
+        apart.send(passive)?;
+        let other = match M::Answer::unwrap(self.connection.event(apart.id)?.method) {
+            Ok(_) => return apart.close().map(|()| true),
+            Err(other) => other,
+        };
+        let close =
+            channel::Close::unwrap(other).map_err(|other| unexpected(M::Answer::NAME, &other))?;
+        let (code, text) = (close.reply_code, close.reply_text);
+        ensure!(code == 404, "{code} {text}, expected 404");
+        apart.send(channel::CloseOk {}).map(|()| false)
+    }
+
+    /// Waits until a queue does not exist any more.
+    pub(super) fn loses(&self, queue: &str) -> anyhow::Result<()> {
+        self.eventually("the queue is gone", || {
+            Ok((!self.has_queue(queue)?).then_some(()))
+        })
+    }
+}
+
+/// Messages.
+impl Channel<'_> {
+    /// Publishes messages with these bodies to a queue.
+    pub(super) fn publish_all(&self, queue: &str, bodies: &[&str]) -> anyhow::Result<()> {
+        let mut bodies = bodies.iter();
+        bodies.try_for_each(|body| self.publish("", queue, body))
+    }
+
+    /// Publishes a message for each of these routing keys, with the key as its body.
+    pub(super) fn publish_keys(&self, exchange: &str, keys: &[&str]) -> anyhow::Result<()> {
+        let mut keys = keys.iter();
+        keys.try_for_each(|key| self.publish(exchange, key, key))
+    }
+
+    /// Publishes a message that is returned if no queue gets it.
+    pub(super) fn publish_mandatory(
+        &self,
+        exchange: &str,
+        key: &str,
+        body: &str,
+    ) -> anyhow::Result<()> {
+        let publish = publishing(exchange, key).with(|publish| publish.mandatory = true);
+        self.send_content(publish, &BasicProperties::default(), body.as_bytes())
+    }
+
+    /// Returns the next event of the broker, which must be a `basic.return` of an unroutable message.
+    pub(super) fn returned(&self) -> anyhow::Result<(basic::Return, Content)> {
+        let (returned, content) = self.pushed::<basic::Return>()?;
+        expect_eq("the reply code", returned.reply_code, 312)?;
+        Ok((returned, content))
+    }
+
+    /// Asserts that the broker closes the channel for a `basic.publish`; see [`Channel::refuses`].
+    pub(super) fn refused_publish(&self, code: u16) -> anyhow::Result<()> {
+        self.is_closed(code, basic::Publish::default().ids())
     }
 
     /// Fetches one message, which needs an acknowledgement.
@@ -180,9 +239,20 @@ impl Channel<'_> {
         self.fetch(queue, false)
     }
 
+    /// Fetches one message, which must be ready by now and needs an acknowledgement.
+    pub(super) fn got(&self, queue: &str) -> anyhow::Result<Message> {
+        self.get(queue)?.context("the message is missing")
+    }
+
     /// Fetches one message, which must exist.
     pub(super) fn take(&self, queue: &str) -> anyhow::Result<Message> {
         self.eventually("a message", || self.fetch(queue, true))
+    }
+
+    /// Asserts that a queue has no ready message by now.
+    pub(super) fn is_empty(&self, queue: &str) -> anyhow::Result<()> {
+        let body = self.get(queue)?.map(|message| message.body());
+        expect_eq("the next message", body, None)
     }
 
     /// Fetches the bodies of all messages.
@@ -194,23 +264,19 @@ impl Channel<'_> {
         Ok(bodies)
     }
 
-    fn fetch(&self, queue: &str, no_ack: bool) -> anyhow::Result<Option<Message>> {
-        self.send(basic::Get {
-            queue: queue.into(),
-            no_ack,
-        })?;
-        self.fetched()
+    /// Asserts that a queue has exactly these messages, and fetches them.
+    pub(super) fn yields(&self, queue: &str, bodies: &[&str]) -> anyhow::Result<()> {
+        expect_eq("the messages", self.drain(queue)?, bodies)
     }
 
-    /// Returns the answer to `basic.get`.
-    pub(super) fn fetched(&self) -> anyhow::Result<Option<Message>> {
-        use super::method::Method as _;
+    fn fetch(&self, queue: &str, no_ack: bool) -> anyhow::Result<Option<Message>> {
+        self.send(getting(queue).with(|get| get.no_ack = no_ack))?;
         let event = self.connection.event(self.id)?;
         let got = match basic::GetEmpty::unwrap(event.method) {
             Ok(_) => return Ok(None),
             Err(other) => basic::GetOk::unwrap(other),
         };
-        let got = got.map_err(|other| super::connection::unexpected("basic.get-ok", &other))?;
+        let got = got.map_err(|other| unexpected("basic.get-ok", &other))?;
         Ok(Some(Message {
             tag: got.delivery_tag,
             redelivered: got.redelivered,
@@ -228,15 +294,16 @@ impl Channel<'_> {
     }
 
     pub(super) fn consume_as(&self, consume: basic::Consume) -> anyhow::Result<String> {
-        let consuming: basic::ConsumeOk = self.call(consume)?;
-        Ok(consuming.consumer_tag.to_string())
+        Ok(self.call(consume)?.consumer_tag.to_string())
     }
 
-    pub(super) fn cancel(&self, consumer: &str) -> anyhow::Result<basic::CancelOk> {
-        self.call(basic::Cancel {
+    /// Cancels a consumer; returns the tag of the answer.
+    pub(super) fn cancel(&self, consumer: &str) -> anyhow::Result<String> {
+        let cancelled = self.call(basic::Cancel {
             consumer_tag: consumer.into(),
             nowait: false,
-        })
+        })?;
+        Ok(cancelled.consumer_tag.to_string())
     }
 
     pub(super) fn delivery(&self) -> anyhow::Result<Message> {
@@ -259,11 +326,13 @@ impl Channel<'_> {
             .collect()
     }
 
+    /// Asserts that this body is delivered next.
+    pub(super) fn delivers(&self, body: &str) -> anyhow::Result<()> {
+        expect_eq("the delivery", self.delivery()?.body(), body)
+    }
+
     pub(super) fn ack(&self, delivery_tag: u64, multiple: bool) -> anyhow::Result<()> {
-        self.send(basic::Ack {
-            delivery_tag,
-            multiple,
-        })
+        self.send(ack(delivery_tag, multiple))
     }
 
     pub(super) fn nack(
@@ -291,12 +360,11 @@ impl Channel<'_> {
             prefetch_count,
             global,
         };
-        self.call::<basic::QosOk>(qos).map(drop)
+        self.call(qos).map(drop)
     }
 
     pub(super) fn confirms(&self) -> anyhow::Result<()> {
-        let select = confirm::Select { nowait: false };
-        self.call::<confirm::SelectOk>(select).map(drop)
+        self.call(confirm::Select { nowait: false }).map(drop)
     }
 
     /// Waits until all messages up to this tag are confirmed; a nack is an error.
@@ -313,82 +381,28 @@ impl Channel<'_> {
         Ok(())
     }
 
+    /// Asserts that the next event is a `basic.ack` with this tag.
+    pub(super) fn acks(&self, tag: u64) -> anyhow::Result<()> {
+        let (ack, _) = self.pushed::<basic::Ack>()?;
+        expect_eq("the tag of the ack", ack.delivery_tag, tag)
+    }
+
+    /// Asserts that the next event is a `basic.nack` with this tag.
+    pub(super) fn nacks(&self, tag: u64) -> anyhow::Result<()> {
+        let (nack, _) = self.pushed::<basic::Nack>()?;
+        expect_eq("the tag of the nack", nack.delivery_tag, tag)
+    }
+
     pub(super) fn transactional(&self) -> anyhow::Result<()> {
-        self.call::<tx::SelectOk>(tx::Select {}).map(drop)
+        self.call(tx::Select {}).map(drop)
     }
 
     pub(super) fn commit(&self) -> anyhow::Result<()> {
-        self.call::<tx::CommitOk>(tx::Commit {}).map(drop)
+        self.call(tx::Commit {}).map(drop)
     }
 
     pub(super) fn roll_back(&self) -> anyhow::Result<()> {
-        self.call::<tx::RollbackOk>(tx::Rollback {}).map(drop)
-    }
-}
-
-/// Returns a passive `queue.declare`.
-pub(super) fn passive(queue: &str) -> queue::Declare {
-    queue::Declare {
-        queue: queue.into(),
-        passive: true,
-        ..queue::Declare::default()
-    }
-}
-
-/// Returns `queue.declare` with a name and no options.
-pub(super) fn named(queue: &str) -> queue::Declare {
-    queue::Declare {
-        queue: queue.into(),
-        ..queue::Declare::default()
-    }
-}
-
-/// Returns `queue.delete` of a queue that may be in use and hold messages.
-pub(super) fn deletion(queue: &str) -> queue::Delete {
-    queue::Delete {
-        queue: queue.into(),
-        ..queue::Delete::default()
-    }
-}
-
-pub(super) fn exchange_of(exchange: &str, kind: &str) -> exchange::Declare {
-    exchange::Declare {
-        exchange: exchange.into(),
-        kind: kind.into(),
-        ..exchange::Declare::default()
-    }
-}
-
-pub(super) fn binding(queue: &str, exchange: &str, key: &str) -> queue::Bind {
-    queue::Bind {
-        queue: queue.into(),
-        exchange: exchange.into(),
-        routing_key: key.into(),
-        ..queue::Bind::default()
-    }
-}
-
-pub(super) fn unbinding(queue: &str, exchange: &str, key: &str) -> queue::Unbind {
-    queue::Unbind {
-        queue: queue.into(),
-        exchange: exchange.into(),
-        routing_key: key.into(),
-        ..queue::Unbind::default()
-    }
-}
-
-pub(super) fn consumer(queue: &str) -> basic::Consume {
-    basic::Consume {
-        queue: queue.into(),
-        ..basic::Consume::default()
-    }
-}
-
-/// Returns `basic.publish` through the default exchange.
-pub(super) fn to_queue(queue: &str) -> basic::Publish {
-    basic::Publish {
-        routing_key: queue.into(),
-        ..basic::Publish::default()
+        self.call(tx::Rollback {}).map(drop)
     }
 }
 

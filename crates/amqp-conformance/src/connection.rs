@@ -6,19 +6,20 @@ use std::collections::{BTreeMap, VecDeque};
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::frame::parsing::parse_content_header;
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, connection, parse_class};
-use amq_protocol::types::{AMQPValue, FieldTable};
+use amq_protocol::types::AMQPValue;
+use amqp_client::frame::encode;
 use anyhow::{anyhow, bail, ensure};
 use load::clock;
 
 use super::case::Scope;
 use super::channel::Channel;
-use super::method::Method;
+use super::method::{Call, Method};
 use super::values::table;
-use super::wire::{BODY, Frame, HEADER, HEARTBEAT, METHOD, REPLY_TIMEOUT, Wire, encoded};
+use super::wire::{BODY, Frame, HEADER, HEARTBEAT, METHOD, REPLY_TIMEOUT, Wire};
 
 pub(super) const PROTOCOL_HEADER: &[u8] = b"AMQP\0\0\x09\x01";
-/// The capabilities that current clients announce.
-const CAPABILITIES: [&str; 7] = [
+/// The capabilities that current clients announce, and that brokers must have.
+pub(super) const CAPABILITIES: [&str; 7] = [
     "publisher_confirms",
     "exchange_exchange_bindings",
     "basic.nack",
@@ -59,7 +60,7 @@ pub(super) struct Connection<'s> {
 impl<'s> Connection<'s> {
     /// Connects and performs the handshake up to `connection.start`.
     pub(super) fn greet(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
-        let wire = Wire::connect(&scope.address())?;
+        let wire = Wire::connect(scope.broker)?;
         wire.write(PROTOCOL_HEADER)?;
         let mut connection = Self {
             scope,
@@ -76,15 +77,15 @@ impl<'s> Connection<'s> {
     /// Connects and performs the handshake up to `connection.tune`.
     pub(super) fn log_in(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
         let connection = Self::greet(scope)?;
-        connection.send(0, connection.plain(scope.user(), scope.password()))?;
-        let tune = connection.receive()?;
-        connection.tune.replace(tune);
+        connection.start_with(connection.login())?;
         Ok(connection)
     }
 
-    /// Connects and performs the whole handshake with the broker's values.
-    pub(super) fn open(scope: &'s Scope<'s>) -> anyhow::Result<Self> {
-        Self::open_with(scope, |_| {})
+    /// Answers `connection.start` and receives `connection.tune`.
+    pub(super) fn start_with(&self, start_ok: connection::StartOk) -> anyhow::Result<()> {
+        self.send(0, start_ok)?;
+        self.tune.replace(self.receive()?);
+        Ok(())
     }
 
     /// Connects and performs the whole handshake with changed values.
@@ -94,10 +95,21 @@ impl<'s> Connection<'s> {
     ) -> anyhow::Result<Self> {
         let connection = Self::log_in(scope)?;
         change(&mut connection.tune.borrow_mut());
-        connection.send(0, connection.tune_ok())?;
-        connection.send(0, connection.open_vhost(scope.vhost()))?;
-        connection.receive::<connection::OpenOk>()?;
+        connection.open_default()?;
         Ok(connection)
+    }
+
+    /// Answers `connection.tune` and opens the vhost.
+    pub(super) fn open_default(&self) -> anyhow::Result<()> {
+        self.send(0, self.tune_ok())?;
+        self.call(self.open_vhost(&self.scope.broker.uri.vhost))
+            .map(drop)
+    }
+
+    /// Returns `connection.start-ok` with the case's user.
+    pub(super) fn login(&self) -> connection::StartOk {
+        let user = &self.scope.broker.uri.authority.userinfo;
+        self.plain(&user.username, &user.password)
     }
 
     /// Returns `connection.start-ok` with mechanism PLAIN.
@@ -129,14 +141,6 @@ impl<'s> Connection<'s> {
         }
     }
 
-    /// Returns the broker's capabilities.
-    pub(super) fn capabilities(&self) -> anyhow::Result<FieldTable> {
-        match self.start.server_properties.inner().get("capabilities") {
-            Some(AMQPValue::FieldTable(table)) => Ok(table.clone()),
-            other => Err(anyhow!("its capabilities are not a table: {other:?}")),
-        }
-    }
-
     /// Opens the next channel.
     pub(super) fn channel(&self) -> anyhow::Result<Channel<'_>> {
         self.last_channel.set(self.last_channel.get() + 1);
@@ -157,7 +161,13 @@ impl<'s> Connection<'s> {
 
     pub(super) fn send(&self, channel: u16, method: impl Method) -> anyhow::Result<()> {
         let frame = AMQPFrame::Method(channel, method.wrap());
-        self.wire.write(&encoded(&frame))
+        self.wire.write(&encode(&frame))
+    }
+
+    /// Sends a method for the connection itself and returns its answer.
+    pub(super) fn call<M: Call>(&self, method: M) -> anyhow::Result<M::Answer> {
+        self.send(0, method)?;
+        self.receive()
     }
 
     /// Returns the next method for the connection itself, which must be of this type.
@@ -169,12 +179,7 @@ impl<'s> Connection<'s> {
     /// Returns the next method of a channel, with its content. The end of the connection is an error, unless it is
     /// awaited.
     pub(super) fn event(&self, channel: u16) -> anyhow::Result<Event> {
-        let frame = self.frame(channel)?;
-        ensure!(
-            frame.kind == METHOD,
-            "expected a method frame, got a frame of type {}",
-            frame.kind
-        );
+        let frame = self.frame(channel, METHOD, "method frame")?;
         let method = parsed(&frame)?;
         let content = if carries_content(&method) {
             Some(self.content(channel)?)
@@ -185,12 +190,7 @@ impl<'s> Connection<'s> {
     }
 
     fn content(&self, channel: u16) -> anyhow::Result<Content> {
-        let header = self.frame(channel)?;
-        ensure!(
-            header.kind == HEADER,
-            "expected a content header, got a frame of type {}",
-            header.kind
-        );
+        let header = self.frame(channel, HEADER, "content header")?;
         let (_, parsed) = parse_content_header(&header.payload[..])
             .map_err(|error| anyhow!("a content header is malformed: {error:?}"))?;
         let mut content = Content {
@@ -199,12 +199,7 @@ impl<'s> Connection<'s> {
             body: Vec::new(),
         };
         while (content.body.len() as u64) < parsed.body_size {
-            let frame = self.frame(channel)?;
-            ensure!(
-                frame.kind == BODY,
-                "expected a body frame, got a frame of type {}",
-                frame.kind
-            );
+            let frame = self.frame(channel, BODY, "body frame")?;
             let largest = self.tune.borrow().frame_max as usize;
             ensure!(
                 largest == 0 || frame.payload.len() + 8 <= largest,
@@ -219,8 +214,19 @@ impl<'s> Connection<'s> {
         Ok(content)
     }
 
+    /// Returns the next frame of a channel, which must be of this kind.
+    fn frame(&self, channel: u16, kind: u8, what: &str) -> anyhow::Result<Frame> {
+        let frame = self.next_frame(channel)?;
+        let found = frame.kind;
+        ensure!(
+            found == kind,
+            "expected a {what}, got a frame of type {found}"
+        );
+        Ok(frame)
+    }
+
     /// Returns the next frame of a channel; frames of other channels are kept. Heartbeats are skipped.
-    fn frame(&self, channel: u16) -> anyhow::Result<Frame> {
+    fn next_frame(&self, channel: u16) -> anyhow::Result<Frame> {
         let limit = clock::now() + u64::try_from(REPLY_TIMEOUT.as_nanos())?;
         loop {
             let waiting = self
@@ -256,11 +262,10 @@ impl<'s> Connection<'s> {
     /// connection.close.
     pub(super) fn breaks(&self, code: u16) -> anyhow::Result<connection::Close> {
         let close: connection::Close = self.receive()?;
+        let (found, text) = (close.reply_code, &close.reply_text);
         ensure!(
-            close.reply_code == code,
-            "the connection was closed with {} ({}), expected {code}",
-            close.reply_code,
-            close.reply_text
+            found == code,
+            "the connection was closed with {found} ({text}), expected {code}"
         );
         self.send(0, connection::CloseOk {})?;
         self.wire.ends()?;
@@ -292,12 +297,7 @@ impl<'s> Connection<'s> {
         let ids = method.ids();
         self.send(channel, method)?;
         let close = self.breaks(code)?;
-        let named = (close.class_id, close.method_id);
-        ensure!(
-            named == ids,
-            "{code} names the method {named:?}, expected {ids:?}"
-        );
-        Ok(())
+        names(code, (close.class_id, close.method_id), ids)
     }
 
     /// Closes the connection regularly. Either side may close the socket first: RabbitMQ waits for the client.
@@ -307,8 +307,7 @@ impl<'s> Connection<'s> {
             reply_text: "done".into(),
             ..connection::Close::default()
         };
-        self.send(0, close)?;
-        self.receive::<connection::CloseOk>().map(drop)
+        self.call(close).map(drop)
     }
 }
 
@@ -336,17 +335,23 @@ fn carries_content(class: &AMQPClass) -> bool {
 /// Returns the error for an unexpected method.
 pub(super) fn unexpected(expected: &str, other: &AMQPClass) -> anyhow::Error {
     use amq_protocol::protocol::channel;
-    match other {
-        AMQPClass::Connection(connection::AMQPMethod::Close(close)) => anyhow!(
-            "expected {expected}, but the connection was closed: {} {}",
-            close.reply_code,
-            close.reply_text
-        ),
-        AMQPClass::Channel(channel::AMQPMethod::Close(close)) => anyhow!(
-            "expected {expected}, but the channel was closed: {} {}",
-            close.reply_code,
-            close.reply_text
-        ),
-        other => anyhow!("expected {expected}, got {other:?}"),
-    }
+    let (what, code, text) = match other {
+        AMQPClass::Connection(connection::AMQPMethod::Close(close)) => {
+            ("connection", close.reply_code, &close.reply_text)
+        }
+        AMQPClass::Channel(channel::AMQPMethod::Close(close)) => {
+            ("channel", close.reply_code, &close.reply_text)
+        }
+        other => return anyhow!("expected {expected}, got {other:?}"),
+    };
+    anyhow!("expected {expected}, but the {what} was closed: {code} {text}")
+}
+
+/// Asserts that the reason of a close names this method by its ids.
+pub(super) fn names(code: u16, named: (u16, u16), ids: (u16, u16)) -> anyhow::Result<()> {
+    ensure!(
+        named == ids,
+        "{code} names the method {named:?}, expected {ids:?}"
+    );
+    Ok(())
 }

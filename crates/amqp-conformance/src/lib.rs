@@ -21,6 +21,7 @@ mod channel;
 mod client;
 mod connection;
 mod method;
+mod request;
 mod values;
 mod wire;
 
@@ -57,7 +58,7 @@ pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
         let uri = lines_of_files("--uri", vec![uri.clone()])?.remove(0);
         let broker = Broker::parse(&uri)?;
         refuse_tls(&broker)?;
-        Ok((Scope::new(&broker).address(), broker))
+        Ok((broker.address(), broker))
     });
     suite.run(
         &typed.options,

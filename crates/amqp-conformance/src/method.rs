@@ -11,10 +11,21 @@ pub(super) trait Method: Sized {
     fn wrap(self) -> AMQPClass;
     /// Returns the method, if it is of this type.
     fn unwrap(class: AMQPClass) -> Result<Self, AMQPClass>;
+
+    /// Returns the method with a change of its fields.
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+}
+
+/// A method that the broker answers with one other.
+pub(super) trait Call: Method {
+    type Answer: Method;
 }
 
 macro_rules! methods {
-    ($($variant:ident, $class:ident: $($method:ident $name:literal),+;)+) => {$($(
+    ($($variant:ident, $class:ident: $($method:ident $name:literal $(=> $answer:ident)?),+;)+) => {$($(
         impl Method for $class::$method {
             const NAME: &'static str = $name;
 
@@ -33,33 +44,43 @@ macro_rules! methods {
                 }
             }
         }
+        $(impl Call for $class::$method {
+            type Answer = $class::$answer;
+        })?
     )+)+};
 }
 
 methods! {
     Connection, connection:
         Start "connection.start", StartOk "connection.start-ok", Tune "connection.tune", TuneOk "connection.tune-ok",
-        Secure "connection.secure", SecureOk "connection.secure-ok",
-        Open "connection.open", OpenOk "connection.open-ok", Close "connection.close", CloseOk "connection.close-ok";
+        Open "connection.open" => OpenOk, OpenOk "connection.open-ok",
+        Close "connection.close" => CloseOk, CloseOk "connection.close-ok";
     Channel, channel:
-        Open "channel.open", OpenOk "channel.open-ok", Close "channel.close", CloseOk "channel.close-ok",
-        Flow "channel.flow", FlowOk "channel.flow-ok";
+        Open "channel.open" => OpenOk, OpenOk "channel.open-ok",
+        Close "channel.close" => CloseOk, CloseOk "channel.close-ok",
+        Flow "channel.flow" => FlowOk, FlowOk "channel.flow-ok";
     Exchange, exchange:
-        Declare "exchange.declare", DeclareOk "exchange.declare-ok", Delete "exchange.delete",
-        DeleteOk "exchange.delete-ok", Bind "exchange.bind", BindOk "exchange.bind-ok", Unbind "exchange.unbind",
-        UnbindOk "exchange.unbind-ok";
+        Declare "exchange.declare" => DeclareOk, DeclareOk "exchange.declare-ok",
+        Delete "exchange.delete" => DeleteOk, DeleteOk "exchange.delete-ok",
+        Bind "exchange.bind" => BindOk, BindOk "exchange.bind-ok",
+        Unbind "exchange.unbind" => UnbindOk, UnbindOk "exchange.unbind-ok";
     Queue, queue:
-        Declare "queue.declare", DeclareOk "queue.declare-ok", Bind "queue.bind", BindOk "queue.bind-ok",
-        Unbind "queue.unbind", UnbindOk "queue.unbind-ok", Purge "queue.purge", PurgeOk "queue.purge-ok",
-        Delete "queue.delete", DeleteOk "queue.delete-ok";
+        Declare "queue.declare" => DeclareOk, DeclareOk "queue.declare-ok",
+        Bind "queue.bind" => BindOk, BindOk "queue.bind-ok",
+        Unbind "queue.unbind" => UnbindOk, UnbindOk "queue.unbind-ok",
+        Purge "queue.purge" => PurgeOk, PurgeOk "queue.purge-ok",
+        Delete "queue.delete" => DeleteOk, DeleteOk "queue.delete-ok";
     Basic, basic:
-        Qos "basic.qos", QosOk "basic.qos-ok", Consume "basic.consume", ConsumeOk "basic.consume-ok",
-        Cancel "basic.cancel", CancelOk "basic.cancel-ok", Publish "basic.publish", Return "basic.return",
-        Deliver "basic.deliver", Get "basic.get", GetOk "basic.get-ok", GetEmpty "basic.get-empty",
-        Ack "basic.ack", Reject "basic.reject", RecoverAsync "basic.recover-async", Recover "basic.recover",
-        RecoverOk "basic.recover-ok", Nack "basic.nack";
-    Confirm, confirm: Select "confirm.select", SelectOk "confirm.select-ok";
+        Qos "basic.qos" => QosOk, QosOk "basic.qos-ok",
+        Consume "basic.consume" => ConsumeOk, ConsumeOk "basic.consume-ok",
+        Cancel "basic.cancel" => CancelOk, CancelOk "basic.cancel-ok",
+        Recover "basic.recover" => RecoverOk, RecoverOk "basic.recover-ok", RecoverAsync "basic.recover-async",
+        Publish "basic.publish", Return "basic.return", Deliver "basic.deliver",
+        Get "basic.get", GetOk "basic.get-ok", GetEmpty "basic.get-empty",
+        Ack "basic.ack", Nack "basic.nack", Reject "basic.reject";
+    Confirm, confirm: Select "confirm.select" => SelectOk, SelectOk "confirm.select-ok";
     Tx, tx:
-        Select "tx.select", SelectOk "tx.select-ok", Commit "tx.commit", CommitOk "tx.commit-ok",
-        Rollback "tx.rollback", RollbackOk "tx.rollback-ok";
+        Select "tx.select" => SelectOk, SelectOk "tx.select-ok",
+        Commit "tx.commit" => CommitOk, CommitOk "tx.commit-ok",
+        Rollback "tx.rollback" => RollbackOk, RollbackOk "tx.rollback-ok";
 }

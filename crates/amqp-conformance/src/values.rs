@@ -16,6 +16,11 @@ pub(super) fn int(value: i32) -> AMQPValue {
     AMQPValue::LongInt(value)
 }
 
+/// Returns a signed 64-bit integer, `l`.
+pub(super) fn long(value: i64) -> AMQPValue {
+    AMQPValue::LongLongInt(value)
+}
+
 /// Returns a long string, `S`.
 pub(super) fn text(value: &str) -> AMQPValue {
     AMQPValue::LongString(value.into())

@@ -1,10 +1,10 @@
 //! Raw frames: input that a case sends unchanged, and the broker's frames before they are parsed.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
 use std::time::Duration;
 
-use amq_protocol::frame::{AMQPFrame, WriteContext, gen_frame};
+use amqp_client::{Broker, session};
 use anyhow::{Context as _, anyhow, bail};
 
 pub(super) const METHOD: u8 = 1;
@@ -50,12 +50,6 @@ impl Frame {
     }
 }
 
-/// Returns the bytes of a frame of `amq-protocol`.
-pub(super) fn encoded(frame: &AMQPFrame) -> Vec<u8> {
-    let written = gen_frame(frame)(WriteContext::from(Vec::new()));
-    written.expect("a vector has room").into_inner().0
-}
-
 /// A socket to a broker.
 #[derive(Debug)]
 pub(super) struct Wire {
@@ -63,18 +57,15 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn connect(address: &str) -> anyhow::Result<Self> {
-        let connect = || {
-            let mut found = address.to_socket_addrs()?;
-            let first = found.next().ok_or(ErrorKind::AddrNotAvailable)?;
-            let stream = TcpStream::connect_timeout(&first, REPLY_TIMEOUT)?;
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
-            stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
-            Ok::<_, std::io::Error>(stream)
-        };
-        let stream = connect().with_context(|| format!("connecting to {address}"))?;
+    pub(super) fn connect(broker: &Broker) -> anyhow::Result<Self> {
+        let stream = session::connect(broker, REPLY_TIMEOUT)
+            .with_context(|| format!("connecting to {}", broker.address()))?;
         Ok(Self { stream })
+    }
+
+    /// Writes a frame.
+    pub(super) fn send(&self, kind: u8, channel: u16, payload: &[u8]) -> anyhow::Result<()> {
+        self.write(&Frame::new(kind, channel, payload).bytes())
     }
 
     pub(super) fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {

@@ -1,179 +1,102 @@
 //! Class channel: open, close, use after an error, flow.
 
-use amq_protocol::protocol::{basic, channel, exchange, queue};
+use super::*;
 
-use crate::case::{Case, case, on_channel, on_connection};
-use crate::client::{expect_eq, passive};
-use crate::method::Method as _;
-
-pub(super) fn cases() -> Vec<Case> {
-    vec![
-        on_connection("channel.open: any number, in any order", |connection| {
-            for id in [7, 3, 2000, 1] {
-                connection.channel_of(id)?;
-            }
-            connection
-                .unopened(3)
-                .call::<basic::QosOk>(basic::Qos::default())
-                .map(drop)
-        }),
-        on_connection(
-            "channel.close: the number can be used again",
-            |connection| {
-                for _ in 0..5 {
-                    connection.channel_of(9)?.close()?;
-                }
-                Ok(())
-            },
-        ),
-        on_connection(
-            "channel.close: 100 channels opened and closed",
-            |connection| {
-                let channels = (1..=100).map(|id| connection.channel_of(id));
-                for channel in channels.collect::<anyhow::Result<Vec<_>>>()? {
-                    channel.close()?;
-                }
-                Ok(())
-            },
-        ),
-        case("channel.open: a second time is 504", |scope| {
-            let connection = scope.connect()?;
-            let channel = connection.channel()?;
-            connection.breaks_on(channel.id, 504, channel::Open {})
-        }),
-        case("channel.open: on channel 0 is 504", |scope| {
-            scope.connect()?.breaks_on(0, 504, channel::Open {})
-        }),
-        case(
-            "channel.close: of a channel that is not open is 504",
-            |scope| {
-                scope
-                    .connect()?
-                    .breaks_on(5, 504, channel::Close::default())
-            },
-        ),
-        case("channel.close-ok: out of the blue is 503", |scope| {
-            let connection = scope.connect()?;
-            let channel = connection.channel()?;
-            connection.breaks_on(channel.id, 503, channel::CloseOk {})
-        }),
-        case(
-            "channel: a method on one that is not open is 504",
-            |scope| {
-                scope
-                    .connect()?
-                    .breaks_on(4, 504, queue::Declare::default())
-            },
-        ),
-        case("channel: a method after close-ok is 504", |scope| {
-            let connection = scope.connect()?;
-            let channel = connection.channel()?;
+pub(super) fn cases(case: Begin<'_>) {
+    case("channel.open: any number, in any order").on_connection(|connection| {
+        for id in [7, 3, 2000, 1] {
+            connection.channel_of(id)?;
+        }
+        connection.unopened(3).call(basic::Qos::default())
+    });
+    case("channel.close: the number can be used again").on_connection(|connection| {
+        for _ in 0..5 {
+            connection.channel_of(9)?.close()?;
+        }
+        Ok(())
+    });
+    case("channel.close: 100 channels opened and closed").on_connection(|connection| {
+        let channels = (1..=100).map(|id| connection.channel_of(id));
+        for channel in channels.collect::<anyhow::Result<Vec<_>>>()? {
             channel.close()?;
-            connection.breaks_on(channel.id, 504, queue::Declare::default())
-        }),
-        case(
-            "channel: publishing on one that is not open is 504",
-            |scope| {
-                let connection = scope.connect()?;
-                connection.unopened(4).publish("", "nowhere", "x")?;
-                connection.breaks(504).map(drop)
-            },
-        ),
-        on_channel(
-            "channel: between its error and close-ok everything is passed over",
-            |channel| {
-                channel.send(passive("conformance-missing"))?;
-                let name = channel.scope().name();
-                channel.send(queue::Declare {
-                    queue: name.as_str().into(),
-                    ..queue::Declare::default()
-                })?;
-                channel.publish("conformance-missing", "", "x")?;
-                channel.is_closed(404, passive("").ids())?;
-                expect_eq(
-                    "whether the queue is there",
-                    channel.has_queue(&name)?,
-                    false,
-                )
-            },
-        ),
-        on_channel(
-            "channel: an error on one leaves the others alone",
-            |channel| {
-                let other = channel.connection.channel()?;
-                let queue = other.queue()?;
-                other.consume(&queue)?;
-                channel.refuses(404, passive("conformance-missing"))?;
-                other.publish("", &queue, "still there")?;
-                expect_eq("the delivery", other.delivery()?.body(), "still there")
-            },
-        ),
-        on_channel(
-            "channel: an error on one gives its unacknowledged messages back",
-            |channel| {
-                let other = channel.connection.channel()?;
-                let queue = channel.queue()?;
-                channel.publish("", &queue, "again")?;
-                expect_eq(
-                    "the message",
-                    channel.get(&queue)?.map(|got| got.body()),
-                    Some("again".to_owned()),
-                )?;
-                channel.refuses(404, passive("conformance-missing"))?;
-                let again = other.take(&queue)?;
-                expect_eq(
-                    "body and redelivered",
-                    (again.body().as_str(), again.redelivered),
-                    ("again", true),
-                )
-            },
-        ),
-        on_connection(
-            "channel.close: unacknowledged messages go back, with redelivered",
-            |connection| {
-                let (channel, other) = (connection.channel()?, connection.channel()?);
-                let queue = other.queue()?;
-                other.publish("", &queue, "again")?;
-                channel.consume(&queue)?;
-                expect_eq("the first time", channel.delivery()?.redelivered, false)?;
-                channel.close()?;
-                expect_eq("the second time", other.take(&queue)?.redelivered, true)
-            },
-        ),
-        on_connection("channel.close: its consumers are gone", |connection| {
+        }
+        Ok(())
+    });
+    case("channel.open: a second time is 504").fatal(504, channel::Open {});
+    case("channel.open: on channel 0 is 504")
+        .on_broker(|scope| scope.connect()?.breaks_on(0, 504, channel::Open {}));
+    case("channel.close: of a channel that is not open is 504").on_broker(|scope| {
+        let connection = scope.connect()?;
+        connection.breaks_on(5, 504, channel::Close::default())
+    });
+    case("channel.close-ok: out of the blue is 503").fatal(503, channel::CloseOk {});
+    case("channel: a method on one that is not open is 504")
+        .on_broker(|scope| scope.connect()?.breaks_on(4, 504, named("")));
+    case("channel: a method after close-ok is 504").on_broker(|scope| {
+        let connection = scope.connect()?;
+        let channel = connection.channel()?;
+        channel.close()?;
+        connection.breaks_on(channel.id, 504, queue::Declare::default())
+    });
+    case("channel: publishing on one that is not open is 504").on_broker(|scope| {
+        let connection = scope.connect()?;
+        connection.unopened(4).publish("", "nowhere", "x")?;
+        connection.breaks(504)
+    });
+    case("channel: between its error and close-ok everything is passed over").on_channel(
+        |channel| {
+            channel.send(passive("conformance-missing"))?;
+            let name = channel.scope().name();
+            channel.send(named(&name))?;
+            channel.publish("conformance-missing", "", "x")?;
+            channel.is_closed(404, passive("").ids())?;
+            expect_eq("whether it is there", channel.has_queue(&name)?, false)
+        },
+    );
+    case("channel: an error on one leaves the others alone").on_channels(|channel, other| {
+        let queue = other.queue()?;
+        other.consume(&queue)?;
+        channel.refuses(404, passive("conformance-missing"))?;
+        other.publish("", &queue, "still there")?;
+        other.delivers("still there")
+    });
+    case("channel: an error on one gives its unacknowledged messages back").on_channels(
+        |channel, other| {
+            let queue = channel.queue_of(&["again"])?;
+            expect_eq("the message", channel.got(&queue)?.body(), "again")?;
+            channel.refuses(404, passive("conformance-missing"))?;
+            other.take(&queue)?.is_again("again")
+        },
+    );
+    case("channel.close: unacknowledged messages go back, with redelivered").on_connection(
+        |connection| {
             let (channel, other) = (connection.channel()?, connection.channel()?);
-            let queue = other.queue()?;
+            let queue = other.queue_of(&["again"])?;
             channel.consume(&queue)?;
-            expect_eq("consumers before", other.counts(&queue)?.1, 1)?;
+            expect_eq("the first time", channel.delivery()?.redelivered, false)?;
             channel.close()?;
-            expect_eq("consumers after", other.counts(&queue)?.1, 0)
-        }),
-        on_channel("channel.flow: active is answered", |channel| {
-            let flow: channel::FlowOk = channel.call(channel::Flow { active: true })?;
-            expect_eq("active", flow.active, true)
-        }),
-        case("channel.flow: not active is 540", |scope| {
-            let connection = scope.connect()?;
-            let channel = connection.channel()?;
-            connection.breaks_on(channel.id, 540, channel::Flow { active: false })
-        }),
-        on_channel(
-            "channel: answers come in the order of the methods",
-            |channel| {
-                channel.send(queue::Declare {
-                    exclusive: true,
-                    ..queue::Declare::default()
-                })?;
-                channel.send(exchange::Declare {
-                    exchange: "amq.direct".into(),
-                    passive: true,
-                    ..exchange::Declare::default()
-                })?;
-                channel.send(basic::Qos::default())?;
-                channel.answer::<queue::DeclareOk>()?;
-                channel.answer::<exchange::DeclareOk>()?;
-                channel.answer::<basic::QosOk>().map(drop)
-            },
-        ),
-    ]
+            expect_eq("the second time", other.take(&queue)?.redelivered, true)
+        },
+    );
+    case("channel.close: its consumers are gone").on_connection(|connection| {
+        let (channel, other) = (connection.channel()?, connection.channel()?);
+        let queue = other.queue()?;
+        channel.consume(&queue)?;
+        other.has_consumers(&queue, 1)?;
+        channel.close()?;
+        other.has_consumers(&queue, 0)
+    });
+    case("channel.flow: active is answered").on_channel(|channel| {
+        let flow = channel.call(channel::Flow { active: true })?;
+        expect_eq("active", flow.active, true)
+    });
+    case("channel.flow: not active is 540").fatal(540, channel::Flow { active: false });
+    case("channel: answers come in the order of the methods").on_channel(|channel| {
+        channel.send(queue::Declare::default().with(|declare| declare.exclusive = true))?;
+        channel.send(exchange_of("amq.direct", "").with(|declare| declare.passive = true))?;
+        channel.send(basic::Qos::default())?;
+        channel.answer::<queue::DeclareOk>()?;
+        channel.answer::<exchange::DeclareOk>()?;
+        channel.answer::<basic::QosOk>()
+    });
 }

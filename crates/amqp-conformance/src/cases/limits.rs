@@ -1,170 +1,103 @@
 //! x-max-length, x-max-length-bytes and x-overflow.
 
-use amq_protocol::protocol::basic;
+use super::*;
 
-use crate::case::{Case, on_channel};
-use crate::channel::Channel;
-use crate::client::{consumer, expect_eq};
-use crate::values::{int, table, text};
-
-fn publish_all(channel: &Channel<'_>, queue: &str, bodies: &[&str]) -> anyhow::Result<()> {
-    bodies
-        .iter()
-        .try_for_each(|body| channel.publish("", queue, body))
+/// Declares a queue with a limit and what happens to messages beyond it.
+fn limited(
+    channel: &Channel<'_>,
+    limit: (&str, AMQPValue),
+    overflow: &str,
+) -> anyhow::Result<String> {
+    channel.queue_with(&[limit, ("x-overflow", text(overflow))])
 }
 
-pub(super) fn cases() -> Vec<Case> {
-    vec![
-        on_channel("x-max-length: the oldest go", |channel| {
-            let queue = channel.queue_with(table(&[("x-max-length", int(2))]))?;
-            publish_all(channel, &queue, &["a", "b", "c", "d"])?;
-            expect_eq("the messages", channel.drain(&queue)?, ["c", "d"])
-        }),
-        on_channel("x-max-length: of 0 keeps nothing", |channel| {
-            let queue = channel.queue_with(table(&[("x-max-length", int(0))]))?;
-            publish_all(channel, &queue, &["a", "b"])?;
-            expect_eq("the messages", channel.drain(&queue)?, Vec::<String>::new())
-        }),
-        on_channel(
-            "x-max-length: of 0 still serves a consumer that waits",
-            |channel| {
-                let queue = channel.queue_with(table(&[("x-max-length", int(0))]))?;
-                channel.consume_as(basic::Consume {
-                    no_ack: true,
-                    ..consumer(&queue)
-                })?;
-                publish_all(channel, &queue, &["a"])?;
-                expect_eq("the delivery", channel.delivery()?.body(), "a")
-            },
-        ),
-        on_channel(
-            "x-max-length: what is not acknowledged does not count",
-            |channel| {
-                let queue = channel.queue_with(table(&[("x-max-length", int(2))]))?;
-                publish_all(channel, &queue, &["a", "b"])?;
-                channel.get(&queue)?;
-                channel.get(&queue)?;
-                publish_all(channel, &queue, &["c", "d", "e"])?;
-                expect_eq("the messages", channel.drain(&queue)?, ["d", "e"])
-            },
-        ),
-        on_channel("x-max-length-bytes: the oldest go", |channel| {
-            let queue = channel.queue_with(table(&[("x-max-length-bytes", int(10))]))?;
-            publish_all(channel, &queue, &["aaaa", "bbbb", "cccc"])?;
-            expect_eq("the messages", channel.drain(&queue)?, ["bbbb", "cccc"])
-        }),
-        on_channel(
-            "x-max-length-bytes: a message beyond it goes with all before",
-            |channel| {
-                let queue = channel.queue_with(table(&[("x-max-length-bytes", int(10))]))?;
-                publish_all(channel, &queue, &["a", "bbbbbbbbbbbb"])?;
-                expect_eq("the messages", channel.drain(&queue)?, Vec::<String>::new())
-            },
-        ),
-        on_channel(
-            "x-max-length and x-max-length-bytes: the one that is reached first",
-            |channel| {
-                let queue = channel.queue_with(table(&[
-                    ("x-max-length", int(3)),
-                    ("x-max-length-bytes", int(4)),
-                ]))?;
-                publish_all(channel, &queue, &["a", "b", "c", "d"])?;
-                publish_all(channel, &queue, &["ee", "f"])?;
-                expect_eq("the messages", channel.drain(&queue)?, ["d", "ee", "f"])
-            },
-        ),
-        on_channel("x-max-length: drop-head confirms with ack", |channel| {
-            let queue = channel.queue_with(table(&[
-                ("x-max-length", int(1)),
-                ("x-overflow", text("drop-head")),
-            ]))?;
-            channel.confirms()?;
-            publish_all(channel, &queue, &["a", "b", "c"])?;
-            channel.confirmed(3)?;
-            expect_eq("the messages", channel.drain(&queue)?, ["c"])
-        }),
-        on_channel(
-            "x-overflow: reject-publish keeps the oldest, with nack",
-            |channel| {
-                let queue = channel.queue_with(table(&[
-                    ("x-max-length", int(1)),
-                    ("x-overflow", text("reject-publish")),
-                ]))?;
-                channel.confirms()?;
-                publish_all(channel, &queue, &["a"])?;
-                expect_eq(
-                    "the first",
-                    channel.pushed::<basic::Ack>()?.0.delivery_tag,
-                    1,
-                )?;
-                publish_all(channel, &queue, &["b"])?;
-                expect_eq(
-                    "the second",
-                    channel.pushed::<basic::Nack>()?.0.delivery_tag,
-                    2,
-                )?;
-                expect_eq("the messages", channel.drain(&queue)?, ["a"])?;
-                publish_all(channel, &queue, &["c"])?;
-                expect_eq(
-                    "the third",
-                    channel.pushed::<basic::Ack>()?.0.delivery_tag,
-                    3,
-                )
-            },
-        ),
-        on_channel(
-            "x-overflow: reject-publish without confirms says nothing",
-            |channel| {
-                let queue = channel.queue_with(table(&[
-                    ("x-max-length", int(1)),
-                    ("x-overflow", text("reject-publish")),
-                ]))?;
-                publish_all(channel, &queue, &["a", "b", "c"])?;
-                channel.is_quiet()?;
-                expect_eq("the messages", channel.drain(&queue)?, ["a"])
-            },
-        ),
-        on_channel(
-            "x-overflow: one of two queues that rejects makes it a nack",
-            |channel| {
-                let exchange = channel.exchange("fanout")?;
-                let full = channel.queue_with(table(&[
-                    ("x-max-length", int(1)),
-                    ("x-overflow", text("reject-publish")),
-                ]))?;
-                channel.bind(&full, &exchange, "")?;
-                let other = channel.bound(&exchange, "")?;
-                channel.publish("", &full, "a")?;
-                channel.holds(&full, 1)?;
-                channel.confirms()?;
-                channel.publish(&exchange, "", "b")?;
-                expect_eq(
-                    "the confirm",
-                    channel.pushed::<basic::Nack>()?.0.delivery_tag,
-                    1,
-                )?;
-                expect_eq("the other queue", channel.drain(&other)?, ["b"])
-            },
-        ),
-        on_channel("x-overflow: reject-publish with bytes", |channel| {
-            let queue = channel.queue_with(table(&[
-                ("x-max-length-bytes", int(4)),
-                ("x-overflow", text("reject-publish")),
-            ]))?;
-            channel.confirms()?;
-            publish_all(channel, &queue, &["aaaa"])?;
-            expect_eq(
-                "the first",
-                channel.pushed::<basic::Ack>()?.0.delivery_tag,
-                1,
-            )?;
-            publish_all(channel, &queue, &["b"])?;
-            expect_eq(
-                "the second",
-                channel.pushed::<basic::Nack>()?.0.delivery_tag,
-                2,
-            )?;
-            expect_eq("the messages", channel.drain(&queue)?, ["aaaa"])
-        }),
-    ]
+pub(super) fn cases(case: Begin<'_>) {
+    case("x-max-length: the oldest go").on_channel(|channel| {
+        let queue = channel.queue_with(&[("x-max-length", int(2))])?;
+        channel.publish_all(&queue, &["a", "b", "c", "d"])?;
+        channel.yields(&queue, &["c", "d"])
+    });
+    case("x-max-length: of 0 keeps nothing").on_channel(|channel| {
+        let queue = channel.queue_with(&[("x-max-length", int(0))])?;
+        channel.publish_all(&queue, &["a", "b"])?;
+        channel.yields(&queue, &[])
+    });
+    case("x-max-length: of 0 still serves a consumer that waits").on_channel(|channel| {
+        let queue = channel.queue_with(&[("x-max-length", int(0))])?;
+        channel.consume_as(no_ack_consumer(&queue))?;
+        channel.publish_all(&queue, &["a"])?;
+        channel.delivers("a")
+    });
+    case("x-max-length: what is not acknowledged does not count").on_channel(|channel| {
+        let queue = channel.queue_with(&[("x-max-length", int(2))])?;
+        channel.publish_all(&queue, &["a", "b"])?;
+        channel.get(&queue)?;
+        channel.get(&queue)?;
+        channel.publish_all(&queue, &["c", "d", "e"])?;
+        channel.yields(&queue, &["d", "e"])
+    });
+    case("x-max-length-bytes: the oldest go").on_channel(|channel| {
+        let queue = channel.queue_with(&[("x-max-length-bytes", int(10))])?;
+        channel.publish_all(&queue, &["aaaa", "bbbb", "cccc"])?;
+        channel.yields(&queue, &["bbbb", "cccc"])
+    });
+    case("x-max-length-bytes: a message beyond it goes with all before").on_channel(|channel| {
+        let queue = channel.queue_with(&[("x-max-length-bytes", int(10))])?;
+        channel.publish_all(&queue, &["a", "bbbbbbbbbbbb"])?;
+        channel.yields(&queue, &[])
+    });
+    case("x-max-length and x-max-length-bytes: the one that is reached first").on_channel(
+        |channel| {
+            let queue =
+                channel.queue_with(&[("x-max-length", int(3)), ("x-max-length-bytes", int(4))])?;
+            channel.publish_all(&queue, &["a", "b", "c", "d"])?;
+            channel.publish_all(&queue, &["ee", "f"])?;
+            channel.yields(&queue, &["d", "ee", "f"])
+        },
+    );
+    case("x-max-length: drop-head confirms with ack").on_channel(|channel| {
+        let queue = limited(channel, ("x-max-length", int(1)), "drop-head")?;
+        channel.confirms()?;
+        channel.publish_all(&queue, &["a", "b", "c"])?;
+        channel.confirmed(3)?;
+        channel.yields(&queue, &["c"])
+    });
+    case("x-overflow: reject-publish keeps the oldest, with nack").on_channel(|channel| {
+        let queue = limited(channel, ("x-max-length", int(1)), "reject-publish")?;
+        channel.confirms()?;
+        channel.publish_all(&queue, &["a"])?;
+        channel.acks(1)?;
+        channel.publish_all(&queue, &["b"])?;
+        channel.nacks(2)?;
+        channel.yields(&queue, &["a"])?;
+        channel.publish_all(&queue, &["c"])?;
+        channel.acks(3)
+    });
+    case("x-overflow: reject-publish without confirms says nothing").on_channel(|channel| {
+        let queue = limited(channel, ("x-max-length", int(1)), "reject-publish")?;
+        channel.publish_all(&queue, &["a", "b", "c"])?;
+        channel.is_quiet()?;
+        channel.yields(&queue, &["a"])
+    });
+    case("x-overflow: one of two queues that rejects makes it a nack").on_channel(|channel| {
+        let exchange = channel.exchange("fanout")?;
+        let full = limited(channel, ("x-max-length", int(1)), "reject-publish")?;
+        channel.bind(&full, &exchange, "")?;
+        let other = channel.bound(&exchange, "")?;
+        channel.publish("", &full, "a")?;
+        channel.holds(&full, 1)?;
+        channel.confirms()?;
+        channel.publish(&exchange, "", "b")?;
+        channel.nacks(1)?;
+        expect_eq("the other queue", channel.drain(&other)?, ["b"])
+    });
+    case("x-overflow: reject-publish with bytes").on_channel(|channel| {
+        let queue = limited(channel, ("x-max-length-bytes", int(4)), "reject-publish")?;
+        channel.confirms()?;
+        channel.publish_all(&queue, &["aaaa"])?;
+        channel.acks(1)?;
+        channel.publish_all(&queue, &["b"])?;
+        channel.nacks(2)?;
+        channel.yields(&queue, &["aaaa"])
+    });
 }

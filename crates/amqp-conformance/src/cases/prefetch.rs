@@ -2,19 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use amq_protocol::protocol::basic;
-use anyhow::ensure;
-
-use crate::case::{Case, case, on_channel, on_connection};
-use crate::channel::Channel;
-use crate::client::{consumer, expect_eq};
-use crate::wire::{Frame, METHOD};
+use super::*;
+use crate::wire::METHOD;
 
 fn filled(channel: &Channel<'_>, count: usize) -> anyhow::Result<String> {
     let queue = channel.queue()?;
     for n in 0..count {
         channel.publish("", &queue, &n.to_string())?;
     }
+    Ok(queue)
+}
+
+/// Declares a queue with messages, and consumes it with a limit.
+fn consumed(
+    channel: &Channel<'_>,
+    count: usize,
+    limit: u16,
+    global: bool,
+) -> anyhow::Result<String> {
+    let queue = filled(channel, count)?;
+    channel.qos(limit, global)?;
+    channel.consume(&queue)?;
     Ok(queue)
 }
 
@@ -51,218 +59,139 @@ fn is_shared(channel: &Channel<'_>, consumers: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
+pub(super) fn cases(case: Begin<'_>) {
     for limit in [1_u16, 3, 10] {
-        cases.push(on_channel(
-            format!("basic.qos: {limit} for each consumer"),
-            move |channel| {
-                let queue = filled(channel, 30)?;
-                channel.qos(limit, false)?;
-                channel.consume(&queue)?;
-                let last = gets(channel, u64::from(limit))?;
-                channel.ack(last, true)?;
-                gets(channel, u64::from(limit)).map(drop)
-            },
-        ));
+        case(&format!("basic.qos: {limit} for each consumer")).on_channel(move |channel| {
+            consumed(channel, 30, limit, false)?;
+            let last = gets(channel, u64::from(limit))?;
+            channel.ack(last, true)?;
+            gets(channel, u64::from(limit)).map(drop)
+        });
     }
-    cases.extend([
-        on_channel("basic.qos: two consumers have a limit each", |channel| {
-            let queue = filled(channel, 10)?;
-            channel.qos(2, false)?;
+    case("basic.qos: two consumers have a limit each").on_channel(|channel| {
+        let queue = consumed(channel, 10, 2, false)?;
+        channel.consume(&queue)?;
+        gets(channel, 4)
+    });
+    case("basic.qos: global is one limit for the channel").on_channel(|channel| {
+        let queue = consumed(channel, 10, 3, true)?;
+        channel.consume(&queue)?;
+        let last = gets(channel, 3)?;
+        channel.ack(last, false)?;
+        gets(channel, 1)
+    });
+    case("basic.qos: global is for one channel alone").on_channels(|channel, other| {
+        let queue = consumed(channel, 10, 1, true)?;
+        gets(channel, 1)?;
+        other.consume(&queue)?;
+        gets(other, 9)
+    });
+    case("basic.qos: both limits hold together").on_channel(|channel| {
+        let queue = filled(channel, 10)?;
+        channel.qos(2, false)?;
+        channel.qos(3, true)?;
+        channel.consume(&queue)?;
+        gets(channel, 2)?;
+        channel.consume(&queue)?;
+        gets(channel, 1)
+    });
+    case("basic.qos: 0 is no limit").on_channel(|channel| {
+        consumed(channel, 500, 0, false)?;
+        gets(channel, 500)
+    });
+    case("basic.qos: a consumer keeps the limit that it began with").on_channel(|channel| {
+        let queue = consumed(channel, 10, 1, false)?;
+        gets(channel, 1)?;
+        channel.qos(5, false)?;
+        settles(channel)?;
+        channel.consume(&queue)?;
+        gets(channel, 5)
+    });
+    case("basic.qos: a higher global limit lets more through at once").on_channel(|channel| {
+        consumed(channel, 10, 1, true)?;
+        gets(channel, 1)?;
+        channel.qos(4, true)?;
+        gets(channel, 3)?;
+        channel.qos(0, true)?;
+        gets(channel, 6)
+    });
+    case("basic.qos: no-ack knows no limit").on_channel(|channel| {
+        let queue = filled(channel, 50)?;
+        channel.qos(1, false)?;
+        channel.consume_as(no_ack_consumer(&queue))?;
+        gets(channel, 50)
+    });
+    case("basic.qos: queues share the limit of their channel").on_channel(|channel| {
+        let mut queues = Vec::new();
+        for _ in 0..3 {
+            queues.push(filled(channel, 100)?);
+        }
+        channel.qos(1, true)?;
+        for queue in &queues {
+            channel.consume(queue)?;
+        }
+        is_shared(channel, 3)
+    });
+    case("basic.qos: consumers of a queue share the limit of their channel").on_channel(
+        |channel| {
+            let queue = consumed(channel, 100, 1, true)?;
             channel.consume(&queue)?;
-            channel.consume(&queue)?;
-            gets(channel, 4).map(drop)
-        }),
-        on_channel(
-            "basic.qos: global is one limit for the channel",
-            |channel| {
-                let queue = filled(channel, 10)?;
-                channel.qos(3, true)?;
-                channel.consume(&queue)?;
-                channel.consume(&queue)?;
-                let last = gets(channel, 3)?;
-                channel.ack(last, false)?;
-                gets(channel, 1).map(drop)
-            },
-        ),
-        on_connection("basic.qos: global is for one channel alone", |connection| {
-            let (channel, other) = (connection.channel()?, connection.channel()?);
-            let queue = filled(&channel, 10)?;
-            channel.qos(1, true)?;
-            channel.consume(&queue)?;
-            gets(&channel, 1)?;
-            other.consume(&queue)?;
-            gets(&other, 9).map(drop)
-        }),
-        on_channel("basic.qos: both limits hold together", |channel| {
-            let queue = filled(channel, 10)?;
-            channel.qos(2, false)?;
-            channel.qos(3, true)?;
-            channel.consume(&queue)?;
-            gets(channel, 2)?;
-            channel.consume(&queue)?;
-            gets(channel, 1).map(drop)
-        }),
-        on_channel("basic.qos: 0 is no limit", |channel| {
-            let queue = filled(channel, 500)?;
-            channel.qos(0, false)?;
-            channel.consume(&queue)?;
-            gets(channel, 500).map(drop)
-        }),
-        on_channel(
-            "basic.qos: a consumer keeps the limit that it began with",
-            |channel| {
-                let queue = filled(channel, 10)?;
-                channel.qos(1, false)?;
-                channel.consume(&queue)?;
-                gets(channel, 1)?;
-                channel.qos(5, false)?;
-                settles(channel)?;
-                channel.consume(&queue)?;
-                gets(channel, 5).map(drop)
-            },
-        ),
-        on_channel(
-            "basic.qos: a higher global limit lets more through at once",
-            |channel| {
-                let queue = filled(channel, 10)?;
-                channel.qos(1, true)?;
-                channel.consume(&queue)?;
-                gets(channel, 1)?;
-                channel.qos(4, true)?;
-                gets(channel, 3)?;
-                channel.qos(0, true)?;
-                gets(channel, 6).map(drop)
-            },
-        ),
-        on_channel("basic.qos: no-ack knows no limit", |channel| {
-            let queue = filled(channel, 50)?;
-            channel.qos(1, false)?;
-            channel.consume_as(basic::Consume {
-                no_ack: true,
-                ..consumer(&queue)
-            })?;
-            gets(channel, 50).map(drop)
-        }),
-        on_channel(
-            "basic.qos: queues share the limit of their channel",
-            |channel| {
-                let mut queues = Vec::new();
-                for _ in 0..3 {
-                    queues.push(filled(channel, 100)?);
-                }
-                channel.qos(1, true)?;
-                for queue in &queues {
-                    channel.consume(queue)?;
-                }
-                is_shared(channel, 3)
-            },
-        ),
-        on_channel(
-            "basic.qos: consumers of a queue share the limit of their channel",
-            |channel| {
-                let queue = filled(channel, 100)?;
-                channel.qos(1, true)?;
-                channel.consume(&queue)?;
-                channel.consume(&queue)?;
-                is_shared(channel, 2)
-            },
-        ),
-        on_channel(
-            "basic.qos: without room for the channel, no-ack waits too",
-            |channel| {
-                let (acked, queue) = (filled(channel, 1)?, filled(channel, 20)?);
-                channel.qos(1, true)?;
-                channel.consume(&acked)?;
-                let held = gets(channel, 1)?;
-                channel.consume_as(basic::Consume {
-                    no_ack: true,
-                    ..consumer(&queue)
-                })?;
-                settles(channel)?;
-                channel.ack(held, false)?;
-                gets(channel, 20).map(drop)
-            },
-        ),
-        on_channel(
-            "basic.qos: no-ack takes nothing of the room for the channel",
-            |channel| {
-                let queue = filled(channel, 20)?;
-                channel.qos(1, true)?;
-                channel.consume_as(basic::Consume {
-                    no_ack: true,
-                    ..consumer(&queue)
-                })?;
-                gets(channel, 20).map(drop)
-            },
-        ),
-        on_channel(
-            "basic.qos: the limit for the channel is not for basic.get",
-            |channel| {
-                let queue = filled(channel, 10)?;
-                channel.qos(2, true)?;
-                for _ in 0..3 {
-                    channel.eventually("a message", || channel.get(&queue))?;
-                }
-                channel.consume(&queue)?;
-                gets(channel, 2).map(drop)
-            },
-        ),
-        on_channel("basic.qos: nack without requeue makes room", |channel| {
-            let queue = filled(channel, 5)?;
-            channel.qos(2, false)?;
-            channel.consume(&queue)?;
-            let last = gets(channel, 2)?;
-            channel.nack(last, true, false)?;
-            gets(channel, 2).map(drop)
-        }),
-        on_channel(
-            "basic.qos: reject with requeue brings the same again",
-            |channel| {
-                let queue = filled(channel, 1)?;
-                channel.qos(1, false)?;
-                channel.consume(&queue)?;
-                let first = channel.delivery()?;
-                channel.reject(first.tag, true)?;
-                let again = channel.delivery()?;
-                expect_eq(
-                    "body and redelivered",
-                    (again.body(), again.redelivered),
-                    (first.body(), true),
-                )
-            },
-        ),
-        on_channel(
-            "basic.qos: one in the middle acknowledged makes room for one",
-            |channel| {
-                let queue = filled(channel, 10)?;
-                channel.qos(3, false)?;
-                channel.consume(&queue)?;
-                gets(channel, 3)?;
-                channel.ack(2, false)?;
-                gets(channel, 1)?;
-                channel.ack(1, false)?;
-                gets(channel, 1).map(drop)
-            },
-        ),
-        on_channel("basic.qos: what one can't take another gets", |channel| {
-            let queue = filled(channel, 6)?;
-            let other = channel.connection.channel()?;
-            channel.qos(1, false)?;
-            channel.consume(&queue)?;
-            gets(channel, 1)?;
-            other.consume(&queue)?;
-            gets(&other, 5).map(drop)
-        }),
-        case("basic.qos: a prefetch size is 540", |scope| {
-            let connection = scope.connect()?;
-            let channel = connection.channel()?;
-            // prefetch-size 1, prefetch-count 0, not global.
-            let frame = Frame::new(METHOD, channel.id, &[0, 60, 0, 10, 0, 0, 0, 1, 0, 0, 0]);
-            connection.wire.write(&frame.bytes())?;
-            connection.breaks(540).map(drop)
-        }),
-    ]);
-    cases
+            is_shared(channel, 2)
+        },
+    );
+    case("basic.qos: without room for the channel, no-ack waits too").on_channel(|channel| {
+        let (acked, queue) = (filled(channel, 1)?, filled(channel, 20)?);
+        channel.qos(1, true)?;
+        channel.consume(&acked)?;
+        let held = gets(channel, 1)?;
+        channel.consume_as(no_ack_consumer(&queue))?;
+        settles(channel)?;
+        channel.ack(held, false)?;
+        gets(channel, 20)
+    });
+    case("basic.qos: no-ack takes nothing of the room for the channel").on_channel(|channel| {
+        let queue = filled(channel, 20)?;
+        channel.qos(1, true)?;
+        channel.consume_as(no_ack_consumer(&queue))?;
+        gets(channel, 20)
+    });
+    case("basic.qos: the limit for the channel is not for basic.get").on_channel(|channel| {
+        let queue = filled(channel, 10)?;
+        channel.qos(2, true)?;
+        for _ in 0..3 {
+            channel.eventually("a message", || channel.get(&queue))?;
+        }
+        channel.consume(&queue)?;
+        gets(channel, 2)
+    });
+    case("basic.qos: nack without requeue makes room").on_channel(|channel| {
+        consumed(channel, 5, 2, false)?;
+        let last = gets(channel, 2)?;
+        channel.nack(last, true, false)?;
+        gets(channel, 2)
+    });
+    case("basic.qos: reject with requeue brings the same again").on_channel(|channel| {
+        consumed(channel, 1, 1, false)?;
+        let first = channel.delivery()?;
+        channel.reject(first.tag, true)?;
+        channel.delivery()?.is_again(&first.body())
+    });
+    case("basic.qos: one in the middle acknowledged makes room for one").on_channel(|channel| {
+        consumed(channel, 10, 3, false)?;
+        gets(channel, 3)?;
+        channel.ack(2, false)?;
+        gets(channel, 1)?;
+        channel.ack(1, false)?;
+        gets(channel, 1)
+    });
+    case("basic.qos: what one can't take another gets").on_channels(|channel, other| {
+        let queue = consumed(channel, 6, 1, false)?;
+        gets(channel, 1)?;
+        other.consume(&queue)?;
+        gets(other, 5)
+    });
+    case("basic.qos: a prefetch size is 540").breaks(540, |channel| {
+        // prefetch-size 1, prefetch-count 0, not global.
+        channel.send_raw(METHOD, &[0, 60, 0, 10, 0, 0, 0, 1, 0, 0, 0])
+    });
 }

@@ -1,38 +1,45 @@
 //! The arguments of queue.declare: types, ranges, and equality in a second declaration.
 
-use amq_protocol::protocol::queue;
-use amq_protocol::types::AMQPValue;
+use super::*;
 
-use crate::case::{Case, on_channel};
-use crate::values::{flag, int, table, text};
-
-pub(super) fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
-    cases.extend(refused());
-    cases.extend(taken());
-    cases.extend(compared());
-    cases
+pub(super) fn cases(case: Begin<'_>) {
+    refused(case);
+    taken(case);
+    compared(case);
 }
 
-fn declaration(name: &str, arguments: &[(&str, AMQPValue)]) -> queue::Declare {
-    queue::Declare {
-        queue: name.into(),
-        arguments: table(arguments),
-        ..queue::Declare::default()
-    }
+type Arguments<'a> = &'a [(&'a str, AMQPValue)];
+
+fn declaration(name: &str, arguments: Arguments<'_>) -> queue::Declare {
+    named(name).with(|declare| declare.arguments = table(arguments))
 }
 
-fn refused() -> Vec<Case> {
+/// Declares a queue, and asserts that another declaration with other arguments is refused.
+fn differs(
+    channel: &Channel<'_>,
+    first: Arguments<'_>,
+    second: Arguments<'_>,
+) -> anyhow::Result<()> {
+    let name = channel.scope().name();
+    channel.call(declaration(&name, first))?;
+    channel.refuses(406, declaration(&name, second))
+}
+
+/// Declares a queue again with each of these arguments.
+fn is_same(channel: &Channel<'_>, declarations: &[Arguments<'_>]) -> anyhow::Result<()> {
+    let name = channel.scope().name();
+    declarations
+        .iter()
+        .try_for_each(|arguments| channel.call(declaration(&name, arguments)).map(drop))
+}
+
+fn refused(case: Begin<'_>) {
     let wrong: [(&'static str, &str, AMQPValue); 33] = [
         ("x-message-ttl", "a string", text("1000")),
         ("x-message-ttl", "negative", int(-1)),
         ("x-message-ttl", "a boolean", flag(true)),
         ("x-message-ttl", "a double", AMQPValue::Double(1.5)),
-        (
-            "x-message-ttl",
-            "beyond 32 bits",
-            AMQPValue::LongLongInt(1 << 40),
-        ),
+        ("x-message-ttl", "beyond 32 bits", long(1 << 40)),
         ("x-expires", "a string", text("1000")),
         ("x-expires", "0", int(0)),
         ("x-expires", "negative", int(-1)),
@@ -74,21 +81,15 @@ fn refused() -> Vec<Case> {
         ("x-max-age", "of a stream", text("1h")),
         ("x-stream-max-segment-size-bytes", "of a stream", int(1000)),
     ];
-    wrong
-        .into_iter()
-        .map(|(key, what, value)| {
-            on_channel(
-                format!("queue.declare: {key} that is {what} is 406"),
-                move |channel| {
-                    let name = channel.scope().name();
-                    channel.refuses(406, declaration(&name, &[(key, value.clone())]))
-                },
-            )
-        })
-        .collect()
+    for (key, what, value) in wrong {
+        case(&format!("queue.declare: {key} that is {what} is 406")).on_channel(move |channel| {
+            let name = channel.scope().name();
+            channel.refuses(406, declaration(&name, &[(key, value.clone())]))
+        });
+    }
 }
 
-fn taken() -> Vec<Case> {
+fn taken(case: Begin<'_>) {
     let right: [(&'static str, &str, AMQPValue); 18] = [
         ("x-message-ttl", "0", int(0)),
         (
@@ -97,18 +98,10 @@ fn taken() -> Vec<Case> {
             AMQPValue::ShortShortUInt(200),
         ),
         ("x-message-ttl", "a short", AMQPValue::ShortInt(1000)),
-        (
-            "x-message-ttl",
-            "64 bits wide",
-            AMQPValue::LongLongInt(1000),
-        ),
+        ("x-message-ttl", "64 bits wide", long(1000)),
         ("x-expires", "1 minute", int(60_000)),
         ("x-max-length", "0", int(0)),
-        (
-            "x-max-length-bytes",
-            "64 bits wide",
-            AMQPValue::LongLongInt(1 << 40),
-        ),
+        ("x-max-length-bytes", "64 bits wide", long(1 << 40)),
         ("x-overflow", "drop-head", text("drop-head")),
         ("x-overflow", "reject-publish", text("reject-publish")),
         (
@@ -129,23 +122,15 @@ fn taken() -> Vec<Case> {
         ("x-single-active-consumer", "on", flag(true)),
         ("x-single-active-consumer", "off", flag(false)),
     ];
-    right
-        .into_iter()
-        .map(|(key, what, value)| {
-            on_channel(
-                format!("queue.declare: {key} that is {what}"),
-                move |channel| {
-                    let name = channel.scope().name();
-                    let declare = declaration(&name, &[(key, value.clone())]);
-                    channel.declare(declare.clone())?;
-                    channel.declare(declare).map(drop)
-                },
-            )
-        })
-        .collect()
+    for (key, what, value) in right {
+        case(&format!("queue.declare: {key} that is {what}")).on_channel(move |channel| {
+            let arguments = [(key, value.clone())];
+            is_same(channel, &[&arguments, &arguments])
+        });
+    }
 }
 
-fn compared() -> Vec<Case> {
+fn compared(case: Begin<'_>) {
     let values: [(&'static str, AMQPValue, AMQPValue); 7] = [
         ("x-message-ttl", int(60_000), int(70_000)),
         ("x-expires", int(60_000), int(70_000)),
@@ -155,93 +140,34 @@ fn compared() -> Vec<Case> {
         ("x-dead-letter-exchange", text("a"), text("b")),
         ("x-single-active-consumer", flag(true), flag(false)),
     ];
-    let mut cases: Vec<Case> = Vec::new();
     for (key, one, other) in values {
+        let (one, other) = ([(key, one)], [(key, other)]);
         let first = one.clone();
-        cases.push(on_channel(
-            format!("queue.declare: again with another {key} is 406"),
-            move |channel| {
-                let name = channel.scope().name();
-                channel.declare(declaration(&name, &[(key, first.clone())]))?;
-                channel.refuses(406, declaration(&name, &[(key, other.clone())]))
-            },
-        ));
+        let name = format!("queue.declare: again with another {key} is 406");
+        case(&name).on_channel(move |channel| differs(channel, &first, &other));
         let first = one.clone();
-        cases.push(on_channel(
-            format!("queue.declare: again without its {key} is 406"),
-            move |channel| {
-                let name = channel.scope().name();
-                channel.declare(declaration(&name, &[(key, first.clone())]))?;
-                channel.refuses(406, declaration(&name, &[]))
-            },
-        ));
-        cases.push(on_channel(
-            format!("queue.declare: again with {key} that it had not is 406"),
-            move |channel| {
-                let name = channel.scope().name();
-                channel.declare(declaration(&name, &[]))?;
-                channel.refuses(406, declaration(&name, &[(key, one.clone())]))
-            },
-        ));
+        let name = format!("queue.declare: again without its {key} is 406");
+        case(&name).on_channel(move |channel| differs(channel, &first, &[]));
+        let name = format!("queue.declare: again with {key} that it had not is 406");
+        case(&name).on_channel(move |channel| differs(channel, &[], &one));
     }
-    cases.push(on_channel(
-        "queue.declare: again with another x-dead-letter-routing-key is 406",
-        |channel| {
-            let name = channel.scope().name();
-            let with = |key| {
-                declaration(
-                    &name,
-                    &[
-                        ("x-dead-letter-exchange", text("")),
-                        ("x-dead-letter-routing-key", text(key)),
-                    ],
-                )
-            };
-            channel.declare(with("a"))?;
-            channel.refuses(406, with("b"))
-        },
-    ));
-    cases.push(on_channel(
-        "queue.declare: again with the same number in another width",
-        |channel| {
-            let name = channel.scope().name();
-            channel.declare(declaration(&name, &[("x-message-ttl", int(1000))]))?;
-            let wide = AMQPValue::LongLongInt(1000);
-            channel
-                .declare(declaration(&name, &[("x-message-ttl", wide)]))
-                .map(drop)
-        },
-    ));
-    cases.push(on_channel(
-        "queue.declare: without a type it is a classic queue",
-        |channel| {
-            let name = channel.scope().name();
-            channel.declare(declaration(&name, &[]))?;
-            let classic = declaration(&name, &[("x-queue-type", text("classic"))]);
-            channel.declare(classic)?;
-            channel.declare(declaration(&name, &[])).map(drop)
-        },
-    ));
-    cases.push(on_channel(
-        "queue.declare: again with another unknown argument is the same",
-        |channel| {
-            let name = channel.scope().name();
-            channel.declare(declaration(&name, &[("x-conformance", int(1))]))?;
-            channel
-                .declare(declaration(&name, &[("x-conformance", int(2))]))
-                .map(drop)
-        },
-    ));
-    cases.push(on_channel(
-        "queue.declare: again with the arguments in another order",
-        |channel| {
-            let name = channel.scope().name();
-            let (ttl, length) = (("x-message-ttl", int(1000)), ("x-max-length", int(10)));
-            channel.declare(declaration(&name, &[ttl.clone(), length.clone()]))?;
-            channel
-                .declare(declaration(&name, &[length, ttl]))
-                .map(drop)
-        },
-    ));
-    cases
+    let name = "queue.declare: again with another x-dead-letter-routing-key is 406";
+    case(name).on_channel(|channel| differs(channel, &dead_letters_to("a"), &dead_letters_to("b")));
+    case("queue.declare: again with the same number in another width").on_channel(|channel| {
+        let ttl = "x-message-ttl";
+        is_same(channel, &[&[(ttl, int(1000))], &[(ttl, long(1000))]])
+    });
+    case("queue.declare: without a type it is a classic queue").on_channel(|channel| {
+        let classic = [("x-queue-type", text("classic"))];
+        is_same(channel, &[&[], &classic, &[]])
+    });
+    case("queue.declare: again with another unknown argument is the same").on_channel(|channel| {
+        let unknown = "x-conformance";
+        is_same(channel, &[&[(unknown, int(1))], &[(unknown, int(2))]])
+    });
+    case("queue.declare: again with the arguments in another order").on_channel(|channel| {
+        let (ttl, length) = (("x-message-ttl", int(1000)), ("x-max-length", int(10)));
+        let reversed = [length.clone(), ttl.clone()];
+        is_same(channel, &[&[ttl, length], &reversed])
+    });
 }

@@ -1,124 +1,96 @@
 //! `connection.tune` and the negotiated values: frame_max, channel_max, heartbeat.
 
 use amq_protocol::frame::AMQPFrame;
-use amq_protocol::protocol::{basic, channel, connection};
-use anyhow::{Context as _, ensure};
+use amqp_client::frame::encode;
 
-use crate::case::{Case, case};
-use crate::client::{expect_eq, to_queue};
-use crate::connection::Connection;
-use crate::method::Method as _;
-use crate::values::text;
-use crate::wire::{Frame, HEARTBEAT, encoded};
+use super::*;
+use crate::wire::{Frame, HEARTBEAT};
 
 type Change = fn(&mut connection::Tune);
 
 /// Returns `connection.start-ok` with a payload of `size` bytes.
 fn long_start_ok(connection: &Connection<'_>, size: usize) -> anyhow::Result<Vec<u8>> {
-    let scope = connection.scope;
     let filled = |length: usize| {
-        let mut start_ok = connection.plain(scope.user(), scope.password());
+        let mut start_ok = connection.login();
         let filling = text(&"x".repeat(length));
         start_ok.client_properties.insert("filling".into(), filling);
-        encoded(&AMQPFrame::Method(0, start_ok.wrap()))
+        encode(&AMQPFrame::Method(0, start_ok.wrap()))
     };
     let room = (size + 8).checked_sub(filled(0).len());
     Ok(filled(room.context("it is too long without padding")?))
 }
 
-pub(super) fn cases() -> Vec<Case> {
-    let mut cases = vec![
-        case(
-            "connection.tune: limits that leave room for the cases",
-            |scope| {
-                let tune = Connection::log_in(scope)?.tune.into_inner();
-                ensure!(
-                    tune.channel_max > 1 && tune.frame_max >= 8192,
-                    "it suggests {tune:?}"
-                );
-                Ok(())
-            },
-        ),
-        case(
-            "connection.start-ok: a frame of 4096 bytes is taken before tune",
-            |scope| {
-                let connection = Connection::greet(scope)?;
-                let frame = long_start_ok(&connection, 4096)?;
-                connection.wire.write(&frame)?;
-                connection.receive::<connection::Tune>().map(drop)
-            },
-        ),
-        case(
-            "connection.start-ok: a longer frame before tune ends the connection",
-            |scope| {
-                let connection = Connection::greet(scope)?;
-                let frame = long_start_ok(&connection, 4097)?;
-                connection.wire.write(&frame)?;
-                connection.is_given_up()
-            },
-        ),
-        case(
-            "connection.tune-ok: bodies are cut to the agreed frame_max",
-            |scope| {
-                let connection = Connection::open_with(scope, |tune| tune.frame_max = 4096)?;
-                let channel = connection.channel()?;
-                let queue = channel.queue()?;
-                let body = vec![b'x'; 10_000];
-                channel.send_content(to_queue(&queue), &Default::default(), &body)?;
-                // The client checks the size of every frame.
-                expect_eq("the body", channel.take(&queue)?.content.body.len(), 10_000)?;
-                connection.close()
-            },
-        ),
-        case(
-            "connection.tune-ok: more channels than the agreed channel_max are 530",
-            |scope| {
-                let connection = Connection::open_with(scope, |tune| tune.channel_max = 2)?;
-                connection.channel()?;
-                connection.channel()?;
-                connection.send(3, channel::Open {})?;
-                connection.breaks(530).map(drop)
-            },
-        ),
-        case(
-            "connection.tune-ok: a channel that is closed leaves its place",
-            |scope| {
-                let connection = Connection::open_with(scope, |tune| tune.channel_max = 1)?;
-                for _ in 0..3 {
-                    connection.channel_of(1)?.close()?;
-                }
-                connection.close()
-            },
-        ),
-        case("heartbeat: with 1 s agreed the broker sends one", |scope| {
-            let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
+pub(super) fn cases(case: Begin<'_>) {
+    case("connection.tune: limits that leave room for the cases").on_broker(|scope| {
+        let tune = Connection::log_in(scope)?.tune.into_inner();
+        let has_room = tune.channel_max > 1 && tune.frame_max >= 8192;
+        ensure!(has_room, "it suggests {tune:?}");
+        Ok(())
+    });
+    case("connection.start-ok: a frame of 4096 bytes is taken before tune").on_broker(|scope| {
+        let connection = Connection::greet(scope)?;
+        let frame = long_start_ok(&connection, 4096)?;
+        connection.wire.write(&frame)?;
+        connection.receive::<connection::Tune>()
+    });
+    case("connection.start-ok: a longer frame before tune ends the connection").on_broker(
+        |scope| {
+            let connection = Connection::greet(scope)?;
+            let frame = long_start_ok(&connection, 4097)?;
+            connection.wire.write(&frame)?;
+            connection.is_given_up()
+        },
+    );
+    case("connection.tune-ok: bodies are cut to the agreed frame_max").on_broker(|scope| {
+        let connection = Connection::open_with(scope, |tune| tune.frame_max = 4096)?;
+        let channel = connection.channel()?;
+        let queue = channel.queue()?;
+        channel.publish("", &queue, &"x".repeat(10_000))?;
+        // The client checks the size of every frame.
+        expect_eq("the body", channel.take(&queue)?.content.body.len(), 10_000)?;
+        connection.close()
+    });
+    case("connection.tune-ok: more channels than the agreed channel_max are 530").on_broker(
+        |scope| {
+            let connection = Connection::open_with(scope, |tune| tune.channel_max = 2)?;
+            connection.channel()?;
+            connection.channel()?;
+            connection.send(3, channel::Open {})?;
+            connection.breaks(530)
+        },
+    );
+    case("connection.tune-ok: a channel that is closed leaves its place").on_broker(|scope| {
+        let connection = Connection::open_with(scope, |tune| tune.channel_max = 1)?;
+        for _ in 0..3 {
+            connection.channel_of(1)?.close()?;
+        }
+        connection.close()
+    });
+    case("heartbeat: with 1 s agreed the broker sends one").on_broker(|scope| {
+        let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
+        let frame = connection.wire.frame()?;
+        expect_eq("the frame", frame, Frame::new(HEARTBEAT, 0, b""))?;
+        connection.close()
+    });
+    case("heartbeat: a client that is silent is given up").on_broker(|scope| {
+        let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
+        // Two intervals of silence are tolerated; after this many, a broker that never closes the connection fails.
+        let sent = (0..16).map_while(|_| connection.wire.frame().ok());
+        let others = sent.filter(|frame| frame.kind != HEARTBEAT);
+        expect_eq("frames", others.count(), 0)?;
+        connection.wire.ends()
+    });
+    case("heartbeat: a client that sends them stays").on_broker(|scope| {
+        let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
+        let channel = connection.channel()?;
+        // Longer than the tolerated silence: every heartbeat of the broker is answered.
+        for _ in 0..6 {
             let frame = connection.wire.frame()?;
-            expect_eq("the frame", frame, Frame::new(HEARTBEAT, 0, b""))?;
-            connection.close()
-        }),
-        case("heartbeat: a client that is silent is given up", |scope| {
-            let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
-            // Two intervals of silence are tolerated; after this many, a broker that never closes the connection fails.
-            let sent = (0..16).map_while(|_| connection.wire.frame().ok());
-            expect_eq(
-                "frames",
-                sent.filter(|frame| frame.kind != HEARTBEAT).count(),
-                0,
-            )?;
-            connection.wire.ends()
-        }),
-        case("heartbeat: a client that sends them stays", |scope| {
-            let connection = Connection::open_with(scope, |tune| tune.heartbeat = 1)?;
-            let channel = connection.channel()?;
-            // Longer than the tolerated silence: every heartbeat of the broker is answered.
-            for _ in 0..6 {
-                let frame = connection.wire.frame()?;
-                connection.wire.write(&frame.bytes())?;
-            }
-            channel.call::<basic::QosOk>(basic::Qos::default())?;
-            connection.close()
-        }),
-    ];
+            connection.wire.write(&frame.bytes())?;
+        }
+        channel.call(basic::Qos::default())?;
+        connection.close()
+    });
     let lower: [(&str, Change); 6] = [
         ("the least frame_max", |tune| tune.frame_max = 4096),
         ("a lower frame_max", |tune| tune.frame_max = 8192),
@@ -127,16 +99,13 @@ pub(super) fn cases() -> Vec<Case> {
         ("no heartbeat", |tune| tune.heartbeat = 0),
         ("another heartbeat", |tune| tune.heartbeat = 17),
     ];
-    cases.extend(lower.map(|(what, change)| {
-        case(
-            format!("connection.tune-ok: {what} is taken"),
-            move |scope| {
-                let connection = Connection::open_with(scope, change)?;
-                connection.channel()?.close()?;
-                connection.close()
-            },
-        )
-    }));
+    for (what, change) in lower {
+        case(&format!("connection.tune-ok: {what} is taken")).on_broker(move |scope| {
+            let connection = Connection::open_with(scope, change)?;
+            connection.channel()?.close()?;
+            connection.close()
+        });
+    }
     let wrong: [(&str, Change); 6] = [
         ("a higher frame_max", |tune| tune.frame_max += 1),
         ("an unlimited frame_max", |tune| tune.frame_max = 0),
@@ -145,16 +114,12 @@ pub(super) fn cases() -> Vec<Case> {
         ("a higher channel_max", |tune| tune.channel_max += 1),
         ("an unlimited channel_max", |tune| tune.channel_max = 0),
     ];
-    cases.extend(wrong.map(|(what, change)| {
-        case(
-            format!("connection.tune-ok: {what} ends the connection"),
-            move |scope| {
-                let connection = Connection::log_in(scope)?;
-                change(&mut connection.tune.borrow_mut());
-                connection.send(0, connection.tune_ok())?;
-                connection.is_given_up()
-            },
-        )
-    }));
-    cases
+    for (what, change) in wrong {
+        case(&format!("connection.tune-ok: {what} ends the connection")).on_broker(move |scope| {
+            let connection = Connection::log_in(scope)?;
+            change(&mut connection.tune.borrow_mut());
+            connection.send(0, connection.tune_ok())?;
+            connection.is_given_up()
+        });
+    }
 }
