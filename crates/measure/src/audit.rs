@@ -85,7 +85,7 @@ pub fn judge(result: &mut RunResult) {
         .filter(|row| !row.consistent && (row.kind == Kind::Audit || !is_reported(row.kind)))
         .map(|row| {
             let message = format!("{}: {}, but expected {}", row.what, row.found, row.expected);
-            Warning::audit(message, row.hint)
+            Kind::Audit.suspect(message, row.hint)
         })
         .collect();
     result.warnings.extend(unreported);

@@ -20,7 +20,7 @@ pub struct GrowthUnderLoad {
     /// The slopes of the halves, as for the memory.
     pub fds_halves: [Option<f64>; 2],
     /// Samples that the lines are fitted to.
-    pub looks: usize,
+    pub samples: usize,
     /// Operations that finished between the first sample and the last.
     pub finished: f64,
 }
@@ -45,32 +45,34 @@ impl RunResult {
             return None;
         }
         let (from, to) = (steady.first()?.second as f64, steady.last()?.second as f64);
-        let looks: Vec<&Resources> = self
+        let samples: Vec<&Resources> = self
             .resources
             .iter()
-            .filter(|look| (from..to).contains(&look.at_s) && look.daemon.is_some())
+            .filter(|sample| (from..to).contains(&sample.at_s) && sample.daemon.is_some())
             .collect();
         let sums = Sums::new(&self.seconds);
-        let by: Vec<f64> = looks
+        let by: Vec<f64> = samples
             .iter()
-            .map(|look| sums.finished_by(look.at_s))
+            .map(|sample| sums.finished_by(sample.at_s))
             .collect();
         let finished = by.last()? - by.first()?;
-        if looks.len() < MIN_SAMPLES || finished < MIN_OPERATIONS {
+        if samples.len() < MIN_SAMPLES || finished < MIN_OPERATIONS {
             return None;
         }
         let points = |of: fn(&Resources) -> f64| -> Vec<(f64, f64)> {
-            let points = by.iter().zip(&looks);
-            points.map(|(by, look)| (by / 1_000.0, of(look))).collect()
+            let points = by.iter().zip(&samples);
+            points
+                .map(|(by, sample)| (by / 1_000.0, of(sample)))
+                .collect()
         };
-        let rss = points(|look| look.daemon.unwrap_or_default().rss_kb as f64 * 1024.0);
-        let fds = points(|look| look.daemon.unwrap_or_default().fds as f64);
+        let rss = points(|sample| sample.daemon.unwrap_or_default().rss_kb as f64 * 1024.0);
+        let fds = points(|sample| sample.daemon.unwrap_or_default().fds as f64);
         Some(GrowthUnderLoad {
             rss_bytes: LinearFit::through(&rss)?,
             rss_bytes_halves: halves(&rss),
             fds: LinearFit::through(&fds)?,
             fds_halves: halves(&fds),
-            looks: looks.len(),
+            samples: samples.len(),
             finished,
         })
     }

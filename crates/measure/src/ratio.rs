@@ -5,7 +5,7 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use crate::summary::RUNS_FOR_AN_INTERVAL;
+use crate::summary::{RUNS_FOR_AN_INTERVAL, moments};
 
 /// Probability of at least one false conclusion among all that are drawn together.
 const ERROR_RATE: f64 = 0.05;
@@ -50,19 +50,11 @@ impl Ratio {
     /// Returns `None` if no pair has two figures above 0.
     #[must_use]
     pub fn paired(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
-        let logs: Vec<f64> = pairs
-            .into_iter()
-            .map(|(base, this)| (this / base).ln())
-            .filter(|log| log.is_finite())
-            .collect();
+        let logs = finite_logs(pairs.into_iter().map(|(base, this)| this / base));
         let (mean, variance) = moments(&logs)?;
-        let count = logs.len();
-        Some(Self::from_logs(
-            mean,
-            (variance / count as f64).sqrt(),
-            count as f64 - 1.0,
-            count,
-        ))
+        let count = logs.len() as f64;
+        let error = (variance / count).sqrt();
+        Some(Self::from_logs(mean, error, count - 1.0, logs.len()))
     }
 
     /// Compares two independent sets of runs (Welch's t-test).
@@ -70,11 +62,7 @@ impl Ratio {
     /// Returns `None` if a set has no figure above 0.
     #[must_use]
     pub fn unpaired(base: &[f64], this: &[f64]) -> Option<Self> {
-        let logs = |figures: &[f64]| -> Vec<f64> {
-            let logs = figures.iter().map(|figure| figure.ln());
-            logs.filter(|log| log.is_finite()).collect()
-        };
-        let (base, this) = (logs(base), logs(this));
+        let [base, this] = [base, this].map(|values| finite_logs(values.iter().copied()));
         let ((base_mean, base_variance), (mean, variance)) = (moments(&base)?, moments(&this)?);
         let (one, other) = (
             base_variance / base.len() as f64,
@@ -83,18 +71,13 @@ impl Ratio {
         let degrees = |part: f64, count: usize| part.powi(2) / (count as f64 - 1.0).max(1.0);
         // Welch–Satterthwaite; without any variance every number of degrees gives the same result.
         let parts = degrees(one, base.len()) + degrees(other, this.len());
-        let freedom = if parts > 0.0 {
-            (one + other).powi(2) / parts
-        } else {
-            1.0
+        let freedom = match parts > 0.0 {
+            true => (one + other).powi(2) / parts,
+            false => 1.0,
         };
-        let fewest = base.len().min(this.len());
-        Some(Self::from_logs(
-            mean - base_mean,
-            (one + other).sqrt(),
-            freedom,
-            fewest,
-        ))
+        let (log, error) = (mean - base_mean, (one + other).sqrt());
+        let fewest_runs = base.len().min(this.len());
+        Some(Self::from_logs(log, error, freedom, fewest_runs))
     }
 
     fn from_logs(log: f64, error: f64, freedom: f64, runs: usize) -> Self {
@@ -102,12 +85,9 @@ impl Ratio {
             .then(|| StudentsT::new(0.0, 1.0, freedom).ok())
             .flatten();
         let half = student.map(|student| student.inverse_cdf(0.975) * error);
-        let p = student.map(|student| {
-            if error > 0.0 {
-                2.0 * student.cdf(-(log / error).abs())
-            } else {
-                f64::from(u8::from(log == 0.0))
-            }
+        let p = student.map(|student| match error > 0.0 {
+            true => 2.0 * student.cdf(-(log / error).abs()),
+            false => f64::from(u8::from(log == 0.0)),
         });
         Self {
             ratio: log.exp(),
@@ -128,6 +108,11 @@ impl Ratio {
     }
 }
 
+/// Returns the logarithms of the values above 0.
+fn finite_logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    values.map(f64::ln).filter(|log| log.is_finite()).collect()
+}
+
 /// Draws conclusions about several changes that are read together, each with a flag that is true if lower is better.
 ///
 /// At 5 % each, twenty comparisons give a false positive more often than not. The probability of any false conclusion
@@ -135,28 +120,20 @@ impl Ratio {
 #[must_use]
 pub fn holm_conclusions(changes: &[(Ratio, bool)]) -> Vec<Conclusion> {
     let mut order: Vec<usize> = (0..changes.len())
-        .filter(|place| changes[*place].0.p.is_some())
+        .filter(|index| changes[*index].0.p.is_some())
         .collect();
-    let p = |place: usize| changes[place].0.p.unwrap_or(1.0);
+    let p = |index: usize| changes[index].0.p.unwrap_or(1.0);
     order.sort_by(|one, other| p(*one).total_cmp(&p(*other)));
     let mut conclusions = vec![Conclusion::NoEvidence; changes.len()];
-    for (rank, place) in order.iter().enumerate() {
+    for (rank, index) in order.iter().enumerate() {
         let left = order.len() - rank;
-        if p(*place) > ERROR_RATE / left as f64 {
+        if p(*index) > ERROR_RATE / left as f64 {
             break;
         }
-        let (change, lower_is_better) = changes[*place];
-        conclusions[*place] = change.direction(lower_is_better);
+        let (change, lower_is_better) = changes[*index];
+        conclusions[*index] = change.direction(lower_is_better);
     }
     conclusions
-}
-
-/// Returns mean and variance; the variance of a single value is 0.
-fn moments(values: &[f64]) -> Option<(f64, f64)> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares = values.iter().map(|value| (value - mean).powi(2));
-    (!values.is_empty()).then(|| (mean, squares.sum::<f64>() / (count - 1.0).max(1.0)))
 }
 
 #[cfg(test)]
@@ -232,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn suites_that_do_not_differ_are_told_apart_as_seldom_as_is_said() {
+    fn equal_suites_are_called_different_as_rarely_as_stated() {
         const SUITES: usize = 2_000;
         const FIGURES: usize = 12;
         let mut seed = 1;
@@ -252,11 +229,11 @@ mod tests {
                 let changes: Vec<(Ratio, bool)> = (0..FIGURES).map(change).collect();
                 holm_conclusions(&changes)
                     .iter()
-                    .any(|word| *word != Conclusion::NoEvidence)
+                    .any(|conclusion| *conclusion != Conclusion::NoEvidence)
             };
-            let told = (0..SUITES).filter(|_| suite()).count();
+            let found = (0..SUITES).filter(|_| suite()).count();
             // 5 % of 2,000, plus and minus four deviations. A method that never finds a change must fail too.
-            assert!((20..=140).contains(&told), "{told} of {SUITES}");
+            assert!((20..=140).contains(&found), "{found} of {SUITES}");
         }
     }
 

@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn sums_that_were_merged_have_the_line_of_all_points() {
         let mut halves = [RegressionSums::default(); 2];
-        for (place, (x, y)) in WOMEN.into_iter().enumerate() {
-            halves[place % 2].add(x, y);
+        for (index, (x, y)) in WOMEN.into_iter().enumerate() {
+            halves[index % 2].add(x, y);
         }
         let [mut all, other] = halves;
         all.merge(&other);

@@ -19,7 +19,7 @@ use crate::usage::UsageSummary;
 use crate::warning::{Verdict, Warning};
 
 mod audit_inputs;
-mod figures;
+mod derived;
 
 pub use audit_inputs::{
     AuditInputs, CounterComparison, Lifetime, OpeningTime, PlannedPhases, StagedGroup,
@@ -381,29 +381,34 @@ impl RunResult {
     pub fn redact(&mut self) {
         redact::value(&mut self.plan);
         let daemon = &mut self.daemon;
-        let texts = [&mut self.plan_sentence, &mut daemon.target];
-        let named = [&mut daemon.about, &mut daemon.version];
-        let warned = self.warnings.iter_mut();
-        let warned = warned.flat_map(|warning| [&mut warning.message, &mut warning.hint]);
-        let judged = self.thresholds.iter_mut().map(|judged| &mut judged.text);
-        let done = self.faults.iter_mut().map(|fault| &mut fault.what);
-        let texts = texts.into_iter().chain(named.into_iter().flatten());
-        for text in texts.chain(warned).chain(judged).chain(done) {
+        let mut texts = vec![&mut self.plan_sentence, &mut daemon.target];
+        texts.extend(&mut daemon.about);
+        texts.extend(&mut daemon.version);
+        for warning in &mut self.warnings {
+            texts.extend([&mut warning.message, &mut warning.hint]);
+        }
+        texts.extend(
+            self.thresholds
+                .iter_mut()
+                .map(|threshold| &mut threshold.text),
+        );
+        texts.extend(self.faults.iter_mut().map(|fault| &mut fault.what));
+        for text in texts {
             if let Cow::Owned(redacted) = redact::text(text) {
                 *text = redacted;
             }
         }
         // Counters of checks are named after the check's text.
-        let seconds = self.seconds.iter_mut();
-        let counted = seconds.flat_map(|second| [&mut second.counts, &mut second.errors]);
-        let measured = self
-            .throughput
-            .iter_mut()
-            .map(|measured| &mut measured.counts);
-        let all = [&mut self.counts, &mut self.errors]
-            .into_iter()
-            .chain(measured);
-        all.chain(counted).for_each(redact_names);
+        let mut counts = vec![&mut self.counts, &mut self.errors];
+        counts.extend(
+            self.throughput
+                .iter_mut()
+                .map(|throughput| &mut throughput.counts),
+        );
+        for second in &mut self.seconds {
+            counts.extend([&mut second.counts, &mut second.errors]);
+        }
+        counts.into_iter().for_each(redact_names);
     }
 }
 

@@ -236,8 +236,8 @@ impl Tally {
     #[must_use]
     pub fn resident(specs: &'static [SeriesSpec], recorded: impl Fn(Series) -> bool) -> Self {
         let mut tally = Self::new(specs);
-        for (place, values) in tally.series.iter_mut().enumerate() {
-            if recorded(Series(place)) {
+        for (index, values) in tally.series.iter_mut().enumerate() {
+            if recorded(Series(index)) {
                 values.get_or_init();
             }
         }
@@ -348,7 +348,7 @@ impl Tally {
     pub fn unpack(specs: &'static [SeriesSpec], packed: &PackedTally) -> Result<Self, DecodeError> {
         let mut tally = Self::new(specs);
         for (name, value) in &packed.series {
-            let place = specs
+            let index = specs
                 .iter()
                 .position(|known| known.name == *name)
                 .ok_or_else(|| {
@@ -356,7 +356,7 @@ impl Tally {
                         "the series `{name}` is unknown: check whether it was written by another version"
                     ))
                 })?;
-            tally.series[place] = Distribution::decode(&value.histogram, value.clamped)?;
+            tally.series[index] = Distribution::decode(&value.histogram, value.clamped)?;
         }
         if let Some(lag) = &packed.lag {
             tally.lag = Distribution::decode(&lag.histogram, lag.clamped)?;

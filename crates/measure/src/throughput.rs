@@ -163,9 +163,9 @@ mod tests {
             ..Measured::default()
         };
         add(&mut measured.counts, OK, ok);
-        for place in 0..300 {
-            let due = f64::from(place) / 100.0;
-            let sign = if place % 2 == 0 { 1.0 } else { -1.0 };
+        for step in 0..300 {
+            let due = f64::from(step) / 100.0;
+            let sign = if step % 2 == 0 { 1.0 } else { -1.0 };
             let response = 0.1 + growth * due + sign * scatter;
             measured.responses.add(due, response);
         }

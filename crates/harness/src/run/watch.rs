@@ -7,7 +7,7 @@ use std::time::Duration;
 use measure::disturbance::{Disturbance, Throttled};
 use measure::result::{Cost, Resources, Second, Usage};
 use measure::spec::Spec;
-use measure::system::{System, SystemLook};
+use measure::system::{System, SystemSample};
 use measure::usage::{Sample, UsageSummary};
 use tokio::task::JoinHandle;
 
@@ -55,7 +55,7 @@ struct Snapshot {
     /// Absent while the daemon has no process.
     daemon: Option<Sample>,
     backlog: Option<u64>,
-    machine: Option<SystemLook>,
+    machine: Option<SystemSample>,
     active: Option<f64>,
     others_cpu_pct: Option<f64>,
     driver_quota: Option<Throttled>,
@@ -234,12 +234,12 @@ impl ResourceMonitor {
 
     /// Returns the changes of the machine from the first sample, which precedes the first start, to the last.
     pub(super) fn system(&self) -> Option<System> {
-        let snapshots: Vec<SystemLook> = self
+        let snapshots: Vec<SystemSample> = self
             .snapshots
             .iter()
             .filter_map(|snapshot| snapshot.machine)
             .collect();
-        System::from_looks(&snapshots)
+        System::from_samples(&snapshots)
     }
 
     /// Returns the resource use in all, and over time. `origin` is the instant of the first start; `from_s` is the

@@ -69,7 +69,7 @@ pub const FORMATS: &[Format] = &[
 ];
 
 /// A report format.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Format {
     /// Name on the command line.
     pub name: &'static str,
@@ -118,14 +118,11 @@ impl FromStr for Format {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        FORMATS
-            .iter()
-            .find(|format| format.name == name)
-            .copied()
-            .ok_or_else(|| Error::Unknown {
-                name: name.to_owned(),
-                known: list_of_names(),
-            })
+        let found = FORMATS.iter().find(|format| format.name == name).copied();
+        found.ok_or_else(|| Error::Unknown {
+            name: name.to_owned(),
+            known: list_of_names(),
+        })
     }
 }
 
@@ -134,20 +131,6 @@ impl fmt::Display for Format {
         formatter.write_str(self.name)
     }
 }
-
-impl fmt::Debug for Format {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Format").field(&self.name).finish()
-    }
-}
-
-impl PartialEq for Format {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for Format {}
 
 #[cfg(test)]
 mod tests {

@@ -80,6 +80,19 @@ impl Table {
         }
     }
 
+    /// Creates a table, or none without rows.
+    pub(super) fn non_empty(caption: &str, head: Vec<Head>, rows: Vec<Row>) -> Option<Self> {
+        (!rows.is_empty()).then(|| Self::new(caption, head, rows))
+    }
+
+    /// Inserts a column at `index`, with a cell for each row.
+    pub(super) fn insert_column(&mut self, index: usize, head: &str, cells: Vec<Cell>) {
+        self.head.insert(index, Head::figure(head));
+        for (row, cell) in self.rows.iter_mut().zip(cells) {
+            row.cells.insert(index, cell);
+        }
+    }
+
     /// Removes the column at `index`.
     pub(super) fn remove_column(&mut self, index: usize) {
         self.head.remove(index);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use measure::system::{SystemLook, TcpCounters};
+use measure::system::{SystemSample, TcpCounters};
 
 use super::stat::status_value;
 
@@ -38,19 +38,19 @@ impl Machine {
     }
 
     /// Takes one sample; `None` if a file can't be read any more.
-    pub fn snapshot(&mut self) -> Option<SystemLook> {
+    pub fn snapshot(&mut self) -> Option<SystemSample> {
         let memory = read(&self.memory, &mut self.buffer)?;
-        let snapshot = SystemLook {
+        let snapshot = SystemSample {
             available_kb: status_value(memory, "MemAvailable"),
             slab_kb: status_value(memory, "Slab"),
             slab_unreclaimable_kb: status_value(memory, "SUnreclaim"),
-            ..SystemLook::default()
+            ..SystemSample::default()
         };
         let pages = tcp_pages(read(&self.sockets, &mut self.buffer)?);
         let snmp = Table::parse(read(&self.snmp, &mut self.buffer)?, "Tcp:");
         let (retransmits, resets) = (snmp.get("RetransSegs"), snmp.get("EstabResets"));
         let netstat = Table::parse(read(&self.netstat, &mut self.buffer)?, "TcpExt:");
-        Some(SystemLook {
+        Some(SystemSample {
             tcp_kb: pages * self.page_kb,
             tcp: TcpCounters {
                 listen_overflows: netstat.get("ListenOverflows"),

@@ -73,7 +73,7 @@ fn columns(comparison: &Comparison<'_>) -> Vec<Column<'static>> {
     if suite.results.iter().any(|run| run.daemon.instances > 1) {
         columns.push(Column::count("daemon.instances"));
     }
-    columns.retain(|column| suite.results.iter().any(|run| column.value(run).is_some()));
+    columns.retain(|column| column.is_known(&suite.results));
     columns
 }
 

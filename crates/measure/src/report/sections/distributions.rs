@@ -21,11 +21,12 @@ pub(super) fn table(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Tabl
         vec![(None, repeated.runs.clone())]
     });
     if at.iter().any(|repeated| repeated.runs.len() > 1) {
-        all.runs = Some(Box::new(rows(comparison, at, |repeated| {
-            let each = repeated.runs.iter().enumerate();
-            each.map(|(place, run)| (Some(place + 1), vec![*run]))
+        let each_run = rows(comparison, at, |repeated| {
+            let runs = (1..).zip(&repeated.runs);
+            runs.map(|(number, run)| (Some(number), vec![*run]))
                 .collect()
-        })));
+        });
+        all.runs = Some(Box::new(each_run));
     }
     all
 }
@@ -41,8 +42,8 @@ fn rows<'a>(
     let is_single = comparison.only_run().is_some();
     let numbered = at.iter().flat_map(&sharing).any(|(run, _)| run.is_some());
     let mut rows = Vec::new();
-    for (place, series) in comparison.series().into_iter().chain([LAG]).enumerate() {
-        let mut starts_group = place > 0 && !is_single;
+    for (index, series) in comparison.series().into_iter().chain([LAG]).enumerate() {
+        let mut starts_group = index > 0 && !is_single;
         for repeated in at {
             for (run, runs) in sharing(repeated) {
                 let Some(figures) = figures(&runs, series, is_single) else {
