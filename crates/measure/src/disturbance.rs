@@ -41,7 +41,6 @@ impl Stalls {
     }
 
     /// Returns itself, or `None` if there was no stall.
-    #[must_use]
     pub fn found(self) -> Option<Self> {
         (self.count > 0).then_some(self)
     }
@@ -60,7 +59,6 @@ pub struct Throttled {
 
 impl Throttled {
     /// Returns the difference to an earlier reading.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
             periods: self.periods.saturating_sub(earlier.periods),
@@ -123,7 +121,6 @@ pub struct Disturbance {
 
 impl Disturbance {
     /// Summarizes the seconds and samples that begin at `from_s` seconds after the first start or later.
-    #[must_use]
     pub fn from_seconds(seconds: &[Second], samples: &[Resources], cpus: u64, from_s: f64) -> Self {
         let mut sum = Self {
             cpus,

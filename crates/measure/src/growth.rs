@@ -1,7 +1,7 @@
 //! Growth of a daemon under steady load: the slope of its memory and open files over finished operations.
 
 use crate::regression::LinearFit;
-use crate::result::{Resources, RunResult, Second};
+use crate::result::{Cost, RunResult, Second};
 use crate::tally::{OK, STARTED};
 
 /// Growth of the daemon per 1,000 finished operations, by least squares.
@@ -35,7 +35,6 @@ const MAX_STEADY_RATIO: f64 = 1.5;
 impl RunResult {
     /// Fits the slopes over the steady part of the run: without its first quarter, and until the last second with a
     /// start. Returns `None` if that part is too short or the load was not steady.
-    #[must_use]
     pub fn growth_under_load(&self) -> Option<GrowthUnderLoad> {
         let last = self.seconds.iter().rposition(starts)?;
         let steady = self.seconds.get(last / 4 + 1..last)?;
@@ -45,28 +44,25 @@ impl RunResult {
             return None;
         }
         let (from, to) = (steady.first()?.second as f64, steady.last()?.second as f64);
-        let samples: Vec<&Resources> = self
-            .resources
-            .iter()
-            .filter(|sample| (from..to).contains(&sample.at_s) && sample.daemon.is_some())
-            .collect();
         let sums = Sums::new(&self.seconds);
-        let by: Vec<f64> = samples
-            .iter()
-            .map(|sample| sums.finished_by(sample.at_s))
+        let samples = self.resources.iter();
+        let in_steady_part = samples.filter(|sample| (from..to).contains(&sample.at_s));
+        // Operations finished by each sample, and the sample of the daemon.
+        let samples: Vec<(f64, Cost)> = in_steady_part
+            .filter_map(|sample| Some((sums.finished_by(sample.at_s), sample.daemon?)))
             .collect();
-        let finished = by.last()? - by.first()?;
+        let finished = samples.last()?.0 - samples.first()?.0;
         if samples.len() < MIN_SAMPLES || finished < MIN_OPERATIONS {
             return None;
         }
-        let points = |of: fn(&Resources) -> f64| -> Vec<(f64, f64)> {
-            let points = by.iter().zip(&samples);
+        let points = |read: fn(&Cost) -> f64| -> Vec<(f64, f64)> {
+            let points = samples.iter();
             points
-                .map(|(by, sample)| (by / 1_000.0, of(sample)))
+                .map(|(by, cost)| (by / 1_000.0, read(cost)))
                 .collect()
         };
-        let rss = points(|sample| sample.daemon.unwrap_or_default().rss_kb as f64 * 1024.0);
-        let fds = points(|sample| sample.daemon.unwrap_or_default().fds as f64);
+        let rss = points(|cost| cost.rss_kb as f64 * 1024.0);
+        let fds = points(|cost| cost.fds as f64);
         Some(GrowthUnderLoad {
             rss_bytes: LinearFit::through(&rss)?,
             rss_bytes_halves: halves(&rss),

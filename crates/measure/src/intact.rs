@@ -50,9 +50,8 @@ impl RunResult {
         let operations = &self.operations;
         let failed: u64 = self.errors.values().sum();
         differs("operations.failed", &operations.failed, &failed, "`errors`")?;
-        let has = |kind: Kind| self.warnings.iter().any(|warning| warning.kind == kind);
         // A driver with inconsistent counters already has a warning about it.
-        if !has(Kind::CountsDisagree) {
+        if !self.has_warning(Kind::CountsDisagree) {
             let ended = operations.ok + operations.failed + operations.unfinished;
             let by = "the operations that ended or are unfinished";
             differs("operations.started", &operations.started, &ended, by)?;
@@ -69,7 +68,7 @@ impl RunResult {
             }
         }
         // Lost rows are missing from the sums.
-        if self.seconds.is_empty() || has(Kind::RowsLost) {
+        if self.seconds.is_empty() || self.has_warning(Kind::RowsLost) {
             return Ok(());
         }
         let seconds = &self.seconds;

@@ -277,7 +277,6 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
 }
 
 /// Returns the metric with this key.
-#[must_use]
 pub fn find(key: &str) -> Option<&'static Metric> {
     all().find(|metric| metric.key == key)
 }
@@ -290,13 +289,11 @@ pub(crate) fn by_key(key: &str) -> &'static Metric {
     find(key).expect("a key of the catalogue")
 }
 
-/// Reads the metric with this key of the catalogue.
 pub(crate) fn value(key: &str, run: &RunResult) -> Option<f64> {
     (by_key(key).read)(run)
 }
 
 /// Returns the statistic with this key.
-#[must_use]
 pub fn statistic_by_key(key: &str) -> Option<&'static Statistic> {
     STATISTICS.iter().find(|statistic| statistic.key == key)
 }

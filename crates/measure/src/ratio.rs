@@ -48,7 +48,6 @@ impl Ratio {
     /// Compares runs in pairs, the baseline first, that were made next to each other. Disturbances of both cancel out.
     ///
     /// Returns `None` if no pair has two figures above 0.
-    #[must_use]
     pub fn paired(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
         let logs = finite_logs(pairs.into_iter().map(|(base, this)| this / base));
         let (mean, variance) = moments(&logs)?;
@@ -60,7 +59,6 @@ impl Ratio {
     /// Compares two independent sets of runs (Welch's t-test).
     ///
     /// Returns `None` if a set has no figure above 0.
-    #[must_use]
     pub fn unpaired(base: &[f64], this: &[f64]) -> Option<Self> {
         let [base, this] = [base, this].map(|values| finite_logs(values.iter().copied()));
         let ((base_mean, base_variance), (mean, variance)) = (moments(&base)?, moments(&this)?);
@@ -117,7 +115,6 @@ fn finite_logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
 ///
 /// At 5 % each, twenty comparisons give a false positive more often than not. The probability of any false conclusion
 /// among all of these is 5 % (Holm 1979).
-#[must_use]
 pub fn holm_conclusions(changes: &[(Ratio, bool)]) -> Vec<Conclusion> {
     let mut order: Vec<usize> = (0..changes.len())
         .filter(|index| changes[*index].0.p.is_some())

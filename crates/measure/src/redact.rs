@@ -105,7 +105,6 @@ pub fn value(value: &mut Value) {
 }
 
 /// Returns true if a text in the value contains a redacted secret.
-#[must_use]
 pub fn is_redacted(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains(PLACEHOLDER),
@@ -116,7 +115,6 @@ pub fn is_redacted(value: &Value) -> bool {
 }
 
 /// Returns true for a name such as `X-Api-Key`, `access_token` or `Cookie`. Letters may be percent-encoded.
-#[must_use]
 pub fn is_secret(name: &str) -> bool {
     let name = normalized(name);
     SECRET_ENDS.iter().any(|end| name.ends_with(end))

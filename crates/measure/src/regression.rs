@@ -23,7 +23,6 @@ pub struct LinearFit {
 impl LinearFit {
     /// Fits a line through the points `(x, y)`. Returns `None` for fewer than three points, which give no error
     /// estimate, for points with the same `x`, and if a figure is not finite.
-    #[must_use]
     pub fn through(points: &[(f64, f64)]) -> Option<Self> {
         if points.len() < 3 {
             return None;
@@ -48,13 +47,11 @@ impl LinearFit {
 
     /// Returns half the width of the slope's 95 % interval, by Student's t with two degrees of freedom fewer than
     /// points.
-    #[must_use]
     pub fn half_interval(&self) -> f64 {
         summary::t_quantile_975(self.points as u64 - 2) * self.slope_error
     }
 
     /// Returns `y` at `x`.
-    #[must_use]
     pub fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
     }
@@ -93,7 +90,6 @@ impl RegressionSums {
     }
 
     /// Returns the line through the points, or `None` if [`LinearFit::through`] returns none.
-    #[must_use]
     pub fn line(&self) -> Option<LinearFit> {
         if self.points < 3 {
             return None;

@@ -199,7 +199,6 @@ pub struct Operations {
 
 impl Operations {
     /// Returns true if every started operation is accounted for.
-    #[must_use]
     pub fn add_up(&self) -> bool {
         self.started == self.ok + self.failed + self.unfinished
     }
@@ -277,7 +276,6 @@ pub struct SeriesResult {
 
 impl SeriesResult {
     /// Computes the figures of a distribution, or `None` for an empty one.
-    #[must_use]
     pub fn from_distribution(name: &str, values: &Distribution) -> Option<Self> {
         let at = |quantile| values.quantile(quantile);
         Some(Self {
@@ -361,7 +359,6 @@ pub struct SecondSeries {
 
 impl SecondSeries {
     /// Computes the figures of a distribution, or `None` for an empty one.
-    #[must_use]
     pub fn from_distribution(name: &str, values: &Distribution) -> Option<Self> {
         Some(Self {
             name: name.to_owned(),
@@ -424,7 +421,6 @@ fn redact_names(counts: &mut BTreeMap<String, u64>) {
 }
 
 /// Returns the JSON Schema of [`RunResult`], pretty-printed.
-#[must_use]
 pub fn schema() -> String {
     let mut text = serde_json::to_string_pretty(&schemars::schema_for!(RunResult))
         .expect("a schema is plain JSON");

@@ -22,7 +22,6 @@ pub struct SummaryStats {
 
 impl SummaryStats {
     /// Summarizes figures, ignoring those that are not finite. Returns `None` if none is left.
-    #[must_use]
     pub fn from_values(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let finite = values.into_iter().filter(|value| value.is_finite());
         let mut sorted: Vec<f64> = finite.collect();
@@ -43,7 +42,6 @@ impl SummaryStats {
     }
 
     /// Returns true if the runs do not all have the same value.
-    #[must_use]
     pub fn differs(&self) -> bool {
         self.min < self.max
     }
@@ -71,7 +69,6 @@ pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
 ///
 /// # Panics
 /// If `degrees` is 0.
-#[must_use]
 pub fn t_quantile_975(degrees: u64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees as f64)
         .expect("there is a degree of freedom")

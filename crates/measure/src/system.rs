@@ -90,7 +90,6 @@ impl TcpCounters {
 
 impl System {
     /// Summarizes readings in order of time, the first one before the load. Returns `None` if there are none.
-    #[must_use]
     pub fn from_samples(samples: &[SystemSample]) -> Option<Self> {
         let (first, last) = (samples.first()?, samples.last()?);
         let most = |of: fn(&SystemSample) -> u64| samples.iter().map(of).max().unwrap_or(0);
@@ -108,7 +107,6 @@ impl System {
     }
 
     /// Returns how far available memory dropped below its value before the load, KiB.
-    #[must_use]
     pub fn taken_kb(&self) -> u64 {
         self.available_baseline_kb
             .saturating_sub(self.available_min_kb)
@@ -120,7 +118,6 @@ impl System {
     /// although they are not. Files opened by other programs during the run are included. With 9,000 idle pairs of
     /// sockets over loopback (Linux 6.18) the slab grew by 7.1 and 8.7 KiB a pair, its unreclaimable part by 5.3 and
     /// 5.3.
-    #[must_use]
     pub fn objects_kb(&self) -> u64 {
         let slab = self.slab_peak_kb.saturating_sub(self.slab_baseline_kb);
         slab + self.tcp_peak_kb.saturating_sub(self.tcp_baseline_kb)
@@ -128,7 +125,6 @@ impl System {
 
     /// Returns the growth of kernel memory that memory pressure does not free, KiB: the unreclaimable part of the slab,
     /// which holds the sockets, and the pages of TCP's queues.
-    #[must_use]
     pub fn unreclaimable_kb(&self) -> u64 {
         let slab = self
             .slab_unreclaimable_peak_kb

@@ -90,7 +90,6 @@ impl Threshold {
     }
 
     /// Returns the error kind that the threshold limits, if it limits a single one.
-    #[must_use]
     pub fn error_kind(&self) -> Option<&str> {
         match &self.subject {
             Subject::Error(kind) => Some(kind),
@@ -148,7 +147,6 @@ fn parse_parts(text: &str, series: &[&str]) -> Result<(Subject, Operator, Bound)
 
 /// Returns true if the threshold `text` decides whether failures of this kind are acceptable. `errors.KIND` decides for
 /// that kind; `errors`, `errors.rate`, `checks.errors` and `success` decide for all.
-#[must_use]
 pub fn judges(text: &str, kind: &str) -> bool {
     let name = text.split(['<', '>', '=', '!']).next().unwrap_or_default();
     match name.trim() {
@@ -157,7 +155,6 @@ pub fn judges(text: &str, kind: &str) -> bool {
     }
 }
 
-/// A measured figure.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     Number(f64, Unit),
@@ -250,7 +247,6 @@ fn percentile(member: &str) -> Option<SeriesStatistic> {
     (percent <= 100.0).then_some(SeriesStatistic::Quantile(percent / 100.0))
 }
 
-/// Lists every figure, for a message.
 fn list_figures(series: &[&str]) -> String {
     let series = series.iter().chain(&["lag"]).copied();
     let statistics = STATISTICS.map(|statistic| statistic.key).join(" ");

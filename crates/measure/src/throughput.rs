@@ -62,7 +62,6 @@ pub struct Overload {
 
 impl Throughput {
     /// Summarizes `measured_s` seconds, in which `offered` operations were due; `None` for a closed loop.
-    #[must_use]
     pub fn new(measured: &Measured, measured_s: f64, offered: Option<u64>, spec: &Spec) -> Self {
         let mut counts = tally::owned(&measured.counts);
         let ok = counts.get(OK).copied().unwrap_or(0);
@@ -75,7 +74,7 @@ impl Throughput {
         let grows = line.is_some_and(|line| {
             line.slope > MIN_GROWTH && line.slope > MIN_STANDARD_ERRORS * line.slope_error
         });
-        let throughput = Self {
+        let mut throughput = Self {
             measured_s,
             offered,
             ok,
@@ -84,38 +83,32 @@ impl Throughput {
             response_growth: line.map(|line| line.slope),
             overload: None,
         };
-        Self {
-            overload: offered
-                .filter(|_| grows)
-                .and_then(|offered| throughput.overload(offered)),
-            ..throughput
+        if grows {
+            throughput.overload = offered.and_then(|offered| throughput.overload(offered));
         }
+        throughput
     }
 
     fn overload(&self, offered: u64) -> Option<Overload> {
         let ended = self.ok + self.failed;
         let is_short = (ended as f64) < MIN_ENDED_SHARE * offered as f64;
-        let overload = Overload {
+        let mut overload = Overload {
             asked_per_s: self.per_second(offered)?,
             served_per_s: self.per_second(self.ok)?,
             failed_per_s: self.per_second(self.failed)?,
             backlog_per_s: self.per_second(offered.saturating_sub(ended))?,
             headline: String::new(),
         };
-        is_short.then(|| Overload {
-            headline: overload.to_string(),
-            ..overload
-        })
+        overload.headline = overload.to_string();
+        is_short.then_some(overload)
     }
 
     /// Returns a number of the measured time as a rate per second, or `None` if no time was measured.
-    #[must_use]
     pub fn per_second(&self, number: u64) -> Option<f64> {
         (self.measured_s > 0.0).then(|| number as f64 / self.measured_s)
     }
 
     /// Returns the counter `name` of the measured time.
-    #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         match name {
             OK => self.ok,
@@ -126,23 +119,20 @@ impl Throughput {
 
 impl fmt::Display for Overload {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [asked, served, failed, backlog] = [
+            self.asked_per_s,
+            self.served_per_s,
+            self.failed_per_s,
+            self.backlog_per_s,
+        ]
+        .map(units::per_second);
+        let failed = match self.failed_per_s > 0.0 {
+            true => format!("{failed} failed, "),
+            false => String::new(),
+        };
         write!(
             formatter,
-            "overloaded: offered {}, served {}, ",
-            units::per_second(self.asked_per_s),
-            units::per_second(self.served_per_s)
-        )?;
-        if self.failed_per_s > 0.0 {
-            write!(
-                formatter,
-                "{} failed, ",
-                units::per_second(self.failed_per_s)
-            )?;
-        }
-        write!(
-            formatter,
-            "backlog grew by {}",
-            units::per_second(self.backlog_per_s)
+            "overloaded: offered {asked}, served {served}, {failed}backlog grew by {backlog}"
         )
     }
 }

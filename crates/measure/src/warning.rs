@@ -98,7 +98,6 @@ impl Kind {
         self.warning(Severity::Invalid, message, hint)
     }
 
-    /// Creates a warning of this kind.
     pub(crate) fn warning(
         self,
         severity: Severity,
@@ -129,7 +128,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Returns the name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Note => "note",

@@ -83,7 +83,6 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// Replaces the head.
     pub(super) fn titled(self, head: &str) -> Self {
         Self {
             head: head.to_owned(),
@@ -91,7 +90,6 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Returns the figure of one run.
     pub(super) fn value(&self, run: &RunResult) -> Option<f64> {
         (self.read)(run)
     }
@@ -101,7 +99,6 @@ impl<'a> Column<'a> {
         self.key == Some(SUCCESS)
     }
 
-    /// Returns true if a run has the figure.
     pub(super) fn is_known(&self, runs: &[RunResult]) -> bool {
         runs.iter().any(|run| self.value(run).is_some())
     }
@@ -125,17 +122,14 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Returns the column of the daemon's memory per connection.
 pub(super) fn kib_per_connection() -> Column<'static> {
     Column::metric("daemon.rss.each", "KiB per connection", units::kib)
 }
 
-/// Returns the column of the share of successful operations.
 pub(super) fn success() -> Column<'static> {
     Column::metric(SUCCESS, "success %", units::share)
 }
 
-/// Returns the column of the daemon's CPU time per finished operation.
 pub(super) fn cpu_per_operation() -> Column<'static> {
     Column::metric("daemon.cpu.each", "CPU µs per finished", units::us)
 }

@@ -49,14 +49,12 @@ impl<'a> Comparison<'a> {
             .collect()
     }
 
-    /// Returns the groups of one level.
     pub(super) fn at(&self, level: &str) -> Vec<Repetitions<'a>> {
         (0..self.daemons.len())
             .filter_map(|daemon| self.repetitions(daemon, level))
             .collect()
     }
 
-    /// Returns the groups of one daemon.
     pub(super) fn of_daemon(&self, daemon: usize) -> Vec<Repetitions<'a>> {
         self.levels
             .iter()
@@ -111,7 +109,6 @@ impl<'a> Comparison<'a> {
         self.daemons.iter().map(short).collect()
     }
 
-    /// Returns the run if there is only one.
     pub(super) fn only_run(&self) -> Option<&'a RunResult> {
         match self.suite.results.as_slice() {
             [run] => Some(run),
@@ -132,7 +129,6 @@ impl<'a> Comparison<'a> {
         roles::main_series(self.suite, self.series())
     }
 
-    /// Returns the display name of a series.
     pub(super) fn series_label(&self, series: &str) -> String {
         roles::series_label(self.suite, series)
     }
@@ -198,7 +194,6 @@ pub(super) fn numbered<'r, 'a>(
     })
 }
 
-/// Lists the measured values of a threshold.
 pub(super) fn measured_values(thresholds: &[&ThresholdResult]) -> String {
     let values = thresholds
         .iter()

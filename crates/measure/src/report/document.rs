@@ -3,7 +3,6 @@
 use super::table::Table;
 use crate::warning::Warning;
 
-/// A section of a report with its title.
 #[derive(Debug)]
 pub(super) struct Section {
     /// Element ID within a page.
@@ -12,7 +11,6 @@ pub(super) struct Section {
     pub(super) parts: Vec<Part>,
 }
 
-/// A part of a section.
 #[derive(Debug)]
 pub(super) enum Part {
     Heading(String),

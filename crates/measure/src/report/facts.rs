@@ -22,7 +22,6 @@ pub(super) fn run(result: &RunResult) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Describes the daemon: its name, version, description and address.
 fn daemon(result: &RunResult) -> String {
     let daemon = result.daemon.clone();
     let names = joined([Some(daemon.name), daemon.version, daemon.about]);
@@ -32,7 +31,6 @@ fn daemon(result: &RunResult) -> String {
     }
 }
 
-/// Returns the start time of the load, if known.
 pub(super) fn started(result: &RunResult) -> String {
     match result.started_at.as_str() {
         "" => "unknown start time".to_owned(),
@@ -101,7 +99,6 @@ pub(super) fn machine(machine: &Machine) -> String {
     ])
 }
 
-/// Describes the source tree of the driver.
 fn source(machine: &Machine) -> Option<String> {
     let short: String = machine.git_commit.as_ref()?.chars().take(12).collect();
     let changes = match machine.git_dirty {

@@ -109,7 +109,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Lists the names of all formats in words, for help texts and messages.
-#[must_use]
 pub fn list_of_names() -> String {
     names().collect::<Vec<_>>().join(", ")
 }

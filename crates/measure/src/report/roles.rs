@@ -29,7 +29,6 @@ pub(super) fn is_headline(suite: &Suite, series: &str) -> bool {
     specifications(suite, series).any(|spec| spec.role == SeriesRole::Headline)
 }
 
-/// Returns the display name of a series.
 pub(super) fn series_label(suite: &Suite, series: &str) -> String {
     let spec = specifications(suite, series).next();
     plain(spec.map_or(series, |spec| &spec.label))
@@ -97,7 +96,6 @@ pub(super) fn is_further_counter(run: &RunResult, name: &str) -> bool {
     !OPERATIONS.contains(&name) && spec.is_none_or(|spec| spec.role != CounterRole::Held)
 }
 
-/// Returns true if a counter of a run counts bytes.
 pub(super) fn counts_bytes(run: &RunResult, name: &str) -> bool {
     let spec = run.spec.counter(name);
     spec.is_some_and(|spec| spec.unit == CounterUnit::Bytes)

@@ -83,7 +83,6 @@ fn over_time(result: &RunResult) -> Vec<String> {
     lines(rows, format!("0 to {length} s, one column = {step}"))
 }
 
-/// Reads a figure of a second.
 type Read<'a> = &'a dyn Fn(&Second) -> Option<u64>;
 
 /// Returns the highest figure of each column, or 0 if there is none.

@@ -26,7 +26,6 @@ const LETTERS: usize = 14;
 /// A point of a chart, in the units of its axes.
 pub(super) type Point = (f64, f64);
 
-/// A chart.
 #[derive(Debug)]
 pub(super) struct Chart {
     /// Element ID within a page.
@@ -72,7 +71,6 @@ pub(super) struct Mark {
     pub(super) names: Vec<String>,
 }
 
-/// The style of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The main line.
@@ -143,7 +141,6 @@ pub(super) fn shapes() -> Markup {
     }
 }
 
-/// Returns the shape of a daemon's points.
 fn shape(daemon: usize) -> String {
     format!("#s{}", daemon % SHAPES)
 }
@@ -291,7 +288,6 @@ fn shortened(label: &str) -> String {
     format!("{kept}…")
 }
 
-/// Returns the CSS class of a daemon's colour.
 fn colour(daemon: usize) -> String {
     format!("d{}", daemon % COLOURS)
 }

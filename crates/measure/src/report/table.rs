@@ -16,7 +16,6 @@ pub(super) struct Table {
     pub(super) runs: Option<Box<Table>>,
 }
 
-/// The head of a column.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) text: String,
@@ -24,7 +23,6 @@ pub(super) struct Head {
     pub(super) left_aligned: bool,
 }
 
-/// A row.
 #[derive(Debug)]
 pub(super) struct Row {
     /// Index of the daemon that the row is about.
@@ -93,7 +91,6 @@ impl Table {
         }
     }
 
-    /// Removes the column at `index`.
     pub(super) fn remove_column(&mut self, index: usize) {
         self.head.remove(index);
         for row in &mut self.rows {

@@ -15,14 +15,12 @@ use crate::warning::Verdict;
 /// The share of a level's width used by its daemons.
 const SPREAD: f64 = 0.6;
 
-/// A value of a run with its format and unit.
 struct LevelMetric<'a> {
     read: &'a dyn Fn(&RunResult) -> Option<f64>,
     show: fn(f64) -> String,
     unit: &'a str,
 }
 
-/// Builds the non-empty charts.
 pub(super) fn draw(comparison: &Comparison<'_>) -> Vec<Chart> {
     let rates = roles::rates(comparison.suite).into_iter();
     headline(comparison)

@@ -10,7 +10,6 @@ pub(super) struct Drawn {
     pub(super) descriptions: Vec<String>,
 }
 
-/// The texts of a chart.
 #[derive(Debug)]
 pub(super) struct ChartTexts<'a> {
     /// Element ID within a page.
@@ -26,12 +25,10 @@ impl Drawn {
         self.descriptions.extend(other.descriptions);
     }
 
-    /// Returns the x values of all points.
     pub(super) fn xs(&self) -> impl Iterator<Item = f64> {
         self.marks.iter().flat_map(Mark::points).map(|(x, _)| *x)
     }
 
-    /// Returns the y values of all points.
     pub(super) fn ys(&self) -> impl Iterator<Item = f64> {
         self.marks.iter().flat_map(Mark::points).map(|(_, y)| *y)
     }
@@ -58,7 +55,6 @@ pub(super) fn axis(label: impl Into<String>, scale: Scale) -> Axis {
     }
 }
 
-/// Returns true if a daemon has several runs.
 pub(super) fn has_repetitions(at: &[Repetitions<'_>]) -> bool {
     at.iter().any(|repeated| repeated.runs.len() > 1)
 }

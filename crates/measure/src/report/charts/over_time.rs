@@ -233,7 +233,6 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Finishes a chart with a linear axis.
     fn finish_linear(self, texts: ChartTexts<'_>, y: &str) -> Option<Chart> {
         let scale = Scale::linear(self.drawn.ys(), units::label);
         self.finish(texts, y, scale)

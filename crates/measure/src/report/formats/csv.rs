@@ -12,7 +12,6 @@ use crate::result::{RunResult, Second};
 use crate::units::Unit;
 
 /// Renders the seconds of all results.
-#[must_use]
 pub fn render(results: &[RunResult]) -> String {
     let is_several = results.len() > 1;
     let columns = Columns::new(results);

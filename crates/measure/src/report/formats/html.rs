@@ -100,7 +100,6 @@ fn short(title: &str) -> &str {
     title.split(" (").next().unwrap_or(title)
 }
 
-/// Draws the charts of each part of a section.
 fn draw_charts(comparison: &Comparison<'_>, section: &Section) -> Result<Vec<Vec<Chart>>, Error> {
     let drawn = section.parts.iter().map(|part| match part {
         Part::Charts(charts) => charts::draw(comparison, charts),

@@ -29,7 +29,6 @@ const CELL: usize = 60;
 
 /// Renders the summary as Markdown of fewer than 60 lines. Each daemon is compared with itself in `base`, an earlier
 /// suite of the same plan; without one, with the first daemon.
-#[must_use]
 pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
     let comparison = Comparison::new(suite);
     let before = base.map(Comparison::new);

@@ -40,7 +40,6 @@ pub fn render(suite: &Suite) -> Result<String, Error> {
 }
 
 /// Colours the lines of contradicting figures red, for a terminal that supports colours.
-#[must_use]
 pub fn coloured(report: &str) -> String {
     const RED: &str = "\u{1b}[31m";
     const END: &str = "\u{1b}[0m";

@@ -12,7 +12,6 @@ const ADDS_UP: &str = "adds up";
 const READING: &str =
     "Consistency checks between figures of a run, in the runs that have both figures.";
 
-/// A run with its name and its audit rows.
 struct AuditedRun {
     daemon: usize,
     name: String,

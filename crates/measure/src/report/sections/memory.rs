@@ -52,7 +52,6 @@ pub(in crate::report) struct Slope {
     pub(in crate::report) line: Result<LinearFit, String>,
 }
 
-/// Fits a slope for each daemon.
 pub(in crate::report) fn slopes(comparison: &Comparison<'_>) -> Vec<Slope> {
     (0..comparison.daemons.len())
         .map(|daemon| slope(comparison, daemon))

@@ -85,7 +85,6 @@ impl Scale {
         }
     }
 
-    /// Returns the tick values with their labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         match self {
             Self::Linear { to, show } => {
