@@ -137,8 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_had_finished_by_an_instant_is_the_sum_of_the_seconds_before_it_and_a_share_of_its_own()
-    {
+    fn operations_finished_by_an_instant_include_a_share_of_its_second() {
         // A second without a row: nothing finished in it.
         let seconds = [(0, 10), (1, 20), (3, 40)].map(|(second, ok)| Second {
             second,

@@ -189,48 +189,39 @@ of_both_sides! {
 
 /// The statistics of a series that a result stores.
 pub const STATISTICS: [Statistic; 11] = [
-    statistic("count", None, Count, |series| Some(series.count? as f64)),
-    statistic("min", Some(0.0), Nanoseconds, |series| {
-        Some(series.min_ns? as f64)
-    }),
-    statistic("mean", None, Nanoseconds, |series| series.mean_ns),
-    statistic("p50", Some(0.5), Nanoseconds, |series| {
-        Some(series.p50_ns? as f64)
-    }),
-    statistic("p75", Some(0.75), Nanoseconds, |series| {
-        Some(series.p75_ns? as f64)
-    }),
-    statistic("p90", Some(0.9), Nanoseconds, |series| {
-        Some(series.p90_ns? as f64)
-    }),
-    statistic("p95", Some(0.95), Nanoseconds, |series| {
-        Some(series.p95_ns? as f64)
-    }),
-    statistic("p99", Some(0.99), Nanoseconds, |series| {
-        Some(series.p99_ns? as f64)
-    }),
-    statistic("p99.9", Some(0.999), Nanoseconds, |series| {
-        Some(series.p999_ns? as f64)
-    }),
+    Statistic {
+        key: "count",
+        quantile: None,
+        unit: Count,
+        read: |series| Some(series.count? as f64),
+    },
+    quantile("min", 0.0, |series| Some(series.min_ns? as f64)),
+    Statistic {
+        key: "mean",
+        quantile: None,
+        unit: Nanoseconds,
+        read: |series| series.mean_ns,
+    },
+    quantile("p50", 0.5, |series| Some(series.p50_ns? as f64)),
+    quantile("p75", 0.75, |series| Some(series.p75_ns? as f64)),
+    quantile("p90", 0.9, |series| Some(series.p90_ns? as f64)),
+    quantile("p95", 0.95, |series| Some(series.p95_ns? as f64)),
+    quantile("p99", 0.99, |series| Some(series.p99_ns? as f64)),
+    quantile("p99.9", 0.999, |series| Some(series.p999_ns? as f64)),
     // Another spelling of p99.9.
-    statistic("p999", Some(0.999), Nanoseconds, |series| {
-        Some(series.p999_ns? as f64)
-    }),
-    statistic("max", Some(1.0), Nanoseconds, |series| {
-        Some(series.max_ns? as f64)
-    }),
+    quantile("p999", 0.999, |series| Some(series.p999_ns? as f64)),
+    quantile("max", 1.0, |series| Some(series.max_ns? as f64)),
 ];
 
-const fn statistic(
+const fn quantile(
     key: &'static str,
-    quantile: Option<f64>,
-    unit: Unit,
+    quantile: f64,
     read: fn(&SeriesSummary) -> Option<f64>,
 ) -> Statistic {
     Statistic {
         key,
-        quantile,
-        unit,
+        quantile: Some(quantile),
+        unit: Nanoseconds,
         read,
     }
 }

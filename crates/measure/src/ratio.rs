@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_many_questions_must_be_surer_of_each() {
+    fn each_of_many_changes_needs_stronger_evidence_than_a_single_one() {
         let nearly = Ratio {
             ratio: 1.5,
             interval: Some((1.01, 2.2)),

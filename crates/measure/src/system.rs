@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_for_each_connection_is_told_beyond_the_noise_of_the_machine_alone() {
+    fn memory_per_connection_is_reported_only_above_the_noise_of_the_machine() {
         // 45 MiB less are available, as after any build, while nine connections are open.
         let few = System::from_samples(&[sample(90_000, 500, 40, 0), sample(45_000, 620, 76, 0)])
             .unwrap();

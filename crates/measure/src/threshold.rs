@@ -1,5 +1,6 @@
 //! Thresholds: a figure of a result, an operator and a bound, such as `lag.p99 <= 50ms`.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use crate::imported::SeriesSummary;
@@ -45,30 +46,23 @@ enum SeriesStatistic {
     Quantile(f64),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Below,
-    AtMost,
-    Is,
-    IsNot,
-    AtLeast,
-    Above,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Bound {
     Number(f64),
     Verdict(Verdict),
 }
 
+/// Decides by the comparison of a value with the bound.
+type Operator = fn(Ordering) -> bool;
+
 /// Longer operators come first: `<=` begins with `<`.
 const OPERATORS: [(&str, Operator); 6] = [
-    ("<=", Operator::AtMost),
-    (">=", Operator::AtLeast),
-    ("==", Operator::Is),
-    ("!=", Operator::IsNot),
-    ("<", Operator::Below),
-    (">", Operator::Above),
+    ("<=", Ordering::is_le),
+    (">=", Ordering::is_ge),
+    ("==", Ordering::is_eq),
+    ("!=", Ordering::is_ne),
+    ("<", Ordering::is_lt),
+    (">", Ordering::is_gt),
 ];
 
 impl Threshold {
@@ -100,21 +94,19 @@ impl Threshold {
     /// Evaluates the threshold for a result.
     #[must_use]
     pub fn judge(&self, result: &RunResult) -> ThresholdResult {
-        let (measured, met) = match (self.subject.read(result), self.bound) {
-            (Some(Reading::Number(value, unit)), Bound::Number(bound)) => (
-                Some(unit.precise(value)),
-                self.operator.holds(&value, &bound),
-            ),
-            (Some(Reading::Verdict(verdict)), Bound::Verdict(bound)) => (
-                Some(verdict.to_string()),
-                self.operator.holds(&verdict, &bound),
-            ),
-            _ => (None, false),
+        let (measured, ordering) = match (self.subject.read(result), self.bound) {
+            (Some(Reading::Number(value, unit)), Bound::Number(bound)) => {
+                (Some(unit.precise(value)), value.partial_cmp(&bound))
+            }
+            (Some(Reading::Verdict(verdict)), Bound::Verdict(bound)) => {
+                (Some(verdict.to_string()), Some(verdict.cmp(&bound)))
+            }
+            _ => (None, None),
         };
         ThresholdResult {
             text: self.text.clone(),
             measured,
-            met,
+            met: ordering.is_some_and(self.operator),
         }
     }
 }
@@ -138,10 +130,11 @@ fn parse_parts(text: &str, series: &[&str]) -> Result<(Subject, Operator, Bound)
     let bound = subject
         .bound(bound)
         .map_err(|remedy| format!("`{bound}` does not suit `{name}`: {remedy}"))?;
-    let is_equality = matches!(operator, Operator::Is | Operator::IsNot);
-    match subject {
-        Subject::Verdict if !is_equality => Err("a verdict supports only == and !=".to_owned()),
-        subject => Ok((subject, operator, bound)),
+    match (subject, sign) {
+        (Subject::Verdict, "<" | "<=" | ">" | ">=") => {
+            Err("a verdict supports only == and !=".to_owned())
+        }
+        (subject, _) => Ok((subject, operator, bound)),
     }
 }
 
@@ -292,19 +285,6 @@ fn number_in(unit: Unit, text: &str) -> Result<f64, &'static str> {
     let scale = units.iter().find(|(name, _)| *name == suffix.trim());
     let (_, scale) = scale.ok_or(remedy)?;
     Ok(number * scale)
-}
-
-impl Operator {
-    fn holds<T: PartialOrd>(self, value: &T, bound: &T) -> bool {
-        match self {
-            Self::Below => value < bound,
-            Self::AtMost => value <= bound,
-            Self::Is => value == bound,
-            Self::IsNot => value != bound,
-            Self::AtLeast => value >= bound,
-            Self::Above => value > bound,
-        }
-    }
 }
 
 impl fmt::Display for Threshold {

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_and_did_not_end_in_the_measured_time_is_an_overload() {
+    fn operations_that_were_due_and_did_not_end_are_an_overload() {
         let overloaded = measured(23_100, 0, 1.6, 0.01);
         assert_eq!(
             headline(&overloaded, Some(60_000)).as_deref(),
@@ -198,21 +198,21 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_no_sum_of_what_went_through_are_left_out() {
+    fn counts_that_are_not_sums_over_the_measured_time_are_left_out() {
         let spec = Spec {
-            counters: [CounterSpec::new("seats", "seats", CounterRole::Held)][..]
+            counters: [CounterSpec::new("held", "held", CounterRole::Held)][..]
                 .to_owned()
                 .into(),
             ..Spec::default()
         };
         let mut measured = measured(3, 0, 0.0, 0.0);
-        for name in ["seats", STARTED, "meals"] {
+        for name in ["held", STARTED, "meals"] {
             add(&mut measured.counts, name, 6);
         }
         let throughput = Throughput::new(&measured, 3.0, None, &spec);
         let names: Vec<&str> = throughput.counts.keys().map(String::as_str).collect();
         assert_eq!(names, ["meals"]);
-        assert_eq!((throughput.count(OK), throughput.count("seats")), (3, 0));
+        assert_eq!((throughput.count(OK), throughput.count("held")), (3, 0));
         assert_eq!(throughput.per_second(6), Some(2.0));
     }
 }

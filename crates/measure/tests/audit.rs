@@ -193,7 +193,7 @@ fn every_comparison_of_a_good_run_is_a_row_that_adds_up() {
 }
 
 #[test]
-fn a_driver_that_used_its_core_is_a_row_and_its_warning_is_not_said_twice() {
+fn a_driver_that_used_its_core_is_a_row_and_its_warning_is_not_repeated() {
     let mut result = good();
     result.audit_inputs.worker_cpu_pct = Some(97.0);
     let full = Warning::generator_cpu_bound(Severity::Invalid, 97.0, 10, 10);

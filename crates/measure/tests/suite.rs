@@ -70,7 +70,7 @@ fn row(report: &str, heading: &str, begins: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn messages_have_rates_beside_the_first_daemon_and_an_account() {
+fn messages_have_rates_relative_to_the_first_daemon_and_a_delivery_table() {
     let mut suite = suite::build(&Shape {
         daemons: &FOUR[..2],
         levels: &[100],
@@ -129,7 +129,7 @@ fn messages_have_rates_beside_the_first_daemon_and_an_account() {
 }
 
 #[test]
-fn a_comparison_says_everything_in_markdown() {
+fn the_markdown_report_of_a_suite_is_complete() {
     assert_snapshot!(markdown(&small()).unwrap(), @r#"
     ## INVALID: quick, 8 runs of 2 daemons at 3 levels
 

@@ -51,7 +51,11 @@ fn times(result: &RunResult, lifetime: &Lifetime) -> Option<Times> {
 pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
     let lifetime = result.audit_inputs.lifetime.as_ref()?;
     let times = times(result, lifetime)?;
-    let means: Option<Vec<f64>> = result.seconds.iter().map(|row| row.active_mean).collect();
+    let means: Option<Vec<f64>> = result
+        .seconds
+        .iter()
+        .map(|second| second.active_mean)
+        .collect();
     let means = means.filter(|means| !means.is_empty() && result.wall_s > 0.0)?;
     let found = means.iter().sum::<f64>() / result.wall_s;
     let expected = times.sum_s / result.wall_s;
@@ -59,7 +63,10 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
     // One turn of each worker's loop.
     let turns = 1.0 + result.threads as f64;
     let ended = (operations.ok + operations.failed) as f64 / result.wall_s;
-    let slack = result.seconds.iter().filter_map(|row| row.active_slack);
+    let slack = result
+        .seconds
+        .iter()
+        .filter_map(|second| second.active_slack);
     let slack = slack.sum::<f64>() / result.wall_s;
     let most = expected * (1.0 + CONCURRENCY_TOLERANCE)
         + turns

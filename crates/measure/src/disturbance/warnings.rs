@@ -174,12 +174,10 @@ impl Disturbance {
             None if is_long => Severity::Suspect,
             by_share => by_share.unwrap_or(Severity::Note),
         };
+        let [longest, total] = [stalls.longest_ns, stalls.total_ns].map(units::duration);
+        let (count, share) = (units::count(stalls.count), units::percent(share));
         let message = format!(
-            "workers of the driver stalled {} times although operations were due: the longest {}, {} in total, {} of their time",
-            units::count(stalls.count),
-            units::duration(stalls.longest_ns),
-            units::duration(stalls.total_ns),
-            units::percent(share)
+            "workers of the driver stalled {count} times although operations were due: the longest {longest}, {total} in total, {share} of their time"
         );
         let hint = "check whether the driver was stopped or other processes used its CPUs; operations that ended during a stall have times caused by the driver: give it its own cores and repeat";
         Some(Kind::Stalled.warning(severity, message, hint))
@@ -294,7 +292,7 @@ mod tests {
             ((60, 2, 2, 500, 1_000), Some(Suspect)),
             ((10, 2, 2, 500, 1_000), Some(Invalid)),
             ((3_600, 1, 1, 100, 100), Some(Suspect)),
-            // Again and again.
+            // Repeatedly.
             ((60, 1, 3, 12, 36), Some(Note)),
             ((60, 1, 6, 12, 72), Some(Suspect)),
             ((60, 1, 60, 12, 720), Some(Invalid)),
@@ -306,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn other_work_is_judged_by_its_share_of_the_cpus_and_by_how_long_others_were_waited_for() {
+    fn other_work_is_judged_by_its_share_of_the_cpus_and_by_the_waits_that_it_caused() {
         // CPUs, own CPU, CPU of others, wait of a worker, wait of the daemon.
         let of = |cpus, own, others, worker, daemon| {
             let found = Disturbance {
@@ -365,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_that_held_the_driver_is_grave_and_one_of_the_daemon_is_noted() {
+    fn a_quota_that_throttled_the_driver_is_severe_and_one_of_the_daemon_is_a_note() {
         let held = |throttled| {
             Some(Throttled {
                 periods: 600,
@@ -412,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_daemon_and_driver_do_to_each_other_is_noted() {
+    fn daemon_and_driver_that_wait_for_each_other_are_a_note() {
         let of = |own, worker_wait_pct, others_cpu_pct| Disturbance {
             cpus: 2,
             own_cpu_pct: Some(own),

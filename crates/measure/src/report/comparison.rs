@@ -169,18 +169,12 @@ impl<'a> Repetitions<'a> {
     ) -> Vec<(&'a str, Vec<&'a ThresholdResult>)> {
         let all = self.runs.iter().flat_map(|run| &run.thresholds);
         let listed: Vec<&ThresholdResult> = all.filter(|one| is_listed(one)).collect();
-        let texts = distinct(listed.iter().map(|one| one.text.as_str()));
-        let of_text = |text| {
-            listed
-                .iter()
-                .copied()
-                .filter(|one| one.text == text)
-                .collect()
-        };
-        texts
-            .into_iter()
-            .map(|text| (text, of_text(text)))
-            .collect()
+        let texts = distinct(listed.iter().map(|one| one.text.as_str())).into_iter();
+        let grouped = texts.map(|text| {
+            let same = listed.iter().filter(|one| one.text == text);
+            (text, same.copied().collect())
+        });
+        grouped.collect()
     }
 }
 
@@ -195,10 +189,9 @@ pub(super) fn numbered<'r, 'a>(
 }
 
 pub(super) fn measured_values(thresholds: &[&ThresholdResult]) -> String {
-    let values = thresholds
-        .iter()
-        .map(|one| one.measured.as_deref().unwrap_or(units::NONE));
-    values.collect::<Vec<_>>().join(", ")
+    let values = thresholds.iter().map(|one| one.measured.as_deref());
+    let values: Vec<&str> = values.map(|value| value.unwrap_or(units::NONE)).collect();
+    values.join(", ")
 }
 
 /// Formats a level: `10,000`, `500-per-s`; results of older versions have none.

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_is_found_by_its_name_and_an_unknown_one_is_told_all_names() {
+    fn every_format_is_found_by_its_name_and_the_error_for_an_unknown_one_lists_all() {
         for name in names() {
             assert_eq!(name.parse::<Format>().unwrap().to_string(), name);
         }

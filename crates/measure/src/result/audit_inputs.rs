@@ -1,4 +1,4 @@
-//! What the audit compares the figures of a run with: expectations from the plan, and counts of both sides.
+//! The expectations that the audit compares a run with: values from the plan, and counts of both sides.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

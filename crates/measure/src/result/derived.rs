@@ -174,21 +174,3 @@ impl RunResult {
         (whole >= 1.0).then(|| counted as f64 / whole)
     }
 }
-
-impl From<&SeriesResult> for SeriesSummary {
-    fn from(series: &SeriesResult) -> Self {
-        Self {
-            name: series.name.clone(),
-            count: Some(series.count),
-            min_ns: Some(series.min_ns),
-            mean_ns: Some(series.mean_ns),
-            p50_ns: Some(series.p50_ns),
-            p75_ns: series.p75_ns,
-            p90_ns: Some(series.p90_ns),
-            p95_ns: Some(series.p95_ns),
-            p99_ns: Some(series.p99_ns),
-            p999_ns: Some(series.p999_ns),
-            max_ns: Some(series.max_ns),
-        }
-    }
-}

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_had_nothing_left_for_is_named_as_its_own() {
+    fn exhausted_descriptors_are_reported_as_a_problem_of_the_driver() {
         assert_eq!(Warning::driver_exhausted(&[]), None);
         let warning = Warning::driver_exhausted(&[("connect_EMFILE", 1_074)]).unwrap();
         assert_eq!(warning.severity, Severity::Invalid);

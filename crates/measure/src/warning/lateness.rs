@@ -113,7 +113,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Records `fast` values of 10 µs, and `slow` ones of a given number of milliseconds.
+    /// Records `short` values of 10 µs, and `long` ones of a given number of milliseconds.
     fn times(short: u64, long: u64, ms: u64) -> Distribution {
         let mut times = Distribution::default();
         (0..short).for_each(|_| times.record(10_000));

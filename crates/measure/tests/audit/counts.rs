@@ -100,7 +100,7 @@ fn a_run_that_held_fewer_connections_than_planned_or_lost_some_is_suspect() {
 }
 
 #[test]
-fn counts_that_differ_are_rows_and_are_told_once() {
+fn counts_that_differ_are_rows_and_are_reported_once() {
     let mut result = good();
     result.audit_inputs.compared[0].daemon -= 1;
     result.operations.ok -= 1;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_opening_is_no_part_of_the_load_and_is_told_where_not_all_was_open() {
+fn an_opening_is_not_part_of_the_load_and_is_reported_if_not_all_connections_were_open() {
     let opening = |complete| OpeningTime {
         took_s: 30.0,
         limit_s: 30.0,
@@ -65,7 +65,7 @@ fn fifteen_busy_users_where_the_plan_averages_1_965_are_suspect() {
 }
 
 #[test]
-fn what_was_open_must_be_the_rate_times_the_mean_time() {
+fn open_operations_must_be_the_rate_times_the_mean_time() {
     let mut result = good();
     for row in &mut result.seconds {
         row.active_mean = Some(1_965.0);

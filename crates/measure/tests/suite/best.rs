@@ -85,7 +85,7 @@ fn the_best_is_marked_only_where_runs_are_apart() {
 }
 
 #[test]
-fn two_runs_or_a_failure_or_two_percent_make_nobody_the_best() {
+fn nothing_is_best_with_two_runs_a_failure_or_a_difference_of_two_percent() {
     let of = |runs| {
         suite::build(&Shape {
             daemons: FOUR,

@@ -44,7 +44,7 @@ fn a_capacity_is_a_bracket() {
 }
 
 #[test]
-fn a_run_that_left_something_undone_or_lost_its_daemon_did_not_hold_its_level() {
+fn a_run_with_open_operations_or_a_dead_daemon_did_not_sustain_its_level() {
     let held = suite::one("go-streaming", 1_000, 0, 10);
     let changed = |change: fn(&mut measure::result::RunResult)| {
         let mut run = held.clone();
@@ -83,7 +83,7 @@ fn a_run_that_left_something_undone_or_lost_its_daemon_did_not_hold_its_level() 
 }
 
 #[test]
-fn a_run_that_the_driver_spoiled_is_not_judged_whatever_its_thresholds_say() {
+fn an_invalid_run_is_inconclusive_whatever_its_thresholds_say() {
     let mut suite = suite::build(&Shape {
         daemons: &FOUR[..1],
         levels: &[1_000, 2_000],

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn versions_that_differ_are_named_and_so_is_the_cell_that_mixes_them() {
+fn versions_that_differ_are_named_and_so_is_the_level_that_mixes_them() {
     let mut suite = suite::build(&Shape {
         daemons: &FOUR[..1],
         levels: &[100, 1_000],
@@ -111,7 +111,7 @@ fn every_warning_is_shown_and_notes_of_one_kind_are_counted() {
 }
 
 #[test]
-fn nothing_but_what_was_not_reached_is_a_report_too() {
+fn a_suite_of_unreached_levels_is_a_report_too() {
     let mut suite = small();
     suite.results.clear();
     for report in [markdown(&suite), terminal(&suite), html(&suite)] {

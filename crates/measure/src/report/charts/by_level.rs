@@ -38,10 +38,10 @@ fn headline(comparison: &Comparison<'_>) -> Option<Chart> {
         show: units::ms,
         unit: " ms",
     };
-    let title = format!("{name} p99 by level");
     let drawn = draw_all(comparison, &metric);
     let y = axis(format!("{name} p99, log scale"), Scale::log(drawn.ys()));
-    finish(comparison, "headline-levels".to_owned(), title, drawn, y)
+    let title = format!("{name} p99 by level");
+    finish(comparison, drawn, "headline-levels".to_owned(), title, y)
 }
 
 fn rate(comparison: &Comparison<'_>, counter: &CounterSpec) -> Option<Chart> {
@@ -51,19 +51,14 @@ fn rate(comparison: &Comparison<'_>, counter: &CounterSpec) -> Option<Chart> {
         unit: "/s",
     };
     let name = plain(&counter.label);
+    let drawn = draw_all(comparison, &metric);
+    let scale = Scale::linear(drawn.ys(), units::whole);
+    let y = axis(format!("{name}/s"), scale);
     let (id, title) = (
         format!("{}-levels", counter.name),
         format!("{name} by level"),
     );
-    let drawn = draw_all(comparison, &metric);
-    let scale = Scale::linear(drawn.ys(), units::whole);
-    finish(
-        comparison,
-        id,
-        title,
-        drawn,
-        axis(format!("{name}/s"), scale),
-    )
+    finish(comparison, drawn, id, title, y)
 }
 
 fn draw_all(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Drawn {
@@ -76,9 +71,9 @@ fn draw_all(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Drawn {
 
 fn finish(
     comparison: &Comparison<'_>,
+    drawn: Drawn,
     id: String,
     title: String,
-    drawn: Drawn,
     y: Axis,
 ) -> Option<Chart> {
     let levels = comparison.levels.iter();

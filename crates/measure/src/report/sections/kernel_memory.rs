@@ -63,33 +63,32 @@ pub(super) fn facts(run: &RunResult) -> Vec<(&'static str, String)> {
     let Some(system) = run.usage.system else {
         return Vec::new();
     };
-    let bytes = |key| metrics::value(key, run).filter(|bytes| *bytes > 0.0);
+    let bytes = |key| {
+        let bytes = metrics::value(key, run).filter(|bytes| *bytes > 0.0)?;
+        Some(units::bytes(bytes as u64))
+    };
     let mut facts = Vec::new();
-    if let Some(memory) = bytes("kernel.memory") {
-        let memory = format!(
-            "{}: MemAvailable dropped by {}, minus RSS growth of daemon and driver; includes changes caused by other programs",
-            units::bytes(memory as u64),
-            units::bytes(system.taken_kb().saturating_mul(1024))
+    facts.extend(bytes("kernel.memory").map(|memory| {
+        let drop = units::bytes(system.taken_kb().saturating_mul(1024));
+        let text = format!(
+            "{memory}: MemAvailable dropped by {drop}, minus RSS growth of daemon and driver; includes changes caused by other programs"
         );
-        facts.push(("kernel", memory));
-    }
-    if let Some(objects) = bytes("kernel.objects") {
-        let objects = format!(
-            "{}: growth of the slab and of TCP queues",
-            units::bytes(objects as u64)
-        );
-        facts.push(("objects", objects));
-    }
-    if let Some(connections) = metrics::value("connections", run) {
-        let each = match system.kb_for_each(connections as u64) {
+        ("kernel", text)
+    }));
+    facts.extend(bytes("kernel.objects").map(|objects| {
+        let text = format!("{objects}: growth of the slab and of TCP queues");
+        ("objects", text)
+    }));
+    facts.extend(metrics::value("connections", run).map(|connections| {
+        let text = match system.kb_for_each(connections as u64) {
             Ok(kb) => format!(
                 "{} per held connection: growth of the unreclaimable slab and of TCP queues",
                 units::bytes((kb * 1024.0) as u64)
             ),
-            Err(why) => format!("{NONE}: {why}"),
+            Err(reason) => format!("{NONE}: {reason}"),
         };
-        facts.push(("each", each));
-    }
+        ("each", text)
+    }));
     let counters = TCP.map(metrics::by_key).into_iter();
     let counted = counters.filter_map(|metric| {
         let count = (metric.read)(run).filter(|count| *count > 0.0)?;

@@ -80,35 +80,27 @@ fn side_row(run: &RunResult, (label, keys): SideRow) -> Option<Row> {
 fn disturbed(run: &RunResult) -> Option<(&'static str, String)> {
     let found = run.usage.disturbance?;
     let mut parts = Vec::new();
-    if let Some(others) = found.others_cpu_pct {
+    parts.extend(found.others_cpu_pct.map(|others| {
         let peak = found.others_cpu_peak_pct.unwrap_or(others);
-        parts.push(format!(
-            "other processes used {others:.0} % of a core (peak {peak:.0} %)"
-        ));
-    }
-    if let Some(wait) = found.worker_wait_pct {
-        parts.push(format!(
-            "workers of the driver waited up to {} of the time for a CPU",
-            units::percent(wait)
-        ));
-    }
+        format!("other processes used {others:.0} % of a core (peak {peak:.0} %)")
+    }));
+    parts.extend(
+        found
+            .worker_wait_pct
+            .map(units::percent)
+            .map(|wait| format!("workers of the driver waited up to {wait} of the time for a CPU")),
+    );
     let stalls = found.stalls;
-    parts.push(match stalls.count {
-        0 => "no worker stalled".to_owned(),
-        count => format!(
-            "{} stalls of workers, the longest {}, {} in total",
-            units::count(count),
-            units::duration(stalls.longest_ns),
-            units::duration(stalls.total_ns)
-        ),
+    let [longest, total] = [stalls.longest_ns, stalls.total_ns].map(units::duration);
+    parts.push(match units::count(stalls.count).as_str() {
+        "0" => "no worker stalled".to_owned(),
+        count => format!("{count} stalls of workers, the longest {longest}, {total} in total"),
     });
-    if let Some(quota) = found.driver_quota.filter(|quota| quota.throttled > 0) {
-        parts.push(format!(
-            "driver throttled by its quota in {} of {} periods",
-            units::count(quota.throttled),
-            units::count(quota.periods)
-        ));
-    }
+    let quota = found.driver_quota.filter(|quota| quota.throttled > 0);
+    parts.extend(quota.map(|quota| {
+        let [throttled, periods] = [quota.throttled, quota.periods].map(units::count);
+        format!("driver throttled by its quota in {throttled} of {periods} periods")
+    }));
     Some(("disturbed", parts.join("; ")))
 }
 
