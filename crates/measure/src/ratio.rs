@@ -171,7 +171,7 @@ mod tests {
         );
         assert!((high.ln() - (0.2 + half)).abs() < 1e-4);
         // Two samples with the same variance and number have 2n − 2 degrees of freedom: t of 8 is 2.306.
-        let this = BASE.map(|figure| figure * 1.1);
+        let this = BASE.map(|value| value * 1.1);
         let ratio = Ratio::unpaired(&BASE, &this).unwrap();
         let logs = BASE.map(f64::ln);
         let (_, variance) = moments(&logs).unwrap();
@@ -211,11 +211,11 @@ mod tests {
         const FIGURES: usize = 12;
         let mut seed = 1;
         // A sum of twelve is close to normal. The noise is 10 %, so that 3 % hide nothing.
-        let mut figure = || ((0..12).map(|_| chance(&mut seed)).sum::<f64>() / 10.0).exp();
+        let mut value = || ((0..12).map(|_| chance(&mut seed)).sum::<f64>() / 10.0).exp();
         for paired in [true, false] {
             let mut suite = || -> bool {
                 let change = |_| {
-                    let (base, this) = ([0; 5].map(|_| figure()), [0; 5].map(|_| figure()));
+                    let (base, this) = ([0; 5].map(|_| value()), [0; 5].map(|_| value()));
                     let ratio = if paired {
                         Ratio::paired(base.into_iter().zip(this))
                     } else {

@@ -170,8 +170,8 @@ impl Subject {
             "counts" => Some(Self::Count(member.to_owned())),
             _ if series.contains(&group) || group == "lag" => {
                 let stored = metrics::statistic_by_key(member).map(SeriesStatistic::Stored);
-                let figure = stored.or_else(|| percentile(member))?;
-                Some(Self::Series(group.to_owned(), figure))
+                let statistic = stored.or_else(|| percentile(member))?;
+                Some(Self::Series(group.to_owned(), statistic))
             }
             _ => None,
         }
@@ -205,7 +205,7 @@ impl Subject {
             Self::Metric(metric) => (metric.read)(result)?,
             Self::Error(kind) => result.errors.get(kind).copied().unwrap_or(0) as f64,
             Self::Count(name) => result.count(name) as f64,
-            Self::Series(name, figure) => figure.read(result, name)?,
+            Self::Series(name, statistic) => statistic.read(result, name)?,
         };
         Some(Reading::Number(value, self.unit()?))
     }

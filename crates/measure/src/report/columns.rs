@@ -118,7 +118,7 @@ impl<'a> Column<'a> {
     }
 
     pub(super) fn head(&self) -> Head {
-        Head::figure(&self.head)
+        Head::number(&self.head)
     }
 }
 
@@ -142,7 +142,7 @@ impl Table {
         groups: &[Repetitions<'_>],
         columns: &[Column<'_>],
     ) -> Self {
-        let mut head = vec![Head::text("daemon"), Head::figure("level")];
+        let mut head = vec![Head::text("daemon"), Head::number("level")];
         head.extend(columns.iter().map(Column::head));
         let row = |repeated: &Repetitions<'_>, number: Option<usize>, runs: &[&RunResult]| {
             let mut cells = vec![
@@ -158,7 +158,7 @@ impl Table {
             .map(|repeated| row(repeated, None, &repeated.runs));
         let mut table = Self::new(caption, head.clone(), group_by_level(medians.collect()));
         if groups.iter().any(|repeated| repeated.runs.len() > 1) {
-            head.insert(2, Head::figure("run"));
+            head.insert(2, Head::number("run"));
             let runs = numbered(groups);
             let rows = runs.map(|(repeated, index, run)| row(repeated, Some(index + 1), &[run]));
             let rows = group_by_level(rows.collect());

@@ -185,9 +185,9 @@ fn decade_name(exponent: u32) -> String {
 /// Draws one bar per column, relative to the largest. Figures above 0 are always visible.
 fn bars(columns: &[u64]) -> String {
     let most = columns.iter().copied().max().unwrap_or(0);
-    let bar = |figure: &u64| match figure {
+    let bar = |value: &u64| match value {
         0 => ' ',
-        figure => LEVELS[(u128::from(*figure) * 8).div_ceil(u128::from(most)) as usize - 1],
+        value => LEVELS[(u128::from(*value) * 8).div_ceil(u128::from(most)) as usize - 1],
     };
     columns.iter().map(bar).collect()
 }

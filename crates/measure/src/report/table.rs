@@ -19,7 +19,7 @@ pub(super) struct Table {
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) text: String,
-    /// True for words, which are left-aligned; false for figures, which are right-aligned.
+    /// True for words, which are left-aligned; false for numbers, which are right-aligned.
     pub(super) left_aligned: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Row {
 }
 
 impl Head {
-    pub(super) fn figure(text: &str) -> Self {
+    pub(super) fn number(text: &str) -> Self {
         Self {
             text: text.to_owned(),
             left_aligned: false,
@@ -85,7 +85,7 @@ impl Table {
 
     /// Inserts a column at `index`, with a cell for each row.
     pub(super) fn insert_column(&mut self, index: usize, head: &str, cells: Vec<Cell>) {
-        self.head.insert(index, Head::figure(head));
+        self.head.insert(index, Head::number(head));
         for (row, cell) in self.rows.iter_mut().zip(cells) {
             row.cells.insert(index, cell);
         }

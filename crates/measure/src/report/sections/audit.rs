@@ -48,7 +48,7 @@ fn summary(runs: &[AuditedRun]) -> Option<Table> {
         let count = units::count(compared().count() as u64);
         Row::new(None, [plain(what), count, verdict])
     };
-    let head = [Head::text("compared"), Head::figure("runs"), Head::text("")].into();
+    let head = [Head::text("compared"), Head::number("runs"), Head::text("")].into();
     let names = distinct(all().map(|row| row.what.as_str()));
     Table::non_empty(
         "Consistency checks",

@@ -61,8 +61,8 @@ fn rows(comparison: &Comparison<'_>, groups: &[Numbered<'_>]) -> Table {
     }
     let mut head = Vec::from(["daemon", "series"].map(Head::text));
     let is_numbered = groups.iter().any(|(number, _)| number.is_some());
-    head.extend(is_numbered.then(|| Head::figure("run")));
-    head.extend(SHOWN.map(Head::figure));
+    head.extend(is_numbered.then(|| Head::number("run")));
+    head.extend(SHOWN.map(Head::number));
     Table::new("Latency distributions in milliseconds", head, rows)
 }
 

@@ -11,8 +11,8 @@ use crate::units;
 pub(super) fn table(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table> {
     let runs = at.iter().flat_map(|repeated| &repeated.runs);
     let kinds: BTreeSet<&String> = runs.flat_map(|run| run.errors.keys()).collect();
-    let mut head = vec![Head::text("daemon"), Head::figure("started")];
-    head.extend(kinds.iter().map(|kind| Head::figure(&plain(kind))));
+    let mut head = vec![Head::text("daemon"), Head::number("started")];
+    head.extend(kinds.iter().map(|kind| Head::number(&plain(kind))));
     let row = |repeated: &Repetitions<'_>| {
         let runs = || repeated.runs.iter();
         let started = runs().map(|run| run.operations.started).sum();

@@ -9,15 +9,15 @@ use crate::units::{self, NONE};
 pub(super) fn table(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table> {
     let head = [
         Head::text("daemon"),
-        Head::figure("run"),
-        Head::figure("samples"),
-        Head::figure("finished"),
-        Head::figure("RSS KiB"),
-        Head::figure("first half"),
-        Head::figure("second half"),
-        Head::figure("open files"),
-        Head::figure("first half"),
-        Head::figure("second half"),
+        Head::number("run"),
+        Head::number("samples"),
+        Head::number("finished"),
+        Head::number("RSS KiB"),
+        Head::number("first half"),
+        Head::number("second half"),
+        Head::number("open files"),
+        Head::number("first half"),
+        Head::number("second half"),
     ];
     let rows = numbered(at).filter_map(|(repeated, index, run)| {
         let growth = run.growth_under_load()?;

@@ -87,11 +87,11 @@ fn slope(comparison: &Comparison<'_>, daemon: usize) -> Slope {
 fn slope_table(comparison: &Comparison<'_>) -> Table {
     let head = [
         Head::text("daemon"),
-        Head::figure("runs"),
-        Head::figure("KiB per connection"),
-        Head::figure("95 % interval"),
-        Head::figure("standard error"),
-        Head::figure("intercept, MiB"),
+        Head::number("runs"),
+        Head::number("KiB per connection"),
+        Head::number("95 % interval"),
+        Head::number("standard error"),
+        Head::number("intercept, MiB"),
         Head::text("remark"),
     ];
     let row = |(daemon, slope): (usize, Slope)| {

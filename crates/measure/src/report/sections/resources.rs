@@ -46,7 +46,7 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
 fn of_one(run: &RunResult) -> Vec<Part> {
     let mut parts = Vec::new();
     let rows = ROWS.into_iter().filter_map(|row| side_row(run, row));
-    let head = ["", SIDES[0], SIDES[1]].map(Head::figure);
+    let head = ["", SIDES[0], SIDES[1]].map(Head::number);
     let caption = "Resource use of daemon and driver";
     let table = Table::non_empty(caption, head.into(), rows.collect());
     parts.extend(table.map(Part::Table));

@@ -35,16 +35,16 @@ pub(super) fn faults(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Opt
     let repeats = roles::repeated(&runs);
     let mut head = vec![
         Head::text("daemon"),
-        Head::figure("run"),
+        Head::number("run"),
         Head::text("fault"),
-        Head::figure("at, s"),
-        Head::figure("recovered at, s"),
-        Head::figure("downtime, s"),
-        Head::figure("lost in the run"),
+        Head::number("at, s"),
+        Head::number("recovered at, s"),
+        Head::number("downtime, s"),
+        Head::number("lost in the run"),
     ];
     head.extend(repeats.map(|counter| {
         let label = plain(&counter.label);
-        Head::figure(&format!("{label} in the run"))
+        Head::number(&format!("{label} in the run"))
     }));
     let mut rows = Vec::new();
     for (repeated, index, run) in numbered(at) {
