@@ -6,7 +6,7 @@
 
 use crate::result::RunResult;
 use crate::spec::CounterRole;
-use crate::warning::{self, Kind, Warning, verdict};
+use crate::warning::{self, Kind, verdict};
 
 mod counts;
 mod load;
@@ -76,32 +76,20 @@ pub fn comparisons(result: &RunResult) -> Vec<Row> {
 
 /// Adds a warning for each failed row that no warning reports yet, then sorts the warnings and updates the verdict.
 pub fn judge(result: &mut RunResult) {
-    let is_reported = |kind: Kind| {
-        let mut kinds = result.warnings.iter().map(|warning| warning.kind);
-        kinds.any(|other| other == kind)
-    };
-    let rows = comparisons(result).into_iter();
-    let unreported: Vec<Warning> = rows
-        .filter(|row| !row.consistent && (row.kind == Kind::Audit || !is_reported(row.kind)))
-        .map(|row| {
-            let message = format!("{}: {}, but expected {}", row.what, row.found, row.expected);
-            Warning::audit(message, row.hint)
-        })
-        .collect();
-    result.warnings.extend(unreported);
+    let mut failed = comparisons(result);
+    failed.retain(|row| !row.consistent);
+    failed.retain(|row| row.kind == Kind::Audit || !result.has_warning(row.kind));
+    result.warnings.extend(failed.into_iter().map(|row| {
+        let message = format!("{}: {}, but expected {}", row.what, row.found, row.expected);
+        Kind::Audit.suspect(message, row.hint)
+    }));
     warning::sort(&mut result.warnings);
     result.verdict = verdict(&result.warnings);
 }
 
 fn is_undisturbed(result: &RunResult) -> bool {
-    let disturbs = |kind| {
-        matches!(
-            kind,
-            Kind::Interrupted | Kind::DaemonDied | Kind::WorkersFailed
-        )
-    };
-    let mut kinds = result.warnings.iter().map(|warning| warning.kind);
-    result.faults.is_empty() && !kinds.any(disturbs)
+    let mut disturbing = [Kind::Interrupted, Kind::DaemonDied, Kind::WorkersFailed].into_iter();
+    result.faults.is_empty() && !disturbing.any(|kind| result.has_warning(kind))
 }
 
 /// Counts operations that may have no recorded time: failed, unfinished or retried ones, and successful ones beyond the

@@ -1,6 +1,6 @@
 //! Decides whether a run sustained its load. Capacities are derived from these decisions.
 
-use crate::result::RunResult;
+use crate::result::{Operations, RunResult};
 use crate::units;
 use crate::warning::{Kind, Severity, Warning};
 
@@ -23,43 +23,39 @@ impl RunResult {
     /// run is inconclusive, whether it met its thresholds or not.
     #[must_use]
     pub fn load_outcome(&self) -> LoadOutcome<'_> {
-        let invalid = || {
-            let warnings = self.warnings.iter();
-            warnings.filter(|warning| warning.severity == Severity::Invalid)
-        };
-        let died = invalid().find(|warning| warning.kind == Kind::DaemonDied);
-        if let Some(warning) = invalid().next().filter(|_| died.is_none()) {
+        let is_invalid = |warning: &&Warning| warning.severity == Severity::Invalid;
+        let mut invalid = self.warnings.iter().filter(is_invalid);
+        let died = invalid
+            .clone()
+            .find(|warning| warning.kind == Kind::DaemonDied);
+        if let (None, Some(warning)) = (died, invalid.next()) {
             return LoadOutcome::Inconclusive(warning);
         }
-        let died = died.map(|warning| warning.message.clone());
-        let why: Vec<String> = died.into_iter().chain(self.shortfalls()).collect();
-        if why.is_empty() {
-            LoadOutcome::Sustained
-        } else {
-            LoadOutcome::Failed(why)
+        let mut reasons: Vec<String> = died.iter().map(|died| died.message.clone()).collect();
+        reasons.extend(self.shortfalls());
+        match reasons.is_empty() {
+            true => LoadOutcome::Sustained,
+            false => LoadOutcome::Failed(reasons),
         }
     }
 
     fn shortfalls(&self) -> Vec<String> {
-        let thresholds = self.thresholds.iter().filter(|threshold| !threshold.met);
-        let mut why: Vec<String> = thresholds
-            .map(|threshold| {
-                let measured = threshold.measured.as_deref().unwrap_or("not measured");
-                format!("{} ({measured})", threshold.text)
-            })
-            .collect();
-        why.extend(self.overload().map(str::to_owned));
+        let missed = self.thresholds.iter().filter(|threshold| !threshold.met);
+        let missed = missed.map(|threshold| {
+            let measured = threshold.measured.as_deref().unwrap_or("not measured");
+            format!("{} ({measured})", threshold.text)
+        });
+        let mut shortfalls: Vec<String> = missed.collect();
+        shortfalls.extend(self.overload().map(str::to_owned));
+        let Operations {
+            unfinished, missed, ..
+        } = self.operations;
         for (count, what) in [
-            (self.operations.unfinished, "operations did not end"),
-            (
-                self.operations.missed,
-                "operations were due and never started",
-            ),
+            (unfinished, "operations did not end"),
+            (missed, "operations were due and never started"),
         ] {
-            if count > 0 {
-                why.push(format!("{} {what}", units::count(count)));
-            }
+            shortfalls.extend((count > 0).then(|| format!("{} {what}", units::count(count))));
         }
-        why
+        shortfalls
     }
 }

@@ -1,6 +1,6 @@
 //! Derives the exit code of a driver from its results.
 
-use crate::result::{FaultResult, RunResult};
+use crate::result::{FaultResult, RunResult, Second};
 use crate::spec::ErrorCause;
 use crate::threshold;
 use crate::warning::{Kind, Severity, Verdict};
@@ -38,14 +38,13 @@ pub fn code(results: &[&RunResult]) -> u8 {
 
 /// Returns true if the run crashed or had no successful operation. Thresholds and faults do not excuse this.
 fn broke_down(result: &RunResult) -> bool {
-    let kinds = result.warnings.iter().map(|warning| warning.kind);
-    let mut broken = kinds.filter(|kind| {
-        matches!(
-            kind,
-            Kind::DaemonDied | Kind::WorkersFailed | Kind::NothingSucceeded
-        )
-    });
-    broken.next().is_some()
+    let mut broken = [
+        Kind::DaemonDied,
+        Kind::WorkersFailed,
+        Kind::NothingSucceeded,
+    ]
+    .into_iter();
+    broken.any(|kind| result.has_warning(kind))
 }
 
 /// Returns true if operations failed unexpectedly and no threshold judges the failures. A threshold on an error kind
@@ -75,15 +74,15 @@ fn fault_errors(result: &RunResult, kind: &str) -> u64 {
             .map_or(f64::INFINITY, |back_s| back_s + AFTERMATH_S);
         (from..=to).contains(&(second as f64))
     };
-    let seconds = result.seconds.iter();
-    seconds
-        .filter(|row| result.faults.iter().any(|fault| within(row.second, fault)))
-        .filter_map(|row| row.errors.get(kind))
-        .sum()
+    let is_faulty = |second: &&Second| {
+        let mut faults = result.faults.iter();
+        faults.any(|fault| within(second.second, fault))
+    };
+    let seconds = result.seconds.iter().filter(is_faulty);
+    seconds.filter_map(|second| second.errors.get(kind)).sum()
 }
 
 fn is_suspect(result: &RunResult) -> bool {
-    let grave = |severity: Severity| severity > Severity::Note;
-    let mut severities = result.warnings.iter().map(|warning| warning.severity);
-    result.verdict != Verdict::Valid && severities.any(grave)
+    let mut warnings = result.warnings.iter();
+    result.verdict != Verdict::Valid && warnings.any(|warning| warning.severity > Severity::Note)
 }

@@ -1,7 +1,7 @@
 //! Growth of a daemon under steady load: the slope of its memory and open files over finished operations.
 
 use crate::regression::LinearFit;
-use crate::result::{Resources, RunResult, Second};
+use crate::result::{Cost, RunResult, Second};
 use crate::tally::{OK, STARTED};
 
 /// Growth of the daemon per 1,000 finished operations, by least squares.
@@ -20,7 +20,7 @@ pub struct GrowthUnderLoad {
     /// The slopes of the halves, as for the memory.
     pub fds_halves: [Option<f64>; 2],
     /// Samples that the lines are fitted to.
-    pub looks: usize,
+    pub samples: usize,
     /// Operations that finished between the first sample and the last.
     pub finished: f64,
 }
@@ -35,7 +35,6 @@ const MAX_STEADY_RATIO: f64 = 1.5;
 impl RunResult {
     /// Fits the slopes over the steady part of the run: without its first quarter, and until the last second with a
     /// start. Returns `None` if that part is too short or the load was not steady.
-    #[must_use]
     pub fn growth_under_load(&self) -> Option<GrowthUnderLoad> {
         let last = self.seconds.iter().rposition(starts)?;
         let steady = self.seconds.get(last / 4 + 1..last)?;
@@ -45,32 +44,31 @@ impl RunResult {
             return None;
         }
         let (from, to) = (steady.first()?.second as f64, steady.last()?.second as f64);
-        let looks: Vec<&Resources> = self
-            .resources
-            .iter()
-            .filter(|look| (from..to).contains(&look.at_s) && look.daemon.is_some())
-            .collect();
         let sums = Sums::new(&self.seconds);
-        let by: Vec<f64> = looks
-            .iter()
-            .map(|look| sums.finished_by(look.at_s))
+        let samples = self.resources.iter();
+        let in_steady_part = samples.filter(|sample| (from..to).contains(&sample.at_s));
+        // Operations finished by each sample, and the sample of the daemon.
+        let samples: Vec<(f64, Cost)> = in_steady_part
+            .filter_map(|sample| Some((sums.finished_by(sample.at_s), sample.daemon?)))
             .collect();
-        let finished = by.last()? - by.first()?;
-        if looks.len() < MIN_SAMPLES || finished < MIN_OPERATIONS {
+        let finished = samples.last()?.0 - samples.first()?.0;
+        if samples.len() < MIN_SAMPLES || finished < MIN_OPERATIONS {
             return None;
         }
-        let points = |of: fn(&Resources) -> f64| -> Vec<(f64, f64)> {
-            let points = by.iter().zip(&looks);
-            points.map(|(by, look)| (by / 1_000.0, of(look))).collect()
+        let points = |read: fn(&Cost) -> f64| -> Vec<(f64, f64)> {
+            let points = samples.iter();
+            points
+                .map(|(by, cost)| (by / 1_000.0, read(cost)))
+                .collect()
         };
-        let rss = points(|look| look.daemon.unwrap_or_default().rss_kb as f64 * 1024.0);
-        let fds = points(|look| look.daemon.unwrap_or_default().fds as f64);
+        let rss = points(|cost| cost.rss_kb as f64 * 1024.0);
+        let fds = points(|cost| cost.fds as f64);
         Some(GrowthUnderLoad {
             rss_bytes: LinearFit::through(&rss)?,
             rss_bytes_halves: halves(&rss),
             fds: LinearFit::through(&fds)?,
             fds_halves: halves(&fds),
-            looks: looks.len(),
+            samples: samples.len(),
             finished,
         })
     }
@@ -139,8 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_had_finished_by_an_instant_is_the_sum_of_the_seconds_before_it_and_a_share_of_its_own()
-    {
+    fn operations_finished_by_an_instant_include_a_share_of_its_second() {
         // A second without a row: nothing finished in it.
         let seconds = [(0, 10), (1, 20), (3, 40)].map(|(second, ok)| Second {
             second,

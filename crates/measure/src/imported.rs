@@ -55,7 +55,6 @@ pub struct SeriesSummary {
 
 impl SeriesSummary {
     /// Returns true if only the name is known.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         let name = self.name.clone();
         *self

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::imported::SeriesSummary;
+use crate::metrics::STATISTICS;
 use crate::result::{RunResult, Second, SeriesResult};
-use crate::tally::{MISSED, OK, STARTED, UNFINISHED};
+use crate::tally::{DecodeError, MISSED, OK, STARTED, UNFINISHED};
 use crate::warning::{Kind, verdict};
 
 /// Tolerance between two ways to compute the same mean, as a share.
@@ -31,12 +33,8 @@ impl RunResult {
     /// # Errors
     /// The first field that contradicts the others.
     pub fn check_intact(&self) -> Result<(), Damaged> {
-        differs(
-            "verdict",
-            &self.verdict,
-            &verdict(&self.warnings),
-            "`warnings`",
-        )?;
+        let verdict = verdict(&self.warnings);
+        differs("verdict", &self.verdict, &verdict, "`warnings`")?;
         // The report of another tool has no parts to compare with.
         if self.imported.is_some() {
             return Ok(());
@@ -52,9 +50,8 @@ impl RunResult {
         let operations = &self.operations;
         let failed: u64 = self.errors.values().sum();
         differs("operations.failed", &operations.failed, &failed, "`errors`")?;
-        let has = |kind: Kind| self.warnings.iter().any(|warning| warning.kind == kind);
         // A driver with inconsistent counters already has a warning about it.
-        if !has(Kind::CountsDisagree) {
+        if !self.has_warning(Kind::CountsDisagree) {
             let ended = operations.ok + operations.failed + operations.unfinished;
             let by = "the operations that ended or are unfinished";
             differs("operations.started", &operations.started, &ended, by)?;
@@ -71,30 +68,29 @@ impl RunResult {
             }
         }
         // Lost rows are missing from the sums.
-        if self.seconds.is_empty() || has(Kind::RowsLost) {
+        if self.seconds.is_empty() || self.has_warning(Kind::RowsLost) {
             return Ok(());
         }
-        let errors = |row: &Second| row.errors.clone();
-        of_rows("errors", &self.errors, &self.seconds, errors)?;
-        let counts = |row: &Second| row.counts.clone();
-        of_rows("counts", &self.counts, &self.seconds, counts)
+        let seconds = &self.seconds;
+        check_total("errors", &self.errors, seconds, |second| &second.errors)?;
+        check_total("counts", &self.counts, seconds, |second| &second.counts)
     }
 }
 
-/// Compares each total with the sum over the rows that have a part of it.
-fn of_rows(
+/// Compares each total with the sum over the seconds that have a part of it.
+fn check_total(
     field: &str,
-    whole: &BTreeMap<String, u64>,
+    totals: &BTreeMap<String, u64>,
     seconds: &[Second],
-    parts: fn(&Second) -> BTreeMap<String, u64>,
+    parts: fn(&Second) -> &BTreeMap<String, u64>,
 ) -> Result<(), Damaged> {
-    let mut sums = BTreeMap::<String, u64>::new();
+    let mut sums = BTreeMap::<&str, u64>::new();
     for (name, part) in seconds.iter().flat_map(parts) {
         *sums.entry(name).or_default() += part;
     }
     for (name, sum) in sums {
-        let found = whole.get(&name).copied().unwrap_or(0);
-        differs(&format!("{field}.{name}"), &found, &sum, "`seconds`")?;
+        let found = totals.get(name).unwrap_or(&0);
+        differs(&format!("{field}.{name}"), found, &sum, "`seconds`")?;
     }
     Ok(())
 }
@@ -108,23 +104,18 @@ impl SeriesResult {
             found: "not readable".to_owned(),
             expected: "readable".to_owned(),
             by: match error {
-                crate::tally::DecodeError::Base64 => "its text",
-                crate::tally::DecodeError::Histogram(_) => "its bytes",
+                DecodeError::Base64 => "its text",
+                DecodeError::Histogram(_) => "its bytes",
             },
         })?;
         differs(&field("count"), &self.count, &values.len(), by)?;
-        for (name, quantile, found) in [
-            ("min_ns", 0.0, Some(self.min_ns)),
-            ("p50_ns", 0.5, Some(self.p50_ns)),
-            ("p75_ns", 0.75, self.p75_ns),
-            ("p90_ns", 0.9, Some(self.p90_ns)),
-            ("p95_ns", 0.95, Some(self.p95_ns)),
-            ("p99_ns", 0.99, Some(self.p99_ns)),
-            ("p999_ns", 0.999, Some(self.p999_ns)),
-            ("max_ns", 1.0, Some(self.max_ns)),
-        ] {
-            if let (Some(found), Some(expected)) = (found, values.quantile(quantile)) {
-                differs(&field(name), &found, &expected, by)?;
+        let summary = SeriesSummary::from(self);
+        for statistic in &STATISTICS {
+            let stored = (statistic.read)(&summary);
+            let expected = statistic.quantile.and_then(|share| values.quantile(share));
+            if let (Some(stored), Some(expected)) = (stored, expected) {
+                let name = format!("{}_ns", statistic.key.replace('.', ""));
+                differs(&field(&name), &(stored as u64), &expected, by)?;
             }
         }
         let mean = values.histogram().mean();
@@ -141,13 +132,13 @@ fn differs<T: PartialEq + std::fmt::Display>(
     expected: &T,
     by: &'static str,
 ) -> Result<(), Damaged> {
-    if found == expected {
-        return Ok(());
+    match found == expected {
+        true => Ok(()),
+        false => Err(Damaged {
+            field: field.to_owned(),
+            found: found.to_string(),
+            expected: expected.to_string(),
+            by,
+        }),
     }
-    Err(Damaged {
-        field: field.to_owned(),
-        found: found.to_string(),
-        expected: expected.to_string(),
-        by,
-    })
 }

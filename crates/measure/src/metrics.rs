@@ -1,11 +1,9 @@
 //! The catalogue of metrics: every figure of a run by its key. Thresholds, tables, charts and conclusions read results
 //! through it, so each figure is computed in one place.
 
-use crate::disturbance::Disturbance;
 use crate::imported::SeriesSummary;
 use crate::result::{RunResult, Second, SecondSeries};
 use crate::spec::CounterRole;
-use crate::system::TcpCounters;
 use crate::tally::OK;
 use crate::units::Unit;
 
@@ -51,14 +49,12 @@ pub struct Statistic {
     pub read: fn(&SeriesSummary) -> Option<f64>,
 }
 
-type Read = fn(&RunResult) -> Option<f64>;
-
 const fn metric(
     key: &'static str,
     label: &'static str,
     unit: Unit,
     better: Better,
-    read: Read,
+    read: fn(&RunResult) -> Option<f64>,
 ) -> Metric {
     Metric {
         key,
@@ -69,183 +65,80 @@ const fn metric(
     }
 }
 
-/// Metrics of the run and of the machine.
-const OF_THE_RUN: [Metric; 38] = [
-    metric("started", "started", Count, Neither, |run| {
-        Some(run.operations.started as f64)
-    }),
-    metric("ok", "completed", Count, Higher, |run| {
-        Some(run.operations.ok as f64)
-    }),
-    metric("errors", "failed", Count, Lower, |run| {
-        Some(run.operations.failed as f64)
-    }),
-    metric("errors.rate", "failed", Percent, Lower, |run| {
-        share(run.operations.failed, run.operations.started)
-    }),
+/// Defines metrics of a run, one in an entry: key, label, unit, better direction, and the value read from the run.
+macro_rules! of_a_run {
+    ($($key:literal, $label:literal, $unit:ident, $better:ident, |$run:ident| $value:expr;)*) => {
+        /// Metrics of the run and of the machine.
+        const OF_THE_RUN: &[Metric] = &[$(metric($key, $label, $unit, $better, |$run| $value)),*];
+    };
+}
+
+of_a_run! {
+    "started", "started", Count, Neither, |run| Some(run.operations.started as f64);
+    "ok", "completed", Count, Higher, |run| Some(run.operations.ok as f64);
+    "errors", "failed", Count, Lower, |run| Some(run.operations.failed as f64);
+    "errors.rate", "failed", Percent, Lower, |run| share(run.operations.failed, run.operations.started);
     // The checks need a driver that checks answers and keeps these counters.
-    metric("checks", "checks passed", Percent, Higher, |run| {
+    "checks", "checks passed", Percent, Higher, |run| {
         let passed = run.total(CounterRole::ChecksPassed);
         share(passed, passed + run.total(CounterRole::ChecksFailed))
-    }),
-    metric("checks.errors", "failed or wrong", Percent, Lower, |run| {
+    };
+    "checks.errors", "failed or wrong", Percent, Lower, |run| {
         let failed = run.operations.failed + run.total(CounterRole::OperationsFailingChecks);
         share(failed, run.operations.started)
-    }),
-    metric(
-        "success",
-        "success",
-        Percent,
-        Higher,
-        RunResult::success_pct,
-    ),
-    metric("unfinished", "unfinished", Count, Lower, |run| {
-        known(run, run.operations.unfinished)
-    }),
-    metric("missed", "missed", Count, Lower, |run| {
-        known(run, run.operations.missed)
-    }),
-    metric("peak", "driver peak", Count, Neither, |run| {
-        known(run, run.operations.peak_active)
-    }),
-    metric(
-        "peak.daemon",
-        "daemon peak",
-        Count,
-        Neither,
-        RunResult::peak_of_daemon,
-    ),
-    metric("rate", "completed", PerSecond, Higher, |run| {
-        run.per_second(OK)
-    }),
-    metric("connections", "connections", Count, Neither, connections),
-    metric("connections.opened", "opened", Count, Neither, |run| {
-        Some(run.total(CounterRole::Opened) as f64)
-    }),
-    metric("connections.held", "held", Count, Higher, |run| {
-        run.most_held().map(|held| held as f64)
-    }),
-    metric("connections.lost", "lost", Count, Lower, |run| {
-        Some(run.total(CounterRole::Lost) as f64)
-    }),
-    metric("backlog.peak", "backlog peak", Count, Lower, backlog_peak),
-    metric("down", "downtime", Nanoseconds, Lower, RunResult::down_ns),
-    metric("daemon.instances", "daemons", Count, Neither, |run| {
-        Some(run.daemon.instances as f64)
-    }),
-    metric("daemon.rss.slope", "RSS slope", Bytes, Lower, |run| {
-        Some(run.growth_under_load()?.rss_bytes.slope)
-    }),
-    metric(
-        "daemon.fds.slope",
-        "open files slope",
-        Count,
-        Lower,
-        |run| Some(run.growth_under_load()?.fds.slope),
-    ),
-    metric(
-        "driver.cpu.rate",
-        "finished per driver CPU-s",
-        PerSecond,
-        Higher,
-        |run| {
-            let ns = value("driver.cpu.each", run)?;
-            (ns > 0.0).then(|| 1e9 / ns)
-        },
-    ),
-    metric("kernel.memory", "kernel memory", Bytes, Lower, |run| {
-        run.kernel_kb().map(bytes)
-    }),
-    metric("kernel.objects", "kernel objects", Bytes, Lower, |run| {
-        Some(bytes(run.usage.system?.objects_kb()))
-    }),
-    metric(
-        "kernel.each",
-        "kernel memory per connection",
-        Bytes,
-        Lower,
-        |run| {
-            let connections = connections(run)? as u64;
-            let kb = run.usage.system?.kb_for_each(connections).ok()?;
-            Some(kb * 1024.0)
-        },
-    ),
-    metric(
-        "tcp.listen_overflows",
-        "accept queue overflows",
-        Count,
-        Lower,
-        |run| tcp(run, |tcp| tcp.listen_overflows),
-    ),
-    metric("tcp.listen_drops", "listen drops", Count, Lower, |run| {
-        tcp(run, |tcp| tcp.listen_drops)
-    }),
-    metric("tcp.syn_cookies", "SYN cookies", Count, Lower, |run| {
-        tcp(run, |tcp| tcp.syn_cookies_sent)
-    }),
-    metric(
-        "tcp.timeouts",
-        "retransmission timeouts",
-        Count,
-        Lower,
-        |run| tcp(run, |tcp| tcp.timeouts),
-    ),
-    metric(
-        "tcp.retransmits",
-        "segments retransmitted",
-        Count,
-        Lower,
-        |run| tcp(run, |tcp| tcp.retransmits),
-    ),
-    metric("tcp.resets", "connections reset", Count, Lower, |run| {
-        tcp(run, |tcp| tcp.resets)
-    }),
-    metric(
-        "others.cpu.average",
-        "others' CPU, average",
-        Percent,
-        Lower,
-        |run| disturbance(run)?.others_cpu_pct,
-    ),
-    metric(
-        "others.cpu.peak",
-        "others' CPU, peak",
-        Percent,
-        Lower,
-        |run| disturbance(run)?.others_cpu_peak_pct,
-    ),
-    metric(
-        "workers.wait",
-        "longest wait of a worker for a CPU",
-        Percent,
-        Lower,
-        |run| disturbance(run)?.worker_wait_pct,
-    ),
-    metric("workers.stalls", "stalls", Count, Lower, |run| {
-        Some(disturbance(run)?.stalls.count as f64)
-    }),
-    metric(
-        "workers.stalls.longest",
-        "longest stall",
-        Nanoseconds,
-        Lower,
-        |run| Some(disturbance(run)?.stalls.longest_ns as f64),
-    ),
-    metric(
-        "workers.stalls.total",
-        "stalls in total",
-        Nanoseconds,
-        Lower,
-        |run| Some(disturbance(run)?.stalls.total_ns as f64),
-    ),
-    metric(
-        "driver.throttled",
-        "throttled periods",
-        Count,
-        Lower,
-        |run| Some(disturbance(run)?.driver_quota?.throttled as f64),
-    ),
-];
+    };
+    "success", "success", Percent, Higher, |run| run.success_pct();
+    "unfinished", "unfinished", Count, Lower, |run| known(run, run.operations.unfinished);
+    "missed", "missed", Count, Lower, |run| known(run, run.operations.missed);
+    "peak", "driver peak", Count, Neither, |run| known(run, run.operations.peak_active);
+    "peak.daemon", "daemon peak", Count, Neither, |run| run.peak_of_daemon();
+    "rate", "completed", PerSecond, Higher, |run| run.per_second(OK);
+    "connections", "connections", Count, Neither, |run| connections(run);
+    "connections.opened", "opened", Count, Neither, |run| Some(run.total(CounterRole::Opened) as f64);
+    "connections.held", "held", Count, Higher, |run| Some(run.most_held()? as f64);
+    "connections.lost", "lost", Count, Lower, |run| Some(run.total(CounterRole::Lost) as f64);
+    "backlog.peak", "backlog peak", Count, Lower, |run| backlog_peak(run);
+    "down", "downtime", Nanoseconds, Lower, |run| run.down_ns();
+    "daemon.instances", "daemons", Count, Neither, |run| Some(run.daemon.instances as f64);
+    "daemon.rss.slope", "RSS slope", Bytes, Lower, |run| Some(run.growth_under_load()?.rss_bytes.slope);
+    "daemon.fds.slope", "open files slope", Count, Lower, |run| Some(run.growth_under_load()?.fds.slope);
+    "driver.cpu.rate", "finished per driver CPU-s", PerSecond, Higher, |run| {
+        value("driver.cpu.each", run).filter(|ns| *ns > 0.0).map(|ns| 1e9 / ns)
+    };
+    "kernel.memory", "kernel memory", Bytes, Lower, |run| run.kernel_kb().map(bytes);
+    "kernel.objects", "kernel objects", Bytes, Lower, |run| Some(bytes(run.usage.system?.objects_kb()));
+    "kernel.each", "kernel memory per connection", Bytes, Lower, |run| {
+        let connections = connections(run)? as u64;
+        let kb = run.usage.system?.kb_for_each(connections).ok()?;
+        Some(kb * 1024.0)
+    };
+    "tcp.listen_overflows", "accept queue overflows", Count, Lower,
+        |run| Some(run.usage.system?.tcp.listen_overflows as f64);
+    "tcp.listen_drops", "listen drops", Count, Lower,
+        |run| Some(run.usage.system?.tcp.listen_drops as f64);
+    "tcp.syn_cookies", "SYN cookies", Count, Lower,
+        |run| Some(run.usage.system?.tcp.syn_cookies_sent as f64);
+    "tcp.timeouts", "retransmission timeouts", Count, Lower,
+        |run| Some(run.usage.system?.tcp.timeouts as f64);
+    "tcp.retransmits", "segments retransmitted", Count, Lower,
+        |run| Some(run.usage.system?.tcp.retransmits as f64);
+    "tcp.resets", "connections reset", Count, Lower,
+        |run| Some(run.usage.system?.tcp.resets as f64);
+    "others.cpu.average", "others' CPU, average", Percent, Lower,
+        |run| run.usage.disturbance?.others_cpu_pct;
+    "others.cpu.peak", "others' CPU, peak", Percent, Lower,
+        |run| run.usage.disturbance?.others_cpu_peak_pct;
+    "workers.wait", "longest wait of a worker for a CPU", Percent, Lower,
+        |run| run.usage.disturbance?.worker_wait_pct;
+    "workers.stalls", "stalls", Count, Lower,
+        |run| Some(run.usage.disturbance?.stalls.count as f64);
+    "workers.stalls.longest", "longest stall", Nanoseconds, Lower,
+        |run| Some(run.usage.disturbance?.stalls.longest_ns as f64);
+    "workers.stalls.total", "stalls in total", Nanoseconds, Lower,
+        |run| Some(run.usage.disturbance?.stalls.total_ns as f64);
+    "driver.throttled", "throttled periods", Count, Lower,
+        |run| Some(run.usage.disturbance?.driver_quota?.throttled as f64);
+}
 
 /// Defines metrics of a process tree twice, for the daemon and for the driver. Each reads a `UsageSummary` and the run.
 macro_rules! of_both_sides {
@@ -296,48 +189,39 @@ of_both_sides! {
 
 /// The statistics of a series that a result stores.
 pub const STATISTICS: [Statistic; 11] = [
-    statistic("count", None, Count, |series| Some(series.count? as f64)),
-    statistic("min", Some(0.0), Nanoseconds, |series| {
-        Some(series.min_ns? as f64)
-    }),
-    statistic("mean", None, Nanoseconds, |series| series.mean_ns),
-    statistic("p50", Some(0.5), Nanoseconds, |series| {
-        Some(series.p50_ns? as f64)
-    }),
-    statistic("p75", Some(0.75), Nanoseconds, |series| {
-        Some(series.p75_ns? as f64)
-    }),
-    statistic("p90", Some(0.9), Nanoseconds, |series| {
-        Some(series.p90_ns? as f64)
-    }),
-    statistic("p95", Some(0.95), Nanoseconds, |series| {
-        Some(series.p95_ns? as f64)
-    }),
-    statistic("p99", Some(0.99), Nanoseconds, |series| {
-        Some(series.p99_ns? as f64)
-    }),
-    statistic("p99.9", Some(0.999), Nanoseconds, |series| {
-        Some(series.p999_ns? as f64)
-    }),
+    Statistic {
+        key: "count",
+        quantile: None,
+        unit: Count,
+        read: |series| Some(series.count? as f64),
+    },
+    quantile("min", 0.0, |series| Some(series.min_ns? as f64)),
+    Statistic {
+        key: "mean",
+        quantile: None,
+        unit: Nanoseconds,
+        read: |series| series.mean_ns,
+    },
+    quantile("p50", 0.5, |series| Some(series.p50_ns? as f64)),
+    quantile("p75", 0.75, |series| Some(series.p75_ns? as f64)),
+    quantile("p90", 0.9, |series| Some(series.p90_ns? as f64)),
+    quantile("p95", 0.95, |series| Some(series.p95_ns? as f64)),
+    quantile("p99", 0.99, |series| Some(series.p99_ns? as f64)),
+    quantile("p99.9", 0.999, |series| Some(series.p999_ns? as f64)),
     // Another spelling of p99.9.
-    statistic("p999", Some(0.999), Nanoseconds, |series| {
-        Some(series.p999_ns? as f64)
-    }),
-    statistic("max", Some(1.0), Nanoseconds, |series| {
-        Some(series.max_ns? as f64)
-    }),
+    quantile("p999", 0.999, |series| Some(series.p999_ns? as f64)),
+    quantile("max", 1.0, |series| Some(series.max_ns? as f64)),
 ];
 
-const fn statistic(
+const fn quantile(
     key: &'static str,
-    quantile: Option<f64>,
-    unit: Unit,
+    quantile: f64,
     read: fn(&SeriesSummary) -> Option<f64>,
 ) -> Statistic {
     Statistic {
         key,
-        quantile,
-        unit,
+        quantile: Some(quantile),
+        unit: Nanoseconds,
         read,
     }
 }
@@ -384,7 +268,6 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
 }
 
 /// Returns the metric with this key.
-#[must_use]
 pub fn find(key: &str) -> Option<&'static Metric> {
     all().find(|metric| metric.key == key)
 }
@@ -397,13 +280,11 @@ pub(crate) fn by_key(key: &str) -> &'static Metric {
     find(key).expect("a key of the catalogue")
 }
 
-/// Reads the metric with this key of the catalogue.
 pub(crate) fn value(key: &str, run: &RunResult) -> Option<f64> {
     (by_key(key).read)(run)
 }
 
 /// Returns the statistic with this key.
-#[must_use]
 pub fn statistic_by_key(key: &str) -> Option<&'static Statistic> {
     STATISTICS.iter().find(|statistic| statistic.key == key)
 }
@@ -428,30 +309,15 @@ fn connections(run: &RunResult) -> Option<f64> {
 }
 
 fn backlog_peak(run: &RunResult) -> Option<f64> {
-    let summed = run
-        .usage
-        .daemon
-        .as_ref()
-        .and_then(|usage| usage.backlog_peak);
-    let sampled = || {
-        run.resources
-            .iter()
-            .filter_map(|sample| sample.backlog)
-            .max()
-    };
-    summed.or_else(sampled).map(|most| most as f64)
+    let daemon = run.usage.daemon.as_ref();
+    let summed = daemon.and_then(|usage| usage.backlog_peak);
+    let samples = run.resources.iter();
+    let peak = summed.or_else(|| samples.filter_map(|sample| sample.backlog).max());
+    peak.map(|peak| peak as f64)
 }
 
 fn known(run: &RunResult, count: u64) -> Option<f64> {
     run.if_known(count).map(|count| count as f64)
-}
-
-fn tcp(run: &RunResult, read: fn(&TcpCounters) -> u64) -> Option<f64> {
-    run.usage.system.map(|system| read(&system.tcp) as f64)
-}
-
-fn disturbance(run: &RunResult) -> Option<&Disturbance> {
-    run.usage.disturbance.as_ref()
 }
 
 /// Returns a share in percent, or `None` if the whole is 0.

@@ -5,7 +5,7 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use crate::summary::RUNS_FOR_AN_INTERVAL;
+use crate::summary::{RUNS_FOR_AN_INTERVAL, moments};
 
 /// Probability of at least one false conclusion among all that are drawn together.
 const ERROR_RATE: f64 = 0.05;
@@ -48,33 +48,19 @@ impl Ratio {
     /// Compares runs in pairs, the baseline first, that were made next to each other. Disturbances of both cancel out.
     ///
     /// Returns `None` if no pair has two figures above 0.
-    #[must_use]
     pub fn paired(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
-        let logs: Vec<f64> = pairs
-            .into_iter()
-            .map(|(base, this)| (this / base).ln())
-            .filter(|log| log.is_finite())
-            .collect();
+        let logs = finite_logs(pairs.into_iter().map(|(base, this)| this / base));
         let (mean, variance) = moments(&logs)?;
-        let count = logs.len();
-        Some(Self::from_logs(
-            mean,
-            (variance / count as f64).sqrt(),
-            count as f64 - 1.0,
-            count,
-        ))
+        let count = logs.len() as f64;
+        let error = (variance / count).sqrt();
+        Some(Self::from_logs(mean, error, count - 1.0, logs.len()))
     }
 
     /// Compares two independent sets of runs (Welch's t-test).
     ///
     /// Returns `None` if a set has no figure above 0.
-    #[must_use]
     pub fn unpaired(base: &[f64], this: &[f64]) -> Option<Self> {
-        let logs = |figures: &[f64]| -> Vec<f64> {
-            let logs = figures.iter().map(|figure| figure.ln());
-            logs.filter(|log| log.is_finite()).collect()
-        };
-        let (base, this) = (logs(base), logs(this));
+        let [base, this] = [base, this].map(|values| finite_logs(values.iter().copied()));
         let ((base_mean, base_variance), (mean, variance)) = (moments(&base)?, moments(&this)?);
         let (one, other) = (
             base_variance / base.len() as f64,
@@ -83,18 +69,13 @@ impl Ratio {
         let degrees = |part: f64, count: usize| part.powi(2) / (count as f64 - 1.0).max(1.0);
         // Welch–Satterthwaite; without any variance every number of degrees gives the same result.
         let parts = degrees(one, base.len()) + degrees(other, this.len());
-        let freedom = if parts > 0.0 {
-            (one + other).powi(2) / parts
-        } else {
-            1.0
+        let freedom = match parts > 0.0 {
+            true => (one + other).powi(2) / parts,
+            false => 1.0,
         };
-        let fewest = base.len().min(this.len());
-        Some(Self::from_logs(
-            mean - base_mean,
-            (one + other).sqrt(),
-            freedom,
-            fewest,
-        ))
+        let (log, error) = (mean - base_mean, (one + other).sqrt());
+        let fewest_runs = base.len().min(this.len());
+        Some(Self::from_logs(log, error, freedom, fewest_runs))
     }
 
     fn from_logs(log: f64, error: f64, freedom: f64, runs: usize) -> Self {
@@ -102,12 +83,9 @@ impl Ratio {
             .then(|| StudentsT::new(0.0, 1.0, freedom).ok())
             .flatten();
         let half = student.map(|student| student.inverse_cdf(0.975) * error);
-        let p = student.map(|student| {
-            if error > 0.0 {
-                2.0 * student.cdf(-(log / error).abs())
-            } else {
-                f64::from(u8::from(log == 0.0))
-            }
+        let p = student.map(|student| match error > 0.0 {
+            true => 2.0 * student.cdf(-(log / error).abs()),
+            false => f64::from(u8::from(log == 0.0)),
         });
         Self {
             ratio: log.exp(),
@@ -128,35 +106,31 @@ impl Ratio {
     }
 }
 
+/// Returns the logarithms of the values above 0.
+fn finite_logs(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    values.map(f64::ln).filter(|log| log.is_finite()).collect()
+}
+
 /// Draws conclusions about several changes that are read together, each with a flag that is true if lower is better.
 ///
 /// At 5 % each, twenty comparisons give a false positive more often than not. The probability of any false conclusion
 /// among all of these is 5 % (Holm 1979).
-#[must_use]
 pub fn holm_conclusions(changes: &[(Ratio, bool)]) -> Vec<Conclusion> {
     let mut order: Vec<usize> = (0..changes.len())
-        .filter(|place| changes[*place].0.p.is_some())
+        .filter(|index| changes[*index].0.p.is_some())
         .collect();
-    let p = |place: usize| changes[place].0.p.unwrap_or(1.0);
+    let p = |index: usize| changes[index].0.p.unwrap_or(1.0);
     order.sort_by(|one, other| p(*one).total_cmp(&p(*other)));
     let mut conclusions = vec![Conclusion::NoEvidence; changes.len()];
-    for (rank, place) in order.iter().enumerate() {
+    for (rank, index) in order.iter().enumerate() {
         let left = order.len() - rank;
-        if p(*place) > ERROR_RATE / left as f64 {
+        if p(*index) > ERROR_RATE / left as f64 {
             break;
         }
-        let (change, lower_is_better) = changes[*place];
-        conclusions[*place] = change.direction(lower_is_better);
+        let (change, lower_is_better) = changes[*index];
+        conclusions[*index] = change.direction(lower_is_better);
     }
     conclusions
-}
-
-/// Returns mean and variance; the variance of a single value is 0.
-fn moments(values: &[f64]) -> Option<(f64, f64)> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares = values.iter().map(|value| (value - mean).powi(2));
-    (!values.is_empty()).then(|| (mean, squares.sum::<f64>() / (count - 1.0).max(1.0)))
 }
 
 #[cfg(test)]
@@ -197,7 +171,7 @@ mod tests {
         );
         assert!((high.ln() - (0.2 + half)).abs() < 1e-4);
         // Two samples with the same variance and number have 2n − 2 degrees of freedom: t of 8 is 2.306.
-        let this = BASE.map(|figure| figure * 1.1);
+        let this = BASE.map(|value| value * 1.1);
         let ratio = Ratio::unpaired(&BASE, &this).unwrap();
         let logs = BASE.map(f64::ln);
         let (_, variance) = moments(&logs).unwrap();
@@ -232,16 +206,16 @@ mod tests {
     }
 
     #[test]
-    fn suites_that_do_not_differ_are_told_apart_as_seldom_as_is_said() {
+    fn equal_suites_are_called_different_as_rarely_as_stated() {
         const SUITES: usize = 2_000;
         const FIGURES: usize = 12;
         let mut seed = 1;
         // A sum of twelve is close to normal. The noise is 10 %, so that 3 % hide nothing.
-        let mut figure = || ((0..12).map(|_| chance(&mut seed)).sum::<f64>() / 10.0).exp();
+        let mut value = || ((0..12).map(|_| chance(&mut seed)).sum::<f64>() / 10.0).exp();
         for paired in [true, false] {
             let mut suite = || -> bool {
                 let change = |_| {
-                    let (base, this) = ([0; 5].map(|_| figure()), [0; 5].map(|_| figure()));
+                    let (base, this) = ([0; 5].map(|_| value()), [0; 5].map(|_| value()));
                     let ratio = if paired {
                         Ratio::paired(base.into_iter().zip(this))
                     } else {
@@ -252,16 +226,16 @@ mod tests {
                 let changes: Vec<(Ratio, bool)> = (0..FIGURES).map(change).collect();
                 holm_conclusions(&changes)
                     .iter()
-                    .any(|word| *word != Conclusion::NoEvidence)
+                    .any(|conclusion| *conclusion != Conclusion::NoEvidence)
             };
-            let told = (0..SUITES).filter(|_| suite()).count();
+            let found = (0..SUITES).filter(|_| suite()).count();
             // 5 % of 2,000, plus and minus four deviations. A method that never finds a change must fail too.
-            assert!((20..=140).contains(&told), "{told} of {SUITES}");
+            assert!((20..=140).contains(&found), "{found} of {SUITES}");
         }
     }
 
     #[test]
-    fn who_asks_many_questions_must_be_surer_of_each() {
+    fn each_of_many_changes_needs_stronger_evidence_than_a_single_one() {
         let nearly = Ratio {
             ratio: 1.5,
             interval: Some((1.01, 2.2)),

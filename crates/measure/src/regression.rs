@@ -23,7 +23,6 @@ pub struct LinearFit {
 impl LinearFit {
     /// Fits a line through the points `(x, y)`. Returns `None` for fewer than three points, which give no error
     /// estimate, for points with the same `x`, and if a figure is not finite.
-    #[must_use]
     pub fn through(points: &[(f64, f64)]) -> Option<Self> {
         if points.len() < 3 {
             return None;
@@ -48,13 +47,11 @@ impl LinearFit {
 
     /// Returns half the width of the slope's 95 % interval, by Student's t with two degrees of freedom fewer than
     /// points.
-    #[must_use]
     pub fn half_interval(&self) -> f64 {
         summary::t_quantile_975(self.points as u64 - 2) * self.slope_error
     }
 
     /// Returns `y` at `x`.
-    #[must_use]
     pub fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
     }
@@ -93,7 +90,6 @@ impl RegressionSums {
     }
 
     /// Returns the line through the points, or `None` if [`LinearFit::through`] returns none.
-    #[must_use]
     pub fn line(&self) -> Option<LinearFit> {
         if self.points < 3 {
             return None;
@@ -120,12 +116,15 @@ mod tests {
     #[test]
     fn sums_that_were_merged_have_the_line_of_all_points() {
         let mut halves = [RegressionSums::default(); 2];
-        for (place, (x, y)) in WOMEN.into_iter().enumerate() {
-            halves[place % 2].add(x, y);
+        for (index, (x, y)) in points(WOMEN).into_iter().enumerate() {
+            halves[index % 2].add(x, y);
         }
         let [mut all, other] = halves;
         all.merge(&other);
-        let (found, expected) = (all.line().unwrap(), LinearFit::through(&WOMEN).unwrap());
+        let (found, expected) = (
+            all.line().unwrap(),
+            LinearFit::through(&points(WOMEN)).unwrap(),
+        );
         for (found, expected) in [
             (found.slope, expected.slope),
             (found.intercept, expected.intercept),
@@ -138,24 +137,21 @@ mod tests {
         assert_eq!(same.line(), None, "points of one x have no line");
     }
 
-    /// Heights in m and masses in kg of women: the worked example of "Simple linear regression" in Wikipedia.
-    const WOMEN: [(f64, f64); 15] = [
-        (1.47, 52.21),
-        (1.50, 53.12),
-        (1.52, 54.48),
-        (1.55, 55.84),
-        (1.57, 57.20),
-        (1.60, 58.57),
-        (1.63, 59.93),
-        (1.65, 61.29),
-        (1.68, 63.11),
-        (1.70, 64.47),
-        (1.73, 66.28),
-        (1.75, 68.10),
-        (1.78, 69.92),
-        (1.80, 72.19),
-        (1.83, 74.46),
-    ];
+    /// Heights in m, and masses in kg, of women: the worked example of "Simple linear regression" in Wikipedia.
+    const WOMEN: ([f64; 15], [f64; 15]) = (
+        [
+            1.47, 1.50, 1.52, 1.55, 1.57, 1.60, 1.63, 1.65, 1.68, 1.70, 1.73, 1.75, 1.78, 1.80,
+            1.83,
+        ],
+        [
+            52.21, 53.12, 54.48, 55.84, 57.20, 58.57, 59.93, 61.29, 63.11, 64.47, 66.28, 68.10,
+            69.92, 72.19, 74.46,
+        ],
+    );
+
+    fn points<const COUNT: usize>((xs, ys): ([f64; COUNT], [f64; COUNT])) -> Vec<(f64, f64)> {
+        xs.into_iter().zip(ys).collect()
+    }
 
     fn near(value: f64, expected: f64, within: f64) {
         assert!(
@@ -166,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_textbook_regression_has_the_textbook_slope_and_interval() {
-        let line = LinearFit::through(&WOMEN).unwrap();
+        let line = LinearFit::through(&points(WOMEN)).unwrap();
         near(line.slope, 61.272, 0.001);
         near(line.intercept, -39.062, 0.001);
         near(line.slope_error, 3.1539_f64.sqrt(), 0.0001);
@@ -177,44 +173,18 @@ mod tests {
     /// The data set "Norris" of the NIST Statistical Reference Datasets, with its certified values.
     #[test]
     fn the_line_through_nists_norris_data_has_the_certified_values() {
-        let norris = [
-            (0.2, 0.1),
-            (337.4, 338.8),
-            (118.2, 118.1),
-            (884.6, 888.0),
-            (10.1, 9.2),
-            (226.5, 228.1),
-            (666.3, 668.5),
-            (996.3, 998.5),
-            (448.6, 449.1),
-            (777.0, 778.9),
-            (558.2, 559.2),
-            (0.4, 0.3),
-            (0.6, 0.1),
-            (775.5, 778.1),
-            (666.9, 668.8),
-            (338.0, 339.3),
-            (447.5, 448.9),
-            (11.6, 10.8),
-            (556.0, 557.7),
-            (228.1, 228.3),
-            (995.8, 998.0),
-            (887.6, 888.8),
-            (120.2, 119.6),
-            (0.3, 0.3),
-            (0.3, 0.6),
-            (556.8, 557.6),
-            (339.1, 339.3),
-            (887.2, 888.0),
-            (999.0, 998.5),
-            (779.0, 778.9),
-            (11.1, 10.2),
-            (118.3, 117.6),
-            (229.2, 228.9),
-            (669.1, 668.4),
-            (448.9, 449.2),
-            (0.5, 0.2),
-        ];
+        let norris = points((
+            [
+                0.2, 337.4, 118.2, 884.6, 10.1, 226.5, 666.3, 996.3, 448.6, 777.0, 558.2, 0.4, 0.6,
+                775.5, 666.9, 338.0, 447.5, 11.6, 556.0, 228.1, 995.8, 887.6, 120.2, 0.3, 0.3,
+                556.8, 339.1, 887.2, 999.0, 779.0, 11.1, 118.3, 229.2, 669.1, 448.9, 0.5,
+            ],
+            [
+                0.1, 338.8, 118.1, 888.0, 9.2, 228.1, 668.5, 998.5, 449.1, 778.9, 559.2, 0.3, 0.1,
+                778.1, 668.8, 339.3, 448.9, 10.8, 557.7, 228.3, 998.0, 888.8, 119.6, 0.3, 0.6,
+                557.6, 339.3, 888.0, 998.5, 778.9, 10.2, 117.6, 228.9, 668.4, 449.2, 0.2,
+            ],
+        ));
         let line = LinearFit::through(&norris).unwrap();
         near(line.slope, 1.002_116_818_020_45, 1e-12);
         near(line.intercept, -0.262_323_073_774_029, 1e-10);

@@ -6,6 +6,7 @@ mod cell;
 mod charts;
 mod columns;
 mod comparison;
+mod distinct;
 mod document;
 mod error;
 mod facts;

@@ -13,17 +13,18 @@ use crate::machine::Machine;
 use crate::redact;
 use crate::spec::Spec;
 use crate::system::System;
-use crate::tally::{DecodeError, Distribution};
 use crate::throughput::Throughput;
 use crate::usage::UsageSummary;
 use crate::warning::{Verdict, Warning};
 
 mod audit_inputs;
-mod figures;
+mod derived;
+mod series;
 
 pub use audit_inputs::{
     AuditInputs, CounterComparison, Lifetime, OpeningTime, PlannedPhases, StagedGroup,
 };
+pub use series::{SecondSeries, SeriesResult};
 
 /// The version of the result format that this crate writes. Version 1 has neither `spec` nor `phases`.
 pub const SCHEMA: u32 = 2;
@@ -199,7 +200,6 @@ pub struct Operations {
 
 impl Operations {
     /// Returns true if every started operation is accounted for.
-    #[must_use]
     pub fn add_up(&self) -> bool {
         self.started == self.ok + self.failed + self.unfinished
     }
@@ -243,69 +243,6 @@ pub struct Usage {
     pub disturbance: Option<Disturbance>,
 }
 
-/// A series over the whole run. Times are in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SeriesResult {
-    /// The driver's name of the series.
-    pub name: String,
-    /// Values recorded.
-    pub count: u64,
-    /// Smallest value.
-    pub min_ns: u64,
-    /// Arithmetic mean.
-    pub mean_ns: f64,
-    /// Median.
-    pub p50_ns: u64,
-    /// 75th percentile; absent in older results.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub p75_ns: Option<u64>,
-    /// 90th percentile.
-    pub p90_ns: u64,
-    /// 95th percentile.
-    pub p95_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
-    /// 99.9th percentile.
-    pub p999_ns: u64,
-    /// Largest value.
-    pub max_ns: u64,
-    /// Values outside 1 ns to 1 h, recorded at the bound.
-    pub clamped: u64,
-    /// The histogram, lossless: HdrHistogram V2 + deflate in base64.
-    pub histogram: String,
-}
-
-impl SeriesResult {
-    /// Computes the figures of a distribution, or `None` for an empty one.
-    #[must_use]
-    pub fn from_distribution(name: &str, values: &Distribution) -> Option<Self> {
-        let at = |quantile| values.quantile(quantile);
-        Some(Self {
-            name: name.to_owned(),
-            count: values.len(),
-            min_ns: at(0.0)?,
-            mean_ns: values.histogram().mean(),
-            p50_ns: at(0.5)?,
-            p75_ns: at(0.75),
-            p90_ns: at(0.9)?,
-            p95_ns: at(0.95)?,
-            p99_ns: at(0.99)?,
-            p999_ns: at(0.999)?,
-            max_ns: at(1.0)?,
-            clamped: values.clamped(),
-            histogram: values.encode(),
-        })
-    }
-
-    /// Decodes the distribution, for other percentiles and for merging.
-    ///
-    /// # Errors
-    /// The stored histogram cannot be decoded.
-    pub fn distribution(&self) -> Result<Distribution, DecodeError> {
-        Distribution::decode(&self.histogram, self.clamped)
-    }
-}
-
 /// A second of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Second {
@@ -340,70 +277,40 @@ pub struct Second {
     pub series: Vec<SecondSeries>,
 }
 
-/// A series over one second.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SecondSeries {
-    /// The driver's name of the series.
-    pub name: String,
-    /// Values recorded.
-    pub count: u64,
-    /// Median.
-    pub p50_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
-    /// Largest value.
-    pub max_ns: u64,
-    /// Values outside 1 ns to 1 h, recorded at the bound.
-    pub clamped: u64,
-    /// The histogram, lossless: HdrHistogram V2 + deflate in base64.
-    pub histogram: String,
-}
-
-impl SecondSeries {
-    /// Computes the figures of a distribution, or `None` for an empty one.
-    #[must_use]
-    pub fn from_distribution(name: &str, values: &Distribution) -> Option<Self> {
-        Some(Self {
-            name: name.to_owned(),
-            count: values.len(),
-            p50_ns: values.quantile(0.5)?,
-            p99_ns: values.quantile(0.99)?,
-            max_ns: values.quantile(1.0)?,
-            clamped: values.clamped(),
-            histogram: values.encode(),
-        })
-    }
-}
-
 impl RunResult {
     /// Removes secrets from its texts: passwords, tokens, authentication header fields. Every stored or shown result
     /// has passed through this method.
     pub fn redact(&mut self) {
         redact::value(&mut self.plan);
         let daemon = &mut self.daemon;
-        let texts = [&mut self.plan_sentence, &mut daemon.target];
-        let named = [&mut daemon.about, &mut daemon.version];
-        let warned = self.warnings.iter_mut();
-        let warned = warned.flat_map(|warning| [&mut warning.message, &mut warning.hint]);
-        let judged = self.thresholds.iter_mut().map(|judged| &mut judged.text);
-        let done = self.faults.iter_mut().map(|fault| &mut fault.what);
-        let texts = texts.into_iter().chain(named.into_iter().flatten());
-        for text in texts.chain(warned).chain(judged).chain(done) {
+        let mut texts = vec![&mut self.plan_sentence, &mut daemon.target];
+        texts.extend(&mut daemon.about);
+        texts.extend(&mut daemon.version);
+        for warning in &mut self.warnings {
+            texts.extend([&mut warning.message, &mut warning.hint]);
+        }
+        texts.extend(
+            self.thresholds
+                .iter_mut()
+                .map(|threshold| &mut threshold.text),
+        );
+        texts.extend(self.faults.iter_mut().map(|fault| &mut fault.what));
+        for text in texts {
             if let Cow::Owned(redacted) = redact::text(text) {
                 *text = redacted;
             }
         }
         // Counters of checks are named after the check's text.
-        let seconds = self.seconds.iter_mut();
-        let counted = seconds.flat_map(|second| [&mut second.counts, &mut second.errors]);
-        let measured = self
-            .throughput
-            .iter_mut()
-            .map(|measured| &mut measured.counts);
-        let all = [&mut self.counts, &mut self.errors]
-            .into_iter()
-            .chain(measured);
-        all.chain(counted).for_each(redact_names);
+        let mut counts = vec![&mut self.counts, &mut self.errors];
+        counts.extend(
+            self.throughput
+                .iter_mut()
+                .map(|throughput| &mut throughput.counts),
+        );
+        for second in &mut self.seconds {
+            counts.extend([&mut second.counts, &mut second.errors]);
+        }
+        counts.into_iter().for_each(redact_names);
     }
 }
 
@@ -419,7 +326,6 @@ fn redact_names(counts: &mut BTreeMap<String, u64>) {
 }
 
 /// Returns the JSON Schema of [`RunResult`], pretty-printed.
-#[must_use]
 pub fn schema() -> String {
     let mut text = serde_json::to_string_pretty(&schemars::schema_for!(RunResult))
         .expect("a schema is plain JSON");

@@ -188,7 +188,6 @@ pub enum CounterRole {
 
 impl SeriesSpec {
     /// Creates a series that is shown by its own name.
-    #[must_use]
     pub const fn new(name: &'static str, role: SeriesRole) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -199,7 +198,6 @@ impl SeriesSpec {
     }
 
     /// Creates a series that is shown by a label and explained by a note.
-    #[must_use]
     pub const fn with_note(
         name: &'static str,
         label: &'static str,
@@ -217,7 +215,6 @@ impl SeriesSpec {
 
 impl ErrorSpec {
     /// Creates a kind of failure.
-    #[must_use]
     pub const fn new(name: &'static str, cause: ErrorCause) -> Self {
         Self {
             name: Cow::Borrowed(name),
@@ -227,25 +224,20 @@ impl ErrorSpec {
     }
 
     /// Creates a kind of failure that is the loss of an operation.
-    #[must_use]
     pub const fn loss(name: &'static str, cause: ErrorCause) -> Self {
-        Self {
-            name: Cow::Borrowed(name),
-            cause,
-            is_loss: true,
-        }
+        let mut error = Self::new(name, cause);
+        error.is_loss = true;
+        error
     }
 }
 
 impl CounterSpec {
     /// Creates a counter; its role determines the unit.
-    #[must_use]
     pub const fn new(name: &'static str, label: &'static str, role: CounterRole) -> Self {
         Self::with_metrics(name, label, role, &[])
     }
 
     /// Creates a counter that is compared with metrics of daemons.
-    #[must_use]
     pub const fn with_metrics(
         name: &'static str,
         label: &'static str,
@@ -262,19 +254,14 @@ impl CounterSpec {
     }
 
     /// Creates a counter of milliseconds.
-    #[must_use]
     pub const fn in_milliseconds(
         name: &'static str,
         label: &'static str,
         role: CounterRole,
     ) -> Self {
-        Self {
-            name: Cow::Borrowed(name),
-            label: Cow::Borrowed(label),
-            unit: CounterUnit::Milliseconds,
-            role,
-            daemon_metrics: Cow::Borrowed(&[]),
-        }
+        let mut counter = Self::new(name, label, role);
+        counter.unit = CounterUnit::Milliseconds;
+        counter
     }
 }
 
@@ -292,7 +279,6 @@ impl CounterRole {
     }
 
     /// Returns true if the counter is shown as a rate.
-    #[must_use]
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::Rate | Self::DependentRate | Self::Answers)
     }
@@ -313,20 +299,17 @@ impl Spec {
     };
 
     /// Returns the series of a name.
-    #[must_use]
     pub fn series(&self, name: &str) -> Option<&SeriesSpec> {
         self.series.iter().find(|series| series.name == name)
     }
 
     /// Returns the names of the series, in order.
-    #[must_use]
     pub fn series_names(&self) -> Vec<&str> {
         let names = self.series.iter().map(|series| series.name.as_ref());
         names.collect()
     }
 
     /// Returns the counter of a name, if it has a role.
-    #[must_use]
     pub fn counter(&self, name: &str) -> Option<&CounterSpec> {
         self.counters.iter().find(|counter| counter.name == name)
     }
@@ -338,7 +321,6 @@ impl Spec {
     }
 
     /// Returns the sum of the counters with a role, or `None` if none of them was counted.
-    #[must_use]
     pub fn sum(&self, role: CounterRole, counts: &BTreeMap<String, u64>) -> Option<u64> {
         let counters = self.counters_with(role);
         let counted = counters.filter_map(|counter| counts.get(counter.name.as_ref()));
@@ -346,7 +328,6 @@ impl Spec {
     }
 
     /// Returns the cause of a failure. A kind that is not listed is a plain failure.
-    #[must_use]
     pub fn cause(&self, error: &str) -> ErrorCause {
         let listed = self.errors.iter().find(|known| known.name == error);
         listed.map_or(ErrorCause::Failure, |known| known.cause)

@@ -35,9 +35,8 @@ pub struct Unreached {
 impl From<&[RunResult]> for Suite {
     /// Creates a suite of plain results, named after the plan of the first.
     fn from(results: &[RunResult]) -> Self {
-        let name = results
-            .first()
-            .and_then(|result| result.plan.get("name")?.as_str());
+        let first = results.first();
+        let name = first.and_then(|result| result.plan.get("name")?.as_str());
         Self {
             name: name.unwrap_or("results").to_owned(),
             results: results.to_vec(),

@@ -22,19 +22,15 @@ pub struct SummaryStats {
 
 impl SummaryStats {
     /// Summarizes figures, ignoring those that are not finite. Returns `None` if none is left.
-    #[must_use]
-    pub fn from_values(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut sorted: Vec<f64> = figures
-            .into_iter()
-            .filter(|figure| figure.is_finite())
-            .collect();
+    pub fn from_values(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let finite = values.into_iter().filter(|value| value.is_finite());
+        let mut sorted: Vec<f64> = finite.collect();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let middle = sorted.len() / 2;
-        let median = if sorted.len().is_multiple_of(2) {
-            f64::midpoint(sorted[middle - 1], sorted[middle])
-        } else {
-            sorted[middle]
+        let median = match sorted.len().is_multiple_of(2) {
+            true => f64::midpoint(sorted[middle - 1], sorted[middle]),
+            false => sorted[middle],
         };
         Some(Self {
             runs: sorted.len(),
@@ -46,25 +42,26 @@ impl SummaryStats {
     }
 
     /// Returns true if the runs do not all have the same value.
-    #[must_use]
     pub fn differs(&self) -> bool {
         self.min < self.max
     }
 }
 
-fn interval(figures: &[f64]) -> Option<(f64, f64)> {
-    if figures.len() < RUNS_FOR_AN_INTERVAL {
-        return None;
-    }
-    let count = figures.len() as f64;
-    let mean = figures.iter().sum::<f64>() / count;
-    let variance = figures
-        .iter()
-        .map(|figure| (figure - mean).powi(2))
-        .sum::<f64>()
-        / (count - 1.0);
-    let half = t_quantile_975(figures.len() as u64 - 1) * (variance / count).sqrt();
-    Some((mean - half, mean + half))
+fn interval(values: &[f64]) -> Option<(f64, f64)> {
+    let (mean, variance) = moments(values)?;
+    (values.len() >= RUNS_FOR_AN_INTERVAL).then(|| {
+        let error = (variance / values.len() as f64).sqrt();
+        let half = t_quantile_975(values.len() as u64 - 1) * error;
+        (mean - half, mean + half)
+    })
+}
+
+/// Returns mean and variance; the variance of a single value is 0.
+pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares = values.iter().map(|value| (value - mean).powi(2));
+    (!values.is_empty()).then(|| (mean, squares.sum::<f64>() / (count - 1.0).max(1.0)))
 }
 
 /// Returns the factor of a two-sided 95 % interval: the 97.5th percentile of Student's t with `degrees` degrees of
@@ -72,7 +69,6 @@ fn interval(figures: &[f64]) -> Option<(f64, f64)> {
 ///
 /// # Panics
 /// If `degrees` is 0.
-#[must_use]
 pub fn t_quantile_975(degrees: u64) -> f64 {
     StudentsT::new(0.0, 1.0, degrees as f64)
         .expect("there is a degree of freedom")

@@ -8,7 +8,7 @@ use crate::warning::{Kind, Severity, Warning};
 
 /// A reading of machine-wide figures. Counters count from boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SystemLook {
+pub struct SystemSample {
     /// `MemAvailable` of `/proc/meminfo`, KiB.
     pub available_kb: u64,
     /// `Slab`: memory of the kernel's object caches, KiB.
@@ -90,25 +90,23 @@ impl TcpCounters {
 
 impl System {
     /// Summarizes readings in order of time, the first one before the load. Returns `None` if there are none.
-    #[must_use]
-    pub fn from_looks(looks: &[SystemLook]) -> Option<Self> {
-        let (first, last) = (looks.first()?, looks.last()?);
-        let most = |of: fn(&SystemLook) -> u64| looks.iter().map(of).max().unwrap_or(0);
+    pub fn from_samples(samples: &[SystemSample]) -> Option<Self> {
+        let (first, last) = (samples.first()?, samples.last()?);
+        let most = |of: fn(&SystemSample) -> u64| samples.iter().map(of).max().unwrap_or(0);
         Some(Self {
             available_baseline_kb: first.available_kb,
-            available_min_kb: looks.iter().map(|look| look.available_kb).min()?,
+            available_min_kb: samples.iter().map(|sample| sample.available_kb).min()?,
             slab_baseline_kb: first.slab_kb,
-            slab_peak_kb: most(|look| look.slab_kb),
+            slab_peak_kb: most(|sample| sample.slab_kb),
             slab_unreclaimable_baseline_kb: first.slab_unreclaimable_kb,
-            slab_unreclaimable_peak_kb: most(|look| look.slab_unreclaimable_kb),
+            slab_unreclaimable_peak_kb: most(|sample| sample.slab_unreclaimable_kb),
             tcp_baseline_kb: first.tcp_kb,
-            tcp_peak_kb: most(|look| look.tcp_kb),
+            tcp_peak_kb: most(|sample| sample.tcp_kb),
             tcp: last.tcp.since(first.tcp),
         })
     }
 
     /// Returns how far available memory dropped below its value before the load, KiB.
-    #[must_use]
     pub fn taken_kb(&self) -> u64 {
         self.available_baseline_kb
             .saturating_sub(self.available_min_kb)
@@ -120,7 +118,6 @@ impl System {
     /// although they are not. Files opened by other programs during the run are included. With 9,000 idle pairs of
     /// sockets over loopback (Linux 6.18) the slab grew by 7.1 and 8.7 KiB a pair, its unreclaimable part by 5.3 and
     /// 5.3.
-    #[must_use]
     pub fn objects_kb(&self) -> u64 {
         let slab = self.slab_peak_kb.saturating_sub(self.slab_baseline_kb);
         slab + self.tcp_peak_kb.saturating_sub(self.tcp_baseline_kb)
@@ -128,7 +125,6 @@ impl System {
 
     /// Returns the growth of kernel memory that memory pressure does not free, KiB: the unreclaimable part of the slab,
     /// which holds the sockets, and the pages of TCP's queues.
-    #[must_use]
     pub fn unreclaimable_kb(&self) -> u64 {
         let slab = self
             .slab_unreclaimable_peak_kb
@@ -190,7 +186,7 @@ impl System {
                 Severity::Note
             };
             let hint = "lower the connect rate, or raise net.core.somaxconn and net.ipv4.tcp_max_syn_backlog together with the daemon's backlog; these counters are machine-wide";
-            return vec![warning(Kind::ListenOverflow, severity, message, hint)];
+            return vec![Kind::ListenOverflow.warning(severity, message, hint)];
         }
         if retransmits == 0 {
             return Vec::new();
@@ -201,16 +197,7 @@ impl System {
             units::count(timeouts.min(retransmits))
         );
         let hint = "latencies near 200 ms or 1 s are TCP retransmissions; compare with the connect series. Counters are machine-wide";
-        vec![warning(Kind::Retransmits, Severity::Note, message, hint)]
-    }
-}
-
-fn warning(kind: Kind, severity: Severity, message: String, hint: &str) -> Warning {
-    Warning {
-        kind,
-        severity,
-        message,
-        hint: hint.to_owned(),
+        vec![Kind::Retransmits.note(message, hint)]
     }
 }
 
@@ -218,8 +205,8 @@ fn warning(kind: Kind, severity: Severity, message: String, hint: &str) -> Warni
 mod tests {
     use super::*;
 
-    fn look(available_kb: u64, slab: u64, tcp_kb: u64, overflows: u64) -> SystemLook {
-        SystemLook {
+    fn sample(available_kb: u64, slab: u64, tcp_kb: u64, overflows: u64) -> SystemSample {
+        SystemSample {
             available_kb,
             slab_kb: slab + 100,
             slab_unreclaimable_kb: slab,
@@ -232,34 +219,36 @@ mod tests {
     }
 
     #[test]
-    fn memory_counts_from_the_first_look_and_counters_to_the_last() {
-        let looks = [
-            look(9_000, 500, 40, 7),
-            look(4_000, 2_500, 90, 8),
-            look(8_000, 700, 50, 10),
+    fn memory_counts_from_the_first_sample_and_counters_to_the_last() {
+        let samples = [
+            sample(9_000, 500, 40, 7),
+            sample(4_000, 2_500, 90, 8),
+            sample(8_000, 700, 50, 10),
         ];
-        let system = System::from_looks(&looks).unwrap();
+        let system = System::from_samples(&samples).unwrap();
         assert_eq!((system.taken_kb(), system.objects_kb()), (5_000, 2_050));
         assert_eq!((system.slab_baseline_kb, system.slab_peak_kb), (600, 2_600));
         assert_eq!(system.tcp.listen_overflows, 3);
-        assert_eq!(System::from_looks(&[]), None);
+        assert_eq!(System::from_samples(&[]), None);
     }
 
     #[test]
-    fn memory_for_each_connection_is_told_beyond_the_noise_of_the_machine_alone() {
+    fn memory_per_connection_is_reported_only_above_the_noise_of_the_machine() {
         // 45 MiB less are available, as after any build, while nine connections are open.
-        let few =
-            System::from_looks(&[look(90_000, 500, 40, 0), look(45_000, 620, 76, 0)]).unwrap();
+        let few = System::from_samples(&[sample(90_000, 500, 40, 0), sample(45_000, 620, 76, 0)])
+            .unwrap();
         assert_eq!(few.unreclaimable_kb(), 156);
         let why = few.kb_for_each(9).unwrap_err();
         assert!(
             why.contains("grew by only 156 KiB") && why.contains("16.0 MiB"),
             "{why}"
         );
-        let many = System::from_looks(&[look(90_000, 500, 0, 0), look(0, 16_884, 0, 0)]).unwrap();
+        let many =
+            System::from_samples(&[sample(90_000, 500, 0, 0), sample(0, 16_884, 0, 0)]).unwrap();
         assert_eq!(many.kb_for_each(4_096), Ok(4.0));
         assert!(many.kb_for_each(0).is_err());
-        let less = System::from_looks(&[look(90_000, 500, 0, 0), look(0, 16_883, 0, 0)]).unwrap();
+        let less =
+            System::from_samples(&[sample(90_000, 500, 0, 0), sample(0, 16_883, 0, 0)]).unwrap();
         assert!(less.kb_for_each(4_096).is_err());
     }
 
@@ -302,7 +291,7 @@ mod tests {
     #[test]
     fn memory_that_came_free_and_counters_that_fell_are_no_overflow() {
         let system =
-            System::from_looks(&[look(1_000, 500, 40, 7), look(3_000, 400, 30, 2)]).unwrap();
+            System::from_samples(&[sample(1_000, 500, 40, 7), sample(3_000, 400, 30, 2)]).unwrap();
         assert_eq!(
             (
                 system.taken_kb(),

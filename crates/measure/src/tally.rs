@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::Cursor;
 use std::sync::LazyLock;
 
 use base64::Engine as _;
@@ -36,7 +35,6 @@ pub const HIGHEST_NS: u64 = 3_600_000_000_000;
 pub const DIGITS: u8 = 3;
 
 /// Creates an empty histogram of the only shape that Drover uses: 1 ns to 1 h at 3 digits.
-#[must_use]
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, DIGITS)
         .expect("1 ns to 1 h at 3 digits are valid bounds")
@@ -81,7 +79,6 @@ impl Distribution {
     }
 
     /// Returns the histogram, with values in nanoseconds.
-    #[must_use]
     pub fn histogram(&self) -> &Histogram<u64> {
         self.histogram.as_ref().unwrap_or_else(|| &EMPTY)
     }
@@ -93,25 +90,21 @@ impl Distribution {
     }
 
     /// Returns the number of values outside 1 ns to 1 h.
-    #[must_use]
     pub fn clamped(&self) -> u64 {
         self.clamped
     }
 
     /// Returns the number of values recorded.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.histogram.as_ref().map_or(0, Histogram::len)
     }
 
     /// Returns true if nothing was recorded.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the value at `quantile` (0 to 1) in nanoseconds, or `None` if nothing was recorded.
-    #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
         (!self.is_empty()).then(|| self.histogram().value_at_quantile(quantile))
     }
@@ -126,7 +119,6 @@ impl Distribution {
 
     /// Encodes the histogram as text without loss: HdrHistogram V2, deflated, in base64, as in the interval logs of all
     /// HdrHistogram ports.
-    #[must_use]
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
@@ -141,13 +133,11 @@ impl Distribution {
     /// The text is not base64, not a V2 histogram, or not compatible with the common shape.
     pub fn decode(text: &str, clamped: u64) -> Result<Self, DecodeError> {
         let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
-        let read: Histogram<u64> = Deserializer::new()
-            .deserialize(&mut Cursor::new(bytes))
-            .map_err(|error| DecodeError::Histogram(error.to_string()))?;
+        let read: Result<Histogram<u64>, _> = Deserializer::new().deserialize(&mut &bytes[..]);
+        let read = read.map_err(|error| DecodeError::Histogram(error.to_string()))?;
         let mut histogram = histogram();
-        histogram
-            .add(&read)
-            .map_err(|error| DecodeError::Histogram(error.to_string()))?;
+        let added = histogram.add(&read);
+        added.map_err(|error| DecodeError::Histogram(error.to_string()))?;
         Ok(Self {
             histogram: Some(histogram),
             clamped,
@@ -219,7 +209,6 @@ pub struct Tally {
 
 impl Tally {
     /// Creates an empty tally with one distribution for each series.
-    #[must_use]
     pub fn new(specs: &'static [SeriesSpec]) -> Self {
         Self {
             specs,
@@ -233,11 +222,10 @@ impl Tally {
 
     /// Creates an empty tally with preallocated memory for the lag and the series that are `recorded`, so that
     /// recording their values neither allocates nor faults a page in. The other series accept values too.
-    #[must_use]
     pub fn resident(specs: &'static [SeriesSpec], recorded: impl Fn(Series) -> bool) -> Self {
         let mut tally = Self::new(specs);
-        for (place, values) in tally.series.iter_mut().enumerate() {
-            if recorded(Series(place)) {
+        for (index, values) in tally.series.iter_mut().enumerate() {
+            if recorded(Series(index)) {
                 values.get_or_init();
             }
         }
@@ -246,7 +234,6 @@ impl Tally {
     }
 
     /// Creates an empty tally with the same series.
-    #[must_use]
     pub fn another(&self) -> Self {
         Self::new(self.specs)
     }
@@ -273,13 +260,11 @@ impl Tally {
     }
 
     /// Returns a series.
-    #[must_use]
     pub fn distribution(&self, series: Series) -> &Distribution {
         &self.series[series.0]
     }
 
     /// Returns a counter, or 0 if nothing was counted.
-    #[must_use]
     pub fn counted(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
     }
@@ -303,7 +288,6 @@ impl Tally {
     }
 
     /// Returns true if nothing was recorded or counted.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
             && self.errors.is_empty()
@@ -322,7 +306,6 @@ impl Tally {
     }
 
     /// Converts the tally to its portable form, for a result file or another process. Empty series are left out.
-    #[must_use]
     pub fn pack(&self) -> PackedTally {
         let pack = |distribution: &Distribution| Packed {
             histogram: distribution.encode(),
@@ -348,15 +331,13 @@ impl Tally {
     pub fn unpack(specs: &'static [SeriesSpec], packed: &PackedTally) -> Result<Self, DecodeError> {
         let mut tally = Self::new(specs);
         for (name, value) in &packed.series {
-            let place = specs
-                .iter()
-                .position(|known| known.name == *name)
-                .ok_or_else(|| {
-                    DecodeError::Histogram(format!(
-                        "the series `{name}` is unknown: check whether it was written by another version"
-                    ))
-                })?;
-            tally.series[place] = Distribution::decode(&value.histogram, value.clamped)?;
+            let index = specs.iter().position(|known| known.name == *name);
+            let index = index.ok_or_else(|| {
+                DecodeError::Histogram(format!(
+                    "the series `{name}` is unknown: check whether it was written by another version"
+                ))
+            })?;
+            tally.series[index] = Distribution::decode(&value.histogram, value.clamped)?;
         }
         if let Some(lag) = &packed.lag {
             tally.lag = Distribution::decode(&lag.histogram, lag.clamped)?;
@@ -369,7 +350,6 @@ impl Tally {
 }
 
 /// Copies counters into owned names, as a result stores them.
-#[must_use]
 pub fn owned(counts: &Counts) -> BTreeMap<String, u64> {
     counts
         .iter()

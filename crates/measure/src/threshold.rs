@@ -1,5 +1,6 @@
 //! Thresholds: a figure of a result, an operator and a bound, such as `lag.p99 <= 50ms`.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use crate::imported::SeriesSummary;
@@ -30,7 +31,7 @@ pub struct Malformed {
 /// The figure of a result that a threshold limits.
 #[derive(Debug, Clone)]
 enum Subject {
-    Series(String, SeriesFigure),
+    Series(String, SeriesStatistic),
     Metric(&'static Metric),
     Error(String),
     Count(String),
@@ -39,20 +40,10 @@ enum Subject {
 
 /// A figure of a series.
 #[derive(Debug, Clone, Copy)]
-enum SeriesFigure {
+enum SeriesStatistic {
     Stored(&'static Statistic),
     /// A quantile of the stored histogram.
     Quantile(f64),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Below,
-    AtMost,
-    Is,
-    IsNot,
-    AtLeast,
-    Above,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,14 +52,17 @@ enum Bound {
     Verdict(Verdict),
 }
 
+/// Decides by the comparison of a value with the bound.
+type Operator = fn(Ordering) -> bool;
+
 /// Longer operators come first: `<=` begins with `<`.
 const OPERATORS: [(&str, Operator); 6] = [
-    ("<=", Operator::AtMost),
-    (">=", Operator::AtLeast),
-    ("==", Operator::Is),
-    ("!=", Operator::IsNot),
-    ("<", Operator::Below),
-    (">", Operator::Above),
+    ("<=", Ordering::is_le),
+    (">=", Ordering::is_ge),
+    ("==", Ordering::is_eq),
+    ("!=", Ordering::is_ne),
+    ("<", Ordering::is_lt),
+    (">", Ordering::is_gt),
 ];
 
 impl Threshold {
@@ -77,44 +71,19 @@ impl Threshold {
     /// # Errors
     /// The figure is unknown (the message lists all), or the bound does not suit it (the message shows one that does).
     pub fn parse(text: &str, series: &[&str]) -> Result<Self, Malformed> {
-        let malformed = |problem: String| Malformed {
-            text: text.to_owned(),
-            problem,
-        };
-        let place = text.find(['<', '>', '=', '!']);
-        let (name, rest) = place.map(|place| text.split_at(place)).ok_or_else(|| {
-            malformed("has no operator: write a threshold such as `lag.p99 <= 50ms`".to_owned())
-        })?;
-        let (sign, operator) = OPERATORS
-            .into_iter()
-            .find(|(sign, _)| rest.starts_with(sign))
-            .ok_or_else(|| malformed("unknown operator: use one of < <= == != >= >".to_owned()))?;
-        let name = name.trim();
-        let subject = Subject::parse(name, series).ok_or_else(|| {
-            malformed(format!(
-                "unknown figure `{name}`: use one of {}",
-                list_figures(series)
-            ))
-        })?;
-        let bound = rest[sign.len()..].trim();
-        let bound = subject
-            .bound(bound)
-            .map_err(|remedy| malformed(format!("`{bound}` does not suit `{name}`: {remedy}")))?;
-        if matches!(subject, Subject::Verdict)
-            && !matches!(operator, Operator::Is | Operator::IsNot)
-        {
-            return Err(malformed("a verdict supports only == and !=".to_owned()));
+        let text = text.to_owned();
+        match parse_parts(&text, series) {
+            Ok((subject, operator, bound)) => Ok(Self {
+                text,
+                subject,
+                operator,
+                bound,
+            }),
+            Err(problem) => Err(Malformed { text, problem }),
         }
-        Ok(Self {
-            text: text.to_owned(),
-            subject,
-            operator,
-            bound,
-        })
     }
 
     /// Returns the error kind that the threshold limits, if it limits a single one.
-    #[must_use]
     pub fn error_kind(&self) -> Option<&str> {
         match &self.subject {
             Subject::Error(kind) => Some(kind),
@@ -125,28 +94,52 @@ impl Threshold {
     /// Evaluates the threshold for a result.
     #[must_use]
     pub fn judge(&self, result: &RunResult) -> ThresholdResult {
-        let (measured, met) = match (self.subject.read(result), self.bound) {
-            (Some(Reading::Number(value, unit)), Bound::Number(bound)) => (
-                Some(unit.precise(value)),
-                self.operator.holds(&value, &bound),
-            ),
-            (Some(Reading::Verdict(verdict)), Bound::Verdict(bound)) => (
-                Some(verdict.to_string()),
-                self.operator.holds(&verdict, &bound),
-            ),
-            _ => (None, false),
+        let (measured, ordering) = match (self.subject.read(result), self.bound) {
+            (Some(Reading::Number(value, unit)), Bound::Number(bound)) => {
+                (Some(unit.precise(value)), value.partial_cmp(&bound))
+            }
+            (Some(Reading::Verdict(verdict)), Bound::Verdict(bound)) => {
+                (Some(verdict.to_string()), Some(verdict.cmp(&bound)))
+            }
+            _ => (None, None),
         };
         ThresholdResult {
             text: self.text.clone(),
             measured,
-            met,
+            met: ordering.is_some_and(self.operator),
         }
+    }
+}
+
+/// Parses the parts of a threshold; the error says what to write.
+fn parse_parts(text: &str, series: &[&str]) -> Result<(Subject, Operator, Bound), String> {
+    let sign = text.find(['<', '>', '=', '!']);
+    let (name, rest) = sign
+        .map(|sign| text.split_at(sign))
+        .ok_or("has no operator: write a threshold such as `lag.p99 <= 50ms`")?;
+    let mut operators = OPERATORS.into_iter();
+    let (sign, operator) = operators
+        .find(|(sign, _)| rest.starts_with(sign))
+        .ok_or("unknown operator: use one of < <= == != >= >")?;
+    let name = name.trim();
+    let subject = Subject::parse(name, series).ok_or_else(|| {
+        let known = list_figures(series);
+        format!("unknown figure `{name}`: use one of {known}")
+    })?;
+    let bound = rest[sign.len()..].trim();
+    let bound = subject
+        .bound(bound)
+        .map_err(|remedy| format!("`{bound}` does not suit `{name}`: {remedy}"))?;
+    match (subject, sign) {
+        (Subject::Verdict, "<" | "<=" | ">" | ">=") => {
+            Err("a verdict supports only == and !=".to_owned())
+        }
+        (subject, _) => Ok((subject, operator, bound)),
     }
 }
 
 /// Returns true if the threshold `text` decides whether failures of this kind are acceptable. `errors.KIND` decides for
 /// that kind; `errors`, `errors.rate`, `checks.errors` and `success` decide for all.
-#[must_use]
 pub fn judges(text: &str, kind: &str) -> bool {
     let name = text.split(['<', '>', '=', '!']).next().unwrap_or_default();
     match name.trim() {
@@ -155,7 +148,6 @@ pub fn judges(text: &str, kind: &str) -> bool {
     }
 }
 
-/// A measured figure.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     Number(f64, Unit),
@@ -177,9 +169,9 @@ impl Subject {
             "errors" => Some(Self::Error(member.to_owned())),
             "counts" => Some(Self::Count(member.to_owned())),
             _ if series.contains(&group) || group == "lag" => {
-                let stored = metrics::statistic_by_key(member).map(SeriesFigure::Stored);
-                let figure = stored.or_else(|| percentile(member))?;
-                Some(Self::Series(group.to_owned(), figure))
+                let stored = metrics::statistic_by_key(member).map(SeriesStatistic::Stored);
+                let statistic = stored.or_else(|| percentile(member))?;
+                Some(Self::Series(group.to_owned(), statistic))
             }
             _ => None,
         }
@@ -187,8 +179,8 @@ impl Subject {
 
     fn unit(&self) -> Option<Unit> {
         match self {
-            Self::Series(_, SeriesFigure::Stored(statistic)) => Some(statistic.unit),
-            Self::Series(_, SeriesFigure::Quantile(_)) => Some(Unit::Nanoseconds),
+            Self::Series(_, SeriesStatistic::Stored(statistic)) => Some(statistic.unit),
+            Self::Series(_, SeriesStatistic::Quantile(_)) => Some(Unit::Nanoseconds),
             Self::Error(_) | Self::Count(_) => Some(Unit::Count),
             Self::Metric(metric) => Some(metric.unit),
             Self::Verdict => None,
@@ -213,13 +205,13 @@ impl Subject {
             Self::Metric(metric) => (metric.read)(result)?,
             Self::Error(kind) => result.errors.get(kind).copied().unwrap_or(0) as f64,
             Self::Count(name) => result.count(name) as f64,
-            Self::Series(name, figure) => figure.read(result, name)?,
+            Self::Series(name, statistic) => statistic.read(result, name)?,
         };
         Some(Reading::Number(value, self.unit()?))
     }
 }
 
-impl SeriesFigure {
+impl SeriesStatistic {
     fn read(self, result: &RunResult, name: &str) -> Option<f64> {
         let series = match name {
             "lag" => result.lag.as_ref(),
@@ -238,17 +230,16 @@ impl SeriesFigure {
 }
 
 /// Parses any other percentile, such as `p97.5`. Values above 100 are rejected, so that `p9999` is not read as p99.99.
-fn percentile(member: &str) -> Option<SeriesFigure> {
+fn percentile(member: &str) -> Option<SeriesStatistic> {
     let text = member.strip_prefix('p')?;
-    let plain = text.starts_with(|letter: char| letter.is_ascii_digit())
+    let is_plain = text.starts_with(|letter: char| letter.is_ascii_digit())
         && text
-            .chars()
-            .all(|letter| letter.is_ascii_digit() || letter == '.');
-    let percent: f64 = text.parse().ok().filter(|_| plain)?;
-    (percent <= 100.0).then_some(SeriesFigure::Quantile(percent / 100.0))
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let percent: f64 = text.parse().ok().filter(|_| is_plain)?;
+    (percent <= 100.0).then_some(SeriesStatistic::Quantile(percent / 100.0))
 }
 
-/// Lists every figure, for a message.
 fn list_figures(series: &[&str]) -> String {
     let series = series.iter().chain(&["lag"]).copied();
     let statistics = STATISTICS.map(|statistic| statistic.key).join(" ");
@@ -288,29 +279,12 @@ fn number_in(unit: Unit, text: &str) -> Result<f64, &'static str> {
         Unit::Percent => (&[("%", 1.0), ("", 1.0)], "write a share such as 0.1%"),
         Unit::Count | Unit::PerSecond => (&[("", 1.0)], "write a number such as 256"),
     };
-    let digits = text
-        .find(|letter: char| !letter.is_ascii_digit() && !"._-".contains(letter))
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at(digits);
+    let is_of_unit = |letter: char| !letter.is_ascii_digit() && !"._-".contains(letter);
+    let (number, suffix) = text.split_at(text.find(is_of_unit).unwrap_or(text.len()));
     let number: f64 = number.replace('_', "").parse().map_err(|_| remedy)?;
-    let scale = units
-        .iter()
-        .find_map(|(name, scale)| (*name == suffix.trim()).then_some(*scale))
-        .ok_or(remedy)?;
+    let scale = units.iter().find(|(name, _)| *name == suffix.trim());
+    let (_, scale) = scale.ok_or(remedy)?;
     Ok(number * scale)
-}
-
-impl Operator {
-    fn holds<T: PartialOrd>(self, value: &T, bound: &T) -> bool {
-        match self {
-            Self::Below => value < bound,
-            Self::AtMost => value <= bound,
-            Self::Is => value == bound,
-            Self::IsNot => value != bound,
-            Self::AtLeast => value >= bound,
-            Self::Above => value > bound,
-        }
-    }
 }
 
 impl fmt::Display for Threshold {

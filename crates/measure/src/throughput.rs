@@ -62,7 +62,6 @@ pub struct Overload {
 
 impl Throughput {
     /// Summarizes `measured_s` seconds, in which `offered` operations were due; `None` for a closed loop.
-    #[must_use]
     pub fn new(measured: &Measured, measured_s: f64, offered: Option<u64>, spec: &Spec) -> Self {
         let mut counts = tally::owned(&measured.counts);
         let ok = counts.get(OK).copied().unwrap_or(0);
@@ -75,7 +74,7 @@ impl Throughput {
         let grows = line.is_some_and(|line| {
             line.slope > MIN_GROWTH && line.slope > MIN_STANDARD_ERRORS * line.slope_error
         });
-        let throughput = Self {
+        let mut throughput = Self {
             measured_s,
             offered,
             ok,
@@ -84,38 +83,32 @@ impl Throughput {
             response_growth: line.map(|line| line.slope),
             overload: None,
         };
-        Self {
-            overload: offered
-                .filter(|_| grows)
-                .and_then(|offered| throughput.overload(offered)),
-            ..throughput
+        if grows {
+            throughput.overload = offered.and_then(|offered| throughput.overload(offered));
         }
+        throughput
     }
 
     fn overload(&self, offered: u64) -> Option<Overload> {
         let ended = self.ok + self.failed;
         let is_short = (ended as f64) < MIN_ENDED_SHARE * offered as f64;
-        let overload = Overload {
+        let mut overload = Overload {
             asked_per_s: self.per_second(offered)?,
             served_per_s: self.per_second(self.ok)?,
             failed_per_s: self.per_second(self.failed)?,
             backlog_per_s: self.per_second(offered.saturating_sub(ended))?,
             headline: String::new(),
         };
-        is_short.then(|| Overload {
-            headline: overload.to_string(),
-            ..overload
-        })
+        overload.headline = overload.to_string();
+        is_short.then_some(overload)
     }
 
     /// Returns a number of the measured time as a rate per second, or `None` if no time was measured.
-    #[must_use]
     pub fn per_second(&self, number: u64) -> Option<f64> {
         (self.measured_s > 0.0).then(|| number as f64 / self.measured_s)
     }
 
     /// Returns the counter `name` of the measured time.
-    #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         match name {
             OK => self.ok,
@@ -126,23 +119,20 @@ impl Throughput {
 
 impl fmt::Display for Overload {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [asked, served, failed, backlog] = [
+            self.asked_per_s,
+            self.served_per_s,
+            self.failed_per_s,
+            self.backlog_per_s,
+        ]
+        .map(units::per_second);
+        let failed = match self.failed_per_s > 0.0 {
+            true => format!("{failed} failed, "),
+            false => String::new(),
+        };
         write!(
             formatter,
-            "overloaded: offered {}, served {}, ",
-            units::per_second(self.asked_per_s),
-            units::per_second(self.served_per_s)
-        )?;
-        if self.failed_per_s > 0.0 {
-            write!(
-                formatter,
-                "{} failed, ",
-                units::per_second(self.failed_per_s)
-            )?;
-        }
-        write!(
-            formatter,
-            "backlog grew by {}",
-            units::per_second(self.backlog_per_s)
+            "overloaded: offered {asked}, served {served}, {failed}backlog grew by {backlog}"
         )
     }
 }
@@ -163,9 +153,9 @@ mod tests {
             ..Measured::default()
         };
         add(&mut measured.counts, OK, ok);
-        for place in 0..300 {
-            let due = f64::from(place) / 100.0;
-            let sign = if place % 2 == 0 { 1.0 } else { -1.0 };
+        for step in 0..300 {
+            let due = f64::from(step) / 100.0;
+            let sign = if step % 2 == 0 { 1.0 } else { -1.0 };
             let response = 0.1 + growth * due + sign * scatter;
             measured.responses.add(due, response);
         }
@@ -178,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_and_did_not_end_in_the_measured_time_is_an_overload() {
+    fn operations_that_were_due_and_did_not_end_are_an_overload() {
         let overloaded = measured(23_100, 0, 1.6, 0.01);
         assert_eq!(
             headline(&overloaded, Some(60_000)).as_deref(),
@@ -208,21 +198,21 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_no_sum_of_what_went_through_are_left_out() {
+    fn counts_that_are_not_sums_over_the_measured_time_are_left_out() {
         let spec = Spec {
-            counters: [CounterSpec::new("seats", "seats", CounterRole::Held)][..]
+            counters: [CounterSpec::new("held", "held", CounterRole::Held)][..]
                 .to_owned()
                 .into(),
             ..Spec::default()
         };
         let mut measured = measured(3, 0, 0.0, 0.0);
-        for name in ["seats", STARTED, "meals"] {
+        for name in ["held", STARTED, "meals"] {
             add(&mut measured.counts, name, 6);
         }
         let throughput = Throughput::new(&measured, 3.0, None, &spec);
         let names: Vec<&str> = throughput.counts.keys().map(String::as_str).collect();
         assert_eq!(names, ["meals"]);
-        assert_eq!((throughput.count(OK), throughput.count("seats")), (3, 0));
+        assert_eq!((throughput.count(OK), throughput.count("held")), (3, 0));
         assert_eq!(throughput.per_second(6), Some(2.0));
     }
 }

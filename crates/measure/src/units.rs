@@ -20,7 +20,6 @@ pub enum Unit {
 
 impl Unit {
     /// Formats a value with its unit and enough digits to compare it with a bound.
-    #[must_use]
     pub fn precise(self, value: f64) -> String {
         match self {
             Self::Percent => format!("{value:.3} %"),
@@ -31,7 +30,6 @@ impl Unit {
     }
 
     /// Formats a value with its unit and about three digits.
-    #[must_use]
     pub fn short(self, value: f64) -> String {
         match self {
             Self::Nanoseconds => duration(value as u64),
@@ -46,7 +44,6 @@ impl Unit {
 
 /// Formats a duration in nanoseconds with three significant digits and its unit: `870 ns`, `12.3 µs`, `1.04 ms`, `96.0
 /// s`.
-#[must_use]
 pub fn duration(ns: u64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
     let value = ns as f64;
@@ -62,13 +59,11 @@ pub fn duration(ns: u64) -> String {
 }
 
 /// Formats a time in seconds with a suitable unit.
-#[must_use]
 pub fn seconds(seconds: f64) -> String {
     duration((seconds * 1e9) as u64)
 }
 
 /// Formats a number of bytes with its binary unit: `512 B`, `1.50 KiB`, `341 MiB`.
-#[must_use]
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -85,12 +80,11 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 /// Formats a count with thousands separators: `1,234,567`.
-#[must_use]
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -108,13 +102,11 @@ fn three_digits(value: f64) -> String {
 }
 
 /// Formats a whole number with thousands separators.
-#[must_use]
 pub fn whole(value: f64) -> String {
     signed(value, |value| count(value.round() as u64))
 }
 
 /// Formats three significant digits without an exponent.
-#[must_use]
 pub fn significant(value: f64) -> String {
     signed(value, |value| {
         if value >= 999.5 {
@@ -130,19 +122,16 @@ pub fn significant(value: f64) -> String {
 }
 
 /// Formats nanoseconds as milliseconds.
-#[must_use]
 pub fn ms(ns: f64) -> String {
     significant(ns / 1e6)
 }
 
 /// Formats one digit after the decimal point.
-#[must_use]
 pub fn tenths(value: f64) -> String {
     signed(value, |value| format!("{value:.1}"))
 }
 
 /// Formats a share in percent, rounded down so that one failure in a million is not 100.
-#[must_use]
 pub fn share(pct: f64) -> String {
     if pct >= 100.0 {
         "100".to_owned()
@@ -152,31 +141,26 @@ pub fn share(pct: f64) -> String {
 }
 
 /// Formats bytes as KiB.
-#[must_use]
 pub fn kib(bytes: f64) -> String {
     significant(bytes / 1024.0)
 }
 
 /// Formats bytes as MiB.
-#[must_use]
 pub fn mib(bytes: f64) -> String {
     significant(bytes / 1_048_576.0)
 }
 
 /// Formats nanoseconds as microseconds.
-#[must_use]
 pub fn us(ns: f64) -> String {
     significant(ns / 1e3)
 }
 
 /// Formats nanoseconds as seconds.
-#[must_use]
 pub fn s(ns: f64) -> String {
     significant(ns / 1e9)
 }
 
 /// Formats a short axis label.
-#[must_use]
 pub fn label(value: f64) -> String {
     if value >= 10.0 || value == 0.0 {
         count(value.round() as u64)

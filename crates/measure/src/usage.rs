@@ -90,56 +90,44 @@ pub struct UsageSummary {
 
 impl UsageSummary {
     /// Summarizes samples in order of time; `ticks_per_s` is the kernel's clock tick rate (100 on Linux).
-    #[must_use]
     pub fn from_samples(samples: &[Sample], ticks_per_s: u64) -> Self {
         let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
             return Self::default();
         };
-        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / ticks_per_s as f64;
-        let user_s = seconds(first.utime_ticks, last.utime_ticks);
-        let system_s = seconds(first.stime_ticks, last.stime_ticks);
-        let wall_s = last.unix_ns.saturating_sub(first.unix_ns) as f64 / 1e9;
-        let peak = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0);
+        let increase = |read: fn(&Sample) -> u64| read(last).saturating_sub(read(first));
+        let user_s = increase(|sample| sample.utime_ticks) as f64 / ticks_per_s as f64;
+        let system_s = increase(|sample| sample.stime_ticks) as f64 / ticks_per_s as f64;
+        let wall_s = increase(|sample| sample.unix_ns) as f64 / 1e9;
+        let wait_ns = first.wait_ns.zip(last.wait_ns);
+        let peak = |read: fn(&Sample) -> u64| samples.iter().map(read).max().unwrap_or(0);
+        let cpu_pct = samples.iter().map(|sample| sample.cpu_pct);
+        let busiest = samples
+            .iter()
+            .filter_map(|sample| sample.busiest_thread_pct);
         Self {
             samples: samples.len() as u64,
             rss_baseline_kb: first.rss_kb,
             rss_peak_kb: peak(|sample| sample.rss_kb),
             user_s,
             system_s,
-            cpu_avg_pct: if wall_s > 0.0 {
-                100.0 * (user_s + system_s) / wall_s
-            } else {
-                0.0
+            cpu_avg_pct: match wall_s > 0.0 {
+                true => 100.0 * (user_s + system_s) / wall_s,
+                false => 0.0,
             },
-            cpu_peak_pct: samples
-                .iter()
-                .map(|sample| sample.cpu_pct)
-                .fold(0.0, f64::max),
+            cpu_peak_pct: cpu_pct.fold(0.0, f64::max),
             threads_peak: peak(|sample| sample.threads),
             fds_peak: peak(|sample| sample.fds),
-            voluntary_switches: last
-                .voluntary_switches
-                .saturating_sub(first.voluntary_switches),
-            involuntary_switches: last
-                .involuntary_switches
-                .saturating_sub(first.involuntary_switches),
+            voluntary_switches: increase(|sample| sample.voluntary_switches),
+            involuntary_switches: increase(|sample| sample.involuntary_switches),
             processes_peak: peak(|sample| sample.processes),
-            wait_s: last
-                .wait_ns
-                .zip(first.wait_ns)
-                .map(|(last, first)| last.saturating_sub(first) as f64 / 1e9),
-            busiest_thread_pct: mean(
-                samples
-                    .iter()
-                    .filter_map(|sample| sample.busiest_thread_pct),
-            ),
+            wait_s: wait_ns.map(|(first, last)| last.saturating_sub(first) as f64 / 1e9),
+            busiest_thread_pct: mean(busiest),
             backlog_peak: None,
             gauges_peak: BTreeMap::new(),
         }
     }
 }
 
-/// Returns the mean of the values, or `None` if there are none.
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_u64), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / count as f64)

@@ -1,12 +1,13 @@
 //! The page of a comparison, rendered by a browser.
 
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
-#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 #[path = "browser/devtools.rs"]
 mod devtools;
 #[path = "example/result.rs"]
 mod result;
+#[path = "support/skip.rs"]
+mod skip;
 #[path = "example/suite.rs"]
 mod suite;
 

@@ -3,34 +3,35 @@
 //! Needs `java` and the library, which `scripts/setup` downloads. The library is at `HDRHISTOGRAM_JAR` or in the local
 //! Maven repository. Without them the test prints a notice and passes; with `DROVER_REQUIRE_ALL=1` it fails.
 
-#![expect(clippy::print_stdout, reason = "a skipped test says why")]
-
 #[path = "example/result.rs"]
 mod example;
+#[path = "support/skip.rs"]
+mod skip;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use measure::report::hlog;
 use measure::result::SeriesResult;
+use skip::skip;
 
 const IN_HOME: &str = ".m2/repository/org/hdrhistogram/HdrHistogram/2.2.2/HdrHistogram-2.2.2.jar";
 
-/// Returns the library, or the reason why the test cannot run.
+/// Returns the library, or what is missing.
 fn library() -> Result<PathBuf, String> {
     Command::new("java")
         .arg("-version")
         .output()
-        .map_err(|error| format!("java does not run: {error}"))?;
+        .map_err(|error| format!("java, which does not run: {error}"))?;
     let named = std::env::var_os("HDRHISTOGRAM_JAR").map(PathBuf::from);
     let jar = named
         .or_else(|| std::env::home_dir().map(|home| home.join(IN_HOME)))
-        .ok_or("there is no home directory")?;
+        .ok_or("a home directory")?;
     if jar.is_file() {
         Ok(jar)
     } else {
         Err(format!(
-            "{} is missing: `scripts/setup` fetches it, or set HDRHISTOGRAM_JAR",
+            "{} (`scripts/setup` fetches it), or HDRHISTOGRAM_JAR",
             jar.display()
         ))
     }
@@ -102,13 +103,7 @@ fn compare(printed: &str, series: &SeriesResult) {
 fn the_java_processor_reads_the_same_figures_from_the_log() {
     let jar = match library() {
         Ok(jar) => jar,
-        Err(reason) if std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1") => {
-            panic!("{reason}")
-        }
-        Err(reason) => {
-            println!("skipped: {reason}");
-            return;
-        }
+        Err(needs) => return skip(&needs),
     };
     let result = example::full();
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join("example.hlog");

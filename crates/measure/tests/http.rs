@@ -388,7 +388,7 @@ proptest! {
 }
 
 #[test]
-fn servers_that_answer_differently_are_told_apart_before_their_figures_are_compared() {
+fn servers_that_answer_differently_are_reported_before_their_figures_are_compared() {
     let answer = |sha256: &str| {
         Some(Answer {
             status: 200,

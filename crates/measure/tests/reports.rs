@@ -421,7 +421,7 @@ fn an_interval_log_holds_every_value_of_every_second() {
 }
 
 #[test]
-fn interval_logs_of_several_daemons_are_told_apart_and_those_of_repetitions_add_up() {
+fn interval_logs_of_several_daemons_are_distinguished_and_those_of_repetitions_add_up() {
     let [one, other] = two();
     let tags: Vec<String> = read_back(&render("hlog", &[one.clone(), other]).unwrap())
         .into_keys()

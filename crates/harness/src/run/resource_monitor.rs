@@ -7,7 +7,7 @@ use std::time::Duration;
 use measure::disturbance::{Disturbance, Throttled};
 use measure::result::{Cost, Resources, Second, Usage};
 use measure::spec::Spec;
-use measure::system::{System, SystemLook};
+use measure::system::{System, SystemSample};
 use measure::usage::{Sample, UsageSummary};
 use tokio::task::JoinHandle;
 
@@ -57,7 +57,7 @@ struct Snapshot {
     /// Absent while the daemon has no process.
     daemon: Option<Sample>,
     backlog: Option<u64>,
-    machine: Option<SystemLook>,
+    machine: Option<SystemSample>,
     active: Option<f64>,
     others_cpu_pct: Option<f64>,
     driver_quota: Option<Throttled>,
@@ -223,7 +223,7 @@ impl ResourceMonitor {
             .snapshots
             .iter()
             .filter_map(|snapshot| snapshot.machine);
-        System::from_looks(&samples.collect::<Vec<SystemLook>>())
+        System::from_samples(&samples.collect::<Vec<SystemSample>>())
     }
 
     /// Returns the resource use in all, and over time. `origin` is the instant of the first start; `from_s` is the

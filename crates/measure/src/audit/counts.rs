@@ -16,54 +16,44 @@ const MIN_ANSWERS_PER_CONNECTION: u64 = 10;
 /// Compares the bytes per answer with the target's length before the run. If that length is not known, the row only
 /// shows the figure.
 pub(super) fn bytes(result: &RunResult) -> Option<Row> {
-    let counted = |role| result.counted(role);
-    let answers = counted(CounterRole::Answers).filter(|answers| *answers > 0)? as f64;
-    let (bodies, all) = (
-        counted(CounterRole::BodyBytes),
-        counted(CounterRole::BytesReceived),
-    );
-    let each = |bytes: u64| bytes as f64 / answers;
+    let answers = result
+        .counted(CounterRole::Answers)
+        .filter(|answers| *answers > 0)? as f64;
+    let each = |role| Some(result.counted(role)? as f64 / answers);
+    let expected = each(CounterRole::ExpectedBodyBytes);
+    let body = each(CounterRole::BodyBytes);
+    let found = body.or(each(CounterRole::BytesReceived))?;
     let show = |bytes: f64| format!("{} B", units::count(bytes.round() as u64));
-    let hint = "the server returned a wrong file, an error page or a truncated body with a success status; inspect one response";
-    let expected = counted(CounterRole::ExpectedBodyBytes).map(each);
     // Failed operations may have received a part of a body.
     let operations = &result.operations;
     let parts = 1.0 + (operations.failed + operations.unfinished) as f64 / answers;
-    match (expected, bodies.map(each), all.map(each)) {
-        (Some(expected), Some(found), _) => {
-            let least = expected * (1.0 - BYTES_TOLERANCE);
-            let most = expected * (parts + BYTES_TOLERANCE);
-            let fits = (least..=most).contains(&found);
-            Some(Row::new(
-                "bytes per answer, body",
-                format!("{} ({} to {})", show(expected), show(least), show(most)),
-                show(found),
-                fits,
-                hint,
-            ))
+    let bounds = expected.map(|expected| {
+        let least = expected * (1.0 - BYTES_TOLERANCE);
+        let most = body.map(|_| expected * (parts + BYTES_TOLERANCE));
+        (expected, least, most)
+    });
+    let expected = match bounds {
+        Some((expected, least, Some(most))) => {
+            format!("{} ({} to {})", show(expected), show(least), show(most))
         }
-        (Some(expected), None, Some(found)) => {
-            let least = expected * (1.0 - BYTES_TOLERANCE);
-            let fits = found >= least;
-            let least = format!("{} (at least {})", show(expected), show(least));
-            Some(Row::new(
-                "bytes per answer, head and body",
-                least,
-                show(found),
-                fits,
-                hint,
-            ))
+        Some((expected, least, None)) => {
+            format!("{} (at least {})", show(expected), show(least))
         }
-        (None, bodies, all) => {
-            let what = match bodies {
-                Some(_) => "bytes per answer, body",
-                None => "bytes per answer, head and body",
-            };
-            let found = show(bodies.or(all)?);
-            Some(Row::new(what, "not known".to_owned(), found, true, hint))
-        }
-        (Some(_), None, None) => None,
-    }
+        None => "not known".to_owned(),
+    };
+    let fits = bounds
+        .is_none_or(|(_, least, most)| found >= least && most.is_none_or(|most| found <= most));
+    let name = match body {
+        Some(_) => "bytes per answer, body",
+        None => "bytes per answer, head and body",
+    };
+    Some(Row::new(
+        name,
+        expected,
+        show(found),
+        fits,
+        "the server returned a wrong file, an error page or a truncated body with a success status; inspect one response",
+    ))
 }
 
 /// Checks that no bytes arrived without a request, if the driver counts them.
@@ -81,17 +71,15 @@ pub(super) fn excess(result: &RunResult) -> Option<Row> {
 /// Checks that a plan with keep-alive opened about one connection for each one open at once.
 pub(super) fn connections(result: &RunResult) -> Option<Row> {
     let inputs = &result.audit_inputs;
-    let opened = result
-        .counted(CounterRole::Opened)
-        .filter(|_| inputs.reuses_connections)?;
+    let opened = result.counted(CounterRole::Opened);
+    let opened = opened.filter(|_| inputs.reuses_connections)?;
     let answers = result.counted(CounterRole::Answers)?;
     let operations = &result.operations;
     let users = inputs.users.map_or(0, |users| users.ceil() as u64);
     // The connections that were held open, and one replacement for each lost one.
     let lost = result.total(CounterRole::Lost);
-    let kept = users
-        .max(operations.peak_active)
-        .max(most_held(result) + lost);
+    let held = most_held(result) + lost;
+    let kept = users.max(operations.peak_active).max(held);
     // A failed operation may have cost its connection.
     let most = [
         operations.failed,
@@ -100,20 +88,19 @@ pub(super) fn connections(result: &RunResult) -> Option<Row> {
     ]
     .into_iter()
     .fold(kept, u64::saturating_add);
-    let row = Row::new(
+    Some(Row::new(
         "connections opened, with keep-alive",
         format!("at most {}", units::count(most)),
         units::count(opened),
         opened <= most,
         "client or server closes the connection after each answer, so connecting was measured; consume response bodies fully, or raise the server's requests-per-connection limit",
-    );
-    Some(row)
+    ))
 }
 
 /// Returns the most connections held open in any second. Each connection is reported once a second.
 fn most_held(result: &RunResult) -> u64 {
-    let rows = result.seconds.iter();
-    let held = rows.filter_map(|row| result.spec.sum(CounterRole::Held, &row.counts));
+    let seconds = result.seconds.iter();
+    let held = seconds.filter_map(|second| result.spec.sum(CounterRole::Held, &second.counts));
     held.max().unwrap_or(0)
 }
 
@@ -137,12 +124,9 @@ pub(super) fn held(result: &RunResult) -> Option<Row> {
 /// Compares the operations started with their outcomes.
 pub(super) fn operations(result: &RunResult) -> Option<Row> {
     let operations = &result.operations;
-    let ends = [operations.ok, operations.unfinished];
-    let ended = result
-        .errors
-        .values()
-        .copied()
-        .chain(ends)
+    let errors = result.errors.values().copied();
+    let ended = errors
+        .chain([operations.ok, operations.unfinished])
         .fold(0, u64::saturating_add);
     let row = Row::new(
         "operations ok + failed + unfinished",

@@ -29,21 +29,19 @@ struct Times {
 
 /// Returns the totals, or `None` if there is nothing to sum.
 fn times(result: &RunResult, lifetime: &Lifetime) -> Option<Times> {
-    let series: Vec<_> = lifetime.series.iter().collect();
-    let found: Vec<_> = series
-        .iter()
-        .filter_map(|name| result.series(name))
-        .collect();
-    let timed = match found.len() == series.len() {
+    let names = lifetime.series.iter();
+    let found: Vec<_> = names.filter_map(|name| result.series(name)).collect();
+    let timed = match found.len() == lifetime.series.len() {
         true => found.iter().map(|series| series.count).min()?,
         false => 0,
     };
+    let sums_ns = found
+        .iter()
+        .map(|series| series.mean_ns * series.count as f64);
+    let longest_ns = found.iter().map(|series| series.max_ns as f64);
     Some(Times {
-        sum_s: found
-            .iter()
-            .map(|series| series.mean_ns * series.count as f64 / 1e9)
-            .sum(),
-        longest_s: found.iter().map(|series| series.max_ns as f64 / 1e9).sum(),
+        sum_s: sums_ns.map(|ns| ns / 1e9).sum(),
+        longest_s: longest_ns.map(|ns| ns / 1e9).sum(),
         timed,
     })
 }
@@ -53,7 +51,11 @@ fn times(result: &RunResult, lifetime: &Lifetime) -> Option<Times> {
 pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
     let lifetime = result.audit_inputs.lifetime.as_ref()?;
     let times = times(result, lifetime)?;
-    let means: Option<Vec<f64>> = result.seconds.iter().map(|row| row.active_mean).collect();
+    let means: Option<Vec<f64>> = result
+        .seconds
+        .iter()
+        .map(|second| second.active_mean)
+        .collect();
     let means = means.filter(|means| !means.is_empty() && result.wall_s > 0.0)?;
     let found = means.iter().sum::<f64>() / result.wall_s;
     let expected = times.sum_s / result.wall_s;
@@ -61,7 +63,10 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
     // One turn of each worker's loop.
     let turns = 1.0 + result.threads as f64;
     let ended = (operations.ok + operations.failed) as f64 / result.wall_s;
-    let slack = result.seconds.iter().filter_map(|row| row.active_slack);
+    let slack = result
+        .seconds
+        .iter()
+        .filter_map(|second| second.active_slack);
     let slack = slack.sum::<f64>() / result.wall_s;
     let most = expected * (1.0 + CONCURRENCY_TOLERANCE)
         + turns
@@ -74,11 +79,7 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
     };
     Some(Row::new(
         "open operations, mean (Little's law)",
-        format!(
-            "{} = rate × time ({})",
-            units::number(expected),
-            range(least, most)
-        ),
+        accepted(expected, "= rate × time", least, most),
         units::number(found),
         (least..=most).contains(&found),
         "the series do not cover the open operations: some operations are in no series, or a series does not measure whole operations",
@@ -105,11 +106,7 @@ pub(super) fn users(result: &RunResult) -> Option<Row> {
     let most = users * (1.0 + DURATION_TOLERANCE) + edge + 1.0;
     Some(Row::new(
         "busy users, mean (rate × time)",
-        format!(
-            "{} planned ({})",
-            units::number(users),
-            range(least.max(0.0), most)
-        ),
+        accepted(users, "planned", least.max(0.0), most),
         units::number(busy),
         (least..=most).contains(&busy),
         "too low: users were blocked in the client or idle; too high: latencies include time spent in no user's request. Either way the load differed from the plan",
@@ -139,13 +136,10 @@ pub(super) fn stages(result: &RunResult) -> Vec<Row> {
     });
     let row = |group: &StagedGroup| {
         let least_s = least_s(group.planned_s - group.idle_tail_s);
+        let [planned, least] = [group.planned_s, least_s].map(units::in_seconds);
         Row::new(
             format!("seconds of load for the stages of {}", group.group),
-            format!(
-                "{} (at least {})",
-                units::in_seconds(group.planned_s),
-                units::in_seconds(least_s)
-            ),
+            format!("{planned} (at least {least})"),
             units::in_seconds(ran_s),
             ran_s >= least_s,
             "the last stages never ran: make warm-up plus measure as long as all stages together",
@@ -157,15 +151,14 @@ pub(super) fn stages(result: &RunResult) -> Vec<Row> {
 /// Compares the time taken to open the connections with its limit.
 pub(super) fn opening(result: &RunResult) -> Option<Row> {
     let opening = result.audit_inputs.opening.as_ref()?;
-    let short = if opening.complete {
-        ""
-    } else {
-        ", not all open"
+    let missing = match opening.complete {
+        true => "",
+        false => ", not all open",
     };
     Some(Row::new(
         "seconds to open the connections, before the load",
         format!("at most {}", units::in_seconds(opening.limit_s)),
-        format!("{}{short}", units::in_seconds(opening.took_s)),
+        format!("{}{missing}", units::in_seconds(opening.took_s)),
         opening.complete,
         "the load started before all connections were open: allow more time (--open-timeout, driver.open_timeout), or find out why the server accepts connections so slowly",
     ))
@@ -178,21 +171,17 @@ pub(super) fn wall(result: &RunResult) -> Option<Row> {
     let least = least_s(planned_s - result.audit_inputs.idle_tail_s);
     let most = result.phases.map(|phases| planned_s + phases.drain_s);
     let most = most.map(|most| most * (1.0 + DURATION_TOLERANCE) + MAX_OVERRUN_S);
-    let fits = most.is_none_or(|most| ran_s <= most);
-    let bounds = match most {
-        Some(most) => format!(
-            "{} to {}",
-            units::in_seconds(least),
-            units::in_seconds(most)
-        ),
-        None => format!("at least {}", units::in_seconds(least)),
+    let fits = ran_s >= least && most.is_none_or(|most| ran_s <= most);
+    let (planned, least) = (units::in_seconds(planned_s), units::in_seconds(least));
+    let expected = match most.map(units::in_seconds) {
+        Some(most) => format!("{planned} ({least} to {most})"),
+        None => format!("{planned} (at least {least})"),
     };
-    let expected = format!("{} ({bounds})", units::in_seconds(planned_s));
     Some(Row::new(
         "seconds from first start to the end",
         expected,
         units::in_seconds(ran_s),
-        fits && ran_s >= least,
+        fits,
         "the load ended early or took too long, so the rates do not cover the planned seconds",
     ))
 }
@@ -202,9 +191,10 @@ fn least_s(planned_s: f64) -> f64 {
     (planned_s * (1.0 - DURATION_TOLERANCE) - WAKE_UP_S).max(0.0)
 }
 
-/// Formats the bounds between which a figure is accepted.
-fn range(least: f64, most: f64) -> String {
-    format!("{} to {}", units::number(least), units::number(most))
+/// Formats an expected value with the bounds between which a value is accepted.
+fn accepted(expected: f64, name: &str, least: f64, most: f64) -> String {
+    let [expected, least, most] = [expected, least, most].map(units::number);
+    format!("{expected} {name} ({least} to {most})")
 }
 
 /// Checks the CPU use of the busiest worker.

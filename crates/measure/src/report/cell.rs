@@ -1,6 +1,6 @@
 //! A cell of a table: text, or a figure with its variation over several runs.
 
-use super::text;
+use super::text::plain;
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units;
@@ -45,35 +45,30 @@ impl Cell {
         }
     }
 
-    pub(super) fn from_stats(spread: Option<SummaryStats>, show: Show) -> Self {
-        let Some(spread) = spread else {
+    pub(super) fn from_stats(stats: Option<SummaryStats>, show: Show) -> Self {
+        let Some(stats) = stats else {
             return Self::plain(units::NONE);
         };
-        let differs = show(spread.min) != show(spread.max);
-        let interval = spread.interval.filter(|_| differs);
-        Self {
-            median: show(spread.median),
-            range: if differs {
-                format!("{}–{}", show(spread.min), show(spread.max))
-            } else {
-                String::new()
-            },
-            interval: interval.map_or(String::new(), |(low, high)| {
-                // With few runs and a long tail, the interval could reach below 0 for a figure that cannot be negative.
-                let low = if spread.min >= 0.0 { low.max(0.0) } else { low };
-                format!("[{}, {}]", show(low), show(high))
-            }),
-            ..Self::default()
+        let mut cell = Self::plain(show(stats.median));
+        let (lowest, highest) = (show(stats.min), show(stats.max));
+        if lowest == highest {
+            return cell;
         }
+        cell.range = format!("{lowest}–{highest}");
+        if let Some((low, high)) = stats.interval {
+            // With few runs and a long tail, the interval could reach below 0 for a value that cannot be negative.
+            let low = if stats.min >= 0.0 { low.max(0.0) } else { low };
+            cell.interval = format!("[{}, {}]", show(low), show(high));
+        }
+        cell
     }
 
     /// Creates the name of a row, with the verdict of its runs.
     pub(super) fn row_name(name: &str, runs: &[&RunResult]) -> Self {
         let worst = runs.iter().map(|run| run.verdict).max();
         Self {
-            median: text::plain(name),
             verdict: worst.filter(|verdict| *verdict > Verdict::Valid),
-            ..Self::default()
+            ..Self::plain(plain(name))
         }
     }
 
@@ -92,6 +87,15 @@ impl Cell {
         line
     }
 
+    /// Formats the median with the interval, or else the range.
+    pub(super) fn spread(&self) -> String {
+        match (self.interval.as_str(), self.range.as_str()) {
+            ("", "") => self.median.clone(),
+            ("", range) => format!("{} ({range})", self.median),
+            (interval, _) => format!("{} {interval}", self.median),
+        }
+    }
+
     /// Formats the median, with the verdict if there is one.
     pub(super) fn short(&self) -> String {
         match self.verdict {
@@ -108,33 +112,20 @@ mod tests {
 
     #[test]
     fn one_run_has_no_spread_and_runs_that_agree_have_none_to_show() {
-        assert_eq!(
-            Cell::from_stats(SummaryStats::from_values([1.0]), significant).line(),
-            "1.00"
-        );
-        assert_eq!(
-            Cell::from_stats(SummaryStats::from_values([2.0, 2.000_1]), significant).line(),
-            "2.00"
-        );
-        assert_eq!(
-            Cell::from_stats(SummaryStats::from_values([1.0, 2.0, 4.0]), significant).line(),
-            "2.00 (1.00–4.00)"
-        );
-        assert_eq!(
-            Cell::from_stats(
-                SummaryStats::from_values([9.0, 10.0, 11.0, 12.0, 13.0]),
-                tenths
-            )
-            .line(),
-            "11.0 (9.0–13.0) [9.0, 13.0]"
-        );
-        assert_eq!(
-            Cell::from_stats(
-                SummaryStats::from_values([1.0, 1.0, 1.0, 1.0, 90.0]),
-                tenths
-            )
-            .interval,
-            "[0.0, 68.2]"
-        );
+        let cell = |values: &[f64], show: Show| {
+            let values = values.iter().copied();
+            Cell::from_stats(SummaryStats::from_values(values), show)
+        };
+        for (values, line) in [
+            (&[1.0][..], "1.00"),
+            (&[2.0, 2.000_1], "2.00"),
+            (&[1.0, 2.0, 4.0], "2.00 (1.00–4.00)"),
+        ] {
+            assert_eq!(cell(values, significant).line(), line);
+        }
+        let five = cell(&[9.0, 10.0, 11.0, 12.0, 13.0], tenths);
+        assert_eq!(five.line(), "11.0 (9.0–13.0) [9.0, 13.0]");
+        let tailed = cell(&[1.0, 1.0, 1.0, 1.0, 90.0], tenths);
+        assert_eq!(tailed.interval, "[0.0, 68.2]");
     }
 }

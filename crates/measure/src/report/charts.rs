@@ -12,8 +12,8 @@ mod over_time;
 mod percentiles;
 
 /// Builds the non-empty charts of a section.
-pub(super) fn at(comparison: &Comparison<'_>, place: &Charts) -> Result<Vec<Chart>, Error> {
-    Ok(match place {
+pub(super) fn draw(comparison: &Comparison<'_>, charts: &Charts) -> Result<Vec<Chart>, Error> {
+    Ok(match charts {
         Charts::Levels => by_level::draw(comparison),
         Charts::Memory => memory::draw(comparison).into_iter().collect(),
         Charts::Level(level) => of_level(comparison, level)?,

@@ -1,7 +1,7 @@
 //! Columns of figures, and tables with a row for each daemon at each level.
 
-use super::cell::Cell;
-use super::comparison::{Comparison, Repetitions};
+use super::cell::{Cell, Show};
+use super::comparison::{Comparison, Repetitions, numbered};
 use super::table::{Head, Row, Table};
 use super::text::plain;
 use crate::metrics::{self, Better};
@@ -12,9 +12,8 @@ use crate::units;
 
 /// Key of the share of successful operations.
 const SUCCESS: &str = "success";
-
-/// Formats a number.
-type Show = fn(f64) -> String;
+/// Index of the column with the level in a table of runs.
+pub(super) const LEVEL: usize = 1;
 
 /// A column of figures: its head, source and format.
 pub(super) struct Column<'a> {
@@ -84,7 +83,6 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// Replaces the head.
     pub(super) fn titled(self, head: &str) -> Self {
         Self {
             head: head.to_owned(),
@@ -92,7 +90,6 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Returns the figure of one run.
     pub(super) fn value(&self, run: &RunResult) -> Option<f64> {
         (self.read)(run)
     }
@@ -100,6 +97,10 @@ impl<'a> Column<'a> {
     /// Returns true for the share of successful operations, by which daemons with failures are compared too.
     pub(super) fn is_success(&self) -> bool {
         self.key == Some(SUCCESS)
+    }
+
+    pub(super) fn is_known(&self, runs: &[RunResult]) -> bool {
+        runs.iter().any(|run| self.value(run).is_some())
     }
 
     /// Returns true if a run has the figure and it is above 0.
@@ -117,82 +118,66 @@ impl<'a> Column<'a> {
     }
 
     pub(super) fn head(&self) -> Head {
-        Head::figure(&self.head)
+        Head::number(&self.head)
     }
 }
 
-/// Returns the column of the daemon's memory per connection.
 pub(super) fn kib_per_connection() -> Column<'static> {
     Column::metric("daemon.rss.each", "KiB per connection", units::kib)
 }
 
-/// Returns the column of the share of successful operations.
 pub(super) fn success() -> Column<'static> {
     Column::metric(SUCCESS, "success %", units::share)
 }
 
-/// Returns the column of the daemon's CPU time per finished operation.
 pub(super) fn cpu_per_operation() -> Column<'static> {
     Column::metric("daemon.cpu.each", "CPU µs per finished", units::us)
 }
 
 impl Table {
-    /// Builds a table of figures with a row for each of `rows`, and the same run by run if one has several runs.
+    /// Builds a table of figures with a row for each of `groups`, and the same run by run if one has several runs.
     pub(super) fn of_runs(
         caption: &str,
         comparison: &Comparison<'_>,
-        rows: &[Repetitions<'_>],
+        groups: &[Repetitions<'_>],
         columns: &[Column<'_>],
     ) -> Self {
-        let head = [Head::text("daemon"), Head::figure("level")].into_iter();
-        let head: Vec<Head> = head.chain(columns.iter().map(Column::head)).collect();
+        let mut head = vec![Head::text("daemon"), Head::number("level")];
+        head.extend(columns.iter().map(Column::head));
         let row = |repeated: &Repetitions<'_>, number: Option<usize>, runs: &[&RunResult]| {
-            let number = number.map(|number| Cell::plain(number.to_string()));
-            let named = [
+            let mut cells = vec![
                 Cell::row_name(comparison.daemons[repeated.daemon], runs),
                 Cell::plain(repeated.level_name()),
             ];
-            let figures = columns.iter().map(|column| column.cell(runs));
-            named.into_iter().chain(number).chain(figures).collect()
+            cells.extend(number.map(|number| Cell::plain(number.to_string())));
+            cells.extend(columns.iter().map(|column| column.cell(runs)));
+            Row::new(Some(repeated.daemon), cells)
         };
-        let each_run = rows
+        let medians = groups
             .iter()
-            .any(|repeated| repeated.runs.len() > 1)
-            .then(|| {
-                let mut head = head.clone();
-                head.insert(2, Head::figure("run"));
-                let rows = with_groups(rows, |repeated| {
-                    let each = repeated.runs.iter().enumerate();
-                    each.map(|(place, run)| row(repeated, Some(place + 1), &[run]))
-                        .collect()
-                });
-                Box::new(Self::new(&format!("{caption}, every run"), head, rows))
-            });
-        let rows = with_groups(rows, |repeated| vec![row(repeated, None, &repeated.runs)]);
-        Self {
-            runs: each_run,
-            ..Self::new(caption, head, rows)
+            .map(|repeated| row(repeated, None, &repeated.runs));
+        let mut table = Self::new(caption, head.clone(), group_by_level(medians.collect()));
+        if groups.iter().any(|repeated| repeated.runs.len() > 1) {
+            head.insert(2, Head::number("run"));
+            let runs = numbered(groups);
+            let rows = runs.map(|(repeated, index, run)| row(repeated, Some(index + 1), &[run]));
+            let rows = group_by_level(rows.collect());
+            table.runs = Some(Box::new(Self::new(
+                &format!("{caption}, every run"),
+                head,
+                rows,
+            )));
         }
+        table
     }
 }
 
-/// Builds the rows of each group. A group of rows begins where the level changes.
-fn with_groups(
-    of: &[Repetitions<'_>],
-    rows: impl Fn(&Repetitions<'_>) -> Vec<Vec<Cell>>,
-) -> Vec<Row> {
-    let mut all = Vec::new();
-    let mut level = None;
-    for repeated in of {
-        for cells in rows(repeated) {
-            all.push(Row {
-                starts_group: level.is_some_and(|level| level != repeated.level),
-                ..Row::new(Some(repeated.daemon), cells)
-            });
-            level = Some(repeated.level);
-        }
+/// Begins a group of rows where the level changes.
+fn group_by_level(mut rows: Vec<Row>) -> Vec<Row> {
+    for index in 1..rows.len() {
+        rows[index].starts_group = rows[index].cells[LEVEL] != rows[index - 1].cells[LEVEL];
     }
-    all
+    rows
 }
 
 /// Explains how to read figures of several runs.

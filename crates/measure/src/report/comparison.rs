@@ -1,8 +1,9 @@
 //! The runs of a suite grouped by daemon and level.
 
+use super::distinct::distinct;
 use super::roles;
 use super::text::plain;
-use crate::result::RunResult;
+use crate::result::{RunResult, ThresholdResult};
 use crate::suite::Suite;
 use crate::units;
 
@@ -29,17 +30,13 @@ pub(super) struct Repetitions<'a> {
 
 impl<'a> Comparison<'a> {
     pub(super) fn new(suite: &'a Suite) -> Self {
-        let missing = suite.unreached.iter();
-        let daemons = suite
-            .results
-            .iter()
-            .map(|result| result.daemon.name.as_str())
-            .chain(missing.map(|missing| missing.daemon.as_str()));
-        let mut levels = distinct(suite.results.iter().map(|result| result.level.as_str()));
+        let measured = suite.results.iter().map(|run| run.daemon.name.as_str());
+        let unreached = suite.unreached.iter().map(|level| level.daemon.as_str());
+        let mut levels = distinct(suite.results.iter().map(|run| run.level.as_str()));
         levels.sort_by_key(|level| sort_key(level));
         Self {
             suite,
-            daemons: distinct(daemons),
+            daemons: distinct(measured.chain(unreached)),
             levels,
         }
     }
@@ -52,14 +49,12 @@ impl<'a> Comparison<'a> {
             .collect()
     }
 
-    /// Returns the groups of one level.
     pub(super) fn at(&self, level: &str) -> Vec<Repetitions<'a>> {
         (0..self.daemons.len())
             .filter_map(|daemon| self.repetitions(daemon, level))
             .collect()
     }
 
-    /// Returns the groups of one daemon.
     pub(super) fn of_daemon(&self, daemon: usize) -> Vec<Repetitions<'a>> {
         self.levels
             .iter()
@@ -69,16 +64,11 @@ impl<'a> Comparison<'a> {
 
     fn repetitions(&self, daemon: usize, level: &str) -> Option<Repetitions<'a>> {
         let name = self.daemons[daemon];
-        let runs: Vec<&RunResult> = self
-            .suite
-            .results
-            .iter()
-            .filter(|result| result.daemon.name == name && result.level == level)
-            .collect();
-        let level = &runs.first()?.level;
+        let is_of = |run: &&RunResult| run.daemon.name == name && run.level == level;
+        let runs: Vec<&RunResult> = self.suite.results.iter().filter(is_of).collect();
         Some(Repetitions {
             daemon,
-            level,
+            level: &runs.first()?.level,
             runs,
         })
     }
@@ -88,13 +78,18 @@ impl<'a> Comparison<'a> {
         (0..self.daemons.len()).filter(|daemon| !self.of_daemon(*daemon).is_empty())
     }
 
+    /// Returns the name of a daemon for a table.
+    pub(super) fn daemon(&self, daemon: usize) -> String {
+        plain(self.daemons[daemon])
+    }
+
     /// Names a run: `go-streaming at 1,000, run 2`; the only run of a group has no number.
-    pub(super) fn run_name(&self, repeated: &Repetitions<'_>, place: usize) -> String {
+    pub(super) fn run_name(&self, repeated: &Repetitions<'_>, index: usize) -> String {
         let run = match repeated.runs.len() {
             1 => String::new(),
-            _ => format!(", run {}", place + 1),
+            _ => format!(", run {}", index + 1),
         };
-        let name = plain(self.daemons[repeated.daemon]);
+        let name = self.daemon(repeated.daemon);
         match repeated.level {
             "" => format!("{name}{run}"),
             _ => format!("{name} at {}{run}", repeated.level_name()),
@@ -104,22 +99,16 @@ impl<'a> Comparison<'a> {
     /// Returns the daemons' names without an ending that all of them share: `go` for `go-streaming` next to
     /// `php-streaming`.
     pub(super) fn short_names(&self) -> Vec<String> {
-        let ending = |name: &'a str| name.rfind('-').map(|place| &name[place..]);
+        let ending = |name: &'a str| name.rfind('-').map(|dash| &name[dash..]);
         let first = self.daemons.first().and_then(|name| ending(name));
         let shared = first.filter(|first| {
-            self.daemons.len() > 1
-                && self
-                    .daemons
-                    .iter()
-                    .all(|name| ending(name) == Some(first) && name.len() > first.len())
+            let mut names = self.daemons.iter();
+            names.len() > 1 && names.all(|name| ending(name) == Some(first) && name != first)
         });
-        self.daemons
-            .iter()
-            .map(|name| plain(&name[..name.len() - shared.map_or(0, str::len)]))
-            .collect()
+        let short = |name: &&str| plain(&name[..name.len() - shared.map_or(0, str::len)]);
+        self.daemons.iter().map(short).collect()
     }
 
-    /// Returns the run if there is only one.
     pub(super) fn only_run(&self) -> Option<&'a RunResult> {
         match self.suite.results.as_slice() {
             [run] => Some(run),
@@ -128,10 +117,10 @@ impl<'a> Comparison<'a> {
     }
 
     /// Puts the name of a run before a text about it, unless it is the only run.
-    pub(super) fn about(&self, repeated: &Repetitions<'_>, place: usize, text: &str) -> String {
+    pub(super) fn about(&self, repeated: &Repetitions<'_>, index: usize, text: &str) -> String {
         match self.only_run() {
             Some(_) => text.to_owned(),
-            None => format!("{}: {text}", self.run_name(repeated, place)),
+            None => format!("{}: {text}", self.run_name(repeated, index)),
         }
     }
 
@@ -140,7 +129,6 @@ impl<'a> Comparison<'a> {
         roles::main_series(self.suite, self.series())
     }
 
-    /// Returns the display name of a series.
     pub(super) fn series_label(&self, series: &str) -> String {
         roles::series_label(self.suite, series)
     }
@@ -158,22 +146,52 @@ impl<'a> Comparison<'a> {
         // Imported runs may lack the usual headline; a series that all runs have is preferred then.
         let imported = results.iter().any(|run| run.imported.is_some());
         let of_all = |name: &&&str| results.iter().all(|run| run.summary(name).is_some());
-        let shared = main.iter().find(|name| imported && of_all(name));
+        let is_headline = |name: &&&str| roles::is_headline(self.suite, name);
+        let mut names = main.iter();
+        let shared = names.find(|name| imported && of_all(name));
         shared
-            .or_else(|| {
-                main.iter()
-                    .find(|name| roles::is_headline(self.suite, name))
-            })
-            .or_else(|| main.first())
+            .or_else(|| main.iter().find(is_headline))
+            .or(main.first())
             .copied()
     }
 }
 
-impl Repetitions<'_> {
+impl<'a> Repetitions<'a> {
     /// Returns the level's name for a table.
     pub(super) fn level_name(&self) -> String {
         level_name(self.level)
     }
+
+    /// Groups the listed thresholds of the runs by their text.
+    pub(super) fn thresholds(
+        &self,
+        is_listed: fn(&ThresholdResult) -> bool,
+    ) -> Vec<(&'a str, Vec<&'a ThresholdResult>)> {
+        let all = self.runs.iter().flat_map(|run| &run.thresholds);
+        let listed: Vec<&ThresholdResult> = all.filter(|one| is_listed(one)).collect();
+        let texts = distinct(listed.iter().map(|one| one.text.as_str())).into_iter();
+        let grouped = texts.map(|text| {
+            let same = listed.iter().filter(|one| one.text == text);
+            (text, same.copied().collect())
+        });
+        grouped.collect()
+    }
+}
+
+/// Returns every run with its index among its repetitions.
+pub(super) fn numbered<'r, 'a>(
+    groups: &'r [Repetitions<'a>],
+) -> impl Iterator<Item = (&'r Repetitions<'a>, usize, &'a RunResult)> {
+    groups.iter().flat_map(|repeated| {
+        let runs = repeated.runs.iter().enumerate();
+        runs.map(move |(index, run)| (repeated, index, *run))
+    })
+}
+
+pub(super) fn measured_values(thresholds: &[&ThresholdResult]) -> String {
+    let values = thresholds.iter().map(|one| one.measured.as_deref());
+    let values: Vec<&str> = values.map(|value| value.unwrap_or(units::NONE)).collect();
+    values.join(", ")
 }
 
 /// Formats a level: `10,000`, `500-per-s`; results of older versions have none.
@@ -188,13 +206,9 @@ pub(super) fn level_name(level: &str) -> String {
 /// Returns the element ID of a level's section. Letters and digits are kept and all other characters are encoded by
 /// their number, so no two IDs collide.
 pub(super) fn level_id(level: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-    let letters = level.chars().map(|letter| {
-        if plain(letter) {
-            letter.to_string()
-        } else {
-            format!("_{:x}_", u32::from(letter))
-        }
+    let letters = level.chars().map(|letter| match letter {
+        '-' | '0'..='9' | 'a'..='z' | 'A'..='Z' => letter.to_string(),
+        other => format!("_{:x}_", u32::from(other)),
     });
     format!("level-{}", letters.collect::<String>())
 }
@@ -209,16 +223,6 @@ pub(super) fn size(level: &str) -> Option<f64> {
 fn sort_key(level: &str) -> (bool, u64) {
     // The bits of non-negative floats sort like the floats.
     size(level).map_or((true, 0), |number| (false, number.to_bits()))
-}
-
-fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut distinct = Vec::new();
-    for name in names {
-        if !distinct.contains(&name) {
-            distinct.push(name);
-        }
-    }
-    distinct
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use super::table::Table;
 use crate::warning::Warning;
 
-/// A section of a report with its title.
 #[derive(Debug)]
 pub(super) struct Section {
     /// Element ID within a page.
@@ -12,7 +11,6 @@ pub(super) struct Section {
     pub(super) parts: Vec<Part>,
 }
 
-/// A part of a section.
 #[derive(Debug)]
 pub(super) enum Part {
     Heading(String),
@@ -21,7 +19,7 @@ pub(super) enum Part {
     Facts(Vec<(&'static str, String)>),
     Table(Table),
     Warnings(Vec<Warning>),
-    /// A place for charts. Formats of plain text draw sparklines of a single run.
+    /// Charts. Formats of plain text draw sparklines of a single run.
     Charts(Charts),
 }
 
@@ -43,5 +41,20 @@ impl Section {
             title: title.to_owned(),
             parts,
         }
+    }
+
+    /// Creates a section, or none if it has no parts.
+    pub(super) fn non_empty(id: &str, title: &str, parts: Vec<Part>) -> Vec<Self> {
+        match parts.is_empty() {
+            true => Vec::new(),
+            false => vec![Self::new(id, title, parts)],
+        }
+    }
+}
+
+impl Part {
+    /// Creates a table below its heading.
+    pub(super) fn headed_table(heading: &str, table: Table) -> [Self; 2] {
+        [Self::Heading(heading.to_owned()), Self::Table(table)]
     }
 }

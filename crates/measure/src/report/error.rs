@@ -37,7 +37,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates the error for a histogram that cannot be decoded.
     pub(super) fn histogram(result: &RunResult, series: &str) -> impl FnOnce(DecodeError) -> Self {
         let (run, series) = (result.run_id.clone(), series.to_owned());
         move |source| Self::Histogram {

@@ -16,26 +16,21 @@ pub(super) fn run(result: &RunResult) -> Vec<(&'static str, String)> {
     vec![
         ("plan", plain(&result.plan_sentence)),
         ("daemon", daemon(result)),
-        ("machine", plain(&machine_line(result))),
+        ("machine", machine_in_run(result)),
         ("driver", driver(result)),
         ("run", run),
     ]
 }
 
-/// Describes the daemon: its name, version, description and address.
 fn daemon(result: &RunResult) -> String {
-    let daemon = [
-        Some(&result.daemon.name),
-        result.daemon.version.as_ref(),
-        result.daemon.about.as_ref(),
-    ];
-    plain(&match result.daemon.target.as_str() {
-        "" => joined(daemon),
-        target => format!("{}, at {target}", joined(daemon)),
-    })
+    let daemon = result.daemon.clone();
+    let names = joined([Some(daemon.name), daemon.version, daemon.about]);
+    match daemon.target.as_str() {
+        "" => names,
+        target => format!("{names}, at {}", plain(target)),
+    }
 }
 
-/// Returns the start time of the load, if known.
 pub(super) fn started(result: &RunResult) -> String {
     match result.started_at.as_str() {
         "" => "unknown start time".to_owned(),
@@ -46,49 +41,40 @@ pub(super) fn started(result: &RunResult) -> String {
 /// Describes the driver, its processes, threads and build; for another tool, the facts that it reported.
 pub(super) fn driver(result: &RunResult) -> String {
     let machine = &result.machine;
-    let plural = |count: u64, one: &str, several: &str| {
-        format!(
-            "{} {}",
-            units::count(count),
-            if count == 1 { one } else { several }
-        )
-    };
+    let name = format!("{} {}", result.driver, machine.version);
     if result.imported.is_some() {
-        let name = format!("{} {}", result.driver, machine.version);
-        let threads = plural(result.threads, "thread", "threads");
-        let threads = (result.threads > 0).then_some(threads);
-        let facts = [
+        let threads = counted(result.threads, "thread", "threads");
+        return joined([
             Some(name.trim().to_owned()),
-            threads,
+            (result.threads > 0).then_some(threads),
             Some("imported".to_owned()),
-        ];
-        return plain(&joined(facts.iter().map(Option::as_ref)));
+        ]);
     }
-    let driver = [
-        format!("{} {}", result.driver, machine.version),
-        plural(result.processes, "process", "processes"),
-        plural(result.threads, "worker thread", "worker threads"),
+    let facts = [
+        name,
+        counted(result.processes, "process", "processes"),
+        counted(result.threads, "worker thread", "worker threads"),
         format!("{} build", machine.build_profile),
     ];
-    plain(&joined(driver.iter().map(Some)))
+    joined(facts.map(Some))
 }
 
-fn machine_line(result: &RunResult) -> String {
+/// Formats a number of things: `1 run`, `2 runs`.
+pub(super) fn counted(count: u64, one: &str, several: &str) -> String {
+    let name = if count == 1 { one } else { several };
+    format!("{} {name}", units::count(count))
+}
+
+/// Describes the machine, and its state at the time of the run.
+fn machine_in_run(result: &RunResult) -> String {
     let machine = &result.machine;
-    let of_the_run = [
-        machine
-            .load1
-            .map(|load| format!("load {load:.2} before the start")),
-        machine
-            .steal_pct
-            .map(|steal| format!("{steal:.1} % stolen")),
-        machine
-            .git_commit
-            .as_ref()
-            .map(|commit| source(commit, machine.git_dirty)),
-    ];
-    let facts = [Some(self::machine(machine))].into_iter().chain(of_the_run);
-    joined(facts.collect::<Vec<_>>().iter().map(Option::as_ref))
+    let (load, steal) = (machine.load1, machine.steal_pct);
+    joined([
+        Some(self::machine(machine)),
+        load.map(|load| format!("load {load:.2} before the start")),
+        steal.map(|steal| format!("{steal:.1} % stolen")),
+        source(machine),
+    ])
 }
 
 /// Describes the machine, independent of the run.
@@ -100,39 +86,30 @@ pub(super) fn machine(machine: &Machine) -> String {
         Some(model) => format!("{} × {model}", machine.cpus),
         None => format!("{} CPUs", machine.cpus),
     };
-    let facts = [
+    let hypervisor = machine.virtualization.as_ref();
+    let open_files = units::count(machine.nofile_soft);
+    joined([
         Some(machine.hostname.clone()),
         machine.os.clone(),
         Some(format!("kernel {}", machine.kernel)),
         Some(cpus),
         Some(format!("{} memory", units::bytes(machine.memory_bytes))),
-        machine
-            .virtualization
-            .as_ref()
-            .map(|kind| format!("virtualised ({kind})")),
-        Some(format!(
-            "{} open files allowed",
-            units::count(machine.nofile_soft)
-        )),
-    ];
-    plain(&joined(facts.iter().map(Option::as_ref)))
+        hypervisor.map(|kind| format!("virtualised ({kind})")),
+        Some(format!("{open_files} open files allowed")),
+    ])
 }
 
-fn source(commit: &str, dirty: Option<bool>) -> String {
-    let short: String = commit.chars().take(12).collect();
-    if dirty == Some(true) {
-        format!("source {short} with changes")
-    } else {
-        format!("source {short}")
-    }
+fn source(machine: &Machine) -> Option<String> {
+    let short: String = machine.git_commit.as_ref()?.chars().take(12).collect();
+    let changes = match machine.git_dirty {
+        Some(true) => " with changes",
+        _ => "",
+    };
+    Some(format!("source {short}{changes}"))
 }
 
-fn joined<'a>(facts: impl IntoIterator<Item = Option<&'a String>>) -> String {
-    facts
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .filter(|fact| !fact.is_empty())
-        .collect::<Vec<_>>()
-        .join(", ")
+/// Joins the known facts.
+fn joined(facts: impl IntoIterator<Item = Option<String>>) -> String {
+    let known = facts.into_iter().flatten().filter(|fact| !fact.is_empty());
+    plain(&known.collect::<Vec<_>>().join(", "))
 }

@@ -69,7 +69,7 @@ pub const FORMATS: &[Format] = &[
 ];
 
 /// A report format.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Format {
     /// Name on the command line.
     pub name: &'static str,
@@ -109,7 +109,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Lists the names of all formats in words, for help texts and messages.
-#[must_use]
 pub fn list_of_names() -> String {
     names().collect::<Vec<_>>().join(", ")
 }
@@ -118,14 +117,11 @@ impl FromStr for Format {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        FORMATS
-            .iter()
-            .find(|format| format.name == name)
-            .copied()
-            .ok_or_else(|| Error::Unknown {
-                name: name.to_owned(),
-                known: list_of_names(),
-            })
+        let found = FORMATS.iter().find(|format| format.name == name).copied();
+        found.ok_or_else(|| Error::Unknown {
+            name: name.to_owned(),
+            known: list_of_names(),
+        })
     }
 }
 
@@ -135,26 +131,12 @@ impl fmt::Display for Format {
     }
 }
 
-impl fmt::Debug for Format {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Format").field(&self.name).finish()
-    }
-}
-
-impl PartialEq for Format {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for Format {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_format_is_found_by_its_name_and_an_unknown_one_is_told_all_names() {
+    fn every_format_is_found_by_its_name_and_the_error_for_an_unknown_one_lists_all() {
         for name in names() {
             assert_eq!(name.parse::<Format>().unwrap().to_string(), name);
         }

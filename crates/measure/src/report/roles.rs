@@ -5,6 +5,7 @@ use crate::spec::{CounterRole, CounterSpec, CounterUnit, OperationKind, SeriesRo
 use crate::suite::Suite;
 use crate::tally::{MISSED, OK, STARTED, UNFINISHED};
 
+use super::distinct::distinct;
 use super::text::plain;
 
 /// The driver's own lateness, shown after its series.
@@ -14,13 +15,12 @@ const OPERATIONS: [&str; 4] = [STARTED, OK, UNFINISHED, MISSED];
 
 /// Returns the main series among `all`, in the order of the specifications; `all` if none of them is a main series.
 pub(super) fn main_series<'a>(suite: &'a Suite, all: Vec<&'a str>) -> Vec<&'a str> {
-    let mut main = Vec::new();
-    for series in specified(suite).filter(|series| series.role != SeriesRole::Detail) {
-        let name = series.name.as_ref();
-        if all.contains(&name) && !main.contains(&name) {
-            main.push(name);
-        }
-    }
+    let main = specified(suite).filter(|series| series.role != SeriesRole::Detail);
+    let names = distinct(main.map(|series| series.name.as_ref()));
+    let main: Vec<&str> = names
+        .into_iter()
+        .filter(|name| all.contains(name))
+        .collect();
     if main.is_empty() { all } else { main }
 }
 
@@ -29,7 +29,6 @@ pub(super) fn is_headline(suite: &Suite, series: &str) -> bool {
     specifications(suite, series).any(|spec| spec.role == SeriesRole::Headline)
 }
 
-/// Returns the display name of a series.
 pub(super) fn series_label(suite: &Suite, series: &str) -> String {
     let spec = specifications(suite, series).next();
     plain(spec.map_or(series, |spec| &spec.label))
@@ -97,7 +96,6 @@ pub(super) fn is_further_counter(run: &RunResult, name: &str) -> bool {
     !OPERATIONS.contains(&name) && spec.is_none_or(|spec| spec.role != CounterRole::Held)
 }
 
-/// Returns true if a counter of a run counts bytes.
 pub(super) fn counts_bytes(run: &RunResult, name: &str) -> bool {
     let spec = run.spec.counter(name);
     spec.is_some_and(|spec| spec.unit == CounterUnit::Bytes)
@@ -122,11 +120,9 @@ fn counted(suite: &Suite, has_role: impl Fn(CounterRole) -> bool) -> Vec<&Counte
 
 /// Returns the counters with such a role, each once, in the order of the specifications.
 fn counters(suite: &Suite, has_role: impl Fn(CounterRole) -> bool) -> Vec<&CounterSpec> {
+    let runs = suite.results.iter();
+    let specified = runs.flat_map(|run| run.spec.counters.iter());
     let mut counters: Vec<&CounterSpec> = Vec::new();
-    let specified = suite
-        .results
-        .iter()
-        .flat_map(|run| run.spec.counters.iter());
     for counter in specified.filter(|counter| has_role(counter.role)) {
         if !counters.iter().any(|known| known.name == counter.name) {
             counters.push(counter);

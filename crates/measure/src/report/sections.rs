@@ -14,17 +14,17 @@ mod kernel_memory;
 mod latency;
 mod level;
 mod memory;
-mod opening;
 mod overview;
 mod resources;
 mod thresholds_and_faults;
 mod throughput;
 mod unreached;
+mod verdict;
 mod warnings;
 
 pub(super) use memory::{Slope, slopes};
-pub(super) use opening::title;
 pub(super) use overview::compared;
+pub(super) use verdict::title;
 pub(super) use warnings::all as all_warnings;
 
 /// Builds sections; none if there is nothing to show.
@@ -39,9 +39,9 @@ enum For {
     Several,
 }
 
-/// All sections in the order of the report. The first is the opening, whose title is the verdict.
+/// All sections in the order of the report. The first has the verdict as its title.
 const SECTIONS: &[(For, Build)] = &[
-    (For::Any, opening::sections),
+    (For::Any, verdict::sections),
     (For::Several, overview::sections),
     (For::Several, throughput::sections),
     (For::Any, connections::sections),
@@ -59,12 +59,13 @@ const SECTIONS: &[(For, Build)] = &[
 /// Columns that name the run of a row; a report of a single run has no need of them.
 const NAMES_OF_RUNS: [&str; 3] = ["daemon", "level", "run"];
 
-/// Builds the complete report. The first section is the opening.
+/// Builds the complete report. The first section has the verdict.
 pub(super) fn all(comparison: &Comparison<'_>) -> Vec<Section> {
     let is_single = comparison.only_run().is_some();
+    let has_several = comparison.suite.results.len() > 1;
     let shown = SECTIONS
         .iter()
-        .filter(|(purpose, _)| !is_single || *purpose == For::Any);
+        .filter(|(purpose, _)| has_several || *purpose == For::Any);
     let mut sections: Vec<Section> = shown.flat_map(|(_, build)| build(comparison)).collect();
     if is_single {
         let parts = sections

@@ -6,7 +6,7 @@ use super::error::Error;
 use super::text::plain;
 use crate::metrics;
 use crate::result::{RunResult, Second};
-use crate::tally::Distribution;
+use crate::tally::{Distribution, STARTED};
 use crate::units;
 
 /// Columns of a chart, without its labels.
@@ -15,19 +15,16 @@ const WIDTH: u64 = 60;
 const MOST_PER_DECADE: u64 = 10;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws the charts of a place as lines of text under headings. Only those of a single run are drawn: charts that
+/// Draws charts as lines of text under headings. Only those of a single run are drawn: charts that
 /// compare runs have tables beside them.
 ///
 /// # Errors
 /// A stored histogram cannot be decoded.
-pub(super) fn at(
+pub(super) fn draw(
     comparison: &Comparison<'_>,
-    place: &Charts,
+    charts: &Charts,
 ) -> Result<Vec<(&'static str, Vec<String>)>, Error> {
-    let Some(run) = comparison
-        .only_run()
-        .filter(|_| matches!(place, Charts::Level(_)))
-    else {
+    let (Some(run), Charts::Level(_)) = (comparison.only_run(), charts) else {
         return Ok(Vec::new());
     };
     let mut drawn = vec![
@@ -41,71 +38,59 @@ pub(super) fn at(
 /// Draws one line per figure over the seconds of a run: starts, open operations, failures and the p99 of each series.
 /// Returns nothing for a run of less than two seconds.
 fn over_time(result: &RunResult) -> Vec<String> {
-    let Some(length) = result
-        .seconds
-        .iter()
-        .map(|second| second.second)
-        .max()
+    let last = result.seconds.iter().map(|second| second.second).max();
+    let Some(length) = last
         .filter(|last| *last > 0)
         .map(|last| last.saturating_add(1))
     else {
         return Vec::new();
     };
     let per_column = length.div_ceil(WIDTH);
-    let row = |label: String, show: fn(u64) -> String, figure: &dyn Fn(&Second) -> Option<u64>| {
+    let mut rows = Vec::new();
+    let mut add = |label: String, show: fn(u64) -> String, read: Read<'_>| {
         let columns = columns(
             &result.seconds,
             per_column,
             length.div_ceil(per_column),
-            figure,
+            read,
         );
-        let most = columns.iter().copied().max().unwrap_or(0);
-        (most > 0).then(|| Row {
+        let highest = columns.iter().copied().max().unwrap_or(0);
+        rows.extend((highest > 0).then(|| Row {
             label,
             line: bars(&columns),
-            note: format!("max {}", show(most)),
-        })
+            note: format!("max {}", show(highest)),
+        }));
     };
-    let started = row("started/s".to_owned(), units::count, &|second| {
-        second.counts.get("started").copied()
+    add("started/s".to_owned(), units::count, &|second| {
+        second.counts.get(STARTED).copied()
     });
-    let active = row("active".to_owned(), units::count, &|second| {
+    add("active".to_owned(), units::count, &|second| {
         Some(second.active_peak)
     });
-    let failed = row("failed/s".to_owned(), units::count, &|second| {
+    add("failed/s".to_owned(), units::count, &|second| {
         Some(second.errors.values().sum())
     });
-    let series = result.series.iter().chain(&result.lag).map(|series| {
-        row(
-            format!("{} p99", plain(&series.name)),
-            units::duration,
-            &|second| metrics::in_second(second, &series.name, "p99"),
-        )
-    });
-    let rows: Vec<Row> = [started, active, failed]
-        .into_iter()
-        .chain(series)
-        .flatten()
-        .collect();
-    let step = if per_column == 1 {
-        "1 s".to_owned()
-    } else {
-        format!("{per_column} s (maximum)")
+    for series in result.series.iter().chain(&result.lag) {
+        let label = format!("{} p99", plain(&series.name));
+        add(label, units::duration, &|second| {
+            metrics::in_second(second, &series.name, "p99")
+        });
+    }
+    let step = match per_column {
+        1 => "1 s".to_owned(),
+        seconds => format!("{seconds} s (maximum)"),
     };
     lines(rows, format!("0 to {length} s, one column = {step}"))
 }
 
+type Read<'a> = &'a dyn Fn(&Second) -> Option<u64>;
+
 /// Returns the highest figure of each column, or 0 if there is none.
-fn columns(
-    seconds: &[Second],
-    per_column: u64,
-    count: u64,
-    figure: &dyn Fn(&Second) -> Option<u64>,
-) -> Vec<u64> {
+fn columns(seconds: &[Second], per_column: u64, count: u64, read: Read<'_>) -> Vec<u64> {
     let mut columns = vec![0; count as usize];
     for second in seconds {
-        let place = (second.second / per_column).min(count - 1) as usize;
-        columns[place] = figure(second).unwrap_or(0).max(columns[place]);
+        let index = (second.second / per_column).min(count - 1) as usize;
+        columns[index] = read(second).unwrap_or(0).max(columns[index]);
     }
     columns
 }
@@ -114,9 +99,8 @@ fn columns(
 fn distributions(result: &RunResult) -> Result<Vec<String>, Error> {
     let mut series = Vec::new();
     for one in result.series.iter().chain(&result.lag) {
-        let values = one
-            .distribution()
-            .map_err(Error::histogram(result, &one.name))?;
+        let values = one.distribution();
+        let values = values.map_err(Error::histogram(result, &one.name))?;
         series.push((plain(&one.name), values));
     }
     let Some(axis) = Axis::over(&series) else {
@@ -145,10 +129,9 @@ impl Axis {
     /// nanoseconds would squeeze the rest into half of the chart.
     fn over(series: &[(String, Distribution)]) -> Option<Self> {
         let decade_of = |quantile: f64| {
-            series
-                .iter()
-                .filter_map(move |(_, values)| values.quantile(quantile))
-                .map(|value| value.max(1).ilog10())
+            let values = series.iter();
+            let values = values.filter_map(move |(_, values)| values.quantile(quantile));
+            values.map(|value| value.max(1).ilog10())
         };
         let first = decade_of(0.01).min()?;
         let decades = decade_of(1.0).max()?.saturating_sub(first) + 1;
@@ -167,8 +150,8 @@ impl Axis {
         for step in values.histogram().iter_recorded() {
             let decade = (step.value_iterated_to().max(1) as f64).log10() - f64::from(self.first);
             // A negative index becomes the first: the cast saturates.
-            let place = (decade * f64::from(self.per_decade)) as usize;
-            columns[place.min(last)] += step.count_since_last_iteration();
+            let index = (decade * f64::from(self.per_decade)) as usize;
+            columns[index.min(last)] += step.count_since_last_iteration();
         }
         columns
     }
@@ -177,10 +160,10 @@ impl Axis {
     fn marks(&self) -> String {
         let mut line = String::new();
         for decade in 0..self.decades {
-            let place = (decade * self.per_decade) as usize;
+            let column = (decade * self.per_decade) as usize;
             // In narrow decades, a label that would touch the previous one is left out.
-            if decade == 0 || line.chars().count() < place {
-                line.extend(std::iter::repeat_n(' ', place - line.chars().count()));
+            if decade == 0 || line.chars().count() < column {
+                line.extend(std::iter::repeat_n(' ', column - line.chars().count()));
                 line.push_str(if decade == 0 && self.open { "≤" } else { "" });
                 line.push_str(&decade_name(self.first + decade));
             }
@@ -202,14 +185,14 @@ fn decade_name(exponent: u32) -> String {
 /// Draws one bar per column, relative to the largest. Figures above 0 are always visible.
 fn bars(columns: &[u64]) -> String {
     let most = columns.iter().copied().max().unwrap_or(0);
-    let bar = |figure: &u64| match figure {
+    let bar = |value: &u64| match value {
         0 => ' ',
-        figure => LEVELS[(u128::from(*figure) * 8).div_ceil(u128::from(most)) as usize - 1],
+        value => LEVELS[(u128::from(*value) * 8).div_ceil(u128::from(most)) as usize - 1],
     };
     columns.iter().map(bar).collect()
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Row {
     label: String,
     line: String,
@@ -218,20 +201,15 @@ struct Row {
 
 /// Aligns rows under each other, with the axis below.
 fn lines(rows: Vec<Row>, axis: String) -> Vec<String> {
-    let label_width = rows
-        .iter()
-        .map(|row| row.label.chars().count())
-        .max()
-        .unwrap_or(0);
+    let labels = rows.iter().map(|row| row.label.chars().count());
+    let label_width = labels.max().unwrap_or(0);
     let bottom = Row {
-        label: String::new(),
         line: axis,
-        note: String::new(),
+        ..Row::default()
     };
     let line = |row: Row| {
-        format!("{:<label_width$}  {}  {}", row.label, row.line, row.note)
-            .trim_end()
-            .to_owned()
+        let line = format!("{:<label_width$}  {}  {}", row.label, row.line, row.note);
+        line.trim_end().to_owned()
     };
     rows.into_iter().chain([bottom]).map(line).collect()
 }
@@ -251,7 +229,7 @@ mod tests {
     fn a_few_tiny_values_do_not_squeeze_the_rest() {
         let mut values = Distribution::default();
         values.record(3);
-        (0..1_000).for_each(|place| values.record(100_000 + place * 800));
+        (0..1_000).for_each(|step| values.record(100_000 + step * 800));
         let axis = Axis::over(&[("gap".to_owned(), values.clone())]).unwrap();
         assert_eq!(
             (axis.first, axis.decades, axis.marks()),

@@ -26,7 +26,6 @@ const LETTERS: usize = 14;
 /// A point of a chart, in the units of its axes.
 pub(super) type Point = (f64, f64);
 
-/// A chart.
 #[derive(Debug)]
 pub(super) struct Chart {
     /// Element ID within a page.
@@ -51,10 +50,9 @@ pub(super) struct Axis {
 impl Axis {
     /// Returns the unit of values in the read-out: seconds if the label says so, or none for counts.
     fn unit(&self) -> &'static str {
-        if self.label.starts_with("seconds") {
-            " s"
-        } else {
-            ""
+        match self.label.starts_with("seconds") {
+            true => " s",
+            false => "",
         }
     }
 }
@@ -73,7 +71,6 @@ pub(super) struct Mark {
     pub(super) names: Vec<String>,
 }
 
-/// The style of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The main line.
@@ -124,7 +121,7 @@ impl Mark {
         self
     }
 
-    fn points(&self) -> impl Iterator<Item = &Point> {
+    pub(super) fn points(&self) -> impl Iterator<Item = &Point> {
         self.pieces.iter().flatten()
     }
 }
@@ -144,7 +141,6 @@ pub(super) fn shapes() -> Markup {
     }
 }
 
-/// Returns the shape of a daemon's points.
 fn shape(daemon: usize) -> String {
     format!("#s{}", daemon % SHAPES)
 }
@@ -176,12 +172,12 @@ impl Chart {
             text.a x="0" y="22" { (self.y.label) }
             text.a.e x=(right as i64) y=(HEIGHT as i64 - 12) { (self.x.label) }
             @for (value, label) in self.y.scale.ticks() {
-                @let y = self.place_y(value);
+                @let y = self.position_y(value);
                 path.g d=(format!("M{LEFT} {y}H{right}")) {}
                 text.k.e x=(LEFT as i64 - 12) y=(y + 9) { (label) }
             }
             @for (value, label) in self.x.scale.ticks() {
-                @let x = self.place_x(value);
+                @let x = self.position_x(value);
                 path.g d=(format!("M{x} {bottom}v8")) {}
                 text.k.c x=(x) y=(bottom as i64 + 36) { (label) }
             }
@@ -195,7 +191,7 @@ impl Chart {
             Kind::Dots => self.dots(mark, &class),
             Kind::MedianStroke => {
                 let stroke = |point: &Point| {
-                    let (x, y) = self.place(*point);
+                    let (x, y) = self.position(*point);
                     format!("M{} {y}h36", x - 18)
                 };
                 let strokes: String = mark.points().map(stroke).collect();
@@ -220,17 +216,17 @@ impl Chart {
         piece
             .chunks(piece.len().div_ceil(edges).max(1))
             .flat_map(|edge| thin::thinned(edge, most))
-            .map(|point| self.place(point))
+            .map(|point| self.position(point))
             .collect()
     }
 
     fn dots(&self, mark: &Mark, class: &str) -> Markup {
         html! {
             g class=(class) {
-                @for (place, point) in mark.points().enumerate() {
-                    @let (x, y) = self.place(*point);
+                @for (index, point) in mark.points().enumerate() {
+                    @let (x, y) = self.position(*point);
                     use href=(shape(mark.daemon)) x=(x) y=(y) {
-                        @if let Some(name) = mark.names.get(place) { title { (name) } }
+                        @if let Some(name) = mark.names.get(index) { title { (name) } }
                     }
                 }
             }
@@ -240,24 +236,24 @@ impl Chart {
     /// Draws labels at the ends of their lines, pushed apart so that they do not overlap.
     fn labels(&self) -> Markup {
         let end = |mark: &Mark| {
-            let last = mark.points().last().map(|point| self.place(*point))?;
+            let last = mark.points().last().map(|point| self.position(*point))?;
             Some((mark.daemon, mark.label.clone()?, last.1 as f64))
         };
         let mut labels: Vec<(usize, String, f64)> = self.marks.iter().filter_map(end).collect();
         labels.sort_by(|one, other| one.2.total_cmp(&other.2));
         let most = HEIGHT - BOTTOM + 6.0;
-        let mut places: Vec<f64> = Vec::new();
+        let mut heights: Vec<f64> = Vec::new();
         for (_, _, y) in &labels {
-            let lowest = places.last().map_or(TOP, |above| above + LINE);
-            places.push(y.max(lowest));
+            let lowest = heights.last().map_or(TOP, |above| above + LINE);
+            heights.push(y.max(lowest));
         }
         let mut below = most + LINE;
-        for place in places.iter_mut().rev() {
-            *place = place.min(below - LINE);
-            below = *place;
+        for height in heights.iter_mut().rev() {
+            *height = height.min(below - LINE);
+            below = *height;
         }
         html! {
-            @for ((daemon, label, _), y) in labels.iter().zip(places) {
+            @for ((daemon, label, _), y) in labels.iter().zip(heights) {
                 text class=(format!("n {}", colour(*daemon))) x=(self.right() as i64 + 18) y=(y as i64 + 8) { (shortened(label)) }
             }
         }
@@ -270,15 +266,15 @@ impl Chart {
         WIDTH - longest.map_or(36.0, |longest| longest as f64 * LETTER + 22.0)
     }
 
-    fn place(&self, (x, y): Point) -> (i64, i64) {
-        (self.place_x(x), self.place_y(y))
+    fn position(&self, (x, y): Point) -> (i64, i64) {
+        (self.position_x(x), self.position_y(y))
     }
 
-    fn place_x(&self, x: f64) -> i64 {
+    fn position_x(&self, x: f64) -> i64 {
         (LEFT + (self.right() - LEFT) * self.x.scale.share(x)).round() as i64
     }
 
-    fn place_y(&self, y: f64) -> i64 {
+    fn position_y(&self, y: f64) -> i64 {
         (HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * self.y.scale.share(y)).round() as i64
     }
 }
@@ -292,7 +288,6 @@ fn shortened(label: &str) -> String {
     format!("{kept}…")
 }
 
-/// Returns the CSS class of a daemon's colour.
 fn colour(daemon: usize) -> String {
     format!("d{}", daemon % COLOURS)
 }

@@ -16,15 +16,13 @@ pub(super) struct Table {
     pub(super) runs: Option<Box<Table>>,
 }
 
-/// The head of a column.
 #[derive(Debug, Clone)]
 pub(super) struct Head {
     pub(super) text: String,
-    /// True for words, which are left-aligned; false for figures, which are right-aligned.
+    /// True for words, which are left-aligned; false for numbers, which are right-aligned.
     pub(super) left_aligned: bool,
 }
 
-/// A row.
 #[derive(Debug)]
 pub(super) struct Row {
     /// Index of the daemon that the row is about.
@@ -35,7 +33,7 @@ pub(super) struct Row {
 }
 
 impl Head {
-    pub(super) fn figure(text: &str) -> Self {
+    pub(super) fn number(text: &str) -> Self {
         Self {
             text: text.to_owned(),
             left_aligned: false,
@@ -80,7 +78,19 @@ impl Table {
         }
     }
 
-    /// Removes the column at `index`.
+    /// Creates a table, or none without rows.
+    pub(super) fn non_empty(caption: &str, head: Vec<Head>, rows: Vec<Row>) -> Option<Self> {
+        (!rows.is_empty()).then(|| Self::new(caption, head, rows))
+    }
+
+    /// Inserts a column at `index`, with a cell for each row.
+    pub(super) fn insert_column(&mut self, index: usize, head: &str, cells: Vec<Cell>) {
+        self.head.insert(index, Head::number(head));
+        for (row, cell) in self.rows.iter_mut().zip(cells) {
+            row.cells.insert(index, cell);
+        }
+    }
+
     pub(super) fn remove_column(&mut self, index: usize) {
         self.head.remove(index);
         for row in &mut self.rows {

@@ -1,4 +1,4 @@
-//! What the audit compares the figures of a run with: expectations from the plan, and counts of both sides.
+//! The expectations that the audit compares a run with: values from the plan, and counts of both sides.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,6 @@ pub struct Lifetime {
 
 impl Lifetime {
     /// Creates a lifetime of one series that lasts exactly as long as an operation is open.
-    #[must_use]
     pub fn new(series: &str) -> Self {
         Self {
             series: vec![series.to_owned()],
@@ -123,7 +122,6 @@ pub struct CounterComparison {
 
 impl CounterComparison {
     /// Returns true if the two counts agree: exactly, or within the bound that an incomplete count sets.
-    #[must_use]
     pub fn agrees(&self) -> bool {
         match (self.whole, self.driver_short) {
             (true, false) => self.driver == self.daemon,

@@ -11,6 +11,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::skip::skip;
+
 /// Maximum time without a message from the browser.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -44,9 +46,7 @@ impl Browser {
     /// Starts Chromium; returns `None`, with a message, if it is missing and not required.
     pub(crate) fn start() -> Option<Self> {
         let Some(program) = program() else {
-            let required = std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1");
-            assert!(!required, "there is no chromium: run scripts/setup");
-            eprintln!("skipped: there is no chromium (scripts/setup installs it)");
+            skip("chromium (scripts/setup installs it)");
             return None;
         };
         let folder = tempfile::tempdir().unwrap();

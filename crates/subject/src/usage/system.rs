@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use measure::system::{SystemLook, TcpCounters};
+use measure::system::{SystemSample, TcpCounters};
 
 use super::stat::{read_whole, status_value};
 
@@ -37,19 +37,19 @@ impl Machine {
     }
 
     /// Takes one sample; `None` if a file can't be read any more.
-    pub fn snapshot(&mut self) -> Option<SystemLook> {
+    pub fn snapshot(&mut self) -> Option<SystemSample> {
         let memory = read_whole(&self.memory, &mut self.buffer)?;
-        let snapshot = SystemLook {
+        let snapshot = SystemSample {
             available_kb: status_value(memory, "MemAvailable"),
             slab_kb: status_value(memory, "Slab"),
             slab_unreclaimable_kb: status_value(memory, "SUnreclaim"),
-            ..SystemLook::default()
+            ..SystemSample::default()
         };
         let pages = tcp_pages(read_whole(&self.sockets, &mut self.buffer)?);
         let snmp = Table::parse(read_whole(&self.snmp, &mut self.buffer)?, "Tcp:");
         let (retransmits, resets) = (snmp.get("RetransSegs"), snmp.get("EstabResets"));
         let netstat = Table::parse(read_whole(&self.netstat, &mut self.buffer)?, "TcpExt:");
-        Some(SystemLook {
+        Some(SystemSample {
             tcp_kb: pages * self.page_kb,
             tcp: TcpCounters {
                 listen_overflows: netstat.get("ListenOverflows"),

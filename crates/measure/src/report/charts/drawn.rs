@@ -10,46 +10,51 @@ pub(super) struct Drawn {
     pub(super) descriptions: Vec<String>,
 }
 
+#[derive(Debug)]
+pub(super) struct ChartTexts<'a> {
+    /// Element ID within a page.
+    pub(super) id: String,
+    pub(super) title: String,
+    /// Explanation of the marks.
+    pub(super) reading: &'a str,
+}
+
 impl Drawn {
     pub(super) fn extend(&mut self, other: Self) {
         self.marks.extend(other.marks);
         self.descriptions.extend(other.descriptions);
     }
-}
 
-/// Creates a chart whose text alternative lists the description of each daemon.
-pub(super) fn chart(
-    id: String,
-    title: String,
-    reading: &str,
-    axes: (Axis, Axis),
-    drawn: Drawn,
-) -> Chart {
-    Chart {
-        id,
-        alternative: format!("{title}. {}.", drawn.descriptions.join("; ")),
-        title,
-        reading: reading.to_owned(),
-        x: axes.0,
-        y: axes.1,
-        marks: drawn.marks,
+    pub(super) fn xs(&self) -> impl Iterator<Item = f64> {
+        self.marks.iter().flat_map(Mark::points).map(|(x, _)| *x)
+    }
+
+    pub(super) fn ys(&self) -> impl Iterator<Item = f64> {
+        self.marks.iter().flat_map(Mark::points).map(|(_, y)| *y)
+    }
+
+    /// Creates a chart whose text alternative lists the description of each daemon. Returns `None` without marks.
+    pub(super) fn chart(self, texts: ChartTexts<'_>, x: Axis, y: Axis) -> Option<Chart> {
+        let ChartTexts { id, title, reading } = texts;
+        (!self.marks.is_empty()).then(|| Chart {
+            id,
+            alternative: format!("{title}. {}.", self.descriptions.join("; ")),
+            title,
+            reading: reading.to_owned(),
+            x,
+            y,
+            marks: self.marks,
+        })
     }
 }
 
-pub(super) fn axis(label: &str, scale: Scale) -> Axis {
+pub(super) fn axis(label: impl Into<String>, scale: Scale) -> Axis {
     Axis {
-        label: label.to_owned(),
+        label: label.into(),
         scale,
     }
 }
 
-/// Returns the y values of all points.
-pub(super) fn heights(marks: &[Mark]) -> Vec<f64> {
-    let points = marks.iter().flat_map(|mark| mark.pieces.iter().flatten());
-    points.map(|(_, y)| *y).collect()
-}
-
-/// Returns true if a daemon has several runs.
-pub(super) fn several(at: &[Repetitions<'_>]) -> bool {
+pub(super) fn has_repetitions(at: &[Repetitions<'_>]) -> bool {
     at.iter().any(|repeated| repeated.runs.len() > 1)
 }

@@ -1,11 +1,10 @@
 //! Peak memory against peak connections, with the line whose slope is the cost of a connection.
 
-use super::drawn::{Drawn, axis, chart, heights};
+use super::drawn::{ChartTexts, Drawn, axis};
 use crate::regression::LinearFit;
 use crate::report::comparison::Comparison;
 use crate::report::sections::{Slope, slopes};
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
-use crate::report::text::plain;
 use crate::units;
 
 pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
@@ -16,41 +15,32 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
             drawn.extend(of_daemon(comparison, daemon, &names[daemon], &slope));
         }
     }
-    if drawn.marks.is_empty() {
-        return None;
-    }
-    let points = drawn
-        .marks
-        .iter()
-        .flat_map(|mark| mark.pieces.iter().flatten());
-    let across: Vec<f64> = points.map(|(x, _)| *x).collect();
-    let up = Scale::linear(heights(&drawn.marks), units::whole);
-    let axes = (
-        axis("peak open connections", Scale::linear(across, units::whole)),
-        axis("peak RSS, MiB", up),
+    let x = axis(
+        "peak open connections",
+        Scale::linear(drawn.xs(), units::whole),
     );
-    Some(chart(
-        "memory-connections".to_owned(),
-        "Memory against connections".to_owned(),
-        "Each dot is a run; the line is fitted to all runs of a daemon, and the number is its slope in KiB per connection. INVALID runs are included.",
-        axes,
-        drawn,
-    ))
+    let y = axis("peak RSS, MiB", Scale::linear(drawn.ys(), units::whole));
+    let texts = ChartTexts {
+        id: "memory-connections".to_owned(),
+        title: "Memory against connections".to_owned(),
+        reading: "Each dot is a run; the line is fitted to all runs of a daemon, and the number is its slope in KiB per connection. INVALID runs are included.",
+    };
+    drawn.chart(texts, x, y)
 }
 
 /// Draws dots for the runs, and the fitted line if there is one.
 fn of_daemon(comparison: &Comparison<'_>, daemon: usize, label: &str, slope: &Slope) -> Drawn {
-    let name = plain(comparison.daemons[daemon]);
+    let name = comparison.daemon(daemon);
     let points: Vec<Point> = slope
         .points
         .iter()
         .map(|(x, kb)| (*x, kb / 1024.0))
         .collect();
-    let what = |(x, mib): &Point| {
+    let name_point = |(x, mib): &Point| {
         let (mib, x) = (units::significant(*mib), units::whole(*x));
         format!("{name}: {mib} MiB at {x} connections")
     };
-    let named = points.iter().map(what).collect();
+    let named = points.iter().map(name_point).collect();
     let most = points.iter().map(|(x, _)| *x).fold(0.0, f64::max);
     let dots = Mark::new(daemon, Kind::Dots, vec![points]).named(named);
     match &slope.line {

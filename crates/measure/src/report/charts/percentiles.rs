@@ -1,10 +1,9 @@
 //! Percentile curves of all daemons of a level.
 
-use super::drawn::{Drawn, axis, chart, heights, several};
+use super::drawn::{ChartTexts, Drawn, axis, has_repetitions};
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::error::Error;
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::tally::Distribution;
 use crate::units;
@@ -26,41 +25,26 @@ pub(super) fn draw(
     let mut drawn = Drawn::default();
     for repeated in at {
         let runs = distributions(&repeated.runs, series)?;
-        let name = plain(comparison.daemons[repeated.daemon]);
-        drawn.extend(of_cell(
-            repeated.daemon,
-            &names[repeated.daemon],
-            &name,
-            &runs,
-        ));
+        let (daemon, name) = (repeated.daemon, comparison.daemon(repeated.daemon));
+        drawn.extend(of_daemon(daemon, &names[daemon], &name, &runs));
     }
-    if drawn.marks.is_empty() {
-        return Ok(None);
-    }
-    let reading = if several(at) {
-        "Thick: all runs together; thin: each run."
-    } else {
-        ""
-    };
     let name = comparison.series_label(series);
-    let across = Scale::Percentile {
-        nines: nines(&drawn.marks),
+    let nines = nines(&drawn);
+    let x = axis("percentile, log scale", Scale::Percentile { nines });
+    let y = axis(format!("{name}, log scale"), Scale::log(drawn.ys()));
+    let texts = ChartTexts {
+        id: format!("{id}-percentiles-{series}"),
+        title: format!("{name}: percentiles"),
+        reading: match has_repetitions(at) {
+            true => "Thick: all runs together; thin: each run.",
+            false => "",
+        },
     };
-    let up = Scale::log(heights(&drawn.marks));
-    Ok(Some(chart(
-        format!("{id}-percentiles-{series}"),
-        format!("{name}: percentiles"),
-        reading,
-        (
-            axis("percentile, log scale", across),
-            axis(&format!("{name}, log scale"), up),
-        ),
-        drawn,
-    )))
+    Ok(drawn.chart(texts, x, y))
 }
 
 /// Draws the curve of all runs together, with thin curves of each run behind it if there are several.
-fn of_cell(daemon: usize, label: &str, name: &str, runs: &[Distribution]) -> Drawn {
+fn of_daemon(daemon: usize, label: &str, name: &str, runs: &[Distribution]) -> Drawn {
     let mut merged = Distribution::default();
     runs.iter().for_each(|run| merged.merge(run));
     if merged.is_empty() {
@@ -69,20 +53,17 @@ fn of_cell(daemon: usize, label: &str, name: &str, runs: &[Distribution]) -> Dra
     let behind = if runs.len() > 1 { runs } else { &[] };
     let thin = |run| Mark::new(daemon, Kind::Thin, vec![curve(run, PER_NINE_BEHIND)]);
     let line = Mark::new(daemon, Kind::Line, vec![curve(&merged, PER_NINE)]);
+    let mut marks: Vec<Mark> = behind.iter().map(thin).collect();
+    marks.push(line.labelled(label));
     Drawn {
-        marks: behind
-            .iter()
-            .map(thin)
-            .chain([line.labelled(label)])
-            .collect(),
+        marks,
         descriptions: vec![describe(name, &merged)],
     }
 }
 
 /// Returns the end of the axis in nines: that of the longest curve, but at least 99 %.
-fn nines(marks: &[Mark]) -> f64 {
-    let ends = marks.iter().flat_map(|mark| mark.pieces.iter().flatten());
-    let last = ends.map(|(quantile, _)| *quantile).fold(0.99, f64::max);
+fn nines(drawn: &Drawn) -> f64 {
+    let last = drawn.xs().fold(0.99, f64::max);
     (-(1.0 - last).log10()).min(NINES)
 }
 
@@ -114,14 +95,9 @@ fn curve(values: &Distribution, per_nine: u32) -> Vec<Point> {
 }
 
 fn describe(daemon: &str, values: &Distribution) -> String {
-    let at = |quantile| units::ms(values.quantile(quantile).unwrap_or(0) as f64);
-    format!(
-        "{daemon}: p50 {} ms, p99 {} ms, p99.9 {} ms, max {} ms",
-        at(0.5),
-        at(0.99),
-        at(0.999),
-        at(1.0)
-    )
+    let [p50, p99, p999, max] = [0.5, 0.99, 0.999, 1.0]
+        .map(|quantile| units::ms(values.quantile(quantile).unwrap_or(0) as f64));
+    format!("{daemon}: p50 {p50} ms, p99 {p99} ms, p99.9 {p999} ms, max {max} ms")
 }
 
 #[cfg(test)]

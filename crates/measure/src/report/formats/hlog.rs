@@ -7,7 +7,7 @@
 use std::time::{Duration, SystemTime};
 
 use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::report::error::Error;
 use crate::result::RunResult;
@@ -26,17 +26,14 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
         .any(|result| result.daemon.name != results[0].daemon.name);
     let mut log = Vec::new();
     for result in results {
-        let prefix = if several {
-            format!("{}/", result.daemon.name)
-        } else {
-            String::new()
+        let prefix = match several {
+            true => format!("{}/", result.daemon.name),
+            false => String::new(),
         };
         write_run(&mut log, result, &prefix)?;
     }
     Ok(String::from_utf8(log).expect("comments, tags, numbers and base64 are UTF-8"))
 }
-
-type Writer<'a> = IntervalLogWriter<'a, 'a, Vec<u8>, V2DeflateSerializer>;
 
 fn write_run(log: &mut Vec<u8>, result: &RunResult, prefix: &str) -> Result<(), Error> {
     if result.imported.is_some() {
@@ -61,28 +58,14 @@ fn write_run(log: &mut Vec<u8>, result: &RunResult, prefix: &str) -> Result<(), 
         for series in &second.series {
             let values = Distribution::decode(&series.histogram, series.clamped)
                 .map_err(Error::histogram(result, &series.name))?;
-            write(
-                &mut writer,
-                &values,
-                &tag(prefix, &series.name),
-                Duration::from_secs(second.second),
-                Duration::from_secs(1),
-            );
+            let tag = tag(prefix, &series.name);
+            let (start, length) = (Duration::from_secs(second.second), Duration::from_secs(1));
+            writer
+                .write_histogram(values.histogram(), start, length, Tag::new(&tag))
+                .expect("writing to memory does not fail");
         }
     }
     Ok(())
-}
-
-fn write(
-    writer: &mut Writer<'_>,
-    values: &Distribution,
-    tag: &str,
-    start: Duration,
-    length: Duration,
-) {
-    writer
-        .write_histogram(values.histogram(), start, length, Tag::new(tag))
-        .expect("writing to memory does not fail");
 }
 
 /// Removes characters from a tag that would end it.

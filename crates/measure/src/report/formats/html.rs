@@ -9,7 +9,7 @@ use crate::report::document::{Part, Section};
 use crate::report::error::Error;
 use crate::report::svg::{self, Chart, Kind};
 use crate::report::table::{Row, Table};
-use crate::report::text::{plain, severity};
+use crate::report::text::plain;
 use crate::report::{charts, sections};
 use crate::suite::Suite;
 use crate::warning::{Verdict, Warning};
@@ -35,19 +35,19 @@ const FEWEST: usize = 128;
 pub fn render(suite: &Suite) -> Result<String, Error> {
     let comparison = &Comparison::new(suite);
     let sections = sections::all(comparison);
-    let mut drawn = Vec::new();
-    for section in &sections {
-        drawn.push(charts_of(comparison, section)?);
-    }
+    let drawn = sections
+        .iter()
+        .map(|section| draw_charts(comparison, section));
+    let drawn = drawn.collect::<Result<Vec<_>, _>>()?;
     let most = most_points(drawn.iter().flatten().flatten());
-    let (opening, rest) = sections.split_first().expect("there is an opening");
+    let (verdict, rest) = sections.split_first().expect("every report has a verdict");
     let body = html! {
-        (head(comparison, opening))
+        (head(comparison, verdict))
         nav aria-label="Sections" {
             @for section in rest { a href=(format!("#{}", section.id)) { (short(&section.title)) } }
         }
         main {
-            section id=(opening.id) { (parts(comparison, opening, &drawn[0], most)) }
+            section id=(verdict.id) { (parts(comparison, verdict, &drawn[0], most)) }
             @for (section, charts) in rest.iter().zip(&drawn[1..]) {
                 section id=(section.id) aria-labelledby=(format!("{}-h", section.id)) {
                     h2 id=(format!("{}-h", section.id)) { (section.title) }
@@ -57,7 +57,7 @@ pub fn render(suite: &Suite) -> Result<String, Error> {
         }
     };
     // HTML allows these end tags to be omitted, which saves a tenth of a page of tables.
-    let page = document(&opening.title, &body).into_string();
+    let page = document(&verdict.title, &body).into_string();
     Ok(page.replace("</td>", "").replace("</tr>", ""))
 }
 
@@ -84,13 +84,13 @@ fn document(title: &str, body: &Markup) -> Markup {
     }
 }
 
-fn head(comparison: &Comparison<'_>, opening: &Section) -> Markup {
+fn head(comparison: &Comparison<'_>, verdict: &Section) -> Markup {
     html! {
         header.top {
-            (verdict(comparison))
+            (verdict_counts(comparison))
             h1 { (plain(&comparison.suite.name)) }
             @for question in comparison.suite.question.iter() { p.question { (plain(question)) } }
-            p.sum { (opening.title) }
+            p.sum { (verdict.title) }
         }
     }
 }
@@ -100,10 +100,9 @@ fn short(title: &str) -> &str {
     title.split(" (").next().unwrap_or(title)
 }
 
-/// Draws the charts of each part of a section.
-fn charts_of(comparison: &Comparison<'_>, section: &Section) -> Result<Vec<Vec<Chart>>, Error> {
+fn draw_charts(comparison: &Comparison<'_>, section: &Section) -> Result<Vec<Vec<Chart>>, Error> {
     let drawn = section.parts.iter().map(|part| match part {
-        Part::Charts(place) => charts::at(comparison, place),
+        Part::Charts(charts) => charts::draw(comparison, charts),
         _ => Ok(Vec::new()),
     });
     drawn.collect()
@@ -114,7 +113,7 @@ fn most_points<'a>(charts: impl Iterator<Item = &'a Chart>) -> usize {
     (BUDGET / lines.max(1)).clamp(FEWEST, POINTS)
 }
 
-fn verdict(comparison: &Comparison<'_>) -> Markup {
+fn verdict_counts(comparison: &Comparison<'_>) -> Markup {
     let results = &comparison.suite.results;
     html! {
         p.verdicts {
@@ -176,16 +175,14 @@ fn line(table: &Table, row: &Row) -> Markup {
             }
         }
     };
-    let swatch = row.daemon.map(svg::swatch);
-    let own = [(row.starts_group, "o"), (row.fails(), "fails")];
-    let own = own.map(|(holds, class)| holds.then(|| class.to_owned()));
-    let classes = [swatch].into_iter().chain(own);
-    let classes: Vec<String> = classes.flatten().collect();
+    let mut classes: Vec<String> = row.daemon.map(svg::swatch).into_iter().collect();
+    classes.extend(row.starts_group.then(|| "o".to_owned()));
+    classes.extend(row.fails().then(|| "fails".to_owned()));
     html! {
         tr class=[(!classes.is_empty()).then(|| classes.join(" "))] {
-            @for (place, text) in row.cells.iter().enumerate() {
-                @if place == 0 { (first(text)) }
-                @else if table.head[place].left_aligned { td class=(text_classes(&text.median)) { (text.median) } }
+            @for (index, text) in row.cells.iter().enumerate() {
+                @if index == 0 { (first(text)) }
+                @else if table.head[index].left_aligned { td class=(text_classes(&text.median)) { (text.median) } }
                 @else if text.best { td.best { (figures(text)) } }
                 @else { td { (figures(text)) } }
             }
@@ -195,10 +192,9 @@ fn line(table: &Table, row: &Row) -> Markup {
 
 /// Returns the CSS classes of a text cell; long text is wrapped.
 fn text_classes(text: &str) -> &'static str {
-    if text.chars().count() > 32 {
-        "w long"
-    } else {
-        "w"
+    match text.chars().count() {
+        0..=32 => "w",
+        _ => "w long",
     }
 }
 
@@ -224,8 +220,8 @@ fn list(warnings: &[Warning]) -> Markup {
         ul.warnings {
             @for warning in warnings {
                 li {
-                    span class=(format!("severity {}", severity(warning.severity))) {
-                        (severity(warning.severity))
+                    span class=(format!("severity {}", warning.severity.name())) {
+                        (warning.severity.name())
                     }
                     " " span.log { (warning.message) } " " span.hint { "→ " (warning.hint) }
                 }

@@ -6,7 +6,6 @@ use crate::result::RunResult;
 ///
 /// # Panics
 /// Never: a result has string keys and no value that JSON lacks.
-#[must_use]
 pub fn render(results: &[RunResult]) -> String {
     let text = match results {
         [one] => serde_json::to_string_pretty(one),

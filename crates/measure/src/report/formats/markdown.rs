@@ -4,7 +4,7 @@ use crate::report::comparison::Comparison;
 use crate::report::document::Part;
 use crate::report::error::Error;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::severity;
+
 use crate::report::{sections, sparklines};
 use crate::suite::Suite;
 use crate::warning::Warning;
@@ -36,8 +36,8 @@ fn written(comparison: &Comparison<'_>, part: &Part) -> Result<Vec<String>, Erro
             .collect(),
         Part::Table(table) => rendered(table),
         Part::Warnings(warnings) => warnings.iter().map(warning).collect(),
-        Part::Charts(place) => {
-            let drawn = sparklines::at(comparison, place)?.into_iter();
+        Part::Charts(charts) => {
+            let drawn = sparklines::draw(comparison, charts)?.into_iter();
             let blocks =
                 drawn.flat_map(|(title, lines)| [heading(title), fenced(&lines.join("\n"), "")]);
             return Ok(blocks.collect());
@@ -47,35 +47,26 @@ fn written(comparison: &Comparison<'_>, part: &Part) -> Result<Vec<String>, Erro
 
 /// Formats the first line as a sentence and the rest (the last lines of a log) verbatim.
 fn warning(warning: &Warning) -> String {
-    let (first, rest) = warning
-        .message
-        .split_once('\n')
-        .unwrap_or((&warning.message, ""));
+    let message = warning.message.as_str();
+    let (first, rest) = message.split_once('\n').unwrap_or((message, ""));
     let head = format!(
         "- **{}:** {} → {}\n",
-        severity(warning.severity),
+        warning.severity.name(),
         escaped(first),
         escaped(&warning.hint)
     );
-    if rest.is_empty() {
-        head
-    } else {
-        format!("{head}\n{}", fenced(rest, "  "))
+    match rest {
+        "" => head,
+        rest => format!("{head}\n{}", fenced(rest, "  ")),
     }
 }
 
 /// Puts text verbatim between fences that it does not contain.
 fn fenced(text: &str, indent: &str) -> String {
-    let longest = text
-        .split(|letter| letter != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    let lines: String = text
-        .lines()
-        .map(|line| format!("{indent}{line}\n"))
-        .collect();
+    let ticks = text.split(|letter| letter != '`').map(str::len);
+    let fence = "`".repeat(ticks.max().unwrap_or(0).max(2) + 1);
+    let lines = text.lines().map(|line| format!("{indent}{line}\n"));
+    let lines: String = lines.collect();
     format!("{indent}{fence}text\n{lines}{indent}{fence}\n")
 }
 

@@ -5,13 +5,15 @@ mod changes;
 use changes::{Baseline, conclusions};
 
 use super::markdown;
-use crate::report::comparison::{Comparison, Repetitions, level_name};
-use crate::report::text::{plain, severity};
+use crate::report::cell::Cell;
+use crate::report::columns::Column;
+use crate::report::comparison::{Comparison, Repetitions, level_name, measured_values};
+use crate::report::distinct::distinct;
+use crate::report::text::plain;
 use crate::report::{facts, sections};
 use crate::suite::Suite;
 use crate::summary::RUNS_FOR_AN_INTERVAL;
-use crate::units::{self, NONE};
-use crate::warning::Verdict;
+use crate::units;
 
 /// Maximum number of table rows. With more, only the highest levels are shown.
 const ROWS: usize = 20;
@@ -27,7 +29,6 @@ const CELL: usize = 60;
 
 /// Renders the summary as Markdown of fewer than 60 lines. Each daemon is compared with itself in `base`, an earlier
 /// suite of the same plan; without one, with the first daemon.
-#[must_use]
 pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
     let comparison = Comparison::new(suite);
     let before = base.map(Comparison::new);
@@ -51,17 +52,11 @@ pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
             String::new(),
         ]);
     }
-    lines.extend(list(
-        &missed_thresholds(&comparison),
-        THRESHOLDS,
-        "missed thresholds",
-    ));
+    let missed = missed_thresholds(&comparison);
+    lines.extend(list(&missed, THRESHOLDS, "missed thresholds"));
     lines.extend(list(&warning_lines(&comparison), WARNINGS, "warnings"));
-    lines.extend(list(
-        &unreached_levels(suite),
-        UNREACHED,
-        "levels that were not reached",
-    ));
+    let unreached = unreached_levels(suite);
+    lines.extend(list(&unreached, UNREACHED, "levels that were not reached"));
     lines.extend(facts(suite));
     lines.push(String::new());
     lines.join("\n")
@@ -90,62 +85,36 @@ fn table(
     let levels = comparison.levels.iter().any(|level| !level.is_empty());
     let mut head = vec!["daemon".to_owned()];
     head.extend(levels.then(|| "level".to_owned()));
-    head.extend(
-        compared
-            .iter()
-            .map(|column| text(&column.head().text, CELL)),
-    );
-    let rule = (0..head.len()).map(|place| if place == 0 { "---" } else { "---:" }.to_owned());
+    let heads = compared.iter().map(Column::head);
+    head.extend(heads.map(|head| text(&head.text, CELL)));
+    let mut rule = vec!["---:".to_owned(); head.len()];
+    rule[0] = "---".to_owned();
     let conclusions = conclusions(comparison, rows, &compared, baseline);
-    let row = |(place, repeated): (usize, &Repetitions<'_>)| {
-        let verdict = repeated.runs.iter().map(|run| run.verdict).max();
-        let verdict = verdict.filter(|verdict| *verdict > Verdict::Valid);
-        let verdict = verdict.map_or(String::new(), |verdict| format!(" ({verdict})"));
-        let name = format!(
-            "{}{verdict}",
-            text(comparison.daemons[repeated.daemon], CELL)
-        );
+    let row = |(number, repeated): (usize, &Repetitions<'_>)| {
+        let name = text(comparison.daemons[repeated.daemon], CELL);
+        let name = Cell {
+            median: name,
+            ..Cell::row_name("", &repeated.runs)
+        };
         let figures = compared.iter().enumerate().map(|(index, column)| {
-            let shown = column.cell(&repeated.runs);
-            let spread = if shown.interval.is_empty() {
-                range(&shown.range)
-            } else {
-                shown.interval
-            };
-            let change = conclusions.iter().find(|(at, _)| *at == (place, index));
-            let change =
-                change.map_or(String::new(), |(_, conclusion)| format!("<br>{conclusion}"));
-            format!("{}{}{change}", shown.median, before(&spread))
+            let mut text = column.cell(&repeated.runs).spread();
+            let change = conclusions.iter().find(|(at, _)| *at == (number, index));
+            if let Some((_, conclusion)) = change {
+                text += &format!("<br>{conclusion}");
+            }
+            text
         });
-        let level = levels.then(|| text(&level_name(repeated.level), CELL));
-        [name]
-            .into_iter()
-            .chain(level)
-            .chain(figures)
-            .collect::<Vec<_>>()
+        let mut cells = vec![name.short()];
+        cells.extend(levels.then(|| text(&level_name(repeated.level), CELL)));
+        cells.extend(figures);
+        cells
     };
     let body = rows.iter().enumerate().map(row);
-    [head, rule.collect()]
+    [head, rule]
         .into_iter()
         .chain(body)
         .map(|row| format!("| {} |", row.join(" | ")))
         .collect()
-}
-
-fn range(range: &str) -> String {
-    if range.is_empty() {
-        String::new()
-    } else {
-        format!("({range})")
-    }
-}
-
-fn before(text: &str) -> String {
-    if text.is_empty() {
-        String::new()
-    } else {
-        format!(" {text}")
-    }
 }
 
 fn reading(
@@ -184,39 +153,17 @@ fn reading(
 fn missed_thresholds(comparison: &Comparison<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for repeated in comparison.all() {
-        let mut named: Vec<&str> = Vec::new();
-        for threshold in repeated
-            .runs
-            .iter()
-            .flat_map(|run| &run.thresholds)
-            .filter(|threshold| !threshold.met)
-        {
-            if named.contains(&threshold.text.as_str()) {
-                continue;
-            }
-            named.push(&threshold.text);
-            let same = repeated
-                .runs
-                .iter()
-                .flat_map(|run| &run.thresholds)
-                .filter(|other| !other.met && other.text == threshold.text);
-            let measured: Vec<&str> = same
-                .map(|other| other.measured.as_deref().unwrap_or(NONE))
-                .collect();
-            let name = match repeated.level {
-                "" => comparison.daemons[repeated.daemon].to_owned(),
-                _ => format!(
-                    "{} at {}",
-                    comparison.daemons[repeated.daemon],
-                    repeated.level_name()
-                ),
-            };
+        let name = comparison.daemons[repeated.daemon];
+        let at = match repeated.level {
+            "" => String::new(),
+            _ => format!(" at {}", repeated.level_name()),
+        };
+        for (text, missed) in repeated.thresholds(|threshold| !threshold.met) {
             lines.push(format!(
-                "- **missed:** {name}: {} in {} of {} runs ({})",
-                threshold.text,
-                measured.len(),
+                "- **missed:** {name}{at}: {text} in {} of {} runs ({})",
+                missed.len(),
                 repeated.runs.len(),
-                measured.join(", ")
+                measured_values(&missed)
             ));
         }
     }
@@ -225,41 +172,34 @@ fn missed_thresholds(comparison: &Comparison<'_>) -> Vec<String> {
 
 /// Returns the first line of each warning, the most severe first.
 fn warning_lines(comparison: &Comparison<'_>) -> Vec<String> {
-    let line = |warning: crate::warning::Warning| {
+    let warnings = sections::all_warnings(comparison).into_iter();
+    let lines = warnings.map(|warning| {
         let first = warning.message.lines().next().unwrap_or_default();
-        format!("- **{}:** {first}", severity(warning.severity))
-    };
-    sections::all_warnings(comparison)
-        .into_iter()
-        .map(line)
-        .collect()
+        format!("- **{}:** {first}", warning.severity.name())
+    });
+    lines.collect()
 }
 
 fn unreached_levels(suite: &Suite) -> Vec<String> {
-    let line = |missing: &crate::suite::Unreached| {
+    let lines = suite.unreached.iter().map(|missing| {
         let reason = missing.reason.lines().next().unwrap_or_default();
-        format!(
-            "- **not reached:** {} at {}: {reason}",
-            missing.daemon,
-            level_name(&missing.level)
-        )
-    };
-    suite.unreached.iter().map(line).collect()
+        let (daemon, level) = (&missing.daemon, level_name(&missing.level));
+        format!("- **not reached:** {daemon} at {level}: {reason}")
+    });
+    lines.collect()
 }
 
 /// Returns at most `most` lines, the number of omitted ones, and an empty line at the end.
-fn list(lines: &[String], most: usize, what: &str) -> Vec<String> {
+fn list(lines: &[String], most: usize, name: &str) -> Vec<String> {
     let more = lines.len().saturating_sub(most);
-    let shown = lines.iter().take(most);
-    let mut shown: Vec<String> = shown
-        .map(|line| {
-            // The mark before the colon is not user text.
-            let (mark, said) = line.split_once(":** ").unwrap_or(("", line));
-            format!("{mark}:** {}", text(said, LINE))
-        })
-        .collect();
+    let shown = lines.iter().take(most).map(|line| {
+        // The mark before the colon is not user text.
+        let (mark, content) = line.split_once(":** ").unwrap_or(("", line));
+        format!("{mark}:** {}", text(content, LINE))
+    });
+    let mut shown: Vec<String> = shown.collect();
     if more > 0 {
-        shown.push(format!("- and {more} more {what}"));
+        shown.push(format!("- and {more} more {name}"));
     }
     if !shown.is_empty() {
         shown.push(String::new());
@@ -268,30 +208,20 @@ fn list(lines: &[String], most: usize, what: &str) -> Vec<String> {
 }
 
 fn facts(suite: &Suite) -> Vec<String> {
-    let mut machines: Vec<String> = Vec::new();
-    for machine in suite
-        .results
-        .iter()
-        .map(|result| facts::machine(&result.machine))
-    {
-        if !machines.contains(&machine) {
-            machines.push(machine);
-        }
-    }
-    let mut lines: Vec<String> = machines
-        .iter()
-        .take(MACHINES)
+    let results = suite.results.iter();
+    let machines = distinct(results.map(|run| facts::machine(&run.machine)));
+    let shown = machines.iter().take(MACHINES);
+    let mut lines: Vec<String> = shown
         .map(|machine| format!("- machine: {}", text(machine, LINE)))
         .collect();
     if machines.len() > MACHINES {
         lines.push(format!("- and {} more machines", machines.len() - MACHINES));
     }
-    let commands = suite.command.iter();
     // The command must stay intact for copying.
-    lines.extend(
-        commands
-            .map(|command| format!("- command: `{}`", plain(command).replace(['`', '\n'], " "))),
-    );
+    lines.extend(suite.command.iter().map(|command| {
+        let command = plain(command).replace(['`', '\n'], " ");
+        format!("- command: `{command}`")
+    }));
     lines
 }
 

@@ -7,7 +7,7 @@ use crate::report::comparison::Comparison;
 use crate::report::document::Part;
 use crate::report::error::Error;
 use crate::report::table::{FAILS, Table};
-use crate::report::text::severity;
+
 use crate::report::{sections, sparklines};
 use crate::suite::Suite;
 use crate::warning::Warning;
@@ -40,7 +40,6 @@ pub fn render(suite: &Suite) -> Result<String, Error> {
 }
 
 /// Colours the lines of contradicting figures red, for a terminal that supports colours.
-#[must_use]
 pub fn coloured(report: &str) -> String {
     const RED: &str = "\u{1b}[31m";
     const END: &str = "\u{1b}[0m";
@@ -62,7 +61,7 @@ fn written(comparison: &Comparison<'_>, part: &Part) -> Result<String, Error> {
             .collect(),
         Part::Table(table) => grid(table),
         Part::Warnings(warnings) => warnings.iter().map(warning).collect(),
-        Part::Charts(place) => sparklines::at(comparison, place)?
+        Part::Charts(charts) => sparklines::draw(comparison, charts)?
             .into_iter()
             .map(|(heading, lines)| format!("\n{heading}\n{}", indented(&lines)))
             .collect(),
@@ -75,7 +74,7 @@ fn indented(lines: &[String]) -> String {
 
 fn warning(warning: &Warning) -> String {
     let hint = labelled("", &format!("→ {}", warning.hint));
-    labelled(severity(warning.severity), &warning.message) + &hint
+    labelled(warning.severity.name(), &warning.message) + &hint
 }
 
 /// Formats a label and its text, wrapped into aligned lines.
@@ -83,8 +82,8 @@ fn labelled(label: &str, text: &str) -> String {
     const INDENT: usize = 12;
     let mut written = String::new();
     let lines = text.lines().flat_map(|line| wrapped(line, WIDTH - INDENT));
-    for (place, line) in lines.enumerate() {
-        let label = if place == 0 { label } else { "" };
+    for (index, line) in lines.enumerate() {
+        let label = if index == 0 { label } else { "" };
         written.push_str(format!("  {label:<10}{line}").trim_end());
         written.push('\n');
     }

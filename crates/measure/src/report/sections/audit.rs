@@ -1,7 +1,8 @@
 //! Audit: every comparison of a single run; of several runs how many agree, and every failed row.
 
 use crate::audit::{self, Row as Compared};
-use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::comparison::{Comparison, numbered};
+use crate::report::distinct::distinct;
 use crate::report::document::{Part, Section};
 use crate::report::table::{FAILS, Head, Row, Table};
 use crate::report::text::plain;
@@ -11,76 +12,66 @@ const ADDS_UP: &str = "adds up";
 const READING: &str =
     "Consistency checks between figures of a run, in the runs that have both figures.";
 
-/// The runs of a daemon at a level with the audit rows of each.
-type Audited<'a> = (Repetitions<'a>, Vec<Vec<Compared>>);
-
-pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
-    let all = comparison.all().into_iter().map(|repeated| {
-        let runs = repeated.runs.iter();
-        let rows = runs.map(|run| audit::comparisons(run)).collect();
-        (repeated, rows)
-    });
-    let all: Vec<Audited<'_>> = all.collect();
-    let parts = match comparison.only_run() {
-        Some(_) => rows(comparison, &all, |_| true).map(|table| vec![Part::Table(table)]),
-        None => of_several(comparison, &all),
-    };
-    let section = |parts| Section::new("audit", "Audit", parts);
-    parts.map(section).into_iter().collect()
+struct AuditedRun {
+    daemon: usize,
+    name: String,
+    rows: Vec<Compared>,
 }
 
-fn of_several(comparison: &Comparison<'_>, all: &[Audited<'_>]) -> Option<Vec<Part>> {
-    let failing = rows(comparison, all, |row| !row.consistent);
-    let tables = [summary(all)?].into_iter().chain(failing);
-    let note = Part::Note(READING.to_owned());
-    Some([note].into_iter().chain(tables.map(Part::Table)).collect())
+pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
+    let groups = comparison.all();
+    let audited = numbered(&groups).map(|(repeated, index, run)| AuditedRun {
+        daemon: repeated.daemon,
+        name: comparison.run_name(repeated, index),
+        rows: audit::comparisons(run),
+    });
+    let runs: Vec<AuditedRun> = audited.collect();
+    let mut parts = Vec::new();
+    if comparison.only_run().is_some() {
+        parts.extend(rows(&runs, |_| true).map(Part::Table));
+    } else if let Some(summary) = summary(&runs) {
+        parts.extend([Part::Note(READING.to_owned()), Part::Table(summary)]);
+        parts.extend(rows(&runs, |row| !row.consistent).map(Part::Table));
+    }
+    Section::non_empty("audit", "Audit", parts)
 }
 
 /// Builds a row for each comparison, with the number of runs and of failures.
-fn summary(all: &[Audited<'_>]) -> Option<Table> {
-    let mut sums: Vec<(&str, usize, usize)> = Vec::new();
-    for row in all.iter().flat_map(|(_, runs)| runs).flatten() {
-        let place = sums.iter().position(|(what, ..)| *what == row.what);
-        let place = place.unwrap_or_else(|| {
-            sums.push((&row.what, 0, 0));
-            sums.len() - 1
-        });
-        sums[place].1 += 1;
-        sums[place].2 += usize::from(!row.consistent);
-    }
-    let row = |(what, of, bad): &(&str, usize, usize)| {
-        let verdict = match bad {
+fn summary(runs: &[AuditedRun]) -> Option<Table> {
+    let all = || runs.iter().flat_map(|run| &run.rows);
+    let row = |what: &str| {
+        let compared = || all().filter(|row| row.what == what);
+        let verdict = match compared().filter(|row| !row.consistent).count() {
             0 => ADDS_UP.to_owned(),
-            bad => format!("{FAILS} in {}", units::count(*bad as u64)),
+            failed => format!("{FAILS} in {}", units::count(failed as u64)),
         };
-        Row::new(None, [plain(what), units::count(*of as u64), verdict])
+        let count = units::count(compared().count() as u64);
+        Row::new(None, [plain(what), count, verdict])
     };
-    let head = [Head::text("compared"), Head::figure("runs"), Head::text("")].into();
-    let rows = sums.iter().map(row).collect();
-    (!sums.is_empty()).then(|| Table::new("Consistency checks", head, rows))
+    let head = [Head::text("compared"), Head::number("runs"), Head::text("")].into();
+    let names = distinct(all().map(|row| row.what.as_str()));
+    Table::non_empty(
+        "Consistency checks",
+        head,
+        names.into_iter().map(row).collect(),
+    )
 }
 
 /// Lists the rows to be shown with their runs and figures.
-fn rows(
-    comparison: &Comparison<'_>,
-    all: &[Audited<'_>],
-    is_shown: impl Fn(&Compared) -> bool,
-) -> Option<Table> {
+fn rows(runs: &[AuditedRun], is_shown: fn(&Compared) -> bool) -> Option<Table> {
     let mut rows = Vec::new();
-    for (repeated, runs) in all {
-        for (place, run) in runs.iter().enumerate() {
-            for row in run.iter().filter(|row| is_shown(row)) {
-                let cells = [
-                    comparison.run_name(repeated, place),
-                    plain(&row.what),
-                    plain(&row.expected),
-                    plain(&row.found),
-                    if row.consistent { ADDS_UP } else { FAILS }.to_owned(),
-                ];
-                rows.push(Row::new(Some(repeated.daemon), cells));
-            }
+    for run in runs {
+        for row in run.rows.iter().filter(|row| is_shown(row)) {
+            let cells = [
+                run.name.clone(),
+                plain(&row.what),
+                plain(&row.expected),
+                plain(&row.found),
+                if row.consistent { ADDS_UP } else { FAILS }.to_owned(),
+            ];
+            rows.push(Row::new(Some(run.daemon), cells));
         }
     }
     let head = ["run", "compared", "expected", "found", ""].map(Head::text);
-    (!rows.is_empty()).then(|| Table::new("Figures that contradict each other", head.into(), rows))
+    Table::non_empty("Figures that contradict each other", head.into(), rows)
 }

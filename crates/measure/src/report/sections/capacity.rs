@@ -2,6 +2,7 @@
 
 use crate::capacity::LoadOutcome;
 use crate::report::comparison::{Comparison, Repetitions, level_name, size};
+use crate::report::distinct::distinct;
 use crate::report::document::{Part, Section};
 use crate::report::table::{Head, Row, Table};
 use crate::report::text::plain;
@@ -11,16 +12,14 @@ use crate::warning::Warning;
 /// Builds a row for each daemon with thresholds at several levels.
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let head = ["daemon", "sustained", "not sustained", "reason", "remark"];
-    let rows: Vec<Row> = (0..comparison.daemons.len())
+    let daemons = 0..comparison.daemons.len();
+    let rows = daemons
         .filter_map(|daemon| row(comparison, daemon))
         .collect();
-    if rows.is_empty() {
-        return Vec::new();
-    }
     let note = "The highest level that every run sustained, and the lowest that a run did not sustain; the capacity lies between them. A run sustains its level if it meets every threshold and has no unfinished or missed operations. An INVALID run is inconclusive, since the driver or the machine was the limit, unless its daemon exited.";
-    let table = Table::new("Capacity", head.map(Head::text).into(), rows);
-    let parts = vec![Part::Note(note.to_owned()), Part::Table(table)];
-    vec![Section::new("capacity", "Capacity", parts)]
+    let table = Table::non_empty("Capacity", head.map(Head::text).into(), rows);
+    let parts = table.map(|table| vec![Part::Note(note.to_owned()), Part::Table(table)]);
+    Section::non_empty("capacity", "Capacity", parts.unwrap_or_default())
 }
 
 fn row(comparison: &Comparison<'_>, daemon: usize) -> Option<Row> {
@@ -34,70 +33,61 @@ fn row(comparison: &Comparison<'_>, daemon: usize) -> Option<Row> {
     if asked.len() < 2 {
         return None;
     }
-    let highest_held = asked
-        .iter()
-        .rposition(|repeated| held(repeated) == Some(true));
-    let lowest_not = asked
-        .iter()
-        .position(|repeated| held(repeated) == Some(false));
+    let outcomes: Vec<Option<bool>> = asked.iter().map(is_sustained).collect();
+    let sustained = outcomes.iter().rposition(|outcome| *outcome == Some(true));
+    let failed = outcomes.iter().position(|outcome| *outcome == Some(false));
     let name =
-        |place: Option<usize>| place.map_or(NONE.to_owned(), |place| asked[place].level_name());
-    let remark = match (highest_held, lowest_not) {
-        (Some(held), Some(not)) if held > not => Some(
+        |index: Option<usize>| index.map_or(NONE.to_owned(), |index| asked[index].level_name());
+    let remark = match (sustained, failed) {
+        (Some(sustained), Some(failed)) if sustained > failed => Some(
             "a higher level was sustained although a lower one was not: repeat both".to_owned(),
         ),
         (None, Some(_)) => Some("no level was sustained: add lower levels".to_owned()),
-        (Some(held), None) if held + 1 == asked.len() => {
-            Some(above(comparison, daemon, asked[held].level))
+        (Some(sustained), None) if sustained + 1 == asked.len() => {
+            Some(above(comparison, daemon, asked[sustained].level))
         }
         _ => None,
     };
-    let remarks: Vec<String> = remark
-        .into_iter()
-        .chain(asked.iter().filter_map(not_judged))
-        .collect();
+    let inconclusive = asked.iter().filter_map(inconclusive);
+    let remarks: Vec<String> = remark.into_iter().chain(inconclusive).collect();
     let cells = [
-        plain(comparison.daemons[daemon]),
-        name(highest_held),
-        name(lowest_not),
-        lowest_not.map_or(String::new(), |place| why_not(&asked[place])),
+        comparison.daemon(daemon),
+        name(sustained),
+        name(failed),
+        failed.map_or(String::new(), |index| reasons(&asked[index])),
         remarks.join("; "),
     ];
     Some(Row::new(Some(daemon), cells))
 }
 
 /// Returns true if every conclusive run sustained the level, or `None` if no run was conclusive.
-fn held(repeated: &Repetitions<'_>) -> Option<bool> {
+fn is_sustained(repeated: &Repetitions<'_>) -> Option<bool> {
     let runs = repeated.runs.iter();
     let judged = runs.filter_map(|run| match run.load_outcome() {
         LoadOutcome::Sustained => Some(true),
         LoadOutcome::Failed(_) => Some(false),
         LoadOutcome::Inconclusive(_) => None,
     });
-    judged.reduce(|all, held| all && held)
+    judged.reduce(|all, sustained| all && sustained)
 }
 
 /// Describes the inconclusive runs, with the hint of the first.
-fn not_judged(repeated: &Repetitions<'_>) -> Option<String> {
+fn inconclusive(repeated: &Repetitions<'_>) -> Option<String> {
     let runs = repeated.runs.iter();
-    let spoiled: Vec<&Warning> = runs
+    let warnings: Vec<&Warning> = runs
         .filter_map(|run| match run.load_outcome() {
             LoadOutcome::Inconclusive(warning) => Some(warning),
             _ => None,
         })
         .collect();
-    let first = spoiled.first()?;
-    let which = match repeated.runs.len() - spoiled.len() {
-        0 => format!("{} is inconclusive", repeated.level_name()),
-        _ => format!(
-            "at {}, {} of {} runs inconclusive",
-            repeated.level_name(),
-            spoiled.len(),
-            repeated.runs.len()
-        ),
+    let first = warnings.first()?;
+    let level = repeated.level_name();
+    let subject = match (warnings.len(), repeated.runs.len()) {
+        (count, all) if count == all => format!("{level} is inconclusive"),
+        (count, all) => format!("at {level}, {count} of {all} runs inconclusive"),
     };
     let (message, hint) = (plain(&first.message), plain(&first.hint));
-    Some(format!("{which}: {message} → {hint}"))
+    Some(format!("{subject}: {message} → {hint}"))
 }
 
 /// Describes the levels above the highest one that was run: the lowest that was not reached, and the reason.
@@ -115,14 +105,13 @@ fn above(comparison: &Comparison<'_>, daemon: usize, highest: &str) -> String {
 }
 
 /// Lists the reasons of all runs, each wording once.
-fn why_not(repeated: &Repetitions<'_>) -> String {
-    let mut why: Vec<String> = Vec::new();
-    for run in &repeated.runs {
-        if let LoadOutcome::Failed(reasons) = run.load_outcome() {
-            let new = reasons.into_iter().filter(|reason| !why.contains(reason));
-            let new: Vec<String> = new.collect();
-            why.extend(new);
-        }
-    }
-    plain(&why.join("; "))
+fn reasons(repeated: &Repetitions<'_>) -> String {
+    let reasons = repeated
+        .runs
+        .iter()
+        .flat_map(|run| match run.load_outcome() {
+            LoadOutcome::Failed(reasons) => reasons,
+            _ => Vec::new(),
+        });
+    plain(&distinct(reasons).join("; "))
 }

@@ -73,7 +73,7 @@ fn columns(comparison: &Comparison<'_>) -> Vec<Column<'static>> {
     if suite.results.iter().any(|run| run.daemon.instances > 1) {
         columns.push(Column::count("daemon.instances"));
     }
-    columns.retain(|column| suite.results.iter().any(|run| column.value(run).is_some()));
+    columns.retain(|column| column.is_known(&suite.results));
     columns
 }
 
@@ -87,25 +87,21 @@ fn facts(run: &RunResult) -> Vec<(&'static str, String)> {
     if !run.errors.is_empty() {
         facts.push(("failed", counts(run.errors.iter(), |_| units::count)));
     }
-    let further = || {
-        let counts = run.counts.iter();
-        counts.filter(|(name, _)| roles::is_further_counter(run, name))
-    };
-    if further().next().is_some() {
-        let show = |name: &str| match roles::counts_bytes(run, name) {
-            true => units::bytes,
-            false => units::count,
-        };
-        facts.push(("counted", counts(further(), show)));
+    let further = run.counts.iter();
+    let further = further.filter(|(name, _)| roles::is_further_counter(run, name));
+    let counted = counts(further, |name| match roles::counts_bytes(run, name) {
+        true => units::bytes,
+        false => units::count,
+    });
+    if !counted.is_empty() {
+        facts.push(("counted", counted));
     }
     // A driver that counts opened connections has a column for those held.
     let held = run
         .most_held()
         .filter(|_| run.total(CounterRole::Opened) == 0);
-    facts.extend(held.map(|held| {
-        let held = format!("at most {} connections", units::count(held));
-        ("held", held)
-    }));
+    let held = held.map(|held| format!("at most {} connections", units::count(held)));
+    facts.extend(held.map(|held| ("held", held)));
     facts
 }
 

@@ -9,9 +9,6 @@ use crate::units;
 const READING: &str = "Percent of one core. CPU time is user plus system; finished operations are all that ended, successful or not.";
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
-    if comparison.suite.results.is_empty() {
-        return Vec::new();
-    }
     let columns = [
         Column::metric("daemon.cpu.average", "average %", units::tenths),
         Column::metric("daemon.cpu.peak", "peak %", units::tenths),

@@ -3,7 +3,7 @@
 use crate::imported::SeriesSummary;
 use crate::metrics::{self, Statistic};
 use crate::report::cell::Cell;
-use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::comparison::{Comparison, Repetitions, numbered};
 use crate::report::roles::LAG;
 use crate::report::table::{Head, Row, Table};
 use crate::report::text::plain;
@@ -14,65 +14,60 @@ use crate::units::{self, Unit};
 /// The statistics shown.
 const SHOWN: [&str; 8] = ["count", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"];
 
+/// The runs of a row, with the number of a single run.
+type Numbered<'a> = (Option<usize>, Repetitions<'a>);
+
 /// Builds a row for each series and daemon, and the same for each run if a daemon has several. The times of a single run
 /// have their own units.
 pub(super) fn table(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Table {
-    let mut all = rows(comparison, at, |repeated| {
-        vec![(None, repeated.runs.clone())]
-    });
+    let all: Vec<Numbered<'_>> = at.iter().map(|repeated| (None, repeated.clone())).collect();
+    let mut table = rows(comparison, &all);
     if at.iter().any(|repeated| repeated.runs.len() > 1) {
-        all.runs = Some(Box::new(rows(comparison, at, |repeated| {
-            let each = repeated.runs.iter().enumerate();
-            each.map(|(place, run)| (Some(place + 1), vec![*run]))
-                .collect()
-        })));
+        let each_run = numbered(at).map(|(repeated, index, run)| {
+            let runs = vec![run];
+            (Some(index + 1), Repetitions { runs, ..*repeated })
+        });
+        let each_run: Vec<Numbered<'_>> = each_run.collect();
+        table.runs = Some(Box::new(rows(comparison, &each_run)));
     }
-    all
+    table
 }
 
-/// Runs that share a row, with the number of a single run.
-type Sharing<'a> = Vec<(Option<usize>, Vec<&'a RunResult>)>;
-
-fn rows<'a>(
-    comparison: &Comparison<'_>,
-    at: &[Repetitions<'a>],
-    sharing: impl Fn(&Repetitions<'a>) -> Sharing<'a>,
-) -> Table {
+fn rows(comparison: &Comparison<'_>, groups: &[Numbered<'_>]) -> Table {
     let is_single = comparison.only_run().is_some();
-    let numbered = at.iter().flat_map(&sharing).any(|(run, _)| run.is_some());
     let mut rows = Vec::new();
-    for (place, series) in comparison.series().into_iter().chain([LAG]).enumerate() {
-        let mut starts_group = place > 0 && !is_single;
-        for repeated in at {
-            for (run, runs) in sharing(repeated) {
-                let Some(figures) = figures(&runs, series, is_single) else {
-                    continue;
-                };
-                // Thresholds of the run use the driver's own names.
-                let label = match is_single {
-                    true => plain(series),
-                    false => comparison.series_label(series),
-                };
-                let name = Cell::row_name(comparison.daemons[repeated.daemon], &runs);
-                let number = run.map(|run| Cell::plain(run.to_string()));
-                let named = [name, Cell::plain(label)].into_iter().chain(number);
-                rows.push(Row {
-                    daemon: Some(repeated.daemon),
-                    cells: named.chain(figures).collect(),
-                    starts_group,
-                });
-                starts_group = false;
-            }
+    for (index, series) in comparison.series().into_iter().chain([LAG]).enumerate() {
+        // Thresholds of the run use the driver's own names.
+        let label = match is_single {
+            true => plain(series),
+            false => comparison.series_label(series),
+        };
+        let mut starts_group = index > 0 && !is_single;
+        for (number, repeated) in groups {
+            let Some(statistics) = statistics(&repeated.runs, series, is_single) else {
+                continue;
+            };
+            let name = comparison.daemons[repeated.daemon];
+            let name = Cell::row_name(name, &repeated.runs);
+            let mut cells = vec![name, Cell::plain(label.as_str())];
+            cells.extend(number.map(|number| Cell::plain(number.to_string())));
+            cells.extend(statistics);
+            rows.push(Row {
+                starts_group,
+                ..Row::new(Some(repeated.daemon), cells)
+            });
+            starts_group = false;
         }
     }
-    let run = numbered.then(|| Head::figure("run"));
-    let head = ["daemon", "series"].map(Head::text).into_iter().chain(run);
-    let caption = "Latency distributions in milliseconds";
-    Table::new(caption, head.chain(SHOWN.map(Head::figure)).collect(), rows)
+    let mut head = Vec::from(["daemon", "series"].map(Head::text));
+    let is_numbered = groups.iter().any(|(number, _)| number.is_some());
+    head.extend(is_numbered.then(|| Head::number("run")));
+    head.extend(SHOWN.map(Head::number));
+    Table::new("Latency distributions in milliseconds", head, rows)
 }
 
 /// Returns the statistics of a series, or `None` if no run has it.
-fn figures(runs: &[&RunResult], series: &str, own_units: bool) -> Option<Vec<Cell>> {
+fn statistics(runs: &[&RunResult], series: &str, own_units: bool) -> Option<Vec<Cell>> {
     let found: Vec<SeriesSummary> = runs
         .iter()
         .filter_map(|run| match series {

@@ -1,59 +1,45 @@
 //! Growth of a daemon under steady load: memory and open files against finished operations.
 
-use crate::report::comparison::{Comparison, Repetitions};
+use crate::regression::LinearFit;
+use crate::report::comparison::{Comparison, Repetitions, numbered};
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
-use crate::result::RunResult;
 use crate::units::{self, NONE};
 
 /// Builds a row for each run with enough steady load, or `None` if there is none.
 pub(super) fn table(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table> {
     let head = [
         Head::text("daemon"),
-        Head::figure("run"),
-        Head::figure("samples"),
-        Head::figure("finished"),
-        Head::figure("RSS KiB"),
-        Head::figure("first half"),
-        Head::figure("second half"),
-        Head::figure("open files"),
-        Head::figure("first half"),
-        Head::figure("second half"),
+        Head::number("run"),
+        Head::number("samples"),
+        Head::number("finished"),
+        Head::number("RSS KiB"),
+        Head::number("first half"),
+        Head::number("second half"),
+        Head::number("open files"),
+        Head::number("first half"),
+        Head::number("second half"),
     ];
-    let mut rows = Vec::new();
-    for repeated in at {
-        for (place, run) in repeated.runs.iter().enumerate() {
-            let Some(figures) = figures(run) else {
-                continue;
-            };
-            let named = [
-                plain(comparison.daemons[repeated.daemon]),
-                (place + 1).to_string(),
-            ];
-            let cells = named.into_iter().chain(figures);
-            rows.push(Row::new(Some(repeated.daemon), cells));
-        }
-    }
-    (!rows.is_empty()).then(|| Table::new("Growth under steady load", head.into(), rows))
+    let rows = numbered(at).filter_map(|(repeated, index, run)| {
+        let growth = run.growth_under_load()?;
+        let mut cells = vec![
+            comparison.daemon(repeated.daemon),
+            (index + 1).to_string(),
+            growth.samples.to_string(),
+            units::whole(growth.finished),
+        ];
+        let rss = (growth.rss_bytes, growth.rss_bytes_halves);
+        cells.extend(slopes(rss, units::kib));
+        cells.extend(slopes((growth.fds, growth.fds_halves), units::significant));
+        Some(Row::new(Some(repeated.daemon), cells))
+    });
+    Table::non_empty("Growth under steady load", head.into(), rows.collect())
 }
 
-fn figures(run: &RunResult) -> Option<[String; 8]> {
-    let slopes = run.growth_under_load()?;
-    let or_none = |half: Option<f64>, show: fn(f64) -> String| half.map_or(NONE.to_owned(), show);
-    let [rss_first, rss_second] = slopes
-        .rss_bytes_halves
-        .map(|half| or_none(half, units::kib));
-    let [fds_first, fds_second] = slopes
-        .fds_halves
-        .map(|half| or_none(half, units::significant));
-    Some([
-        slopes.looks.to_string(),
-        units::whole(slopes.finished),
-        units::kib(slopes.rss_bytes.slope),
-        rss_first,
-        rss_second,
-        units::significant(slopes.fds.slope),
-        fds_first,
-        fds_second,
-    ])
+/// Formats the slope of a line and those of its halves.
+fn slopes(
+    (line, halves): (LinearFit, [Option<f64>; 2]),
+    show: fn(f64) -> String,
+) -> impl Iterator<Item = String> {
+    let slopes = [Some(line.slope)].into_iter().chain(halves);
+    slopes.map(move |slope| slope.map_or(NONE.to_owned(), show))
 }

@@ -1,6 +1,7 @@
 //! The kernel's part of the runs: memory outside of processes, and TCP drops and retransmissions.
 
 use crate::metrics;
+use crate::report::cell::Show;
 use crate::report::columns::Column;
 use crate::report::comparison::Comparison;
 use crate::report::document::Part;
@@ -26,23 +27,23 @@ pub(super) fn memory(comparison: &Comparison<'_>) -> Vec<Part> {
     if results.iter().all(|run| run.usage.system.is_none()) {
         return Vec::new();
     }
-    let each = !roles::has_messages(comparison.suite);
-    let column = |key, head, show| Some(Column::metric(key, head, show));
-    let columns = [
-        column("driver.rss.peak", "driver MiB", units::mib),
-        column("driver.rss.each", "driver KiB each", units::kib).filter(|_| each),
-        column("kernel.memory", "kernel MiB", units::mib),
-        column("kernel.objects", "objects MiB", units::mib),
-        column("kernel.each", "kernel KiB each", units::kib).filter(|_| each),
-    ];
-    let columns: Vec<Column<'_>> = columns.into_iter().flatten().collect();
+    // With messages, an operation does not hold a connection.
+    let is_each_shown = !roles::has_messages(comparison.suite);
+    let columns: Vec<Column<'_>> = [
+        ("driver.rss.peak", "driver MiB", units::mib as Show),
+        ("driver.rss.each", "driver KiB each", units::kib),
+        ("kernel.memory", "kernel MiB", units::mib),
+        ("kernel.objects", "objects MiB", units::mib),
+        ("kernel.each", "kernel KiB each", units::kib),
+    ]
+    .into_iter()
+    .filter(|(key, ..)| is_each_shown || !key.ends_with(".each"))
+    .map(|(key, head, show)| Column::metric(key, head, show))
+    .collect();
     let title = "Memory of the driver and of the kernel";
     let table = Table::of_runs(title, comparison, &comparison.all(), &columns);
-    vec![
-        Part::Heading(title.to_owned()),
-        Part::Note(READING.to_owned()),
-        Part::Table(table),
-    ]
+    let [heading, table] = Part::headed_table(title, table);
+    vec![heading, Part::Note(READING.to_owned()), table]
 }
 
 /// Builds the table of TCP counters; nothing if all of them are 0.
@@ -54,7 +55,7 @@ pub(super) fn tcp(comparison: &Comparison<'_>) -> Vec<Part> {
     }
     let title = "TCP drops and retransmissions, machine-wide";
     let table = Table::of_runs(title, comparison, &comparison.all(), &columns);
-    vec![Part::Heading(title.to_owned()), Part::Table(table)]
+    Part::headed_table(title, table).into()
 }
 
 /// Describes the same of a single run in words; nothing if the machine was not sampled.
@@ -62,33 +63,32 @@ pub(super) fn facts(run: &RunResult) -> Vec<(&'static str, String)> {
     let Some(system) = run.usage.system else {
         return Vec::new();
     };
-    let bytes = |key| metrics::value(key, run).filter(|bytes| *bytes > 0.0);
+    let bytes = |key| {
+        let bytes = metrics::value(key, run).filter(|bytes| *bytes > 0.0)?;
+        Some(units::bytes(bytes as u64))
+    };
     let mut facts = Vec::new();
-    if let Some(memory) = bytes("kernel.memory") {
-        let memory = format!(
-            "{}: MemAvailable dropped by {}, minus RSS growth of daemon and driver; includes changes caused by other programs",
-            units::bytes(memory as u64),
-            units::bytes(system.taken_kb().saturating_mul(1024))
+    facts.extend(bytes("kernel.memory").map(|memory| {
+        let drop = units::bytes(system.taken_kb().saturating_mul(1024));
+        let text = format!(
+            "{memory}: MemAvailable dropped by {drop}, minus RSS growth of daemon and driver; includes changes caused by other programs"
         );
-        facts.push(("kernel", memory));
-    }
-    if let Some(objects) = bytes("kernel.objects") {
-        let objects = format!(
-            "{}: growth of the slab and of TCP queues",
-            units::bytes(objects as u64)
-        );
-        facts.push(("objects", objects));
-    }
-    if let Some(connections) = metrics::value("connections", run) {
-        let each = match system.kb_for_each(connections as u64) {
+        ("kernel", text)
+    }));
+    facts.extend(bytes("kernel.objects").map(|objects| {
+        let text = format!("{objects}: growth of the slab and of TCP queues");
+        ("objects", text)
+    }));
+    facts.extend(metrics::value("connections", run).map(|connections| {
+        let text = match system.kb_for_each(connections as u64) {
             Ok(kb) => format!(
                 "{} per held connection: growth of the unreclaimable slab and of TCP queues",
                 units::bytes((kb * 1024.0) as u64)
             ),
-            Err(why) => format!("{NONE}: {why}"),
+            Err(reason) => format!("{NONE}: {reason}"),
         };
-        facts.push(("each", each));
-    }
+        ("each", text)
+    }));
     let counters = TCP.map(metrics::by_key).into_iter();
     let counted = counters.filter_map(|metric| {
         let count = (metric.read)(run).filter(|count| *count > 0.0)?;

@@ -8,24 +8,13 @@ use crate::report::table::Table;
 use crate::report::text::plain;
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
-    if comparison.suite.results.is_empty() {
-        return Vec::new();
-    }
-    let series = comparison.main_series();
-    let columns: Vec<Column<'_>> = series
-        .iter()
-        .flat_map(|series| {
-            ["p50", "p99"].map(|statistic| Column::series(comparison, series, statistic))
-        })
-        .collect();
-    let notes = notes(comparison).into_iter();
-    let table = Table::of_runs(
-        "Latency in milliseconds",
-        comparison,
-        &comparison.all(),
-        &columns,
-    );
-    let parts = notes.chain([Part::Table(table)]).collect();
+    let column = |series| ["p50", "p99"].map(|key| Column::series(comparison, series, key));
+    let series = comparison.main_series().into_iter();
+    let columns: Vec<Column<'_>> = series.flat_map(column).collect();
+    let caption = "Latency in milliseconds";
+    let table = Table::of_runs(caption, comparison, &comparison.all(), &columns);
+    let mut parts = notes(comparison);
+    parts.push(Part::Table(table));
     vec![Section::new("latency", "Latency (milliseconds)", parts)]
 }
 

@@ -2,6 +2,7 @@
 
 use super::{distributions, failures, growth, latency, thresholds_and_faults};
 use crate::report::comparison::{Comparison, Repetitions, level_id, level_name};
+use crate::report::distinct::distinct;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::text::plain;
 use crate::result::RunResult;
@@ -26,11 +27,14 @@ fn of_several(comparison: &Comparison<'_>, level: &str) -> Section {
         Part::Table(distributions::table(comparison, &at)),
     ];
     if let Some(failures) = failures::table(comparison, &at) {
-        let heading = "Failures by kind, all runs".to_owned();
-        parts.extend([Part::Heading(heading), Part::Table(failures)]);
+        parts.extend(Part::headed_table("Failures by kind, all runs", failures));
     }
     parts.extend(outcomes(comparison, &at));
-    Section::new(&level_id(level), &level_title(level), parts)
+    let title = match level {
+        "" => "Runs without a level".to_owned(),
+        level => format!("Level {}", level_name(level)),
+    };
+    Section::new(&level_id(level), &title, parts)
 }
 
 /// Builds the same of a single run, whose level, plan and failures other sections name.
@@ -60,11 +64,11 @@ fn outcomes(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Vec<Part> {
             growth::table(comparison, at),
         ),
     ];
-    let found = tables.into_iter().filter_map(|(title, table)| {
-        let heading = Part::Heading(title.to_owned());
-        Some([heading, Part::Table(table?)])
-    });
-    found.flatten().collect()
+    let tables = tables.into_iter();
+    tables
+        .filter_map(|(title, table)| Some(Part::headed_table(title, table?)))
+        .flatten()
+        .collect()
 }
 
 /// Names the series with values outside the range of a histogram.
@@ -82,23 +86,9 @@ fn clamped(run: &RunResult) -> Option<Vec<(&'static str, String)>> {
     (!facts.is_empty()).then_some(facts)
 }
 
-/// Returns the title of a level's section.
-fn level_title(level: &str) -> String {
-    if level.is_empty() {
-        "Runs without a level".to_owned()
-    } else {
-        format!("Level {}", level_name(level))
-    }
-}
-
 /// Returns the distinct plans of a level: one, unless runs of different plans are combined.
 fn plans(at: &[Repetitions<'_>]) -> Vec<(&'static str, String)> {
-    let mut plans: Vec<String> = Vec::new();
-    for run in at.iter().flat_map(|repeated| &repeated.runs) {
-        let plan = plain(&run.plan_sentence);
-        if !plans.contains(&plan) {
-            plans.push(plan);
-        }
-    }
+    let runs = at.iter().flat_map(|repeated| &repeated.runs);
+    let plans = distinct(runs.map(|run| plain(&run.plan_sentence)));
     plans.into_iter().map(|plan| ("plan", plan)).collect()
 }

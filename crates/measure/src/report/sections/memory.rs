@@ -9,7 +9,6 @@ use crate::report::comparison::Comparison;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::roles;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::units::{self, NONE};
 
@@ -19,9 +18,6 @@ const LEVELS: usize = 3;
 const READING: &str = "1 KiB is 1,024 bytes (kB in /proc). Dividing RSS growth by connections overstates the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs, with the 95 % interval of the slope. INVALID runs are included, since lateness of the driver does not change the memory of a stream.";
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
-    if comparison.suite.results.is_empty() {
-        return Vec::new();
-    }
     let mut columns = vec![
         Column::metric("daemon.rss.baseline", "baseline MiB", units::mib),
         Column::metric("daemon.rss.peak", "peak MiB", units::mib),
@@ -31,12 +27,8 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     if !messages {
         columns.push(columns::kib_per_connection());
     }
-    let table = Table::of_runs(
-        "Memory of the daemon",
-        comparison,
-        &comparison.all(),
-        &columns,
-    );
+    let caption = "Memory of the daemon";
+    let table = Table::of_runs(caption, comparison, &comparison.all(), &columns);
     let mut parts = vec![Part::Table(table)];
     parts.extend(kernel_memory::memory(comparison));
     // If the operations are messages, memory is that of the backlog.
@@ -60,7 +52,6 @@ pub(in crate::report) struct Slope {
     pub(in crate::report) line: Result<LinearFit, String>,
 }
 
-/// Fits a slope for each daemon.
 pub(in crate::report) fn slopes(comparison: &Comparison<'_>) -> Vec<Slope> {
     (0..comparison.daemons.len())
         .map(|daemon| slope(comparison, daemon))
@@ -79,18 +70,16 @@ fn slope(comparison: &Comparison<'_>, daemon: usize) -> Slope {
         .filter(|points: &Vec<_>| !points.is_empty())
         .collect();
     let points = by_level.concat();
-    let line = if by_level.len() < LEVELS {
-        let levels = match by_level.len() {
-            0 => "no level".to_owned(),
-            1 => "1 level".to_owned(),
-            several => format!("{several} levels"),
-        };
-        Err(format!(
-            "no slope: {levels} with memory figures, but {LEVELS} are required"
-        ))
-    } else {
-        LinearFit::through(&points)
-            .ok_or_else(|| "no slope: all runs held the same number of connections".to_owned())
+    let missing = |levels: &str| {
+        let reason = format!("no slope: {levels} with memory figures, but {LEVELS} are required");
+        Err(reason)
+    };
+    let line = match by_level.len() {
+        0 => missing("no level"),
+        1 => missing("1 level"),
+        few if few < LEVELS => missing(&format!("{few} levels")),
+        _ => LinearFit::through(&points)
+            .ok_or("no slope: all runs held the same number of connections".to_owned()),
     };
     Slope { points, line }
 }
@@ -98,69 +87,56 @@ fn slope(comparison: &Comparison<'_>, daemon: usize) -> Slope {
 fn slope_table(comparison: &Comparison<'_>) -> Table {
     let head = [
         Head::text("daemon"),
-        Head::figure("runs"),
-        Head::figure("KiB per connection"),
-        Head::figure("95 % interval"),
-        Head::figure("standard error"),
-        Head::figure("intercept, MiB"),
+        Head::number("runs"),
+        Head::number("KiB per connection"),
+        Head::number("95 % interval"),
+        Head::number("standard error"),
+        Head::number("intercept, MiB"),
         Head::text("remark"),
     ];
     let row = |(daemon, slope): (usize, Slope)| {
-        let figures = slope
-            .line
-            .as_ref()
-            .map_or([NONE; 4].map(str::to_owned), figures_of);
-        let named = [
-            plain(comparison.daemons[daemon]),
-            slope.points.len().to_string(),
-        ];
-        let remark = slope.line.err().unwrap_or_default();
-        let cells = named.into_iter().chain(figures).chain([remark]);
+        let mut cells = vec![comparison.daemon(daemon), slope.points.len().to_string()];
+        match slope.line {
+            Ok(line) => {
+                let half = line.half_interval();
+                let [slope, low, high, error, intercept] = [
+                    line.slope,
+                    line.slope - half,
+                    line.slope + half,
+                    line.slope_error,
+                    line.intercept / 1024.0,
+                ]
+                .map(units::significant);
+                let interval = format!("{low} to {high}");
+                cells.extend([slope, interval, error, intercept, String::new()]);
+            }
+            Err(remark) => {
+                cells.extend([NONE; 4].map(str::to_owned));
+                cells.push(remark);
+            }
+        }
         Row::new(Some(daemon), cells)
     };
-    let rows = slopes(comparison)
-        .into_iter()
-        .enumerate()
-        .map(row)
-        .collect();
-    Table::new("Slope of memory over connections", head.into(), rows)
-}
-
-fn figures_of(line: &LinearFit) -> [String; 4] {
-    let half = line.half_interval();
-    [
-        units::significant(line.slope),
-        format!(
-            "{} to {}",
-            units::significant(line.slope - half),
-            units::significant(line.slope + half)
-        ),
-        units::significant(line.slope_error),
-        units::significant(line.intercept / 1024.0),
-    ]
+    let rows = slopes(comparison).into_iter().enumerate().map(row);
+    let caption = "Slope of memory over connections";
+    Table::new(caption, head.into(), rows.collect())
 }
 
 /// Adds the slopes as a column to the figures of one level.
 pub(super) fn add_slope_column(table: &mut Table, slopes: &[Slope]) {
-    let place = table
-        .head
+    let beside = columns::kib_per_connection().head().text;
+    let mut heads = table.head.iter();
+    let index = heads.position(|head| head.text == beside);
+    let index = index.map_or(table.head.len(), |index| index + 1);
+    let cell = |row: &Row| {
+        let line = slopes[row.daemon?].line.as_ref().ok()?;
+        let [slope, half] = [line.slope, line.half_interval()].map(units::significant);
+        Some(Cell::plain(format!("{slope} ±{half}")))
+    };
+    let cells = table
+        .rows
         .iter()
-        .position(|head| head.text == columns::kib_per_connection().head().text)
-        .map_or(table.head.len(), |place| place + 1);
-    table
-        .head
-        .insert(place, Head::figure("slope, KiB per connection"));
-    for row in &mut table.rows {
-        let slope = row
-            .daemon
-            .and_then(|daemon| slopes[daemon].line.as_ref().ok());
-        let text = slope.map_or(NONE.to_owned(), |line| {
-            format!(
-                "{} ±{}",
-                units::significant(line.slope),
-                units::significant(line.half_interval())
-            )
-        });
-        row.cells.insert(place, Cell::plain(text));
-    }
+        .map(|row| cell(row).unwrap_or(NONE.into()));
+    let cells = cells.collect();
+    table.insert_column(index, "slope, KiB per connection", cells);
 }

@@ -11,9 +11,6 @@ use crate::summary::SummaryStats;
 use crate::units;
 use crate::warning::Verdict;
 
-/// Column index of the level in a table of runs.
-const LEVEL: usize = 1;
-
 /// Minimum number of runs per daemon before any figure is called best.
 const MIN_RUNS: usize = 3;
 /// Minimum distance of two medians, as a share of the better one.
@@ -24,9 +21,6 @@ const SLOPE: &str = "The slope covers all levels and is not compared.";
 const FEW: &str = "No figure is marked as best, because that requires 3 runs of each daemon.";
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
-    if comparison.suite.results.is_empty() {
-        return Vec::new();
-    }
     let mut parts = match common_level(comparison) {
         Some(level) => vec![
             Part::Note(reading(comparison, level)),
@@ -41,31 +35,24 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
 }
 
 fn reading(comparison: &Comparison<'_>, level: &str) -> String {
-    let at = match level {
-        "" => "Runs without a level.".to_owned(),
-        level if size(level).is_none() => {
-            format!("At {}, which every daemon ran.", level_name(level))
-        }
-        level => format!(
-            "At {}, the highest level that every daemon ran.",
-            level_name(level)
-        ),
+    let name = level_name(level);
+    let at = match size(level) {
+        _ if level.is_empty() => "Runs without a level.".to_owned(),
+        None => format!("At {name}, which every daemon ran."),
+        Some(_) => format!("At {name}, the highest level that every daemon ran."),
     };
     match comparison.at(level) {
-        at_level if at_level.len() < 2 => at,
-        at_level if enough(&at_level) && !roles::has_messages(comparison.suite) => {
-            format!("{at} {READING} {SLOPE}")
-        }
-        at_level if enough(&at_level) => format!("{at} {READING}"),
-        _ => format!("{at} {FEW}"),
+        groups if groups.len() < 2 => at,
+        groups if !are_enough(&groups) => format!("{at} {FEW}"),
+        _ if roles::has_messages(comparison.suite) => format!("{at} {READING}"),
+        _ => format!("{at} {READING} {SLOPE}"),
     }
 }
 
 /// Returns true if there are enough runs to rule out chance differences of single runs.
-fn enough(groups: &[Repetitions<'_>]) -> bool {
-    groups
-        .iter()
-        .all(|repeated| repeated.runs.len() >= MIN_RUNS)
+fn are_enough(groups: &[Repetitions<'_>]) -> bool {
+    let mut groups = groups.iter();
+    groups.all(|repeated| repeated.runs.len() >= MIN_RUNS)
 }
 
 /// Returns the highest level at which every daemon has runs; daemons without any runs do not count. A level that is not
@@ -113,20 +100,19 @@ fn table(comparison: &Comparison<'_>, level: &str) -> Table {
     }
     table.runs = None;
     // All rows belong to one level, which the note above the table names.
-    table.remove_column(LEVEL);
+    table.remove_column(columns::LEVEL);
     table
 }
 
 /// Returns the rows that cannot be distinguished from the best one. Daemons with failures are compared only by the
 /// share of successful operations.
 fn best(groups: &[Repetitions<'_>], column: &Column<'_>) -> Vec<usize> {
-    if !enough(groups) {
+    if !are_enough(groups) {
         return Vec::new();
     }
-    let sign = if column.better == Better::Lower {
-        1.0
-    } else {
-        -1.0
+    let sign = match column.better {
+        Better::Lower => 1.0,
+        _ => -1.0,
     };
     let compared = |repeated: &&Repetitions<'_>| {
         let mut runs = repeated.runs.iter();
@@ -135,27 +121,24 @@ fn best(groups: &[Repetitions<'_>], column: &Column<'_>) -> Vec<usize> {
             run.verdict != Verdict::Invalid && (column.is_success() || served)
         })
     };
-    let figures: Vec<(usize, SummaryStats)> = groups
+    let stats: Vec<(usize, SummaryStats)> = groups
         .iter()
         .enumerate()
         .filter(|(_, repeated)| compared(repeated))
-        .filter_map(|(place, repeated)| Some((place, column.stats(&repeated.runs)?)))
+        .filter_map(|(row, repeated)| Some((row, column.stats(&repeated.runs)?)))
         .collect();
-    let first = figures
+    let median = |(_, stats): &&(usize, SummaryStats)| stats.median * sign;
+    let first = stats
         .iter()
-        .min_by(|(_, one), (_, other)| (one.median * sign).total_cmp(&(other.median * sign)));
+        .min_by(|one, other| median(one).total_cmp(&median(other)));
     let Some((_, first)) = first else {
         return Vec::new();
     };
-    let shared: Vec<usize> = figures
-        .iter()
-        .filter(|(_, other)| !are_distinct(first, other))
-        .map(|(place, _)| *place)
-        .collect();
-    if shared.len() == figures.len() {
-        Vec::new()
-    } else {
-        shared
+    let is_close = |(_, other): &&(usize, SummaryStats)| !are_distinct(first, other);
+    let close: Vec<usize> = stats.iter().filter(is_close).map(|(row, _)| *row).collect();
+    match close.len() == stats.len() {
+        true => Vec::new(),
+        false => close,
     }
 }
 

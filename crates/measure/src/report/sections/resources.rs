@@ -2,6 +2,7 @@
 
 use super::kernel_memory;
 use crate::metrics;
+use crate::report::cell::Show;
 use crate::report::columns::Column;
 use crate::report::comparison::Comparison;
 use crate::report::document::{Charts, Part, Section};
@@ -39,24 +40,18 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
         Some(run) => of_one(run),
         None => of_several(comparison),
     };
-    if parts.is_empty() {
-        return Vec::new();
-    }
-    vec![Section::new("resources", "Resources", parts)]
+    Section::non_empty("resources", "Resources", parts)
 }
 
 fn of_one(run: &RunResult) -> Vec<Part> {
     let mut parts = Vec::new();
-    let rows: Vec<Row> = ROWS.iter().filter_map(|row| side_row(run, *row)).collect();
-    if !rows.is_empty() {
-        let head = ["", SIDES[0], SIDES[1]].map(Head::figure);
-        let table = Table::new("Resource use of daemon and driver", head.into(), rows);
-        parts.push(Part::Table(table));
-    }
-    let facts: Vec<_> = disturbed(run)
-        .into_iter()
-        .chain(kernel_memory::facts(run))
-        .collect();
+    let rows = ROWS.into_iter().filter_map(|row| side_row(run, row));
+    let head = ["", SIDES[0], SIDES[1]].map(Head::number);
+    let caption = "Resource use of daemon and driver";
+    let table = Table::non_empty(caption, head.into(), rows.collect());
+    parts.extend(table.map(Part::Table));
+    let mut facts: Vec<_> = disturbed(run).into_iter().collect();
+    facts.extend(kernel_memory::facts(run));
     parts.extend((!facts.is_empty()).then_some(Part::Facts(facts)));
     parts.push(Part::Charts(Charts::Memory));
     parts
@@ -85,35 +80,27 @@ fn side_row(run: &RunResult, (label, keys): SideRow) -> Option<Row> {
 fn disturbed(run: &RunResult) -> Option<(&'static str, String)> {
     let found = run.usage.disturbance?;
     let mut parts = Vec::new();
-    if let Some(others) = found.others_cpu_pct {
+    parts.extend(found.others_cpu_pct.map(|others| {
         let peak = found.others_cpu_peak_pct.unwrap_or(others);
-        parts.push(format!(
-            "other processes used {others:.0} % of a core (peak {peak:.0} %)"
-        ));
-    }
-    if let Some(wait) = found.worker_wait_pct {
-        parts.push(format!(
-            "workers of the driver waited up to {} of the time for a CPU",
-            units::percent(wait)
-        ));
-    }
+        format!("other processes used {others:.0} % of a core (peak {peak:.0} %)")
+    }));
+    parts.extend(
+        found
+            .worker_wait_pct
+            .map(units::percent)
+            .map(|wait| format!("workers of the driver waited up to {wait} of the time for a CPU")),
+    );
     let stalls = found.stalls;
-    parts.push(match stalls.count {
-        0 => "no worker stalled".to_owned(),
-        count => format!(
-            "{} stalls of workers, the longest {}, {} in total",
-            units::count(count),
-            units::duration(stalls.longest_ns),
-            units::duration(stalls.total_ns)
-        ),
+    let [longest, total] = [stalls.longest_ns, stalls.total_ns].map(units::duration);
+    parts.push(match units::count(stalls.count).as_str() {
+        "0" => "no worker stalled".to_owned(),
+        count => format!("{count} stalls of workers, the longest {longest}, {total} in total"),
     });
-    if let Some(quota) = found.driver_quota.filter(|quota| quota.throttled > 0) {
-        parts.push(format!(
-            "driver throttled by its quota in {} of {} periods",
-            units::count(quota.throttled),
-            units::count(quota.periods)
-        ));
-    }
+    let quota = found.driver_quota.filter(|quota| quota.throttled > 0);
+    parts.extend(quota.map(|quota| {
+        let [throttled, periods] = [quota.throttled, quota.periods].map(units::count);
+        format!("driver throttled by its quota in {throttled} of {periods} periods")
+    }));
     Some(("disturbed", parts.join("; ")))
 }
 
@@ -121,11 +108,7 @@ fn disturbed(run: &RunResult) -> Option<(&'static str, String)> {
 fn of_several(comparison: &Comparison<'_>) -> Vec<Part> {
     let side = |side: &str| {
         [
-            (
-                "processes.peak",
-                "processes",
-                units::whole as fn(f64) -> String,
-            ),
+            ("processes.peak", "processes", units::whole as Show),
             ("threads.peak", "threads", units::whole),
             ("fds.peak", "open files", units::whole),
             ("switches.voluntary", "voluntary switches", units::whole),
@@ -133,13 +116,10 @@ fn of_several(comparison: &Comparison<'_>) -> Vec<Part> {
             ("wait", "waited for a CPU, s", units::s),
         ]
         .map(|(key, head, show)| Column::metric(&format!("{side}.{key}"), head, show))
+        .into()
     };
     let disturbances = [
-        (
-            "others.cpu.average",
-            "others' CPU %",
-            units::tenths as fn(f64) -> String,
-        ),
+        ("others.cpu.average", "others' CPU %", units::tenths as Show),
         ("others.cpu.peak", "peak %", units::tenths),
         ("workers.wait", "workers waited %", units::significant),
         ("workers.stalls", "stalls of workers", units::whole),
@@ -147,30 +127,24 @@ fn of_several(comparison: &Comparison<'_>) -> Vec<Part> {
         ("workers.stalls.total", "in total, ms", units::ms),
         ("driver.throttled", "throttled periods", units::whole),
     ];
-    let tables = [
+    let disturbances = disturbances.map(|(key, head, show)| Column::metric(key, head, show));
+    let tables: [(&str, Vec<Column<'_>>); 3] = [
         (
             "Processes, files and switches of the daemon",
-            side("daemon").into(),
+            side("daemon"),
         ),
         (
             "Processes, files and switches of the driver",
-            side("driver").into(),
+            side("driver"),
         ),
-        (
-            "Disturbances of the runs",
-            Vec::from(disturbances.map(|(key, head, show)| Column::metric(key, head, show))),
-        ),
+        ("Disturbances of the runs", disturbances.into()),
     ];
     let mut parts = Vec::new();
-    for (title, columns) in tables {
-        let known = |column: &Column<'_>| {
-            let mut runs = comparison.suite.results.iter();
-            runs.any(|run| column.value(run).is_some())
-        };
-        let columns: Vec<Column<'_>> = columns.into_iter().filter(known).collect();
+    for (title, mut columns) in tables {
+        columns.retain(|column| column.is_known(&comparison.suite.results));
         if !columns.is_empty() {
             let table = Table::of_runs(title, comparison, &comparison.all(), &columns);
-            parts.extend([Part::Heading(title.to_owned()), Part::Table(table)]);
+            parts.extend(Part::headed_table(title, table));
         }
     }
     parts

@@ -7,10 +7,8 @@ use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::document::{Part, Section};
 use crate::report::roles;
-use crate::report::table::{Head, Table};
+use crate::report::table::Table;
 use crate::report::text::plain;
-use crate::result::RunResult;
-use crate::spec::CounterSpec;
 use crate::summary::SummaryStats;
 use crate::units::{self, NONE};
 
@@ -24,15 +22,17 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let columns = columns(comparison);
     let mut table = Table::of_runs("Throughput", comparison, &all, &columns);
     // From last to first, so that the column indices stay valid.
-    for (place, counter) in rates.iter().enumerate().rev() {
+    for (index, counter) in rates.iter().enumerate().rev() {
         if roles::is_compared(counter) && comparison.daemons.len() > 1 {
-            add_ratio(&mut table, comparison, &all, place + 3, &counter.name);
+            let ratios = all
+                .iter()
+                .map(|repeated| ratio(comparison, repeated, &counter.name));
+            table.insert_column(index + 3, "× first", ratios.collect());
         }
     }
     let mut parts = vec![Part::Note(reading(comparison)), Part::Table(table)];
     if let Some(table) = delivery(comparison, &all) {
-        let heading = "Message delivery".to_owned();
-        parts.extend([Part::Heading(heading), Part::Table(table)]);
+        parts.extend(Part::headed_table("Message delivery", table));
     }
     vec![Section::new("throughput", "Throughput", parts)]
 }
@@ -40,15 +40,12 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
 /// Lists the rates of a single run.
 pub(super) fn facts(comparison: &Comparison<'_>) -> Option<(&'static str, String)> {
     let run = comparison.only_run()?;
-    let rates = columns(comparison).into_iter().filter_map(|column| {
+    let rate = |column: Column<'_>| {
         column.value(run)?;
-        Some(format!(
-            "{} {}",
-            column.cell(&[run]).median,
-            column.head().text
-        ))
-    });
-    let rates: Vec<String> = rates.collect();
+        let rate = column.cell(&[run]).median;
+        Some(format!("{rate} {}", column.head().text))
+    };
+    let rates: Vec<String> = columns(comparison).into_iter().filter_map(rate).collect();
     (!rates.is_empty()).then(|| ("rates", rates.join(", ")))
 }
 
@@ -56,16 +53,13 @@ pub(super) fn facts(comparison: &Comparison<'_>) -> Option<(&'static str, String
 fn columns<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
     let rates = roles::rates(comparison.suite).into_iter();
     let transfers = roles::transfers(comparison.suite).into_iter();
-    let transfer = |counter: &'a CounterSpec| {
+    let transfers = transfers.map(|counter| {
         let head = format!("MiB/s {}", plain(&counter.label));
-        Column::new(head, units::mib, Better::Higher, move |run| {
+        Column::new(head, units::mib, Better::Higher, |run| {
             metrics::rate(run, &counter.name)
         })
-    };
-    rates
-        .map(Column::rate)
-        .chain(transfers.map(transfer))
-        .collect()
+    });
+    rates.map(Column::rate).chain(transfers).collect()
 }
 
 fn reading(comparison: &Comparison<'_>) -> String {
@@ -80,34 +74,20 @@ fn reading(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// Adds a column with the ratio to the first daemon at the same level, run by run.
-fn add_ratio(
-    table: &mut Table,
-    comparison: &Comparison<'_>,
-    all: &[Repetitions<'_>],
-    place: usize,
-    name: &str,
-) {
-    table.head.insert(place, Head::figure("× first"));
-    for (row, repeated) in table.rows.iter_mut().zip(all) {
-        let first = comparison
-            .at(repeated.level)
-            .into_iter()
-            .find(|other| other.daemon == 0);
-        let cell = match first {
-            Some(_) if repeated.daemon == 0 => Cell::plain("1"),
-            Some(first) => {
-                let pairs = repeated.runs.iter().zip(&first.runs);
-                let ratio = |(run, first): (&&RunResult, &&RunResult)| {
-                    Some(metrics::rate(run, name)? / metrics::rate(first, name)?)
-                };
-                let ratios = SummaryStats::from_values(pairs.filter_map(ratio));
-                Cell::from_stats(ratios, units::significant)
-            }
-            None => Cell::plain(NONE),
-        };
-        row.cells.insert(place, cell);
+/// Returns the ratio of a rate to that of the first daemon at the same level, run by run.
+fn ratio(comparison: &Comparison<'_>, repeated: &Repetitions<'_>, counter: &str) -> Cell {
+    let mut level = comparison.at(repeated.level).into_iter();
+    let Some(first) = level.find(|other| other.daemon == 0) else {
+        return Cell::plain(NONE);
+    };
+    if repeated.daemon == 0 {
+        return Cell::plain("1");
     }
+    let pairs = repeated.runs.iter().zip(&first.runs);
+    let ratios = pairs.filter_map(|(run, first)| {
+        Some(metrics::rate(run, counter)? / metrics::rate(first, counter)?)
+    });
+    Cell::from_stats(SummaryStats::from_values(ratios), units::significant)
 }
 
 /// Builds the table of delivery errors and events; columns that no run counts are left out.
@@ -116,13 +96,12 @@ fn delivery(comparison: &Comparison<'_>, all: &[Repetitions<'_>]) -> Option<Tabl
         return None;
     }
     let counters = roles::delivery(comparison.suite).into_iter();
-    let columns: Vec<Column<'_>> = counters
-        .map(|counter| {
-            let head = plain(&counter.label);
-            Column::new(head, units::whole, Better::Lower, move |run| {
-                Some(run.count(&counter.name) as f64)
-            })
+    let columns = counters.map(|counter| {
+        let head = plain(&counter.label);
+        Column::new(head, units::whole, Better::Lower, |run| {
+            Some(run.count(&counter.name) as f64)
         })
-        .collect();
+    });
+    let columns: Vec<Column<'_>> = columns.collect();
     (!columns.is_empty()).then(|| Table::of_runs("Message delivery", comparison, all, &columns))
 }

@@ -12,16 +12,12 @@ pub(super) const ID: &str = "unreached";
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let row = |missing: &Unreached| {
         let level = level_name(&missing.level);
-        Row::new(
-            None,
-            [plain(&missing.daemon), level, plain(&missing.reason)],
-        )
+        let cells = [plain(&missing.daemon), level, plain(&missing.reason)];
+        Row::new(None, cells)
     };
-    let rows: Vec<Row> = comparison.suite.unreached.iter().map(row).collect();
-    if rows.is_empty() {
-        return Vec::new();
-    }
+    let rows = comparison.suite.unreached.iter().map(row).collect();
     let head = ["daemon", "level", "reason"].map(Head::text).into();
-    let table = Table::new("Not reached", head, rows);
-    vec![Section::new(ID, "Not reached", vec![Part::Table(table)])]
+    let table = Table::non_empty("Not reached", head, rows);
+    let parts = table.into_iter().map(Part::Table).collect();
+    Section::non_empty(ID, "Not reached", parts)
 }

@@ -4,18 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::document::{Part, Section};
-use crate::report::text;
+use crate::report::text::plain;
 use crate::result::Answer;
 use crate::units;
 use crate::warning::{Kind, Severity, Warning};
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
-    let warnings = all(comparison);
-    if warnings.is_empty() {
-        return Vec::new();
-    }
-    let parts = vec![Part::Warnings(warnings)];
-    vec![Section::new("warnings", "Warnings", parts)]
+    let warnings = Some(all(comparison)).filter(|warnings| !warnings.is_empty());
+    let parts = warnings.into_iter().map(Part::Warnings).collect();
+    Section::non_empty("warnings", "Warnings", parts)
 }
 
 /// Lists all warnings, the most severe first. Notes of one kind from repetitions share a line.
@@ -57,36 +54,34 @@ fn shown(answer: &Answer) -> String {
         "{} with {} bytes (SHA-256 {}…)",
         answer.status,
         units::count(answer.length),
-        text::plain(&digits)
+        plain(&digits)
     )
 }
 
 fn of_runs(comparison: &Comparison<'_>, repeated: &Repetitions<'_>) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut noted: Vec<(Kind, usize)> = Vec::new();
-    for (place, run) in repeated.runs.iter().enumerate() {
+    let mut notes: BTreeMap<Kind, usize> = BTreeMap::new();
+    for (index, run) in repeated.runs.iter().enumerate() {
         for warning in &run.warnings {
             if warning.severity == Severity::Note {
-                let same = noted.iter_mut().find(|(kind, _)| *kind == warning.kind);
-                if let Some((_, more)) = same {
-                    *more += 1;
+                let count = notes.entry(warning.kind).or_default();
+                *count += 1;
+                if *count > 1 {
                     continue;
                 }
-                noted.push((warning.kind, 0));
             }
-            let shown = text::plain_warning(warning);
+            let message = comparison.about(repeated, index, &plain(&warning.message));
             warnings.push(Warning {
-                message: comparison.about(repeated, place, &shown.message),
-                ..shown
+                message,
+                hint: plain(&warning.hint),
+                ..warning.clone()
             });
         }
     }
-    for warning in &mut warnings {
-        let of_its_kind = noted.iter().find(|(kind, _)| *kind == warning.kind);
-        if let Some((_, more @ 1..)) = of_its_kind.filter(|_| warning.severity == Severity::Note) {
-            warning
-                .message
-                .push_str(&format!(", and {more} more of this kind"));
+    let listed = warnings.iter_mut();
+    for note in listed.filter(|warning| warning.severity == Severity::Note) {
+        if let Some(more @ 1..) = notes.get(&note.kind).map(|count| count - 1) {
+            note.message += &format!(", and {more} more of this kind");
         }
     }
     warnings

@@ -11,8 +11,8 @@ pub(super) fn relative(points: &[(i64, i64)], close: bool) -> String {
         path.push_str("0 0");
     }
     let mut last = *first;
-    for (place, point) in rest.iter().enumerate() {
-        number(&mut path, point.0 - last.0, place > 0);
+    for (index, point) in rest.iter().enumerate() {
+        number(&mut path, point.0 - last.0, index > 0);
         number(&mut path, point.1 - last.1, true);
         last = *point;
     }
@@ -23,8 +23,8 @@ pub(super) fn relative(points: &[(i64, i64)], close: bool) -> String {
 }
 
 /// Appends a number. A minus sign separates numbers as well as a space does.
-fn number(path: &mut String, number: i64, apart: bool) {
-    if apart && number >= 0 {
+fn number(path: &mut String, number: i64, is_separated: bool) {
+    if is_separated && number >= 0 {
         path.push(' ');
     }
     path.push_str(&number.to_string());

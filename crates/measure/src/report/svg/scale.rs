@@ -85,14 +85,13 @@ impl Scale {
         }
     }
 
-    /// Returns the tick values with their labels.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         match self {
             Self::Linear { to, show } => {
                 let step = step(*to);
                 let count = (to / step).round() as u64;
                 (0..=count)
-                    .map(|place| place as f64 * step)
+                    .map(|tick| tick as f64 * step)
                     .map(|value| (value, show(value)))
                     .collect()
             }
@@ -105,7 +104,7 @@ impl Scale {
             Self::Names(names) => names
                 .iter()
                 .enumerate()
-                .map(|(place, name)| (place as f64, name.clone()))
+                .map(|(index, name)| (index as f64, name.clone()))
                 .collect(),
         }
     }

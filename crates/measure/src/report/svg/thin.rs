@@ -15,16 +15,16 @@ pub(super) fn thinned(points: &[Point], most: usize) -> Vec<Point> {
 
 fn extremes(stretch: &[Point]) -> Vec<Point> {
     let by_height = |one: &usize, other: &usize| stretch[*one].1.total_cmp(&stretch[*other].1);
-    let places = || 0..stretch.len();
+    let indices = || 0..stretch.len();
     let mut kept = vec![
         0,
-        places().min_by(by_height).unwrap_or(0),
-        places().max_by(by_height).unwrap_or(0),
+        indices().min_by(by_height).unwrap_or(0),
+        indices().max_by(by_height).unwrap_or(0),
         stretch.len() - 1,
     ];
     kept.sort_unstable();
     kept.dedup();
-    kept.into_iter().map(|place| stretch[place]).collect()
+    kept.into_iter().map(|index| stretch[index]).collect()
 }
 
 #[cfg(test)]

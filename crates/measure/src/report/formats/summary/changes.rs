@@ -17,13 +17,8 @@ pub(super) struct Baseline<'a> {
     pub(super) paired: bool,
 }
 
-/// A change of a figure: its row, its column and its size.
-struct Change {
-    row: usize,
-    column: usize,
-    ratio: Ratio,
-    lower_is_better: bool,
-}
+/// Row and column of a figure.
+type Position = (usize, usize);
 
 /// Returns the conclusion for each figure with a baseline, by row and column.
 pub(super) fn conclusions(
@@ -31,9 +26,10 @@ pub(super) fn conclusions(
     rows: &[Repetitions<'_>],
     compared: &[Column<'_>],
     baseline: &Baseline<'_>,
-) -> Vec<((usize, usize), String)> {
-    let mut found = Vec::new();
-    let mut changes = Vec::new();
+) -> Vec<(Position, String)> {
+    let mut texts = Vec::new();
+    let mut positions: Vec<Position> = Vec::new();
+    let mut changes: Vec<(Ratio, bool)> = Vec::new();
     for (row, repeated) in rows.iter().enumerate() {
         let Some(base) = base_of(comparison, repeated, baseline) else {
             continue;
@@ -42,35 +38,20 @@ pub(super) fn conclusions(
             if column.is_success() {
                 continue;
             }
-            if let Some(why) = incomparable(repeated, &base) {
-                found.push(((row, index), format!("not comparable: {why}")));
+            if let Some(reason) = incomparable(repeated, &base) {
+                texts.push(((row, index), format!("not comparable: {reason}")));
                 break;
             }
             if let Some(ratio) = ratio(column, &base, repeated, baseline.paired) {
-                changes.push(Change {
-                    row,
-                    column: index,
-                    ratio,
-                    lower_is_better: column.better == Better::Lower,
-                });
+                positions.push((row, index));
+                changes.push((ratio, column.better == Better::Lower));
             }
         }
     }
-    let asked: Vec<(Ratio, bool)> = changes
-        .iter()
-        .map(|change| (change.ratio, change.lower_is_better))
-        .collect();
-    let concluded = changes
-        .iter()
-        .zip(holm_conclusions(&asked))
-        .map(|(change, conclusion)| {
-            (
-                (change.row, change.column),
-                describe(&change.ratio, conclusion),
-            )
-        });
-    found.extend(concluded);
-    found
+    let conclusions = holm_conclusions(&changes).into_iter().zip(&changes);
+    let described = conclusions.map(|(conclusion, (ratio, _))| describe(ratio, conclusion));
+    texts.extend(positions.into_iter().zip(described));
+    texts
 }
 
 fn base_of<'a>(
@@ -78,24 +59,14 @@ fn base_of<'a>(
     repeated: &Repetitions<'_>,
     baseline: &Baseline<'a>,
 ) -> Option<Repetitions<'a>> {
-    match baseline.base {
-        Some(base) => {
-            let name = comparison.daemons[repeated.daemon];
-            base.at(repeated.level)
-                .into_iter()
-                .find(|other| base.daemons[other.daemon] == name)
-        }
-        None => {
-            let first = comparison
-                .measured()
-                .next()
-                .filter(|first| *first != repeated.daemon)?;
-            comparison
-                .at(repeated.level)
-                .into_iter()
-                .find(|other| other.daemon == first)
-        }
+    if let Some(base) = baseline.base {
+        let name = comparison.daemons[repeated.daemon];
+        let mut groups = base.at(repeated.level).into_iter();
+        return groups.find(|other| base.daemons[other.daemon] == name);
     }
+    let first = comparison.measured().next()?;
+    let mut groups = comparison.at(repeated.level).into_iter();
+    groups.find(|other| other.daemon == first && first != repeated.daemon)
 }
 
 /// Returns the reason why two groups of runs cannot be compared.
@@ -129,38 +100,32 @@ fn fingerprint(machine: &Machine) -> (&str, Option<&str>, u64, u64, &str) {
 }
 
 fn ratio(
-    figure: &Column<'_>,
+    column: &Column<'_>,
     base: &Repetitions<'_>,
     repeated: &Repetitions<'_>,
     paired: bool,
 ) -> Option<Ratio> {
     if paired {
         let pairs = base.runs.iter().zip(&repeated.runs);
-        return Ratio::paired(
-            pairs.filter_map(|(base, run)| Some((figure.value(base)?, figure.value(run)?))),
-        );
+        let pairs = pairs.filter_map(|(base, run)| Some((column.value(base)?, column.value(run)?)));
+        return Ratio::paired(pairs);
     }
-    let of = |runs: &[&RunResult]| {
-        runs.iter()
-            .filter_map(|run| figure.value(run))
-            .collect::<Vec<f64>>()
+    let values = |runs: &[&RunResult]| -> Vec<f64> {
+        runs.iter().filter_map(|run| column.value(run)).collect()
     };
-    Ratio::unpaired(&of(&base.runs), &of(&repeated.runs))
+    Ratio::unpaired(&values(&base.runs), &values(&repeated.runs))
 }
 
 /// Formats a change: `**better** −12.1 % [−14.0, −10.1]`; from a factor of two on as a factor.
 fn describe(ratio: &Ratio, conclusion: Conclusion) -> String {
-    let factor = ratio.ratio >= 2.0 || ratio.ratio <= 0.5;
-    let show = |value: f64| {
-        if factor {
-            format!("× {}", units::significant(value))
-        } else {
-            percent(value)
-        }
+    let is_factor = ratio.ratio >= 2.0 || ratio.ratio <= 0.5;
+    let show: fn(f64) -> String = match is_factor {
+        true => |value| format!("× {}", units::significant(value)),
+        false => percent,
     };
     let interval = ratio.interval.map_or(String::new(), |(low, high)| {
-        let plain = |value: f64| show(value).replace(" %", "").replace("× ", "");
-        format!(" [{}, {}]", plain(low), plain(high))
+        let number = |value: f64| show(value).replace(" %", "").replace("× ", "");
+        format!(" [{}, {}]", number(low), number(high))
     });
     let conclusion = match conclusion {
         Conclusion::NoEvidence => conclusion.to_string(),

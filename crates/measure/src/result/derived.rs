@@ -5,10 +5,10 @@ use crate::imported::SeriesSummary;
 use crate::spec::CounterRole;
 use crate::tally::OK;
 use crate::usage::UsageSummary;
+use crate::warning::Kind;
 
 impl RunResult {
     /// Returns a series by name.
-    #[must_use]
     pub fn series(&self, name: &str) -> Option<&SeriesResult> {
         self.series.iter().find(|series| series.name == name)
     }
@@ -21,7 +21,6 @@ impl RunResult {
     }
 
     /// Returns the figures of one series, measured or imported.
-    #[must_use]
     pub fn summary(&self, name: &str) -> Option<SeriesSummary> {
         self.summaries().find(|series| series.name == name)
     }
@@ -33,26 +32,27 @@ impl RunResult {
         measured.chain(reported.map(|series| series.name.as_str()))
     }
 
+    /// Returns true if a warning is of this kind.
+    pub(crate) fn has_warning(&self, kind: Kind) -> bool {
+        self.warnings.iter().any(|warning| warning.kind == kind)
+    }
+
     /// Returns a counter by name, or 0 if it was not counted.
-    #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
     }
 
     /// Returns the sum of the counters with a role, or `None` if none of them was counted.
-    #[must_use]
     pub fn counted(&self, role: CounterRole) -> Option<u64> {
         self.spec.sum(role, &self.counts)
     }
 
     /// Returns the sum of the counters with a role, or 0 if none of them was counted.
-    #[must_use]
     pub fn total(&self, role: CounterRole) -> u64 {
         self.counted(role).unwrap_or(0)
     }
 
     /// Returns the number of operations that failed because they were lost.
-    #[must_use]
     pub fn lost_operations(&self) -> u64 {
         let errors = self.spec.errors.iter().filter(|error| error.is_loss);
         let counted = errors.filter_map(|error| self.errors.get(error.name.as_ref()));
@@ -60,21 +60,18 @@ impl RunResult {
     }
 
     /// Returns `unfinished`, `missed` or `peak_active`, or `None` for a 0 of another tool, which means "not known".
-    #[must_use]
     pub fn if_known(&self, count: u64) -> Option<u64> {
         (count > 0 || self.imported.is_none()).then_some(count)
     }
 
     /// Returns the peak number of open operations according to the daemon's own gauge. Returns `None` if the daemon has
     /// none. With several instances it is the sum of their peaks, an upper bound.
-    #[must_use]
     pub fn peak_of_daemon(&self) -> Option<f64> {
         let gauges = &self.usage.daemon.as_ref()?.gauges_peak;
         gauges.get(self.spec.peak_gauge.as_deref()?).copied()
     }
 
     /// Returns the seconds in which connections were opened before the load, or 0 if the plan has no such phase.
-    #[must_use]
     pub fn opening_s(&self) -> f64 {
         let opening = self.audit_inputs.opening.as_ref();
         opening.map_or(0.0, |opening| opening.took_s)
@@ -82,7 +79,6 @@ impl RunResult {
 
     /// Returns the total time in nanoseconds in which faults kept the daemon from accepting connections. Returns `None`
     /// if there were no faults, or if the daemon did not recover.
-    #[must_use]
     pub fn down_ns(&self) -> Option<f64> {
         let down = |fault: &FaultResult| Some((fault.back_s? - fault.at_s) * 1e9);
         let downs: Vec<f64> = self.faults.iter().map(down).collect::<Option<_>>()?;
@@ -90,7 +86,6 @@ impl RunResult {
     }
 
     /// Returns the share of started operations that succeeded, in percent, or `None` if none was started.
-    #[must_use]
     pub fn success_pct(&self) -> Option<f64> {
         let Operations { started, ok, .. } = self.operations;
         (started > 0).then(|| 100.0 * ok as f64 / started as f64)
@@ -98,7 +93,6 @@ impl RunResult {
 
     /// Returns the number of operations that ended, successful or not, including those of the warm-up that a driver
     /// counts separately. The CPU time of a whole run was spent on these.
-    #[must_use]
     pub fn finished(&self) -> u64 {
         self.operations.ok + self.operations.failed + self.total(CounterRole::Warmup)
     }
@@ -106,7 +100,6 @@ impl RunResult {
     /// Returns the memory that the load took from the machine outside of any process, KiB: the drop in available
     /// memory, minus the growth of daemon and driver. Other activity on the machine is included. Returns `None` if a
     /// side was not sampled, or if the sides grew by more than the drop, as with memory shared between processes.
-    #[must_use]
     pub fn kernel_kb(&self) -> Option<u64> {
         let growth = |side: &Option<UsageSummary>| {
             let usage = side.as_ref()?;
@@ -119,7 +112,6 @@ impl RunResult {
     /// Returns the connections open at the end of each second, as the driver counted them. If its workers report the
     /// connections that they hold, that is used; otherwise it is the number opened so far minus those closed and lost.
     /// Empty for a driver that counts neither.
-    #[must_use]
     pub fn held(&self) -> Vec<(u64, u64)> {
         let counted = |row: &Second, role| self.spec.sum(role, &row.counts);
         if self.total(CounterRole::Held) > 0 {
@@ -140,13 +132,11 @@ impl RunResult {
     }
 
     /// Returns the most connections open at the end of any second, as the driver counted them.
-    #[must_use]
     pub fn most_held(&self) -> Option<u64> {
         self.held().into_iter().map(|(_, open)| open).max()
     }
 
     /// Returns a sentence about the overload if the daemon did not serve the offered load.
-    #[must_use]
     pub fn overload(&self) -> Option<&str> {
         let overload = self.throughput.as_ref()?.overload.as_ref()?;
         Some(overload.headline.as_str())
@@ -157,7 +147,6 @@ impl RunResult {
     ///
     /// For a result without a [`Throughput`](crate::throughput::Throughput), the rate covers the full seconds of the
     /// measured time; for an imported one, the whole run.
-    #[must_use]
     pub fn per_second(&self, name: &str) -> Option<f64> {
         match &self.throughput {
             Some(throughput) => throughput.per_second(throughput.count(name)),
@@ -183,23 +172,5 @@ impl RunResult {
         let counted: u64 = rows.filter_map(|row| row.counts.get(name)).sum();
         let whole = end - begin.ceil();
         (whole >= 1.0).then(|| counted as f64 / whole)
-    }
-}
-
-impl From<&SeriesResult> for SeriesSummary {
-    fn from(series: &SeriesResult) -> Self {
-        Self {
-            name: series.name.clone(),
-            count: Some(series.count),
-            min_ns: Some(series.min_ns),
-            mean_ns: Some(series.mean_ns),
-            p50_ns: Some(series.p50_ns),
-            p75_ns: series.p75_ns,
-            p90_ns: Some(series.p90_ns),
-            p95_ns: Some(series.p95_ns),
-            p99_ns: Some(series.p99_ns),
-            p999_ns: Some(series.p999_ns),
-            max_ns: Some(series.max_ns),
-        }
     }
 }

@@ -1,0 +1,301 @@
+//! Warnings about a run, each with its hint.
+
+use super::{Kind, Severity, Warning};
+use crate::units;
+
+/// CPU use of one worker, in percent of a core, above which the driver may be the bottleneck.
+pub(crate) const WORKER_CPU_LIMIT_PCT: f64 = 85.0;
+/// Stolen CPU time above which a run is SUSPECT, in percent. Comparisons call a change of 3 % a difference.
+const STEAL_SUSPECT_PCT: f64 = 2.0;
+/// Stolen CPU time above which a run is INVALID, in percent: a tenth, as for the driver's lateness.
+const STEAL_INVALID_PCT: f64 = 10.0;
+/// Load average before the start above which a host is called noisy.
+const LOAD_LIMIT: f64 = 0.5;
+/// Started operations per missed one: up to one missed per 10,000 started operations is only a note.
+const STARTED_PER_MISSED: u64 = 10_000;
+/// Samples that a p99 needs so that ten of them lie beyond it.
+const MIN_SAMPLES: u64 = 1_000;
+
+/// The reason why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndedBy {
+    /// The plan was carried out, including the time to drain.
+    Plan,
+    /// The run was interrupted once; open operations had time to end.
+    Interrupt,
+    /// The run was interrupted twice.
+    SecondInterrupt,
+    /// Workers of the driver, or the daemon, failed.
+    Failure,
+}
+
+impl Warning {
+    /// Reports a worker that used most of its core, over the run or in `full_seconds` of `seconds` measured seconds.
+    pub fn generator_cpu_bound(
+        severity: Severity,
+        worker_cpu_pct: f64,
+        full_seconds: u64,
+        seconds: u64,
+    ) -> Self {
+        let of_seconds = match full_seconds {
+            0 => String::new(),
+            full => format!(
+                " over the run, and more than {WORKER_CPU_LIMIT_PCT:.0} % in {full} of {seconds} seconds"
+            ),
+        };
+        Kind::GeneratorCpuBound.warning(
+            severity,
+            format!(
+                "a worker of the driver used {worker_cpu_pct:.0} % of a core{of_seconds}: it may be the bottleneck"
+            ),
+            "use more threads or processes, or lower the load",
+        )
+    }
+
+    /// Reports operations that failed because the driver ran out of file descriptors or ports, with their count by
+    /// error kind. Such failures say nothing about the daemon.
+    pub fn driver_exhausted(kinds: &[(&str, u64)]) -> Option<Self> {
+        let found: Vec<String> = kinds
+            .iter()
+            .map(|(kind, count)| format!("{} as {kind}", units::count(*count)))
+            .collect();
+        (!found.is_empty()).then(|| {
+            Kind::DriverExhausted.invalid(
+                format!(
+                    "the driver ran out of file descriptors or ports, which is not a failure of the daemon: {}",
+                    found.join(", ")
+                ),
+                "raise the driver's open-file limit (ulimit -n), widen net.ipv4.ip_local_port_range, give the driver more source addresses, or lower the number of connections",
+            )
+        })
+    }
+
+    /// Reports workers that ended with an error or a panic, with the first reason.
+    pub fn workers_failed(failed: u64, of: u64, first: &str) -> Self {
+        Kind::WorkersFailed.invalid(
+            format!("{failed} of {of} workers failed; the first: {first}"),
+            "their share of the load is missing: repeat the run",
+        )
+    }
+
+    /// Reports that operations failed and none succeeded; `most` is the most frequent error kind.
+    pub fn nothing_succeeded(failed: u64, most: &str) -> Self {
+        let failed = units::count(failed);
+        Kind::NothingSucceeded.suspect(
+            format!("all {failed} operations failed, most as {most}"),
+            "the figures describe failures only: see the errors and the end of the daemon's log",
+        )
+    }
+
+    /// Reports operations that were still open when the run ended.
+    pub fn unfinished(operations: u64, ended_by: EndedBy) -> Option<Self> {
+        let reason = match ended_by {
+            EndedBy::Plan => "give the run a longer drain",
+            EndedBy::Interrupt => {
+                "they were still open after the drain that follows an interruption"
+            }
+            EndedBy::SecondInterrupt => {
+                "the second interruption ended the run; after a single one they are drained"
+            }
+            EndedBy::Failure => "they ended with the workers or the daemon that served them",
+        };
+        (operations > 0).then(|| {
+            Kind::Unfinished.suspect(
+                format!("still open when the run ended: {operations}"),
+                format!("the percentiles do not include their times: {reason}"),
+            )
+        })
+    }
+
+    /// Reports operations that were due and never started.
+    pub fn missed(operations: u64, started: u64) -> Option<Self> {
+        // A driver that wakes up a moment late misses the operations due just before the end.
+        let severity = match operations.saturating_mul(STARTED_PER_MISSED) > started {
+            true => Severity::Suspect,
+            false => Severity::Note,
+        };
+        (operations > 0).then(|| {
+            Kind::Missed.warning(
+                severity,
+                format!("due and never started: {operations}"),
+                "the load was lower than planned: lower the rate or add processes",
+            )
+        })
+    }
+
+    /// Reports that the daemon exited during the run.
+    pub fn daemon_died(status: &str, last_lines: &str) -> Self {
+        Kind::DaemonDied.invalid(
+            format!(
+                "the daemon exited during the run ({status}); the last lines of its log:\n{last_lines}"
+            ),
+            "see its log, stored with the result",
+        )
+    }
+
+    /// Reports that the daemon did not restart after an injected fault, so that later operations had no daemon.
+    pub fn daemon_not_back(problem: &str, last_lines: &str) -> Self {
+        Kind::DaemonDied.invalid(
+            format!(
+                "the daemon did not restart after a fault ({problem}); the last lines of its log:\n{last_lines}"
+            ),
+            "see its log, stored with the result; if the daemon needs longer to start, raise `ready.timeout` in its manifest",
+        )
+    }
+
+    /// Returns a note if a series has too few samples for its 99th percentile.
+    pub fn few_samples(series: &str, samples: u64) -> Option<Self> {
+        (1..MIN_SAMPLES).contains(&samples).then(|| {
+            Kind::FewSamples.note(
+                format!("{series} has only {samples} samples: fewer than ten lie beyond its p99"),
+                "quote the median, or run longer",
+            )
+        })
+    }
+
+    /// Reports that the driver was built without optimisation.
+    pub fn debug_build() -> Self {
+        Kind::DebugBuild.note(
+            "the driver was built without optimisation and is several times slower than a release build",
+            "run it with `cargo run --release`",
+        )
+    }
+
+    /// Checks the load average before the start and the CPU time stolen during the run, in percent.
+    pub fn noisy_host(load1: Option<f64>, cpus: u64, steal_pct: Option<f64>) -> Option<Self> {
+        let steal = steal_pct.unwrap_or(0.0);
+        let (severity, message) = match Severity::above(steal, STEAL_SUSPECT_PCT, STEAL_INVALID_PCT)
+        {
+            Some(severity) => (
+                severity,
+                format!("the hypervisor stole {steal:.1} % of the CPU time during the run"),
+            ),
+            None => {
+                let load = load1.filter(|load| *load > LOAD_LIMIT)?;
+                let message =
+                    format!("the load average was {load:.2} on {cpus} CPUs before the run began");
+                (Severity::Note, message)
+            }
+        };
+        let hint = "stop other programs and repeat; compare figures only within one run";
+        Some(Kind::NoisyHost.warning(severity, message, hint))
+    }
+
+    /// Reports that the driver's own counts contradict each other: operations started, and operations that ended or
+    /// were left open.
+    pub fn operations_disagree(begun: u64, ended: u64) -> Self {
+        Kind::CountsDisagree.suspect(
+            format!(
+                "the driver counted {begun} operations started, but {ended} that ended or were left open"
+            ),
+            "the driver's counters are inconsistent: its figures do not cover exactly the operations that it started",
+        )
+    }
+
+    /// Reports that driver and daemon counted differently.
+    pub fn counts_disagree(what: &str, driver: u64, daemon: u64) -> Self {
+        Kind::CountsDisagree.suspect(
+            format!("{what}: the driver counted {driver}, the daemon {daemon}"),
+            "check whether another client uses the daemon; otherwise one of the two counts is wrong",
+        )
+    }
+
+    /// Reports that the given metrics page has none of the counters that could be compared.
+    pub fn nothing_compared(metrics: &[&str]) -> Self {
+        Kind::Audit.note(
+            format!(
+                "the daemon's metrics page has none of the counters to compare: {}",
+                metrics.join(", ")
+            ),
+            "only the driver's counts are known: pass the metrics page of the daemon that counts them",
+        )
+    }
+
+    /// Reports that rows of `resources.csv` could not be written.
+    pub fn rows_lost(why: &str) -> Self {
+        Kind::RowsLost.note(
+            format!("rows are missing from resources.csv because writing failed: {why}"),
+            "the result has all rows, under `resources`",
+        )
+    }
+
+    /// Reports that seconds of a result, stored on disk during the run, could not be read back.
+    pub fn seconds_lost(why: &str) -> Self {
+        Kind::RowsLost.suspect(
+            format!("seconds are missing from the result because reading them back failed: {why}"),
+            "totals are complete; rerun with --out on a working disk to get the per-second rows",
+        )
+    }
+
+    /// Reports that the daemons under comparison answered the same request differently before their runs.
+    pub fn answers_differ(one: &str, other: &str) -> Self {
+        Kind::AnswersDiffer.suspect(
+            format!("the answers differ: {one}, but {other}"),
+            "make all daemons serve the same content; otherwise the comparison measures the content",
+        )
+    }
+
+    /// Reports an answer that differs from the expected one; `difference` says where the first difference was.
+    pub fn content_differs(difference: &str, hint: &str) -> Self {
+        let message = format!("an answer differs from the expected one: {difference}");
+        Kind::AnswersDiffer.note(message, hint)
+    }
+
+    /// Reports that a signal ended the run early.
+    pub fn interrupted(after_s: f64, planned_s: f64) -> Self {
+        Kind::Interrupted.suspect(
+            format!("interrupted after {after_s:.1} s of {planned_s:.1} s planned"),
+            "the result covers the time until the interruption",
+        )
+    }
+
+    /// Marks a run made by another tool. None of this project's checks were made during that run, so its figures are
+    /// never VALID.
+    pub fn imported(tool: &str, times: &str) -> Self {
+        Kind::Imported.suspect(
+            format!(
+                "imported from {tool}, with the figures that it reported; its times are {times}; not known: the machine, the warm-up (included unless it was a separate run), the tool's own CPU use and lateness, and the daemon's resource use"
+            ),
+            "for a reliable comparison, measure the same daemon with a driver of this project on the same machine",
+        )
+    }
+
+    /// Collects known pitfalls of the report of the tool that made the run. They share one note, so that none hides
+    /// another.
+    pub fn misleading(tool: &str, pitfalls: &[String]) -> Option<Self> {
+        (!pitfalls.is_empty()).then(|| {
+            Kind::Imported.note(
+                format!("how to read {tool}: {}", pitfalls.join("; ")),
+                "the tool's own output is stored with the result",
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_little_stolen_time_is_suspect_and_more_is_invalid() {
+        let of = |load1, steal| {
+            let found = Warning::noisy_host(load1, 2, steal);
+            found.map(|warning| warning.severity)
+        };
+        assert_eq!(of(Some(0.4), Some(2.0)), None);
+        assert_eq!(of(Some(8.0), Some(2.0)), Some(Severity::Note));
+        assert_eq!(of(Some(8.0), Some(2.2)), Some(Severity::Suspect));
+        assert_eq!(of(None, Some(10.1)), Some(Severity::Invalid));
+    }
+
+    #[test]
+    fn exhausted_descriptors_are_reported_as_a_problem_of_the_driver() {
+        assert_eq!(Warning::driver_exhausted(&[]), None);
+        let warning = Warning::driver_exhausted(&[("connect_EMFILE", 1_074)]).unwrap();
+        assert_eq!(warning.severity, Severity::Invalid);
+        assert_eq!(
+            warning.message,
+            "the driver ran out of file descriptors or ports, which is not a failure of the daemon: 1,074 as connect_EMFILE"
+        );
+    }
+}

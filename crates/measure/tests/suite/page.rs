@@ -1,0 +1,87 @@
+//! The HTML page of a suite.
+
+use super::*;
+
+#[test]
+fn a_page_holds_no_markup_of_others_and_no_address() {
+    let mut suite = small();
+    for result in &mut suite.results {
+        result.daemon.name = "\u{1b}[2J<script>alert(1)</script>".to_owned();
+        result.level = "\"><img src=x>".to_owned();
+        result.daemon.about = Some("a & b".to_owned());
+    }
+    suite.name = "</title><b>".to_owned();
+    let page = html(&suite).unwrap();
+    for forbidden in [
+        "<script>alert",
+        "<img",
+        "</title><b>",
+        "\u{1b}",
+        "http:",
+        "https:",
+        "//cdn",
+        "@import",
+        "url(",
+    ] {
+        assert!(!page.contains(forbidden), "the page holds {forbidden}");
+    }
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+}
+
+#[test]
+fn the_largest_suite_stays_below_a_megabyte() {
+    let suite = suite::build(&Shape {
+        daemons: FOUR,
+        levels: &[100, 1_000, 10_000, 50_000, 100_000],
+        runs: 5,
+        seconds: 130,
+    });
+    let page = html(&suite).unwrap();
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(
+        page.len() > 400_000,
+        "{} bytes: is anything missing?",
+        page.len()
+    );
+}
+
+#[test]
+fn an_hour_a_second_apart_is_thinned_to_a_thousand_points_a_line() {
+    let suite = Suite {
+        results: vec![suite::one("go-streaming", 1_000, 0, 3_600)],
+        ..Suite::default()
+    };
+    let page = html(&suite).unwrap();
+    let (_, chart) = page.split_once("id=\"level-1000-cpu\"").unwrap();
+    let (_, path) = chart.split_once("class=\"l d0\" d=\"").unwrap();
+    let path = path
+        .split('"')
+        .next()
+        .unwrap()
+        .replace('-', " -")
+        .replace(['M', 'l'], " ");
+    let points = path.split_whitespace().count() / 2;
+    assert!((500..=1_000).contains(&points), "{points}");
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+}
+
+#[test]
+fn a_histogram_that_is_broken_is_named() {
+    let mut suite = small();
+    suite.results[3].series[1].histogram = "broken!".to_owned();
+    let error = html(&suite).unwrap_err();
+    assert!(
+        matches!(error, Error::Histogram { ref series, .. } if series == "first_byte"),
+        "{error}"
+    );
+}
+
+#[test]
+fn results_alone_make_the_page_of_a_suite() {
+    let format = FORMATS.iter().find(|format| format.name == "html").unwrap();
+    assert_eq!(format.extension, "html");
+    let mut result = result::full();
+    result.plan["name"] = serde_json::json!("held");
+    let page = format.render(&[result]).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h1>held</h1>"));
+}
