@@ -25,9 +25,6 @@ const H2C: &str = "h2c";
 const MISSING: &str = "/no-such-file.txt";
 
 /// Checks the named servers; returns true if every one answered correctly and all alike.
-///
-/// # Errors
-/// Invalid arguments, or a failure that is not a server's.
 pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     let mut first = None;
     if typed.urls.is_empty() {

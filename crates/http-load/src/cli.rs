@@ -14,10 +14,9 @@ use crate::settings::Settings;
 
 mod command;
 mod options;
-mod stages;
 
 pub(crate) use command::CheckArgs;
-use options::Load;
+use options::PlanOptions;
 
 const THRESHOLD: &str = "Require a threshold in addition to the plan's, such as \"response.p99 <= 50ms\", or in k6's syntax \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"; exit code 4 if missed";
 
@@ -29,7 +28,7 @@ pub struct Options {
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
     #[command(flatten)]
-    load: Load,
+    plan: PlanOptions,
 }
 
 impl DriverCli for HttpLoad {
@@ -74,7 +73,7 @@ impl DriverCli for HttpLoad {
     }
 
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
-        Ok(options.load.plan())
+        Ok(options.plan.plan())
     }
 
     fn target(options: &Options) -> Result<Option<Target>, Failure> {

@@ -35,9 +35,6 @@ impl Expected {
     }
 
     /// Expects the body that `--expect-body` names: a text, or the name of a file after an @.
-    ///
-    /// # Errors
-    /// A file that can't be read.
     pub(crate) fn named(text: &str) -> Result<Self, Invalid> {
         let content = match text.strip_prefix('@') {
             Some(path) => fs::read(path).map_err(|error| {

@@ -12,10 +12,8 @@ use crate::content::{Checksum, Expected};
 use crate::redirect::LOCATION;
 use crate::settings::Settings;
 
-/// Timeout of the request before the run.
 pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const TIMED_OUT: &str = "no complete response within 10 s: is this the right server?";
-/// The response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) status: u16,
@@ -88,7 +86,6 @@ impl Sample {
     }
 }
 
-/// A response, with the target of its redirect.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) sample: Sample,

@@ -26,7 +26,6 @@ pub(crate) struct Shared {
     /// The connections of the groups with a rate.
     pub(crate) pool: PoolConfig,
     pub(crate) servers: Vec<Server>,
-    /// The requests to each server.
     pub(crate) requests: Vec<Requests>,
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) checks: Checks,
@@ -39,9 +38,6 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Prepares the load of a plan on a target, and chooses the engine.
-    ///
-    /// # Errors
-    /// A setting that does not fit the target, or a file that can't be read, with the remedy.
     pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> Result<Self, Invalid> {
         let mut settings = plan.driver.clone();
         let servers = target.addresses.iter().map(server);
@@ -148,7 +144,6 @@ impl Shared {
             .call_once(|| output::remark(&format!("error: {why}")));
     }
 
-    /// Returns true if the requests are `HEAD` requests.
     pub(crate) fn is_head(&self) -> bool {
         self.settings.method == "HEAD"
     }

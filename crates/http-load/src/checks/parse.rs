@@ -1,5 +1,7 @@
 //! Parser of checks as they are typed.
 
+use std::cmp::Ordering;
+
 use load::duration;
 use serde_json::Value;
 
@@ -9,13 +11,13 @@ use super::{Check, Operator};
 const FORMS: &str = "write status==200, status in 200,204, body.length==1024, body contains \"text\", header.content-type==text/plain, header.etag exists, json.a.b==1, json.a.0 exists or duration<500ms";
 /// Longer operators first: `<=` begins with `<`.
 const OPERATORS: [(&str, Operator); 7] = [
-    ("===", Operator::Is),
-    ("==", Operator::Is),
-    ("!=", Operator::IsNot),
-    ("<=", Operator::AtMost),
-    (">=", Operator::AtLeast),
-    ("<", Operator::Below),
-    (">", Operator::Above),
+    ("===", |ordering| ordering == Some(Ordering::Equal)),
+    ("==", |ordering| ordering == Some(Ordering::Equal)),
+    ("!=", |ordering| ordering != Some(Ordering::Equal)),
+    ("<=", |ordering| ordering.is_some_and(Ordering::is_le)),
+    (">=", |ordering| ordering.is_some_and(Ordering::is_ge)),
+    ("<", |ordering| ordering == Some(Ordering::Less)),
+    (">", |ordering| ordering == Some(Ordering::Greater)),
 ];
 
 /// The part of a check after the subject.

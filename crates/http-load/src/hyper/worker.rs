@@ -11,19 +11,18 @@ use load::net::pool::CONNECTS_PER_ITERATION;
 use load::net::sources::Sources;
 use load::pacer::Start;
 use load::slots::Slots;
+use measure::tally::Series;
 use nix::errno::Errno;
 
 use super::Prepared;
 use super::dial::ConnectTimes;
-use super::io_counters::Totals;
 use super::message::Message;
-use super::request_slots::{RequestSlot, SlotGuard, SlotTable};
-use crate::batch_counters::CompletedResponse;
-use crate::checks::Captured;
+use super::slot::{RequestSlot, SlotGuard, SlotTable};
+use super::stream::Totals;
 use crate::clients::{Clients, EndedConnection, PendingConnect, Retry, State};
 use crate::operation::{Operation, connection_of};
 use crate::outcome::count;
-use crate::series::{BLOCKED, SENDING, TLS};
+use crate::series::TLS;
 use crate::shared::Shared;
 
 /// The connections and operations of one worker.
@@ -74,7 +73,7 @@ impl<'a> WorkerState<'a> {
     }
 
     /// Borrows the clients and the loop's state, for a future.
-    fn borrow(&self) -> (RefMut<'_, Clients<'a>>, RefMut<'_, LoopState<Retry>>) {
+    pub(super) fn borrow(&self) -> (RefMut<'_, Clients<'a>>, RefMut<'_, LoopState<Retry>>) {
         (self.clients.borrow_mut(), self.loop_state.borrow_mut())
     }
 
@@ -107,14 +106,12 @@ impl<'a> WorkerState<'a> {
         }
     }
 
-    /// Handles a failed connection attempt.
     pub(super) fn connect_failed(&self, pending: PendingConnect, kind: &'static str) {
         let (mut clients, mut state) = self.borrow();
         clients.connect_failed(pending, kind, &mut state);
         self.connect_waiting(&mut clients);
     }
 
-    /// Handles the end of a connection.
     pub(super) fn ended(&self, connection: EndedConnection) {
         let (mut clients, mut state) = self.borrow();
         clients.ended(connection, &mut state);
@@ -132,18 +129,6 @@ impl<'a> WorkerState<'a> {
     pub(super) fn on_redirect(&self, operation: Operation, index: u32, ended: State) {
         let (mut clients, mut state) = self.borrow();
         self.connect(clients.connect_redirected(operation, index, ended, &mut state));
-    }
-
-    /// Lets another client start: the first request of one was answered, or its connection has ended.
-    pub(super) fn first_answered(&self) {
-        let (mut clients, mut state) = self.borrow();
-        clients.first_answered(&mut state);
-    }
-
-    /// Starts the next operation of a closed-loop client at once.
-    pub(super) fn next_of_client(&self, group: u16, last: u64, now: u64) -> Option<Operation> {
-        let (mut clients, mut state) = self.borrow();
-        clients.next_of_client(group, last, now, &mut state)
     }
 
     /// Waits for the next operation of an open loop, taking a waiting one first. `None` once the connection has ended.
@@ -177,34 +162,13 @@ impl<'a> WorkerState<'a> {
         self.prepared(index).messages.request(operation.index, hop)
     }
 
-    /// Records that the first request of an operation was handed to hyper.
-    pub(super) fn record_blocked(&self, operation: &Operation) {
+    /// Records a phase of an operation, if phases are measured and it counts.
+    pub(super) fn record_phase(&self, operation: &Operation, phase: Series, ns: u64) {
         if operation.counted && self.shared.settings.phases {
-            let blocked = operation.sent.saturating_sub(operation.at).max(1);
-            self.loop_state.borrow().record.value(BLOCKED, blocked);
+            self.loop_state.borrow().record.value(phase, ns);
         }
     }
 
-    /// Records that a request was sent completely.
-    pub(super) fn record_sending(&self, operation: &Operation, sending_ns: u64) {
-        if operation.counted {
-            self.loop_state.borrow().record.value(SENDING, sending_ns);
-        }
-    }
-
-    /// Records a response; `captured` is its kept part, if any is needed. Returns true if the operation is complete, false
-    /// if it was redirected.
-    pub(super) fn answered(
-        &self,
-        operation: &mut Operation,
-        response: CompletedResponse,
-        captured: Option<&Captured>,
-    ) -> bool {
-        let (mut clients, state) = self.borrow();
-        clients.answered(operation, response, captured, &state.record)
-    }
-
-    /// Records a failed operation.
     pub(super) fn fail(&self, operation: &Operation, kind: &'static str) {
         let (mut clients, state) = self.borrow();
         clients.fail(operation, kind, &state.record);

@@ -9,6 +9,8 @@ use std::task::{Context, Poll, ready};
 use load::clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::dial::Stream;
+
 /// Byte counts of a worker's connections since they were last read.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
@@ -48,7 +50,6 @@ impl IoCounters {
         })
     }
 
-    /// Counts an event.
     pub(super) fn record_progress(&self) {
         self.progress.set(self.progress.get() + 1);
     }
@@ -84,20 +85,19 @@ impl IoCounters {
 }
 
 /// A byte stream whose bytes are counted.
-#[derive(Debug)]
-pub(super) struct CountingStream<S> {
-    stream: S,
+pub(super) struct CountingStream {
+    stream: Stream,
     counters: Rc<IoCounters>,
 }
 
-impl<S> CountingStream<S> {
-    pub(super) fn new(stream: S, counters: &Rc<IoCounters>) -> Self {
+impl CountingStream {
+    pub(super) fn new(stream: Stream, counters: &Rc<IoCounters>) -> Self {
         let counters = Rc::clone(counters);
         Self { stream, counters }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
+impl AsyncRead for CountingStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -110,7 +110,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for CountingStream<S> {
+impl AsyncWrite for CountingStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
