@@ -1,7 +1,7 @@
 //! Responses with a body of this daemon.
 
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use crate::body::Body;
@@ -19,8 +19,11 @@ pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>, busy: Busy) -> An
 pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
-    answer
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    with_field(answer, CONTENT_TYPE, HeaderValue::from_static(kind))
+}
+
+/// Sets a header field of a response.
+pub(crate) fn with_field(mut answer: Answer, name: HeaderName, value: HeaderValue) -> Answer {
+    answer.headers_mut().insert(name, value);
     answer
 }

@@ -51,7 +51,7 @@ impl From<Order> for Ended {
 /// Serves a connection to its end.
 pub(crate) async fn serve(worker: &Rc<Worker>, connection: &Rc<Connection>, secure: bool) -> Ended {
     // A connection has no buffers before its first byte, whatever its protocol will be.
-    let is_http2 = match &worker.tls {
+    let is_http2 = match &worker.resources.tls {
         // Boxed, so that a silent connection does not pay for the size.
         Some(tls) if secure => return Box::pin(serve_tls(worker, connection, tls)).await,
         _ => {
@@ -113,7 +113,7 @@ async fn serve_http1(
     let service = Service::new(worker, connection, is_plain);
     // Without `pipeline_flush`: with it, the response to a broken head (400, 431) stays unsent (hyper 1.12).
     let protocol = http1::Builder::new()
-        .max_buf_size(worker.config.request_buffer)
+        .max_buf_size(worker.resources.config.performance.request_buffer_size)
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
     drive(worker, connection, protocol).await

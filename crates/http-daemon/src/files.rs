@@ -88,20 +88,16 @@ impl Folder {
         if let Some(bytes) = kept.borrow().get(name) {
             return Ok(Content::Whole(bytes.clone()));
         }
-        let content = self.read(name)?;
-        if let Content::Pieces(mut pieces) = content {
-            if pieces.left > LARGEST_KEPT {
-                return Ok(Content::Pieces(pieces));
+        let bytes = match self.read(name)? {
+            Content::Whole(bytes) => bytes,
+            Content::Pieces(mut pieces) if pieces.left <= LARGEST_KEPT => {
+                let read = pieces.read(pieces.left);
+                read.map_err(|error| status(&error))?
             }
-            let length = pieces.left;
-            let bytes = pieces.read(length).map_err(|error| status(&error))?;
-            kept.borrow_mut().insert(name.into(), bytes.clone());
-            return Ok(Content::Whole(bytes));
-        }
-        if let Content::Whole(bytes) = &content {
-            kept.borrow_mut().insert(name.into(), bytes.clone());
-        }
-        Ok(content)
+            large => return Ok(large),
+        };
+        kept.borrow_mut().insert(name.into(), bytes.clone());
+        Ok(Content::Whole(bytes))
     }
 
     /// Opens, stats, reads and closes a file, as a server without a cache does. Runs on the runtime's thread: reading

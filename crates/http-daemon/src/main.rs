@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         // Only this daemon's messages, not those of its libraries.
         .with_env_filter(format!(
             "http_daemon={}",
-            tracing::Level::from(config.level)
+            tracing::Level::from(config.log_level())
         ))
         .init();
     exit_code(NAME, http_daemon::run(config))
