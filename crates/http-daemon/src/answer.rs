@@ -7,7 +7,6 @@ use hyper::{Response, StatusCode};
 use crate::body::Body;
 use crate::connection::Busy;
 
-/// A response.
 pub(crate) type Answer = Response<Body>;
 
 /// Returns a response with a plain text.
@@ -22,7 +21,6 @@ pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Answ
     with_field(answer, CONTENT_TYPE, HeaderValue::from_static(kind))
 }
 
-/// Sets a header field of a response.
 pub(crate) fn with_field(mut answer: Answer, name: HeaderName, value: HeaderValue) -> Answer {
     answer.headers_mut().insert(name, value);
     answer

@@ -55,7 +55,6 @@ impl Body {
         Self::new(Source::Whole(bytes.into()), busy)
     }
 
-    /// Returns the body without its content.
     pub(crate) fn emptied(mut self) -> Self {
         self.source = Source::Whole(Bytes::new());
         self
@@ -87,7 +86,7 @@ impl Source {
     fn is_large(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.len() > LARGEST_AT_ONCE,
-            Self::File(pieces) => pieces.left() > 0,
+            Self::File(pieces) => pieces.left > 0,
             Self::Repeated { left, pace, .. } => *left > 0 && pace.is_none(),
         }
     }
@@ -108,7 +107,7 @@ impl HttpBody for Body {
             if connection.is_blocked(cx) {
                 return Poll::Pending;
             }
-            ready!(body.turn.poll(connection.turns(), cx));
+            ready!(body.turn.poll(&connection.turns, cx));
         }
         let bytes = match &mut body.source {
             Source::Whole(bytes) => Ok(bytes.split_to(bytes.len().min(LARGEST_AT_ONCE))),
@@ -132,7 +131,7 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match &self.source {
             Source::Whole(bytes) => bytes.is_empty(),
-            Source::File(pieces) => pieces.left() == 0,
+            Source::File(pieces) => pieces.left == 0,
             Source::Repeated { left, .. } => *left == 0,
         }
     }
@@ -140,7 +139,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::File(pieces) => SizeHint::with_exact(pieces.left()),
+            Source::File(pieces) => SizeHint::with_exact(pieces.left),
             Source::Repeated { pace: None, .. } => SizeHint::new(),
             Source::Repeated { piece, left, .. } => {
                 SizeHint::with_exact(piece.len() as u64 * u64::from(*left))

@@ -20,7 +20,6 @@ use crate::turns::Turns;
 /// The clock of a worker, which counts ticks: connections read it without a system call.
 pub(crate) type Clock = Rc<Cell<u32>>;
 
-/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// No byte of a request has arrived.
@@ -31,10 +30,8 @@ enum Phase {
     Busy(u32),
 }
 
-/// An order to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Go on.
     None,
     /// Finish what is in flight, then end.
     Drain,
@@ -42,7 +39,6 @@ pub(crate) enum Order {
     TimedOut,
     /// End: the client was idle for too long, or did not read.
     Expired,
-    /// End at once.
     Close,
 }
 
@@ -73,7 +69,8 @@ pub(crate) struct Connection {
     order: Cell<Order>,
     task: RefCell<Option<Waker>>,
     clock: Clock,
-    turns: Turns,
+    /// The queue of large bodies.
+    pub(crate) turns: Turns,
     counts: Counts,
 }
 
@@ -122,11 +119,6 @@ impl Connection {
             Phase::Idle if age > timeouts.idle => Order::Expired,
             _ => Order::None,
         }
-    }
-
-    /// Returns the queue of large bodies.
-    pub(crate) fn turns(&self) -> &Turns {
-        &self.turns
     }
 
     /// Returns true while a write waits for the client; the connection's task is woken when it goes on. Always false

@@ -1,9 +1,9 @@
 //! The protocol of a connection: detected, then served by hyper until the connection ends or is ordered to.
 
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::rt::Executor;
@@ -25,7 +25,6 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 /// Pause before the next look at a client that has sent part of it.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The way a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Normally, or as ordered; there is nothing to report.
@@ -140,8 +139,19 @@ async fn drive(
 ) -> Ended {
     let mut protocol = pin!(protocol);
     let mut drains = false;
-    let ended =
-        std::future::poll_fn(|cx| step(connection, protocol.as_mut(), &mut drains, cx)).await;
+    let ended = std::future::poll_fn(|cx| {
+        match connection.ordered(cx) {
+            Order::None => {}
+            Order::Drain if drains => {}
+            Order::Drain => {
+                drains = true;
+                protocol.as_mut().graceful_shutdown();
+            }
+            order => return Poll::Ready(Err(order)),
+        }
+        protocol.as_mut().poll(cx).map(Ok)
+    })
+    .await;
     match ended {
         Err(order) => order.into(),
         Ok(Ok(())) => Ended::Well,
@@ -155,24 +165,6 @@ async fn drive(
             Ended::Refused
         }
     }
-}
-
-fn step<C: GracefulConnection<Error = hyper::Error>>(
-    connection: &Connection,
-    mut protocol: Pin<&mut C>,
-    drains: &mut bool,
-    cx: &mut Context<'_>,
-) -> Poll<Result<hyper::Result<()>, Order>> {
-    match connection.ordered(cx) {
-        Order::None => {}
-        Order::Drain => {
-            if !std::mem::replace(drains, true) {
-                protocol.as_mut().graceful_shutdown();
-            }
-        }
-        order => return Poll::Ready(Err(order)),
-    }
-    protocol.poll(cx).map(Ok)
 }
 
 /// An executor that runs HTTP/2 streams on the worker's own thread.

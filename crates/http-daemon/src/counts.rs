@@ -118,7 +118,6 @@ impl Shared {
             .sum()
     }
 
-    /// Renders the metrics.
     pub(crate) fn render(self, page: &MetricsPage) -> String {
         for (class, name) in ["2xx", "3xx", "4xx", "5xx"].into_iter().enumerate() {
             page.set_labeled_counter(
@@ -145,7 +144,6 @@ impl Shared {
     }
 }
 
-/// The limits of open connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Maximum number of connections in all processes.
@@ -196,7 +194,6 @@ impl Counts {
         }
     }
 
-    /// Adds to a counter.
     pub(crate) fn add(self, counter: Counter, count: u64) {
         add(&self.own.counters[counter as usize], count);
     }

@@ -22,7 +22,6 @@ const DRIP: usize = 128;
 /// Maximum length of a body, and of one of its chunks.
 const MAX_LENGTH: usize = 1 << 24;
 
-/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Delay(Duration),

@@ -51,10 +51,8 @@ pub(crate) struct Folder {
     piece: usize,
 }
 
-/// The content of a file.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// The complete content.
     Whole(Bytes),
     /// Content that is read in pieces while it is sent.
     Pieces(Pieces),
@@ -142,16 +140,12 @@ impl Folder {
 #[derive(Debug)]
 pub(crate) struct Pieces {
     file: File,
-    left: u64,
+    /// Number of bytes that are announced but not read yet.
+    pub(crate) left: u64,
     piece: usize,
 }
 
 impl Pieces {
-    /// Returns the number of bytes that are announced but not read yet.
-    pub(crate) fn left(&self) -> u64 {
-        self.left
-    }
-
     /// Reads the next piece; empty after the last.
     ///
     /// # Errors
@@ -172,7 +166,6 @@ impl Pieces {
     }
 }
 
-/// Returns the HTTP status of a failure.
 fn status(error: &io::Error) -> StatusCode {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EACCES | Errno::EPERM) => StatusCode::FORBIDDEN,

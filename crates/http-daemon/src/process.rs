@@ -21,7 +21,6 @@ use crate::sink::Sink;
 use crate::stop::Stop;
 use crate::worker;
 
-/// The context of errors of the signal mask.
 pub(crate) const SIGNALS: &str = "cannot block or unblock signals";
 
 /// The resources that all workers share.
@@ -35,15 +34,12 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Renders the metrics of all processes.
     pub(crate) fn metrics(&self) -> String {
         self.counters.render(&self.page)
     }
 }
 
-/// A process that serves.
 pub(crate) struct Process {
-    /// The index of the process.
     pub(crate) index: usize,
     /// The listeners of each worker.
     pub(crate) listeners: Vec<Vec<Listening>>,
@@ -139,23 +135,19 @@ impl Children {
     fn reap(&mut self) -> anyhow::Result<Option<i32>> {
         let mut worst = None;
         let mut failure = None;
-        self.running
-            .retain(|child| match waitpid(*child, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => true,
-                Ok(WaitStatus::Exited(_, code)) => {
-                    worst = worst.max(Some(code));
-                    false
-                }
-                Ok(WaitStatus::Signaled(_, signal, _)) => {
-                    worst = worst.max(Some(128 + signal as i32));
-                    false
-                }
-                Ok(_) => true,
+        self.running.retain(|child| {
+            let code = match waitpid(*child, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(_, code)) => code,
+                Ok(WaitStatus::Signaled(_, signal, _)) => 128 + signal as i32,
+                Ok(_) | Err(Errno::EINTR) => return true,
                 Err(error) => {
                     failure = Some(error);
-                    false
+                    return false;
                 }
-            });
+            };
+            worst = worst.max(Some(code));
+            false
+        });
         match failure {
             Some(error) => Err(error).context("waiting for a process"),
             None => Ok(worst),

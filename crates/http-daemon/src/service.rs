@@ -1,11 +1,10 @@
 //! The HTTP service: selects the response to a request.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::future::{Either, LocalBoxFuture, Ready, ready};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, HOST, HeaderValue};
@@ -32,24 +31,9 @@ pub(crate) struct Service {
     is_plain: bool,
 }
 
+type Answered = Result<Answer, Infallible>;
 /// The future of a response. Most responses are ready at once and need no box.
-pub(crate) enum Answering {
-    Now(Option<Answer>),
-    Later(Pin<Box<dyn Future<Output = Answer>>>),
-}
-
-impl Future for Answering {
-    type Output = Result<Answer, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Self::Now(answer) => {
-                Poll::Ready(Ok(answer.take().expect("it is polled to its end once")))
-            }
-            Self::Later(answering) => answering.as_mut().poll(cx).map(Ok),
-        }
-    }
-}
+type Answering = Either<Ready<Answered>, LocalBoxFuture<'static, Answered>>;
 
 impl hyper::service::Service<Request<Incoming>> for Service {
     type Response = Answer;
@@ -71,7 +55,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             };
         }
         if path == "/echo" {
-            return Answering::Later(Box::pin(echo(Rc::clone(&self.worker), request, busy)));
+            return later(echo(Rc::clone(&self.worker), request, busy));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n", busy);
@@ -101,7 +85,7 @@ impl Service {
 
     fn now(&self, answer: Answer) -> Answering {
         self.worker.counts.answered(answer.status().as_u16(), 1);
-        Answering::Now(Some(answer))
+        Either::Left(ready(Ok(answer)))
     }
 
     fn file(&self, path: &str, busy: Busy) -> Answer {
@@ -121,12 +105,16 @@ impl Service {
             let complaint = "this fault needs HTTP/1.1 without TLS\n";
             return self.now(text(StatusCode::NOT_IMPLEMENTED, complaint, busy));
         }
-        Answering::Later(Box::pin(async move {
+        later(async move {
             let answer = faults::commit(fault, busy, worker.counts).await;
             worker.counts.answered(answer.status().as_u16(), 1);
             answer
-        }))
+        })
     }
+}
+
+fn later(answer: impl Future<Output = Answer> + 'static) -> Answering {
+    Either::Right(Box::pin(async { Ok(answer.await) }))
 }
 
 /// Checks the Host of a request as RFC 9112, 3.2 requires: exactly one with HTTP/1.1, none or one with HTTP/1.0. HTTP/2

@@ -23,7 +23,6 @@ use crate::stop::Stop;
 
 use self::answers::Answers;
 
-/// Maximum number of events per poll.
 const EVENTS: usize = 1024;
 /// Maximum number of connections accepted per iteration, so that a flood does not delay the open ones.
 const ACCEPTS: usize = 256;
@@ -249,8 +248,8 @@ impl Slot {
                 Ok(length) => {
                     counts.add(Counter::SentBytes, length as u64);
                     let done = self.sent as usize + length;
-                    self.owed -= (done / answers.length()) as u32;
-                    self.sent = (done % answers.length()) as u32;
+                    self.owed -= (done / answers.length) as u32;
+                    self.sent = (done % answers.length) as u32;
                 }
                 Err(Errno::EAGAIN) => break,
                 Err(Errno::EINTR) => {}
