@@ -209,17 +209,6 @@ pub enum Level {
     Debug,
 }
 
-impl From<Level> for tracing::Level {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Error => Self::ERROR,
-            Level::Warn => Self::WARN,
-            Level::Info => Self::INFO,
-            Level::Debug => Self::DEBUG,
-        }
-    }
-}
-
 impl DaemonOptions for Options {
     const VARIABLE_PREFIX: &'static str = "HTTP_DAEMON";
 }

@@ -22,9 +22,10 @@ pub(crate) struct Requests {
     method: String,
     /// The target URI of the first request of an operation (RFC 9110 §7.1).
     target: Text,
-    line: Text,
+    /// The request line and the fields of the first request, without the body's length.
+    head: Text,
+    /// The fields of a request after a redirect, with a body and without.
     fields: Text,
-    /// The fields of a request without a body, after a redirect.
     bare: Text,
     /// `None` if the method has no body.
     bodies: Vec<Option<Text>>,
@@ -62,13 +63,14 @@ impl Requests {
         if bodies.is_empty() {
             bodies.push(None);
         }
-        let head = |text: String| Text::parse(HEAD, text.as_bytes());
+        let (method, lines_of_all) = (settings.method.clone(), lines(&fields));
+        let text = |text: &str| Text::parse(HEAD, text.as_bytes());
         let mut requests = Self {
-            method: settings.method.clone(),
-            target: head(format!("{scheme}://{host}{path}"))?,
-            line: head(format!("{} {path} HTTP/1.1\r\n", settings.method))?,
-            bare: head(lines(bare))?,
-            fields: head(lines(&fields))?,
+            target: text(&format!("{scheme}://{host}{path}"))?,
+            head: text(&format!("{method} {path} HTTP/1.1\r\n{lines_of_all}"))?,
+            fields: text(&lines_of_all)?,
+            bare: text(&lines(bare))?,
+            method,
             bodies,
             whole: Vec::new(),
         };
@@ -77,15 +79,8 @@ impl Requests {
             let field = format!("driver.headers (--header \"Host: {host}\")");
             return Err(Invalid::new(field, problem));
         }
-        let has_number = !requests.line.is_fixed() || !requests.fields.is_fixed();
         let indices = 0..requests.bodies.len() as u64;
-        requests.whole = indices
-            .map(|index| {
-                let body = requests.body(index);
-                let is_fixed = !has_number && body.is_none_or(Text::is_fixed);
-                is_fixed.then(|| requests.rendered(index))
-            })
-            .collect();
+        requests.whole = indices.map(|index| requests.whole(index)).collect();
         Ok(requests)
     }
 
@@ -107,31 +102,33 @@ impl Requests {
         }
     }
 
-    fn rendered(&self, number: u64) -> Box<[u8]> {
-        let mut bytes = Vec::new();
-        self.render(number, None, &mut bytes);
-        bytes.into()
+    /// Renders the request with this number, if it contains no number.
+    fn whole(&self, number: u64) -> Option<Box<[u8]>> {
+        let is_fixed = self.head.is_fixed() && self.body(number).is_none_or(Text::is_fixed);
+        is_fixed.then(|| {
+            let mut bytes = Vec::new();
+            self.render(number, None, &mut bytes);
+            bytes.into()
+        })
     }
 
     fn render(&self, number: u64, hop: Option<&RedirectTarget>, out: &mut Vec<u8>) {
+        let is_bare = hop.is_some_and(|hop| hop.bare);
         match hop {
-            None => self.line.render(number, out),
+            None => self.head.render(number, out),
             Some(hop) => {
                 let method = hop.method(&self.method);
                 let _ = write!(out, "{method} {} HTTP/1.1\r\n", hop.target());
+                let fields = if is_bare { &self.bare } else { &self.fields };
+                fields.render(number, out);
             }
         }
-        let (fields, body) = match hop.is_some_and(|hop| hop.bare) {
-            true => (&self.bare, None),
-            false => (&self.fields, self.body(number)),
-        };
-        fields.render(number, out);
-        if let Some(body) = body {
-            let _ = write!(out, "Content-Length: {}\r\n", body.length(number));
-        }
-        out.extend_from_slice(b"\r\n");
-        if let Some(body) = body {
-            body.render(number, out);
+        match self.body(number).filter(|_| !is_bare) {
+            None => out.extend_from_slice(b"\r\n"),
+            Some(body) => {
+                let _ = write!(out, "Content-Length: {}\r\n\r\n", body.length(number));
+                body.render(number, out);
+            }
         }
     }
 

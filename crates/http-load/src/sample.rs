@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use load::net::dial::Peer;
 use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
@@ -37,24 +37,17 @@ impl From<Sample> for Answer {
 impl Sample {
     /// Checks the status and the length against those expected.
     pub(crate) fn check(&self, settings: &Settings) -> anyhow::Result<()> {
-        if let Some(expected) = settings
-            .expect_length
-            .filter(|length| *length != self.length)
-        {
-            bail!(
-                "the server returned {} with {} bytes of content, but {expected} are expected: correct the path, or driver.expect_length (--expect-length)",
-                self.status,
-                self.length
-            );
-        }
-        if settings.expects(self.status) {
-            return Ok(());
-        }
-        bail!(
-            "the server returned status {}, which is not expected: correct the path, or accept it with --expect-status {}",
-            self.status,
-            self.status
-        )
+        let (status, length) = (self.status, self.length);
+        let expected = settings.expect_length.unwrap_or(length);
+        ensure!(
+            expected == length,
+            "the server returned {status} with {length} bytes of content, but {expected} are expected: correct the path, or driver.expect_length (--expect-length)"
+        );
+        ensure!(
+            settings.expects(status),
+            "the server returned status {status}, which is not expected: correct the path, or accept it with --expect-status {status}"
+        );
+        Ok(())
     }
 
     /// Checks the body against the one that was named.
@@ -71,10 +64,8 @@ impl Sample {
 
     /// Checks that another server's response is the same.
     pub(crate) fn compare(&self, other: &Self) -> anyhow::Result<()> {
-        if self == other {
-            return Ok(());
-        }
-        bail!(
+        ensure!(
+            self == other,
             "the servers respond differently: {} with {} bytes ({}) and {} with {} bytes ({}): make all of them serve the same content",
             self.status,
             self.length,
@@ -82,7 +73,8 @@ impl Sample {
             other.status,
             other.length,
             &other.sha256[..12]
-        )
+        );
+        Ok(())
     }
 }
 

@@ -299,12 +299,12 @@ impl Settings {
     #[must_use]
     pub fn connection_count(plan: &Plan<Self>) -> u64 {
         let users: u64 = plan.groups.iter().map(Group::most_clients).sum();
-        let pool = if open_loop(plan) {
-            plan.driver.connections
-        } else {
-            0
-        };
-        users + pool
+        users + Self::pool_size(plan)
+    }
+
+    /// Returns the number of connections that the groups with a rate share.
+    pub(crate) fn pool_size(plan: &Plan<Self>) -> u64 {
+        u64::from(open_loop(plan)) * plan.driver.connections
     }
 }
 

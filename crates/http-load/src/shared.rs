@@ -14,7 +14,7 @@ use crate::content::Expected;
 use crate::outcome;
 use crate::redirect::LOCATION;
 use crate::requests::Requests;
-use crate::settings::{Settings, open_loop};
+use crate::settings::Settings;
 use crate::target::Server;
 
 /// The state that workers share, the same for both engines. It changes only while the first responses are learned.
@@ -61,11 +61,7 @@ impl Shared {
             sources: sources::addresses(named, connections, peers())?,
             closed: plan.groups.iter().map(Group::is_closed).collect(),
             pool: PoolConfig {
-                size: if open_loop(plan) {
-                    settings.connections
-                } else {
-                    0
-                },
+                size: Settings::pool_size(plan),
                 rate: settings.connect_rate,
                 keep_alive: settings.keep_alive,
             },

@@ -20,7 +20,7 @@ use nix::sys::socket::{MsgFlags, recv, send};
 use crate::answer::{Fault, RequestInfo};
 use crate::checks::ResponseCapture;
 use crate::clients::{self, Clients, EndedConnection, Retry, State};
-use crate::content::{CaptureAndSum, Checksum};
+use crate::content::{Checksum, ResponseSink};
 use crate::operation::connection_of;
 use crate::outcome::{self, count};
 use crate::series::{BLOCKED, SENDING};
@@ -302,7 +302,7 @@ impl<'a> Engine<'a> {
                 (Some(captured), sum) => {
                     let capture = ResponseCapture { checks, captured };
                     let sum = sum.as_mut();
-                    reader.take(asked, bytes, &mut CaptureAndSum { capture, sum })
+                    reader.take(asked, bytes, &mut ResponseSink { capture, sum })
                 }
             };
             match progress {

@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use load::duration;
-use serde_json::Value;
 
 use super::{Check, Operator};
 
@@ -83,16 +82,8 @@ fn header(name: &str, test: &Test<'_>) -> Result<Check, String> {
     let name = name.parse::<http::HeaderName>();
     let name = name.map_err(|_| format!("does not name a header field: {FORMS}"))?;
     let name = name.as_str().to_owned();
-    match test {
-        Test::Exists => Ok(Check::Header(name, None)),
-        Test::Compare(operator, bound) => {
-            let bound = (*operator, unquoted(bound).to_owned());
-            Ok(Check::Header(name, Some(bound)))
-        }
-        _ => Err(format!(
-            "a header field can only be compared or tested with `exists`: {FORMS}"
-        )),
-    }
+    let bound = bound_of(test, "a header field", |bound| unquoted(bound).to_owned());
+    Ok(Check::Header(name, bound?))
 }
 
 fn json(path: &str, test: &Test<'_>) -> Result<Check, String> {
@@ -100,16 +91,22 @@ fn json(path: &str, test: &Test<'_>) -> Result<Check, String> {
     if path.iter().any(String::is_empty) {
         return Err(format!("a key between two dots is empty: {FORMS}"));
     }
+    // A word that is not JSON is taken as text.
+    let value = |bound: &str| serde_json::from_str(bound).unwrap_or_else(|_| bound.into());
+    Ok(Check::Json(path, bound_of(test, "a JSON value", value)?))
+}
+
+/// Returns the operator and the bound of a test; `None` if it only tests existence.
+fn bound_of<T>(
+    test: &Test<'_>,
+    subject: &str,
+    parse: impl FnOnce(&str) -> T,
+) -> Result<Option<(Operator, T)>, String> {
     match test {
-        Test::Exists => Ok(Check::Json(path, None)),
-        Test::Compare(operator, bound) => {
-            // A word that is not JSON is taken as text.
-            let value = serde_json::from_str(bound);
-            let value = value.unwrap_or_else(|_| Value::String((*bound).to_owned()));
-            Ok(Check::Json(path, Some((*operator, value))))
-        }
-        _ => Err(format!(
-            "a JSON value can only be compared or tested with `exists`: {FORMS}"
+        Test::Exists => Ok(None),
+        Test::Compare(operator, bound) => Ok(Some((*operator, parse(bound)))),
+        Test::In(_) | Test::Contains(_) => Err(format!(
+            "{subject} can only be compared or tested with `exists`: {FORMS}"
         )),
     }
 }

@@ -15,12 +15,13 @@ use hyper::client::conn::http1::Connection;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use load::clock;
+use load::net::dial::dial;
 
 use super::dial::{ConnectError, Stream, open};
 use super::executor::LocalExecutor;
 use super::fault;
 use super::sender::Sender;
-use super::slot::{Elapsed, RequestSlot};
+use super::slot::{Elapsed, RequestSlot, SlotGuard};
 use super::stream::{CountingStream, IoCounters};
 use super::worker::WorkerState;
 use crate::checks::{Captured, ResponseCapture};
@@ -28,8 +29,8 @@ use crate::clients::{EndedConnection, Owner, PendingConnect, State};
 use crate::content::Checksum;
 use crate::counters::CompletedResponse;
 use crate::operation::Operation;
-use crate::outcome;
-use crate::series::{BLOCKED, SENDING};
+use crate::outcome::{self, count};
+use crate::series::{BLOCKED, SENDING, TLS};
 
 type Io = TokioIo<CountingStream>;
 
@@ -61,7 +62,7 @@ pub(super) async fn serve(worker: &WorkerState<'_>, pending: PendingConnect) {
         failed: Cell::new(false),
         unsettled: Cell::new(0),
     };
-    let first = worker.slot();
+    let first = SlotGuard::new(&worker.slots);
     let operation = pending.operation;
     let state = match task.open(&first.slot).await {
         Ok(stream) => {
@@ -86,11 +87,15 @@ impl ConnectionTask<'_, '_> {
         let began = clock::now();
         slot.set_deadline(began + settings.connect_timeout.as_nanos() as u64);
         let tls = self.worker.prepared(index).tls.as_ref();
-        let socket = self.worker.dial(index);
+        let socket = dial(&server.peer, &mut self.worker.sources.borrow_mut());
         let opened = open(server, tls, settings.http2, socket, began);
         match slot.with_deadline(Box::pin(opened)).await {
             Ok(Ok((stream, times))) => {
-                self.worker.opened(times);
+                let (mut clients, mut state) = self.worker.borrow();
+                clients.opened(times.connecting_ns, &mut state);
+                if let Some(ns) = times.tls_ns {
+                    state.record.value(TLS, ns);
+                }
                 Ok(stream)
             }
             Ok(Err(error)) => {
@@ -172,8 +177,9 @@ impl ConnectionTask<'_, '_> {
         if let Some(open) = connection.take() {
             excess += open.into_parts().read_buf.len();
         }
-        if !self.failed.get() {
-            self.worker.excess(excess);
+        if excess > 0 && !self.failed.get() {
+            let (_, state) = self.worker.borrow();
+            state.record.count(count::EXCESS, excess as u64);
         }
         state
     }
@@ -191,7 +197,7 @@ impl ConnectionTask<'_, '_> {
             return self.unusable(operation);
         };
         let more: Vec<_> = (1..self.worker.shared.settings.streams)
-            .map(|_| self.worker.slot())
+            .map(|_| SlotGuard::new(&self.worker.slots))
             .collect();
         let more = more.iter().map(|guard| &guard.slot);
         let slots: Vec<&Rc<RequestSlot>> = std::iter::once(slot).chain(more).collect();

@@ -14,12 +14,9 @@ use super::dial::Stream;
 /// Byte counts of a worker's connections since they were last read.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    /// Bytes while an operation that counts was open.
-    pub(super) received: Cell<u64>,
-    pub(super) sent: Cell<u64>,
-    /// Bytes while there was none.
-    pub(super) received_of_warmup: Cell<u64>,
-    pub(super) sent_of_warmup: Cell<u64>,
+    /// Bytes while no operation that counts was open, and bytes while one was.
+    pub(super) received: [Cell<u64>; 2],
+    pub(super) sent: [Cell<u64>; 2],
 }
 
 /// Counters and times of one connection.
@@ -64,10 +61,7 @@ impl IoCounters {
         if length > 0 && self.times && self.first_byte.get() == 0 {
             self.first_byte.set(clock::now());
         }
-        let total = match self.counted.get() {
-            0 => &self.totals.received_of_warmup,
-            _ => &self.totals.received,
-        };
+        let total = &self.totals.received[usize::from(self.counted.get() > 0)];
         total.set(total.get() + length as u64);
     }
 
@@ -76,10 +70,7 @@ impl IoCounters {
         if self.times {
             self.written.set(clock::now());
         }
-        let total = match self.counted.get() {
-            0 => &self.totals.sent_of_warmup,
-            _ => &self.totals.sent,
-        };
+        let total = &self.totals.sent[usize::from(self.counted.get() > 0)];
         total.set(total.get() + length as u64);
     }
 }

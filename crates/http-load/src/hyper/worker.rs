@@ -2,27 +2,21 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use load::event_loop::{AsyncHandler, LoopState};
-use load::net::dial::dial;
 use load::net::pool::CONNECTS_PER_ITERATION;
 use load::net::sources::Sources;
 use load::pacer::Start;
 use load::slots::Slots;
 use measure::tally::Series;
-use nix::errno::Errno;
 
 use super::Prepared;
-use super::dial::ConnectTimes;
 use super::message::Message;
-use super::slot::{RequestSlot, SlotGuard, SlotTable};
+use super::slot::{RequestSlot, SlotTable};
 use super::stream::Totals;
 use crate::clients::{Clients, EndedConnection, PendingConnect, Retry, State};
 use crate::operation::{Operation, connection_of};
-use crate::outcome::count;
-use crate::series::TLS;
 use crate::shared::Shared;
 
 /// The connections and operations of one worker.
@@ -35,10 +29,10 @@ pub(super) struct WorkerState<'a> {
     prepared: &'a [Prepared],
     loop_state: &'a RefCell<LoopState<Retry>>,
     clients: RefCell<Clients<'a>>,
-    sources: RefCell<Sources>,
+    pub(super) sources: RefCell<Sources>,
     pub(super) totals: Rc<Totals>,
     /// All request slots, including those of pending connections.
-    slots: SlotTable,
+    pub(super) slots: SlotTable,
     /// Idle slots, the longest idle first. Some may have ended since.
     idle: RefCell<VecDeque<Rc<RequestSlot>>>,
     pending_connects: RefCell<Vec<PendingConnect>>,
@@ -91,21 +85,6 @@ impl<'a> WorkerState<'a> {
         &self.prepared[self.shared.server_of(index)]
     }
 
-    /// Starts connecting to the server of a connection.
-    pub(super) fn dial(&self, index: u32) -> Result<OwnedFd, Errno> {
-        let server = &self.shared.servers[self.shared.server_of(index)];
-        dial(&server.peer, &mut self.sources.borrow_mut())
-    }
-
-    /// Counts a connection that was opened, and its times.
-    pub(super) fn opened(&self, times: ConnectTimes) {
-        let (mut clients, mut state) = self.borrow();
-        clients.opened(times.connecting_ns, &mut state);
-        if let Some(ns) = times.tls_ns {
-            state.record.value(TLS, ns);
-        }
-    }
-
     pub(super) fn connect_failed(&self, pending: PendingConnect, kind: &'static str) {
         let (mut clients, mut state) = self.borrow();
         clients.connect_failed(pending, kind, &mut state);
@@ -147,14 +126,6 @@ impl<'a> WorkerState<'a> {
         self.unsettled.set(unsettled.wrapping_add_signed(more));
     }
 
-    /// Counts received bytes that belong to no response.
-    pub(super) fn excess(&self, bytes: usize) {
-        if bytes > 0 {
-            let state = self.loop_state.borrow();
-            state.record.count(count::EXCESS, bytes as u64);
-        }
-    }
-
     /// Returns the next request of an operation.
     pub(super) fn message(&self, operation: &Operation, index: u32) -> Message {
         let clients = self.clients.borrow();
@@ -172,11 +143,6 @@ impl<'a> WorkerState<'a> {
     pub(super) fn fail(&self, operation: &Operation, kind: &'static str) {
         let (mut clients, state) = self.borrow();
         clients.fail(operation, kind, &state.record);
-    }
-
-    /// Creates a request slot that lives as long as the returned guard.
-    pub(super) fn slot(&self) -> SlotGuard<'_> {
-        SlotGuard::new(&self.slots)
     }
 
     /// Wakes the slots whose time has passed. Checking a slot costs a few nanoseconds, so none needs a timer.
@@ -202,10 +168,10 @@ impl<'a> WorkerState<'a> {
 
     fn count_bytes(&self, clients: &mut Clients<'_>) {
         let (totals, counters) = (&self.totals, &mut clients.counters);
-        counters.received(totals.received.take(), true);
-        counters.received(totals.received_of_warmup.take(), false);
-        counters.sent(totals.sent.take(), true);
-        counters.sent(totals.sent_of_warmup.take(), false);
+        for counted in [false, true] {
+            counters.received(totals.received[usize::from(counted)].take(), counted);
+            counters.sent(totals.sent[usize::from(counted)].take(), counted);
+        }
     }
 }
 
