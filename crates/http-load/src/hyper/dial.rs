@@ -2,24 +2,30 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use load::clock;
 use load::net::dial::{Peer, finish};
 use load::net::tls::TlsClient;
 use nix::errno::Errno;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::outcome;
 use crate::target::Server;
 use crate::tls::{self, H2};
 
-/// A byte stream to a server.
-pub(super) trait ByteStream: AsyncRead + AsyncWrite + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Unpin> ByteStream for S {}
-pub(super) type Stream = Box<dyn ByteStream>;
+/// A connection to a server.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<TlsStream<Self>>),
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectTimes {
@@ -57,18 +63,18 @@ pub(super) async fn open(
     began: u64,
 ) -> Result<(Stream, ConnectTimes), ConnectError> {
     let socket = socket.map_err(io::Error::from)?;
-    let stream: Stream = match server.peer {
+    let stream = match server.peer {
         Peer::Tcp(_) => {
             let stream = TcpStream::from_std(socket.into())?;
             stream.writable().await?;
             finish(&stream).map_err(io::Error::from)?;
-            Box::new(stream)
+            Stream::Tcp(stream)
         }
         Peer::Unix(_) => {
             let stream = UnixStream::from_std(socket.into())?;
             stream.writable().await?;
             finish(&stream).map_err(io::Error::from)?;
-            Box::new(stream)
+            Stream::Unix(stream)
         }
     };
     let connected = clock::now();
@@ -91,5 +97,65 @@ pub(super) async fn open(
         return Err(ConnectError::Tls(problem.to_owned()));
     }
     let times = times(Some(clock::now() - connected));
-    Ok((Box::new(stream), times))
+    Ok((Stream::Tls(Box::new(stream)), times))
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, pieces),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, pieces),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(context, pieces),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
+        }
+    }
 }

@@ -76,6 +76,7 @@ impl IoCounters {
 }
 
 /// A byte stream whose bytes are counted.
+#[derive(Debug)]
 pub(super) struct CountingStream {
     stream: Stream,
     counters: Rc<IoCounters>,
