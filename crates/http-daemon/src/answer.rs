@@ -1,13 +1,12 @@
 //! Responses with a body of this daemon.
 
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use crate::body::Body;
 use crate::connection::Busy;
 
-/// A response.
 pub(crate) type Answer = Response<Body>;
 
 /// Returns a response with a plain text.
@@ -19,8 +18,10 @@ pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>, busy: Busy) -> An
 pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
-    answer
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    with_field(answer, CONTENT_TYPE, HeaderValue::from_static(kind))
+}
+
+pub(crate) fn with_field(mut answer: Answer, name: HeaderName, value: HeaderValue) -> Answer {
+    answer.headers_mut().insert(name, value);
     answer
 }

@@ -28,12 +28,11 @@ const LARGEST_AT_ONCE: usize = 256 << 10;
 enum Source {
     Whole(Bytes),
     File(Pieces),
-    /// The same piece, repeated.
+    /// The same piece, repeated; without a pace, the length is not announced.
     Repeated {
         piece: Bytes,
         left: u32,
         pace: Option<Pace>,
-        chunked: bool,
     },
 }
 
@@ -44,25 +43,7 @@ struct Pace {
 }
 
 impl Body {
-    pub(crate) fn whole(bytes: impl Into<Bytes>, busy: Busy) -> Self {
-        Self {
-            source: Source::Whole(bytes.into()),
-            turn: Turn::default(),
-            busy,
-        }
-    }
-
-    /// Returns the body without its content.
-    pub(crate) fn emptied(mut self) -> Self {
-        self.source = Source::Whole(Bytes::new());
-        self
-    }
-
-    pub(crate) fn content(content: Content, busy: Busy) -> Self {
-        let source = match content {
-            Content::Whole(bytes) => Source::Whole(bytes),
-            Content::Pieces(pieces) => Source::File(pieces),
-        };
+    fn new(source: Source, busy: Busy) -> Self {
         Self {
             source,
             turn: Turn::default(),
@@ -70,36 +51,33 @@ impl Body {
         }
     }
 
-    /// Creates a body of unknown length, which HTTP/1.1 sends in chunks.
-    pub(crate) fn chunked(piece: Bytes, times: u32, busy: Busy) -> Self {
-        Self {
-            source: Source::Repeated {
-                piece,
-                left: times,
-                pace: None,
-                chunked: true,
-            },
-            turn: Turn::default(),
-            busy,
+    pub(crate) fn whole(bytes: impl Into<Bytes>, busy: Busy) -> Self {
+        Self::new(Source::Whole(bytes.into()), busy)
+    }
+
+    pub(crate) fn emptied(mut self) -> Self {
+        self.source = Source::Whole(Bytes::new());
+        self
+    }
+
+    pub(crate) fn content(content: Content, busy: Busy) -> Self {
+        match content {
+            Content::Whole(bytes) => Self::whole(bytes, busy),
+            Content::Pieces(pieces) => Self::new(Source::File(pieces), busy),
         }
     }
 
+    /// Creates a body of unknown length, which HTTP/1.1 sends in chunks.
+    pub(crate) fn chunked(piece: Bytes, left: u32, busy: Busy) -> Self {
+        let pace = None;
+        Self::new(Source::Repeated { piece, left, pace }, busy)
+    }
+
     /// Creates a body of known length, with a delay before each of its pieces.
-    pub(crate) fn paced(piece: Bytes, times: u32, delay: Duration, busy: Busy) -> Self {
-        let pace = Some(Pace {
-            delay,
-            sleep: Box::pin(sleep(delay)),
-        });
-        Self {
-            source: Source::Repeated {
-                piece,
-                left: times,
-                pace,
-                chunked: false,
-            },
-            turn: Turn::default(),
-            busy,
-        }
+    pub(crate) fn paced(piece: Bytes, left: u32, delay: Duration, busy: Busy) -> Self {
+        let sleep = Box::pin(sleep(delay));
+        let pace = Some(Pace { delay, sleep });
+        Self::new(Source::Repeated { piece, left, pace }, busy)
     }
 }
 
@@ -108,7 +86,7 @@ impl Source {
     fn is_large(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.len() > LARGEST_AT_ONCE,
-            Self::File(pieces) => pieces.left() > 0,
+            Self::File(pieces) => pieces.left > 0,
             Self::Repeated { left, pace, .. } => *left > 0 && pace.is_none(),
         }
     }
@@ -129,15 +107,13 @@ impl HttpBody for Body {
             if connection.is_blocked(cx) {
                 return Poll::Pending;
             }
-            ready!(body.turn.poll(connection.turns(), cx));
+            ready!(body.turn.poll(&connection.turns, cx));
         }
         let bytes = match &mut body.source {
             Source::Whole(bytes) => Ok(bytes.split_to(bytes.len().min(LARGEST_AT_ONCE))),
             Source::File(pieces) => pieces.next(),
             Source::Repeated { left: 0, .. } => return Poll::Ready(None),
-            Source::Repeated {
-                piece, left, pace, ..
-            } => {
+            Source::Repeated { piece, left, pace } => {
                 if let Some(pace) = pace {
                     ready!(pace.sleep.as_mut().poll(cx));
                     pace.sleep.as_mut().reset(Instant::now() + pace.delay);
@@ -155,7 +131,7 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match &self.source {
             Source::Whole(bytes) => bytes.is_empty(),
-            Source::File(pieces) => pieces.left() == 0,
+            Source::File(pieces) => pieces.left == 0,
             Source::Repeated { left, .. } => *left == 0,
         }
     }
@@ -163,8 +139,8 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             Source::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::File(pieces) => SizeHint::with_exact(pieces.left()),
-            Source::Repeated { chunked: true, .. } => SizeHint::new(),
+            Source::File(pieces) => SizeHint::with_exact(pieces.left),
+            Source::Repeated { pace: None, .. } => SizeHint::new(),
             Source::Repeated { piece, left, .. } => {
                 SizeHint::with_exact(piece.len() as u64 * u64::from(*left))
             }

@@ -14,11 +14,12 @@ use nix::sys::socket::{MsgFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::clock::Clock;
-use crate::counts::Counts;
+use crate::counts::{Counter, Counts};
 use crate::turns::Turns;
 
-/// The phase of a connection.
+/// The clock of a worker, which counts ticks: connections read it without a system call.
+pub(crate) type Clock = Rc<Cell<u32>>;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// No byte of a request has arrived.
@@ -29,10 +30,8 @@ enum Phase {
     Busy(u32),
 }
 
-/// An order to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Go on.
     None,
     /// Finish what is in flight, then end.
     Drain,
@@ -40,7 +39,6 @@ pub(crate) enum Order {
     TimedOut,
     /// End: the client was idle for too long, or did not read.
     Expired,
-    /// End at once.
     Close,
 }
 
@@ -52,7 +50,7 @@ pub(crate) struct Timeouts {
 }
 
 #[derive(Debug)]
-enum Stream {
+pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -71,24 +69,17 @@ pub(crate) struct Connection {
     order: Cell<Order>,
     task: RefCell<Option<Waker>>,
     clock: Clock,
-    turns: Turns,
+    /// The queue of large bodies.
+    pub(crate) turns: Turns,
     counts: Counts,
 }
 
 impl Connection {
-    pub(crate) fn tcp(stream: TcpStream, clock: Clock, turns: Turns, counts: Counts) -> Rc<Self> {
-        Self::new(Stream::Tcp(stream), clock, turns, counts)
-    }
-
-    pub(crate) fn unix(stream: UnixStream, clock: Clock, turns: Turns, counts: Counts) -> Rc<Self> {
-        Self::new(Stream::Unix(stream), clock, turns, counts)
-    }
-
-    fn new(stream: Stream, clock: Clock, turns: Turns, counts: Counts) -> Rc<Self> {
+    pub(crate) fn new(stream: Stream, clock: Clock, turns: Turns, counts: Counts) -> Rc<Self> {
         Rc::new(Self {
             stream: RefCell::new(stream),
             phase: Cell::new(Phase::Idle),
-            since: Cell::new(clock.now()),
+            since: Cell::new(clock.get()),
             blocked: Cell::new(false),
             multiplexed: Cell::new(false),
             order: Cell::new(Order::None),
@@ -106,7 +97,7 @@ impl Connection {
 
     fn enter(&self, phase: Phase) {
         self.phase.set(phase);
-        self.since.set(self.clock.now());
+        self.since.set(self.clock.get());
     }
 
     /// Begins a request; the returned guard lives as long as its response.
@@ -121,18 +112,13 @@ impl Connection {
 
     /// Returns an order if the connection has taken too long in its phase.
     pub(crate) fn judge(&self, timeouts: Timeouts) -> Order {
-        let age = self.clock.now().wrapping_sub(self.since.get());
+        let age = self.clock.get().wrapping_sub(self.since.get());
         match self.phase.get() {
             _ if self.blocked.get() && age > timeouts.head => Order::Expired,
             Phase::Head if age > timeouts.head => Order::TimedOut,
             Phase::Idle if age > timeouts.idle => Order::Expired,
             _ => Order::None,
         }
-    }
-
-    /// Returns the queue of large bodies.
-    pub(crate) fn turns(&self) -> &Turns {
-        &self.turns
     }
 
     /// Returns true while a write waits for the client; the connection's task is woken when it goes on. Always false
@@ -198,7 +184,8 @@ impl Connection {
             Stream::Tcp(stream) => stream.try_write(bytes),
             Stream::Unix(stream) => stream.try_write(bytes),
         };
-        self.counts.sent(written.unwrap_or(0));
+        self.counts
+            .add(Counter::SentBytes, written.unwrap_or(0) as u64);
     }
 
     /// Reads available bytes, bypassing other readers.
@@ -268,11 +255,9 @@ impl AsyncRead for Wire {
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
         };
         if buffer.filled().len() > before && self.0.phase.get() == Phase::Idle {
-            let multiplexed = self.0.multiplexed.get();
-            self.0.enter(if multiplexed {
-                Phase::Idle
-            } else {
-                Phase::Head
+            self.0.enter(match self.0.multiplexed.get() {
+                true => Phase::Idle,
+                false => Phase::Head,
             });
         }
         polled
@@ -284,13 +269,14 @@ impl Wire {
         match &polled {
             Poll::Pending => {
                 if !self.0.blocked.replace(true) {
-                    self.0.since.set(self.0.clock.now());
+                    self.0.since.set(self.0.clock.get());
                 }
             }
             Poll::Ready(written) => {
-                self.0.counts.sent(written.as_ref().copied().unwrap_or(0));
+                let length = written.as_ref().copied().unwrap_or(0);
+                self.0.counts.add(Counter::SentBytes, length as u64);
                 if self.0.blocked.replace(false) {
-                    self.0.since.set(self.0.clock.now());
+                    self.0.since.set(self.0.clock.get());
                     // A body may be waiting for this.
                     if let Some(task) = self.0.task.borrow().as_ref() {
                         task.wake_by_ref();

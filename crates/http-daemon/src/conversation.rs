@@ -1,9 +1,9 @@
 //! The protocol of a connection: detected, then served by hyper until the connection ends or is ordered to.
 
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::rt::Executor;
@@ -25,7 +25,6 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 /// Pause before the next look at a client that has sent part of it.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The way a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Normally, or as ordered; there is nothing to report.
@@ -51,7 +50,7 @@ impl From<Order> for Ended {
 /// Serves a connection to its end.
 pub(crate) async fn serve(worker: &Rc<Worker>, connection: &Rc<Connection>, secure: bool) -> Ended {
     // A connection has no buffers before its first byte, whatever its protocol will be.
-    let is_http2 = match &worker.tls {
+    let is_http2 = match &worker.resources.tls {
         // Boxed, so that a silent connection does not pay for the size.
         Some(tls) if secure => return Box::pin(serve_tls(worker, connection, tls)).await,
         _ => {
@@ -113,7 +112,7 @@ async fn serve_http1(
     let service = Service::new(worker, connection, is_plain);
     // Without `pipeline_flush`: with it, the response to a broken head (400, 431) stays unsent (hyper 1.12).
     let protocol = http1::Builder::new()
-        .max_buf_size(worker.config.request_buffer)
+        .max_buf_size(worker.resources.config.performance.request_buffer_size)
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
     drive(worker, connection, protocol).await
@@ -140,8 +139,19 @@ async fn drive(
 ) -> Ended {
     let mut protocol = pin!(protocol);
     let mut drains = false;
-    let ended =
-        std::future::poll_fn(|cx| step(connection, protocol.as_mut(), &mut drains, cx)).await;
+    let ended = std::future::poll_fn(|cx| {
+        match connection.ordered(cx) {
+            Order::None => {}
+            Order::Drain if drains => {}
+            Order::Drain => {
+                drains = true;
+                protocol.as_mut().graceful_shutdown();
+            }
+            order => return Poll::Ready(Err(order)),
+        }
+        protocol.as_mut().poll(cx).map(Ok)
+    })
+    .await;
     match ended {
         Err(order) => order.into(),
         Ok(Ok(())) => Ended::Well,
@@ -155,24 +165,6 @@ async fn drive(
             Ended::Refused
         }
     }
-}
-
-fn step<C: GracefulConnection<Error = hyper::Error>>(
-    connection: &Connection,
-    mut protocol: Pin<&mut C>,
-    drains: &mut bool,
-    cx: &mut Context<'_>,
-) -> Poll<Result<hyper::Result<()>, Order>> {
-    match connection.ordered(cx) {
-        Order::None => {}
-        Order::Drain => {
-            if !std::mem::replace(drains, true) {
-                protocol.as_mut().graceful_shutdown();
-            }
-        }
-        order => return Poll::Ready(Err(order)),
-    }
-    protocol.poll(cx).map(Ok)
 }
 
 /// An executor that runs HTTP/2 streams on the worker's own thread.

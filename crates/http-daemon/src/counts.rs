@@ -12,20 +12,54 @@ use anyhow::Context as _;
 use daemon_kit::MetricsPage;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
+/// A counter that only one worker writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Counter {
+    /// Requests that got no response, on purpose.
+    Unanswered,
+    Accepted,
+    Refused,
+    AcceptErrors,
+    Timeouts,
+    SentBytes,
+}
+
+/// The names and descriptions of the counters, in their order.
+const COUNTERS: [(&str, &str); 6] = [
+    (
+        "http_unanswered_total",
+        "Requests to a fault endpoint that got no proper response.",
+    ),
+    (
+        "http_connections_accepted_total",
+        "Connections that were accepted and served.",
+    ),
+    (
+        "http_connections_refused_total",
+        "Connections beyond the limit, answered with 503.",
+    ),
+    (
+        "http_accept_errors_total",
+        "Failures to accept, each with a pause of 10 ms.",
+    ),
+    (
+        "http_timeouts_total",
+        "Connections closed because the client was too slow or idle.",
+    ),
+    (
+        "http_sent_bytes_total",
+        "Bytes written to sockets, heads and TLS included.",
+    ),
+];
+
 /// The counters of one worker. Blocks are two cache lines apart, since processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Block {
     /// Responses by the first digit of the status, from 2 on.
     answers: [AtomicU64; 4],
-    /// Requests that got no response, on purpose.
-    unanswered: AtomicU64,
+    counters: [AtomicU64; COUNTERS.len()],
     open: AtomicU64,
-    accepted: AtomicU64,
-    refused: AtomicU64,
-    accept_errors: AtomicU64,
-    timeouts: AtomicU64,
-    sent_bytes: AtomicU64,
 }
 
 /// Counters that need all workers together.
@@ -84,7 +118,6 @@ impl Shared {
             .sum()
     }
 
-    /// Renders the metrics.
     pub(crate) fn render(self, page: &MetricsPage) -> String {
         for (class, name) in ["2xx", "3xx", "4xx", "5xx"].into_iter().enumerate() {
             page.set_labeled_counter(
@@ -94,39 +127,8 @@ impl Shared {
                 self.sum(|block| &block.answers[class]),
             );
         }
-        for (name, help, value) in [
-            (
-                "http_unanswered_total",
-                "Requests to a fault endpoint that got no proper response.",
-                self.sum(|block| &block.unanswered),
-            ),
-            (
-                "http_connections_accepted_total",
-                "Connections that were accepted and served.",
-                self.sum(|block| &block.accepted),
-            ),
-            (
-                "http_connections_refused_total",
-                "Connections beyond the limit, answered with 503.",
-                self.sum(|block| &block.refused),
-            ),
-            (
-                "http_accept_errors_total",
-                "Failures to accept, each with a pause of 10 ms.",
-                self.sum(|block| &block.accept_errors),
-            ),
-            (
-                "http_timeouts_total",
-                "Connections closed because the client was too slow or idle.",
-                self.sum(|block| &block.timeouts),
-            ),
-            (
-                "http_sent_bytes_total",
-                "Bytes written to sockets, heads and TLS included.",
-                self.sum(|block| &block.sent_bytes),
-            ),
-        ] {
-            page.set_counter(name, help, value);
+        for (index, (name, help)) in COUNTERS.into_iter().enumerate() {
+            page.set_counter(name, help, self.sum(|block| &block.counters[index]));
         }
         page.set_gauge(
             "http_connections_open",
@@ -142,6 +144,14 @@ impl Shared {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Maximum number of connections in all processes.
+    pub(crate) max: u64,
+    /// Maximum number of connections in this process.
+    pub(crate) room: u64,
+}
+
 /// A handle with which one worker counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counts {
@@ -151,22 +161,22 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Admits a connection, unless `max` are open in all processes or `room` in this one.
-    pub(crate) fn open(self, max: u64, room: u64) -> bool {
+    /// Admits a connection within the limits.
+    pub(crate) fn open(self, limits: Limits) -> bool {
         let here: u64 = self
             .process
             .iter()
             .map(|block| block.open.load(Relaxed))
             .sum();
         let open = self.totals.open.fetch_add(1, Relaxed) + 1;
-        if open > max || here >= room {
+        if open > limits.max || here >= limits.room {
             self.totals.open.fetch_sub(1, Relaxed);
-            add(&self.own.refused, 1);
+            self.add(Counter::Refused, 1);
             return false;
         }
         self.totals.peak.fetch_max(open, Relaxed);
         add(&self.own.open, 1);
-        add(&self.own.accepted, 1);
+        self.add(Counter::Accepted, 1);
         true
     }
 
@@ -178,28 +188,14 @@ impl Counts {
 
     /// Counts responses of a status.
     pub(crate) fn answered(self, status: u16, count: u64) {
-        if let Some(class) = (status / 100)
-            .checked_sub(2)
-            .and_then(|class| self.own.answers.get(usize::from(class)))
-        {
-            add(class, count);
+        let class = usize::from(status / 100).wrapping_sub(2);
+        if let Some(answers) = self.own.answers.get(class) {
+            add(answers, count);
         }
     }
 
-    pub(crate) fn unanswered(self) {
-        add(&self.own.unanswered, 1);
-    }
-
-    pub(crate) fn accept_failed(self) {
-        add(&self.own.accept_errors, 1);
-    }
-
-    pub(crate) fn timed_out(self) {
-        add(&self.own.timeouts, 1);
-    }
-
-    pub(crate) fn sent(self, bytes: usize) {
-        add(&self.own.sent_bytes, bytes as u64);
+    pub(crate) fn add(self, counter: Counter, count: u64) {
+        add(&self.own.counters[counter as usize], count);
     }
 }
 

@@ -7,12 +7,11 @@ use daemon_kit::cli::print_note;
 use daemon_kit::{MetricsPage, MetricsServer, Signals, open_files};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::config::Config;
-use crate::counts::Shared;
+use crate::counts::{Limits, Shared};
 use crate::files;
 use crate::listener::Sockets;
-use crate::process::{Children, Process, hold_signals, parent_stop, release_signals};
-use crate::sink::Limits;
+use crate::options::Config;
+use crate::process::{Children, Process, Resources, SIGNALS, parent_stop, stop_signals};
 use crate::tls;
 
 /// The program, before messages for the user at any log level.
@@ -32,38 +31,36 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
         .max(1);
     warn_of_room(&config, room);
     // Not an error: a manifest that names a port for HTTPS serves both modes.
-    if config.sink_body.is_some() && config.https_port.take().is_some() {
+    let server = &mut config.server;
+    if server.sink && server.https_port.take().is_some() {
         print_note(
             NAME,
             "the sink does not support TLS: the HTTPS port stays closed (--https-port)",
         );
     }
-    if config.sink_body.is_none() {
-        files::prepare(&config.root)?;
+    if !server.sink {
+        files::prepare(&server.root)?;
     }
-    let certificate = config.certificate.as_ref();
-    let tls = config
-        .https_port
-        .map(|_| tls::acceptor(certificate, config.bind))
-        .transpose()?;
-    let sockets = Sockets::bind(&config)?;
-    let shared = Shared::new(config.processes * config.workers)?;
-    let config = Arc::new(config);
-    // Before processes fork, so that its clock is calibrated once.
-    let page = Arc::new(MetricsPage::new());
+    let tls = server.https_port.map(|_| tls::acceptor(server));
+    let sockets = Sockets::bind(server)?;
+    let (count, workers) = (server.processes.get(), server.workers());
+    let resources = Resources {
+        counters: Shared::new(count * workers)?,
+        // Before processes fork, so that its clock is calibrated once.
+        page: Arc::new(MetricsPage::new()),
+        limits: Limits {
+            max: config.performance.max_connections.get(),
+            room,
+        },
+        tls: tls.transpose()?,
+        config: Arc::new(config),
+    };
     let mut listeners = sockets.workers.into_iter();
-    let mut processes: Vec<Process> = (0..config.processes)
+    let mut processes: Vec<Process> = (0..count)
         .map(|index| Process {
-            config: Arc::clone(&config),
             index,
-            listeners: listeners.by_ref().take(config.workers).collect(),
-            shared,
-            page: Arc::clone(&page),
-            limits: Limits {
-                max: config.max_connections,
-                room,
-            },
-            tls: tls.clone(),
+            listeners: listeners.by_ref().take(workers).collect(),
+            resources: resources.clone(),
         })
         .collect();
     let addresses = sockets.addresses;
@@ -72,16 +69,17 @@ pub fn run(mut config: Config) -> anyhow::Result<()> {
             .iter()
             .for_each(|address| print_note(NAME, format_args!("listening on {address}")));
     };
-    let page = move || shared.render(&page);
-    hold_signals()?;
-    if config.processes == 1
+    let page = move || resources.metrics();
+    // While there is one thread: threads inherit the mask.
+    stop_signals().thread_block().context(SIGNALS)?;
+    if count == 1
         && let Some(process) = processes.pop()
     {
         print_addresses();
         return control(sockets.metrics, page, |asked| process.serve(asked));
     }
     let mut children = Children::default();
-    for index in 0..config.processes {
+    for index in 0..count {
         // Runs only in the child, on its own copy.
         children.start(|| {
             let own = processes.swap_remove(index);
@@ -104,7 +102,7 @@ fn control<F: Future<Output = anyhow::Result<()>>>(
     let runtime = runtime()?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::new()?;
-        release_signals()?;
+        stop_signals().thread_unblock().context(SIGNALS)?;
         let metrics = async {
             match server {
                 Some(server) => server.serve(page).await,
@@ -143,10 +141,10 @@ fn runtime() -> anyhow::Result<Runtime> {
 }
 
 fn warn_of_room(config: &Config, room: u64) {
-    let all = room.saturating_mul(config.processes as u64);
-    if all < config.max_connections && config.max_connections != u64::MAX {
-        let processes = config.max_connections.div_ceil(room);
-        let max = config.max_connections;
+    let max = config.performance.max_connections.get();
+    let all = room.saturating_mul(config.server.processes.get() as u64);
+    if all < max && max != u64::MAX {
+        let processes = max.div_ceil(room);
         print_note(
             NAME,
             format_args!(

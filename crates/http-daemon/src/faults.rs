@@ -4,17 +4,17 @@ use std::future::pending;
 use std::str::FromStr;
 use std::time::Duration;
 
+use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{HeaderValue, LOCATION};
-use hyper::{Response, StatusCode};
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::time::sleep;
 
-use crate::answer::{answer, text};
+use crate::answer::{Answer, answer, text, with_field};
 use crate::body::Body;
-use crate::connection::{Busy, Order};
-use crate::counts::Counts;
+use crate::connection::{Busy, Connection, Order};
+use crate::counts::{Counter, Counts};
 
 /// Number of pieces of a slow body, and the length of each: together as long as 1kb.txt.
 const DRIPS: u32 = 8;
@@ -22,7 +22,6 @@ const DRIP: usize = 128;
 /// Maximum length of a body, and of one of its chunks.
 const MAX_LENGTH: usize = 1 << 24;
 
-/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Delay(Duration),
@@ -125,49 +124,41 @@ fn length(query: &str, key: &str, default: usize) -> Result<usize, String> {
 }
 
 /// Injects the fault. The future of a fault without a response only ends with the connection.
-pub(crate) async fn commit(fault: Fault, busy: Busy, counts: Counts) -> Response<Body> {
+pub(crate) async fn commit(fault: Fault, busy: Busy, counts: Counts) -> Answer {
+    let connection = busy.connection();
     match fault {
         Fault::Delay(time) => {
             sleep(time).await;
-            text(StatusCode::OK, "late\n", busy)
+            return text(StatusCode::OK, "late\n", busy);
         }
         Fault::Status(status) if matches!(status.as_u16(), 204 | 304) => {
-            answer(status, "text/plain", Body::whole("", busy))
+            return text(status, "", busy);
         }
-        Fault::Status(status) => text(status, format!("{status}\n"), busy),
+        Fault::Status(status) => return text(status, format!("{status}\n"), busy),
         Fault::Redirect(left) => {
-            let mut answer = answer(StatusCode::FOUND, "text/plain", Body::whole("", busy));
             let location = match left {
                 1 => HeaderValue::from_static("/1kb.txt"),
                 left => HeaderValue::from(left - 1),
             };
-            answer.headers_mut().insert(LOCATION, location);
-            answer
+            return with_field(text(StatusCode::FOUND, "", busy), LOCATION, location);
         }
-        Fault::Chunked { chunks, size } => answer(
-            StatusCode::OK,
-            "text/plain",
-            Body::chunked(Bytes::from(vec![0; size]), chunks, busy),
-        ),
-        Fault::Slow(delay) => answer(
-            StatusCode::OK,
-            "text/plain",
-            Body::paced(Bytes::from_static(&[0; DRIP]), DRIPS, delay, busy),
-        ),
-        Fault::Stall => without_answer(busy, counts).await,
-        Fault::Close => {
-            busy.connection().order(Order::Close);
-            without_answer(busy, counts).await
+        Fault::Chunked { chunks, size } => {
+            let body = Body::chunked(Bytes::from(vec![0; size]), chunks, busy);
+            return answer(StatusCode::OK, "text/plain", body);
         }
+        Fault::Slow(delay) => {
+            let body = Body::paced(Bytes::from_static(&[0; DRIP]), DRIPS, delay, busy);
+            return answer(StatusCode::OK, "text/plain", body);
+        }
+        Fault::Stall => {}
+        Fault::Close => connection.order(Order::Close),
         Fault::Reset => {
-            reset_on_close(&busy);
-            busy.connection().order(Order::Close);
-            without_answer(busy, counts).await
+            reset_on_close(connection);
+            connection.order(Order::Close);
         }
         Fault::Garbage => {
-            busy.connection().write_raw(b"I AM NO STATUS LINE\r\n\r\n");
-            busy.connection().order(Order::Close);
-            without_answer(busy, counts).await
+            connection.write_raw(b"I AM NO STATUS LINE\r\n\r\n");
+            connection.order(Order::Close);
         }
         Fault::Truncated { bytes } => {
             let head = format!(
@@ -175,29 +166,22 @@ pub(crate) async fn commit(fault: Fault, busy: Busy, counts: Counts) -> Response
             );
             let mut half = head.into_bytes();
             half.resize(half.len() + bytes / 2, 0);
-            busy.connection().write_raw(&half);
-            busy.connection().order(Order::Close);
-            without_answer(busy, counts).await
+            connection.write_raw(&half);
+            connection.order(Order::Close);
         }
     }
-}
-
-async fn without_answer(busy: Busy, counts: Counts) -> Response<Body> {
-    counts.unanswered();
-    let _held = busy;
+    counts.add(Counter::Unanswered, 1);
     pending().await
 }
 
 /// Makes closing the connection reset it, instead of ending it in good order. Unix sockets have no reset: they just
 /// close.
-fn reset_on_close(busy: &Busy) {
+fn reset_on_close(connection: &Connection) {
     let at_once = linger {
         l_onoff: 1,
         l_linger: 0,
     };
-    let _ = busy
-        .connection()
-        .with_socket(|socket| setsockopt(&socket, sockopt::Linger, &at_once));
+    let _ = connection.with_socket(|socket| setsockopt(&socket, sockopt::Linger, &at_once));
 }
 
 #[cfg(test)]

@@ -51,10 +51,8 @@ pub(crate) struct Folder {
     piece: usize,
 }
 
-/// The content of a file.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// The complete content.
     Whole(Bytes),
     /// Content that is read in pieces while it is sent.
     Pieces(Pieces),
@@ -88,20 +86,16 @@ impl Folder {
         if let Some(bytes) = kept.borrow().get(name) {
             return Ok(Content::Whole(bytes.clone()));
         }
-        let content = self.read(name)?;
-        if let Content::Pieces(mut pieces) = content {
-            if pieces.left > LARGEST_KEPT {
-                return Ok(Content::Pieces(pieces));
+        let bytes = match self.read(name)? {
+            Content::Whole(bytes) => bytes,
+            Content::Pieces(mut pieces) if pieces.left <= LARGEST_KEPT => {
+                let read = pieces.read(pieces.left);
+                read.map_err(|error| status(&error))?
             }
-            let length = pieces.left;
-            let bytes = pieces.read(length).map_err(|error| status(&error))?;
-            kept.borrow_mut().insert(name.into(), bytes.clone());
-            return Ok(Content::Whole(bytes));
-        }
-        if let Content::Whole(bytes) = &content {
-            kept.borrow_mut().insert(name.into(), bytes.clone());
-        }
-        Ok(content)
+            large => return Ok(large),
+        };
+        kept.borrow_mut().insert(name.into(), bytes.clone());
+        Ok(Content::Whole(bytes))
     }
 
     /// Opens, stats, reads and closes a file, as a server without a cache does. Runs on the runtime's thread: reading
@@ -146,16 +140,12 @@ impl Folder {
 #[derive(Debug)]
 pub(crate) struct Pieces {
     file: File,
-    left: u64,
+    /// Number of bytes that are announced but not read yet.
+    pub(crate) left: u64,
     piece: usize,
 }
 
 impl Pieces {
-    /// Returns the number of bytes that are announced but not read yet.
-    pub(crate) fn left(&self) -> u64 {
-        self.left
-    }
-
     /// Reads the next piece; empty after the last.
     ///
     /// # Errors
@@ -176,7 +166,6 @@ impl Pieces {
     }
 }
 
-/// Returns the HTTP status of a failure.
 fn status(error: &io::Error) -> StatusCode {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EACCES | Errno::EPERM) => StatusCode::FORBIDDEN,

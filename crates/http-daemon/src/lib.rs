@@ -13,8 +13,6 @@
 
 mod answer;
 mod body;
-mod clock;
-mod config;
 mod connection;
 mod conversation;
 mod counts;
@@ -31,9 +29,8 @@ mod tls;
 mod turns;
 mod worker;
 
-pub use self::config::{Certificate, Config};
 pub use self::daemon::run;
-pub use self::options::{Level, Options};
+pub use self::options::{Config, Level, Options};
 
 /// The response to a connection beyond the limit.
 const REFUSAL: &[u8] =

@@ -10,23 +10,30 @@ use nix::sys::socket::{
     self, AddressFamily, SockFlag, SockType, SockaddrStorage, setsockopt, sockopt,
 };
 
-use crate::config::Config;
+use crate::options::Server;
 
 const FLAGS: SockFlag = SockFlag::SOCK_NONBLOCK.union(SockFlag::SOCK_CLOEXEC);
 
-/// The listening sockets of one worker.
+/// A listening socket of one worker.
 #[derive(Debug)]
-pub(crate) struct Listeners {
-    pub(crate) http: OwnedFd,
-    pub(crate) https: Option<OwnedFd>,
-    pub(crate) unix: Option<OwnedFd>,
+pub(crate) struct Listening {
+    pub(crate) socket: OwnedFd,
+    pub(crate) protocol: Protocol,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http,
+    Https,
+    /// HTTP over a Unix socket.
+    Unix,
 }
 
 /// All sockets of the daemon. They are already listening: clients that connect wait in the queue of a worker.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     /// The sockets of each worker of each process.
-    pub(crate) workers: Vec<Listeners>,
+    pub(crate) workers: Vec<Vec<Listening>>,
     pub(crate) metrics: Option<MetricsServer>,
     /// Removes the socket's file when it is dropped.
     #[expect(dead_code, reason = "it is kept for its end")]
@@ -36,45 +43,42 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    pub(crate) fn bind(config: &Config) -> anyhow::Result<Self> {
-        let count = config.processes * config.workers;
+    pub(crate) fn bind(server: &Server) -> anyhow::Result<Self> {
+        let count = server.processes.get() * server.workers();
         let mut addresses = Vec::new();
-        let (http, address) = group(config, config.http_port, count, "http-port")?;
-        addresses.push(format!("http://{address}"));
-        let mut https = Vec::new();
-        if let Some(port) = config.https_port {
-            let (group, address) = group(config, port, count, "https-port")?;
-            addresses.push(format!("https://{address}"));
-            https = group;
+        let mut workers: Vec<Vec<Listening>> = (0..count).map(|_| Vec::new()).collect();
+        for (scheme, protocol, port) in [
+            ("http", Protocol::Http, Some(server.http_port)),
+            ("https", Protocol::Https, server.https_port),
+        ] {
+            let Some(port) = port else { continue };
+            let (group, address) = group(server, port, count, &format!("{scheme}-port"))?;
+            for (worker, socket) in workers.iter_mut().zip(group) {
+                worker.push(Listening { socket, protocol });
+            }
+            addresses.push(format!("{scheme}://{address}"));
         }
         let bind_metrics = |port| {
-            let address = SocketAddr::new(config.bind, port);
+            let address = SocketAddr::new(server.bind, port);
             MetricsServer::bind(address, "choose another port with --metrics-port")
         };
-        let metrics = config.metrics_port.map(bind_metrics).transpose()?;
+        let metrics = server.metrics_port.map(bind_metrics).transpose()?;
         if let Some(server) = &metrics {
             addresses.push(format!("http://{}/metrics", server.address()?));
         }
-        let unix = config
-            .unix
-            .as_deref()
-            .map(|path| unix(path, config.backlog))
-            .transpose()?;
-        let (unix, file) = unix.unzip();
-        if let Some(path) = &config.unix {
+        let mut file = None;
+        if let Some(path) = &server.unix {
+            let (unix, socket_file) = unix(path, server.backlog.get())?;
+            for worker in &mut workers {
+                let socket = unix.try_clone().context("cannot share the Unix socket")?;
+                let protocol = Protocol::Unix;
+                worker.push(Listening { socket, protocol });
+            }
             addresses.push(format!("unix:{}", path.display()));
+            file = Some(socket_file);
         }
-        let mut https = https.into_iter();
-        let workers = http.into_iter().map(|http| {
-            let unix = unix.as_ref().map(OwnedFd::try_clone).transpose();
-            Ok(Listeners {
-                http,
-                https: https.next(),
-                unix: unix.context("cannot share the Unix socket")?,
-            })
-        });
         Ok(Self {
-            workers: workers.collect::<anyhow::Result<_>>()?,
+            workers,
             metrics,
             file,
             addresses,
@@ -84,12 +88,12 @@ impl Sockets {
 
 /// Creates listeners on one port; the kernel distributes connections among them.
 fn group(
-    config: &Config,
+    server: &Server,
     port: u16,
     count: usize,
     option: &str,
 ) -> anyhow::Result<(Vec<OwnedFd>, SocketAddr)> {
-    let mut address = SocketAddr::new(config.bind, port);
+    let mut address = SocketAddr::new(server.bind, port);
     let doing = |address| {
         format!(
             "cannot listen on {address} (choose another port with --{option}, or another address with --bind)"
@@ -103,7 +107,7 @@ fn group(
     }
     let mut group = Vec::new();
     for _ in 0..count {
-        let listener = listen(config, address).with_context(|| match group.is_empty() {
+        let listener = listen(server, address).with_context(|| match group.is_empty() {
             true => doing(address),
             false => one_of_all(),
         })?;
@@ -114,7 +118,7 @@ fn group(
     Ok((group, address))
 }
 
-fn listen(config: &Config, address: SocketAddr) -> nix::Result<OwnedFd> {
+fn listen(server: &Server, address: SocketAddr) -> nix::Result<OwnedFd> {
     let family = if address.is_ipv4() {
         AddressFamily::Inet
     } else {
@@ -124,10 +128,10 @@ fn listen(config: &Config, address: SocketAddr) -> nix::Result<OwnedFd> {
     setsockopt(&listener, sockopt::ReuseAddr, &true)?;
     setsockopt(&listener, sockopt::ReusePort, &true)?;
     // Connections inherit their listener's options.
-    setsockopt(&listener, sockopt::TcpNoDelay, &config.tcp_nodelay)?;
-    setsockopt(&listener, sockopt::KeepAlive, &config.tcp_keepalive)?;
+    setsockopt(&listener, sockopt::TcpNoDelay, &server.tcp_nodelay)?;
+    setsockopt(&listener, sockopt::KeepAlive, &server.tcp_keepalive)?;
     socket::bind(listener.as_raw_fd(), &SockaddrStorage::from(address))?;
-    socket::listen(&listener, backlog(config.backlog))?;
+    socket::listen(&listener, backlog(server.backlog.get()))?;
     Ok(listener)
 }
 

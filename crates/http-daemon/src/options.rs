@@ -5,14 +5,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args, Parser, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, ValueEnum};
 use daemon_kit::cli::DaemonOptions;
 use serde::Deserialize;
-
-use crate::config::{Certificate, Config};
 
 /// Minimum size of hyper's buffer for a request head.
 const MIN_BUFFER: usize = 8192;
@@ -38,136 +35,163 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
-    settings: Settings,
+    given: GivenOptions,
 }
 
-#[derive(Debug, Clone, Default, Args, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Settings {
-    #[command(flatten)]
-    server: ServerSettings,
-    #[command(flatten)]
-    performance: Performance,
-    #[command(flatten)]
-    cache: Cache,
-    #[command(flatten)]
-    logging: Logging,
+/// The options and variables that were given. They replace the values of the file.
+#[derive(Debug, Clone)]
+struct GivenOptions(ArgMatches);
+
+impl Args for GivenOptions {
+    fn augment_args(command: Command) -> Command {
+        Config::augment_args_for_update(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Config::augment_args_for_update(command)
+    }
 }
 
+impl FromArgMatches for GivenOptions {
+    fn from_arg_matches(given: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(given.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, given: &ArgMatches) -> Result<(), clap::Error> {
+        given.clone_into(&mut self.0);
+        Ok(())
+    }
+}
+
+/// The configuration of the daemon, in the sections of the file.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct ServerSettings {
+pub struct Config {
+    #[command(flatten)]
+    pub(crate) server: Server,
+    #[command(flatten)]
+    pub(crate) performance: Performance,
+    #[command(flatten)]
+    pub(crate) cache: Cache,
+    #[command(flatten)]
+    pub(crate) logging: Logging,
+}
+
+#[derive(Debug, Clone, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Server {
     /// Run this many threads per process, each with its own listener [default: the number of cores divided by
     /// --processes]
     #[arg(long, value_name = "NUMBER")]
-    workers: Option<NonZeroUsize>,
+    pub(crate) workers: Option<NonZeroUsize>,
 
     /// Run this many processes, each with its own limit of open files [default: 1]
     #[arg(long, value_name = "NUMBER")]
-    processes: Option<NonZeroUsize>,
+    pub(crate) processes: NonZeroUsize,
 
     /// Listen on this address [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
-    bind: Option<IpAddr>,
+    pub(crate) bind: IpAddr,
 
     /// Serve HTTP/1.1, and HTTP/2 with prior knowledge, on this port; 0 takes a free one [default: 8080]
     #[arg(long, value_name = "PORT")]
-    http_port: Option<u16>,
+    pub(crate) http_port: u16,
 
     /// Serve HTTPS on this port, with HTTP/2 and HTTP/1.1 by ALPN [default: none]
     #[arg(long, value_name = "PORT")]
-    https_port: Option<u16>,
+    pub(crate) https_port: Option<u16>,
 
     /// Serve /metrics and /healthz for all processes together on this port [default: none]
     #[arg(long, value_name = "PORT")]
-    metrics_port: Option<u16>,
+    pub(crate) metrics_port: Option<u16>,
 
     /// Also listen on a Unix socket at this path, with permissions 0660 [default: none]
     #[arg(long, value_name = "PATH")]
-    unix: Option<PathBuf>,
+    pub(crate) unix: Option<PathBuf>,
 
     /// Use the certificate chain in this PEM file for HTTPS [default: a self-signed certificate]
     #[arg(long, value_name = "FILE")]
-    tls_cert: Option<PathBuf>,
+    pub(crate) tls_cert: Option<PathBuf>,
 
     /// Use the private key in this PEM file for HTTPS
     #[arg(long, value_name = "FILE")]
-    tls_key: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
 
     /// Serve the files of this folder; if it is missing, it is created with files of 1, 10 and 100 KiB [default: www]
     #[arg(long, value_name = "FOLDER")]
-    root: Option<PathBuf>,
+    pub(crate) root: PathBuf,
 
     /// Send small packets at once (TCP_NODELAY) [default: true]
     #[arg(long, value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
-    tcp_nodelay: Option<bool>,
+    pub(crate) tcp_nodelay: bool,
 
     /// Let the system probe silent peers (SO_KEEPALIVE) [default: true]
     #[arg(long, value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
-    tcp_keepalive: Option<bool>,
+    pub(crate) tcp_keepalive: bool,
 
     /// Let this many connections wait to be accepted on each listener; the system limits it to net.core.somaxconn
     /// [default: 65535]
     #[arg(long, value_name = "NUMBER")]
-    backlog: Option<NonZeroU32>,
+    pub(crate) backlog: NonZeroU32,
 
     /// Hold connections and answer every request head with the same 200 response, without hyper [default: false]
     #[arg(long, value_name = "BOOL")]
-    #[arg(num_args = 0..=1, default_missing_value = "true", value_parser = BoolishValueParser::new())]
-    sink: Option<bool>,
+    #[arg(action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    #[arg(value_parser = BoolishValueParser::new())]
+    pub(crate) sink: bool,
 
     /// Set the length of the sink's response body in bytes [default: 1024]
     #[arg(long, value_name = "BYTES")]
-    sink_body: Option<u32>,
+    pub(crate) sink_body: u32,
 }
 
-#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[derive(Debug, Clone, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Performance {
+pub(crate) struct Performance {
     /// Limit the open connections of all processes together; further ones are answered with 503 [default: as many as
     /// the limit of open files allows]
     #[arg(long, value_name = "NUMBER")]
-    max_connections: Option<NonZeroU64>,
+    pub(crate) max_connections: NonZeroU64,
 
     /// Close a connection if the client takes more than this many seconds to send a request head or to read a response
     /// [default: 30]
     #[arg(long, value_name = "SECONDS")]
-    connection_timeout: Option<NonZeroU32>,
+    pub(crate) connection_timeout: NonZeroU32,
 
     /// Close a connection that is idle for this many seconds [default: 60]
     #[arg(long, value_name = "SECONDS")]
-    keep_alive_timeout: Option<NonZeroU32>,
+    pub(crate) keep_alive_timeout: NonZeroU32,
 
     /// Let requests finish for up to this many seconds after SIGTERM or SIGINT; a second signal ends them [default: 10]
     #[arg(long, value_name = "SECONDS")]
-    shutdown_grace: Option<u32>,
+    pub(crate) shutdown_grace: u32,
 
     /// Limit a request head to this many bytes, at least 8192; longer ones are answered with 431 [default: 8192]
     #[arg(long, value_name = "BYTES")]
-    request_buffer_size: Option<usize>,
+    pub(crate) request_buffer_size: usize,
 
     /// Read and send a file in pieces of this many bytes [default: 65536]
     #[arg(long, value_name = "BYTES")]
-    response_buffer_size: Option<NonZeroUsize>,
+    pub(crate) response_buffer_size: NonZeroUsize,
 }
 
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Cache {
+pub(crate) struct Cache {
     /// Keep files in memory once they were read, instead of reading them for each request [default: false]
     #[arg(id = "cache_enabled", long = "cache-enabled", value_name = "BOOL")]
     #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
-    enabled: Option<bool>,
+    pub(crate) enabled: bool,
 }
 
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Logging {
+pub(crate) struct Logging {
     /// Log messages of this severity and above on stderr [default: error]
     #[arg(id = "logging_level", long = "logging-level", value_name = "LEVEL")]
-    level: Option<Level>,
+    pub(crate) level: Level,
 }
 
 /// The severity of log messages on stderr; each level includes those before it.
@@ -185,19 +209,47 @@ pub enum Level {
     Debug,
 }
 
-impl From<Level> for tracing::Level {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Error => Self::ERROR,
-            Level::Warn => Self::WARN,
-            Level::Info => Self::INFO,
-            Level::Debug => Self::DEBUG,
+impl DaemonOptions for Options {
+    const VARIABLE_PREFIX: &'static str = "HTTP_DAEMON";
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            workers: None,
+            processes: NonZeroUsize::MIN,
+            bind: Ipv4Addr::LOCALHOST.into(),
+            http_port: 8080,
+            https_port: None,
+            metrics_port: None,
+            unix: None,
+            tls_cert: None,
+            tls_key: None,
+            root: "www".into(),
+            tcp_nodelay: true,
+            tcp_keepalive: true,
+            backlog: positive(65_535),
+            sink: false,
+            sink_body: 1024,
         }
     }
 }
 
-impl DaemonOptions for Options {
-    const VARIABLE_PREFIX: &'static str = "HTTP_DAEMON";
+impl Default for Performance {
+    fn default() -> Self {
+        Self {
+            max_connections: NonZeroU64::MAX,
+            connection_timeout: positive(30),
+            keep_alive_timeout: positive(60),
+            shutdown_grace: 10,
+            request_buffer_size: MIN_BUFFER,
+            response_buffer_size: NonZeroUsize::new(65_536).expect("it is not 0"),
+        }
+    }
+}
+
+fn positive(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).expect("it is not 0")
 }
 
 impl Options {
@@ -206,145 +258,62 @@ impl Options {
     /// # Errors
     /// An invalid value, with the key, the option or the file, and the remedy.
     pub fn config(&self) -> Result<Config, String> {
-        let file = self.config.as_deref().map(read).transpose()?;
-        self.settings
-            .clone()
-            .over(file.unwrap_or_default())
-            .resolve()
+        let mut config = match &self.config {
+            Some(path) => read(path)?,
+            None => Config::default(),
+        };
+        let given = config.update_from_arg_matches(&self.given.0);
+        given.map_err(|error| error.to_string())?;
+        config.validate()?;
+        Ok(config)
     }
 }
 
-fn read(path: &Path) -> Result<Settings, String> {
+fn read(path: &Path) -> Result<Config, String> {
     let shown = path.display();
     let text = fs::read_to_string(path)
         .map_err(|error| format!("--config (HTTP_DAEMON_CONFIG): reading {shown}: {error}"))?;
     toml::from_str(&text).map_err(|error| format!("{shown}: {error}"))
 }
 
-/// Takes each of these keys from the first, or else from the second.
-macro_rules! first {
-    ($first:ident, $second:ident, $kind:ident { $($key:ident),* $(,)? }) => {
-        $kind { $($key: $first.$key.or($second.$key)),* }
-    };
-}
-
-impl Settings {
-    fn over(self, file: Self) -> Self {
-        let (typed, written) = (self.server, file.server);
-        let server = first!(
-            typed,
-            written,
-            ServerSettings {
-                workers,
-                processes,
-                bind,
-                http_port,
-                https_port,
-                metrics_port,
-                unix,
-                tls_cert,
-                tls_key,
-                root,
-                tcp_nodelay,
-                tcp_keepalive,
-                backlog,
-                sink,
-                sink_body,
-            }
-        );
-        let (typed, written) = (self.performance, file.performance);
-        let performance = first!(
-            typed,
-            written,
-            Performance {
-                max_connections,
-                connection_timeout,
-                keep_alive_timeout,
-                shutdown_grace,
-                request_buffer_size,
-                response_buffer_size,
-            }
-        );
-        let (typed, written) = (self.cache, file.cache);
-        let cache = first!(typed, written, Cache { enabled });
-        let (typed, written) = (self.logging, file.logging);
-        let logging = first!(typed, written, Logging { level });
-        Self {
-            server,
-            performance,
-            cache,
-            logging,
-        }
+impl Config {
+    /// Returns the severity of the messages on stderr.
+    #[must_use]
+    pub fn log_level(&self) -> Level {
+        self.logging.level
     }
 
-    fn resolve(self) -> Result<Config, String> {
-        let Self {
-            server,
-            performance,
-            cache,
-            logging,
-        } = self;
-        let seconds = |given: Option<NonZeroU32>, default| {
-            Duration::from_secs(given.map_or(default, NonZeroU32::get).into())
-        };
-        let processes = server.processes.map_or(1, NonZeroUsize::get);
-        let sink = server.sink.unwrap_or(false);
-        let request_buffer = performance.request_buffer_size.unwrap_or(MIN_BUFFER);
+    fn validate(&self) -> Result<(), String> {
+        let request_buffer = self.performance.request_buffer_size;
         if request_buffer < MIN_BUFFER {
             return Err(format!(
                 "--request-buffer-size (request_buffer_size, HTTP_DAEMON_REQUEST_BUFFER_SIZE): {request_buffer} \
                 bytes are too few; give at least {MIN_BUFFER}"
             ));
         }
-        let sink_body = server.sink_body.unwrap_or(1024);
+        let sink_body = self.server.sink_body;
         if sink_body > MAX_SINK_BODY {
             return Err(format!(
                 "--sink-body (sink_body, HTTP_DAEMON_SINK_BODY): {sink_body} bytes are too many, since each worker keeps \
                 a response in memory; give at most {MAX_SINK_BODY}"
             ));
         }
-        let certificate = match (server.tls_cert, server.tls_key) {
-            (Some(chain), Some(key)) => Some(Certificate { chain, key }),
-            (None, None) => None,
-            _ => {
-                return Err("--tls-cert and --tls-key (tls_cert, tls_key) belong together: give both, or neither \
-                    for a self-signed certificate"
-                    .to_owned());
-            }
-        };
-        Ok(Config {
-            processes,
-            workers: server
-                .workers
-                .map_or_else(|| cores(processes), NonZeroUsize::get),
-            bind: server.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()),
-            http_port: server.http_port.unwrap_or(8080),
-            https_port: server.https_port,
-            metrics_port: server.metrics_port,
-            unix: server.unix,
-            certificate,
-            root: server.root.unwrap_or_else(|| PathBuf::from("www")),
-            tcp_nodelay: server.tcp_nodelay.unwrap_or(true),
-            tcp_keepalive: server.tcp_keepalive.unwrap_or(true),
-            backlog: server.backlog.map_or(65_535, NonZeroU32::get),
-            sink_body: sink.then_some(sink_body as usize),
-            max_connections: performance
-                .max_connections
-                .map_or(u64::MAX, NonZeroU64::get),
-            connection_timeout: seconds(performance.connection_timeout, 30),
-            keep_alive_timeout: seconds(performance.keep_alive_timeout, 60),
-            shutdown_grace: Duration::from_secs(performance.shutdown_grace.unwrap_or(10).into()),
-            request_buffer,
-            response_buffer: performance
-                .response_buffer_size
-                .map_or(65_536, NonZeroUsize::get),
-            caches: cache.enabled.unwrap_or(false),
-            level: logging.level.unwrap_or_default(),
-        })
+        if self.server.tls_cert.is_some() != self.server.tls_key.is_some() {
+            let problem = "--tls-cert and --tls-key (tls_cert, tls_key) belong together: give both, or neither for a \
+                self-signed certificate";
+            return Err(problem.to_owned());
+        }
+        Ok(())
     }
 }
 
-fn cores(processes: usize) -> usize {
-    let cores = available_parallelism().map_or(1, NonZeroUsize::get);
-    (cores / processes).max(1)
+impl Server {
+    /// Returns the number of workers of each process.
+    pub(crate) fn workers(&self) -> usize {
+        let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
+        match self.workers {
+            Some(workers) => workers.get(),
+            None => (cores() / self.processes).max(1),
+        }
+    }
 }

@@ -14,48 +14,53 @@ use tokio::signal::unix::{SignalKind, signal as watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::Config;
-use crate::counts::Shared;
-use crate::listener::Listeners;
-use crate::sink::{self, Limits};
+use crate::counts::{Limits, Shared};
+use crate::listener::Listening;
+use crate::options::Config;
+use crate::sink::Sink;
 use crate::stop::Stop;
-use crate::worker::{self, Parts};
+use crate::worker;
 
-/// The resources that one process needs to serve.
-pub(crate) struct Process {
+pub(crate) const SIGNALS: &str = "cannot block or unblock signals";
+
+/// The resources that all workers share.
+#[derive(Clone)]
+pub(crate) struct Resources {
     pub(crate) config: Arc<Config>,
-    /// The index of the process.
-    pub(crate) index: usize,
-    /// The listeners of each worker.
-    pub(crate) listeners: Vec<Listeners>,
-    pub(crate) shared: Shared,
+    pub(crate) counters: Shared,
     pub(crate) page: Arc<MetricsPage>,
     pub(crate) limits: Limits,
     pub(crate) tls: Option<TlsAcceptor>,
+}
+
+impl Resources {
+    pub(crate) fn metrics(&self) -> String {
+        self.counters.render(&self.page)
+    }
+}
+
+pub(crate) struct Process {
+    pub(crate) index: usize,
+    /// The listeners of each worker.
+    pub(crate) listeners: Vec<Vec<Listening>>,
+    pub(crate) resources: Resources,
 }
 
 impl Process {
     /// Serves until `asked` is ready, then until requests in flight are done or the grace period ends. Needs a runtime,
     /// and blocks one of its threads per worker.
     pub(crate) async fn serve(self, asked: impl Future<Output = ()>) -> anyhow::Result<()> {
-        open_files::preallocate_table(self.limits.room.min(self.limits.max).saturating_add(1));
+        let limits = self.resources.limits;
+        open_files::preallocate_table(limits.room.min(limits.max).saturating_add(1));
         let stop = Stop::new().context("making an eventfd")?;
         let mut workers = JoinSet::new();
         let count = self.listeners.len();
         for (index, listeners) in self.listeners.into_iter().enumerate() {
-            let counts = self.shared.worker(self.index, count, index);
-            let (config, stop) = (Arc::clone(&self.config), stop.clone());
-            let parts = Parts {
-                config,
-                counts,
-                shared: self.shared,
-                page: Arc::clone(&self.page),
-                limits: self.limits,
-                tls: self.tls.clone(),
-            };
-            workers.spawn_blocking(move || match parts.config.sink_body {
-                Some(body) => sink::run(listeners, body, counts, parts.limits, &stop),
-                None => worker::run(parts, listeners, &stop),
+            let (resources, stop) = (self.resources.clone(), stop.clone());
+            let counts = resources.counters.worker(self.index, count, index);
+            workers.spawn_blocking(move || match resources.config.server.sink {
+                true => Sink::new(listeners, &resources, counts)?.run(&stop),
+                false => worker::run(resources, counts, listeners, &stop),
             });
         }
         tokio::select! {
@@ -130,23 +135,19 @@ impl Children {
     fn reap(&mut self) -> anyhow::Result<Option<i32>> {
         let mut worst = None;
         let mut failure = None;
-        self.running
-            .retain(|child| match waitpid(*child, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => true,
-                Ok(WaitStatus::Exited(_, code)) => {
-                    worst = worst.max(Some(code));
-                    false
-                }
-                Ok(WaitStatus::Signaled(_, signal, _)) => {
-                    worst = worst.max(Some(128 + signal as i32));
-                    false
-                }
-                Ok(_) => true,
+        self.running.retain(|child| {
+            let code = match waitpid(*child, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(_, code)) => code,
+                Ok(WaitStatus::Signaled(_, signal, _)) => 128 + signal as i32,
+                Ok(_) | Err(Errno::EINTR) => return true,
                 Err(error) => {
                     failure = Some(error);
-                    false
+                    return false;
                 }
-            });
+            };
+            worst = worst.max(Some(code));
+            false
+        });
         match failure {
             Some(error) => Err(error).context("waiting for a process"),
             None => Ok(worst),
@@ -170,22 +171,9 @@ impl Drop for Children {
     }
 }
 
-/// Blocks SIGTERM and SIGINT until a handler is installed, in this process and its children. A signal that came earlier
-/// would kill the process, and a child killed this way would count as failed. Must be called while there is one thread.
-pub(crate) fn hold_signals() -> anyhow::Result<()> {
-    stop_signals()
-        .thread_block()
-        .context("cannot block signals")
-}
-
-/// Unblocks the signals, once a handler is installed.
-pub(crate) fn release_signals() -> anyhow::Result<()> {
-    stop_signals()
-        .thread_unblock()
-        .context("cannot unblock signals")
-}
-
-fn stop_signals() -> SigSet {
+/// Returns SIGTERM and SIGINT. They are blocked until a handler is installed, in this process and its children: a signal
+/// that came earlier would kill the process, and a child killed this way would count as failed.
+pub(crate) fn stop_signals() -> SigSet {
     [Signal::SIGTERM, Signal::SIGINT].into_iter().collect()
 }
 
@@ -193,7 +181,7 @@ fn stop_signals() -> SigSet {
 /// signalled; the second one has no effect. SIGINT is left to the parent.
 pub(crate) fn parent_stop() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = watch(SignalKind::terminate()).context("watching SIGTERM")?;
-    release_signals()?;
+    stop_signals().thread_unblock().context(SIGNALS)?;
     Ok(async move {
         terminate.recv().await;
     })

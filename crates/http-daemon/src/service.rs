@@ -1,10 +1,10 @@
 //! The HTTP service: selects the response to a request.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::time::Duration;
 
+use futures_util::future::{Either, LocalBoxFuture, Ready, ready};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{ALLOW, CONNECTION, CONTENT_LENGTH, HOST, HeaderValue};
@@ -13,12 +13,15 @@ use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::answer::{Answer, answer, text};
+use crate::answer::{Answer, answer, text, with_field};
 use crate::body::Body;
 use crate::connection::{Busy, Connection};
+use crate::counts::Counter;
 use crate::faults::{self, Fault};
 use crate::files::content_type;
 use crate::worker::Worker;
+
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
 /// The service of one connection.
 pub(crate) struct Service {
@@ -28,24 +31,9 @@ pub(crate) struct Service {
     is_plain: bool,
 }
 
+type Answered = Result<Answer, Infallible>;
 /// The future of a response. Most responses are ready at once and need no box.
-pub(crate) enum Answering {
-    Now(Option<Answer>),
-    Later(Pin<Box<dyn Future<Output = Answer>>>),
-}
-
-impl Future for Answering {
-    type Output = Result<Answer, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Self::Now(answer) => {
-                Poll::Ready(Ok(answer.take().expect("it is polled to its end once")))
-            }
-            Self::Later(answering) => answering.as_mut().poll(cx).map(Ok),
-        }
-    }
-}
+type Answering = Either<Ready<Answered>, LocalBoxFuture<'static, Answered>>;
 
 impl hyper::service::Service<Request<Incoming>> for Service {
     type Response = Answer;
@@ -55,11 +43,9 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     fn call(&self, request: Request<Incoming>) -> Answering {
         let busy = self.connection.begin();
         if let Err(complaint) = check_host(request.version(), request.headers()) {
-            let mut answer = text(StatusCode::BAD_REQUEST, complaint, busy);
+            let answer = text(StatusCode::BAD_REQUEST, complaint, busy);
             // An invalid request may hide another one.
-            let close = HeaderValue::from_static("close");
-            answer.headers_mut().insert(CONNECTION, close);
-            return self.now(answer);
+            return self.now(with_field(answer, CONNECTION, CLOSE));
         }
         let path = request.uri().path();
         if let Some(name) = path.strip_prefix("/fault/") {
@@ -69,22 +55,16 @@ impl hyper::service::Service<Request<Incoming>> for Service {
             };
         }
         if path == "/echo" {
-            return Answering::Later(Box::pin(echo(Rc::clone(&self.worker), request, busy)));
+            return later(echo(Rc::clone(&self.worker), request, busy));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n", busy);
-            answer
-                .headers_mut()
-                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return self.now(answer);
+            let answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n", busy);
+            let allowed = HeaderValue::from_static("GET, HEAD");
+            return self.now(with_field(answer, ALLOW, allowed));
         }
         let answer = match path {
             "/healthz" => text(StatusCode::OK, "ok\n", busy),
-            "/metrics" => text(
-                StatusCode::OK,
-                self.worker.shared.render(&self.worker.page),
-                busy,
-            ),
+            "/metrics" => text(StatusCode::OK, self.worker.resources.metrics(), busy),
             _ => self.file(path, busy),
         };
         self.now(match *request.method() {
@@ -105,7 +85,7 @@ impl Service {
 
     fn now(&self, answer: Answer) -> Answering {
         self.worker.counts.answered(answer.status().as_u16(), 1);
-        Answering::Now(Some(answer))
+        Either::Left(ready(Ok(answer)))
     }
 
     fn file(&self, path: &str, busy: Busy) -> Answer {
@@ -125,12 +105,16 @@ impl Service {
             let complaint = "this fault needs HTTP/1.1 without TLS\n";
             return self.now(text(StatusCode::NOT_IMPLEMENTED, complaint, busy));
         }
-        Answering::Later(Box::pin(async move {
+        later(async move {
             let answer = faults::commit(fault, busy, worker.counts).await;
             worker.counts.answered(answer.status().as_u16(), 1);
             answer
-        }))
+        })
     }
+}
+
+fn later(answer: impl Future<Output = Answer> + 'static) -> Answering {
+    Either::Right(Box::pin(async { Ok(answer.await) }))
 }
 
 /// Checks the Host of a request as RFC 9112, 3.2 requires: exactly one with HTTP/1.1, none or one with HTTP/1.0. HTTP/2
@@ -177,7 +161,8 @@ async fn echo(worker: Rc<Worker>, request: Request<Incoming>, busy: Busy) -> Ans
     let (head, mut body) = request.into_parts();
     let mut length = 0;
     // One deadline for the whole body: single bytes sent slowly would hold the connection forever.
-    let deadline = Instant::now() + worker.config.connection_timeout;
+    let timeout = worker.resources.config.performance.connection_timeout;
+    let deadline = Instant::now() + Duration::from_secs(timeout.get().into());
     loop {
         match timeout_at(deadline, body.frame()).await {
             Ok(None) => break,
@@ -185,19 +170,14 @@ async fn echo(worker: Rc<Worker>, request: Request<Incoming>, busy: Busy) -> Ans
             // hyper closes the connection on this error, so nobody reads the response.
             Ok(Some(Err(_))) => return text(StatusCode::BAD_REQUEST, "the body is broken\n", busy),
             Err(_) => {
-                worker.counts.timed_out();
+                worker.counts.add(Counter::Timeouts, 1);
                 worker.counts.answered(408, 1);
-                let mut answer = text(
-                    StatusCode::REQUEST_TIMEOUT,
-                    "the body did not arrive in time\n",
-                    busy,
-                );
-                if head.version < Version::HTTP_2 {
-                    answer
-                        .headers_mut()
-                        .insert(CONNECTION, HeaderValue::from_static("close"));
-                }
-                return answer;
+                let complaint = "the body did not arrive in time\n";
+                let answer = text(StatusCode::REQUEST_TIMEOUT, complaint, busy);
+                return match head.version < Version::HTTP_2 {
+                    true => with_field(answer, CONNECTION, CLOSE),
+                    false => answer,
+                };
             }
         }
     }
@@ -235,11 +215,11 @@ fn fields(headers: &HeaderMap) -> Map<String, Value> {
 /// only with HTTP/1.1.
 fn head_alone(answer: Answer) -> Answer {
     let length = answer.body().size_hint().exact();
-    let mut answer = answer.map(Body::emptied);
-    if let Some(length) = length {
-        answer.headers_mut().insert(CONTENT_LENGTH, length.into());
+    let answer = answer.map(Body::emptied);
+    match length {
+        Some(length) => with_field(answer, CONTENT_LENGTH, length.into()),
+        None => answer,
     }
-    answer
 }
 
 #[cfg(test)]

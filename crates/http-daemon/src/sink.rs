@@ -7,7 +7,6 @@
 
 mod answers;
 
-use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 use anyhow::Context as _;
@@ -17,13 +16,13 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{MsgFlags, Shutdown, recv, send, shutdown};
 
-use crate::counts::Counts;
-use crate::listener::Listeners;
+use crate::counts::{Counter, Counts, Limits};
+use crate::listener::Listening;
+use crate::process::Resources;
 use crate::stop::Stop;
 
 use self::answers::Answers;
 
-/// Maximum number of events per poll.
 const EVENTS: usize = 1024;
 /// Maximum number of connections accepted per iteration, so that a flood does not delay the open ones.
 const ACCEPTS: usize = 256;
@@ -34,15 +33,6 @@ const ACCEPT_PAUSE_MS: u16 = 10;
 /// Tokens other than connections'; a connection's token is its descriptor.
 const STOP: u64 = u64::MAX;
 const LISTENERS: u64 = u64::MAX - 1;
-
-/// The limits of a worker.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// Maximum number of connections in all processes.
-    pub(crate) max: u64,
-    /// Maximum number of connections in this process.
-    pub(crate) room: u64,
-}
 
 /// A connection, indexed by its descriptor.
 #[derive(Debug, Default)]
@@ -72,21 +62,21 @@ pub(crate) struct Sink {
 
 impl Sink {
     pub(crate) fn new(
-        listeners: Listeners,
-        body: usize,
+        listeners: Vec<Listening>,
+        resources: &Resources,
         counts: Counts,
-        limits: Limits,
-    ) -> nix::Result<Self> {
-        let Listeners { http, unix, .. } = listeners;
+    ) -> anyhow::Result<Self> {
+        let sockets = listeners.into_iter().map(|listening| listening.socket);
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
         let sink = Self {
-            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
-            listeners: [Some(http), unix].into_iter().flatten().collect(),
+            epoll: epoll.context("cannot set up the sink")?,
+            listeners: sockets.collect(),
             paused: false,
             slots: Vec::new(),
             buffer: vec![0; BUFFER],
-            answers: Answers::new(body),
+            answers: Answers::new(resources.config.server.sink_body as usize),
             counts,
-            limits,
+            limits: resources.limits,
         };
         sink.watch_listeners()?;
         Ok(sink)
@@ -110,8 +100,7 @@ impl Sink {
                 other => other.context("cannot wait for connections")?,
             };
             if self.paused {
-                self.watch_listeners()
-                    .context("cannot watch the listeners")?;
+                self.watch_listeners()?;
                 self.paused = false;
             }
             self.answers.renew();
@@ -127,10 +116,11 @@ impl Sink {
         }
     }
 
-    fn watch_listeners(&self) -> nix::Result<()> {
+    fn watch_listeners(&self) -> anyhow::Result<()> {
         for (token, listener) in (0..=LISTENERS).rev().zip(&self.listeners) {
             self.epoll
-                .add(listener, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
+                .add(listener, EpollEvent::new(EpollFlags::EPOLLIN, token))
+                .context("cannot watch the listeners")?;
         }
         Ok(())
     }
@@ -143,7 +133,7 @@ impl Sink {
                 // The client gave up, or a signal interrupted the call.
                 Err(Errno::ECONNABORTED | Errno::EINTR) => {}
                 Err(error) => {
-                    self.counts.accept_failed();
+                    self.counts.add(Counter::AcceptErrors, 1);
                     tracing::warn!(%error, "cannot accept; retrying in {ACCEPT_PAUSE_MS} ms");
                     return self.pause();
                 }
@@ -166,7 +156,7 @@ impl Sink {
     }
 
     fn admit(&mut self, socket: OwnedFd) {
-        if !self.counts.open(self.limits.max, self.limits.room) {
+        if !self.counts.open(self.limits) {
             refuse(&socket);
             return;
         }
@@ -177,7 +167,7 @@ impl Sink {
         }
         if self.watch(&socket, EpollFlags::EPOLLIN).is_err() {
             self.counts.close();
-            self.counts.accept_failed();
+            self.counts.add(Counter::AcceptErrors, 1);
             return;
         }
         self.slots[index] = Slot {
@@ -256,10 +246,10 @@ impl Slot {
                 MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
             ) {
                 Ok(length) => {
-                    counts.sent(length);
+                    counts.add(Counter::SentBytes, length as u64);
                     let done = self.sent as usize + length;
-                    self.owed -= (done / answers.length()) as u32;
-                    self.sent = (done % answers.length()) as u32;
+                    self.owed -= (done / answers.length) as u32;
+                    self.sent = (done % answers.length) as u32;
                 }
                 Err(Errno::EAGAIN) => break,
                 Err(Errno::EINTR) => {}
@@ -309,20 +299,6 @@ fn refuse(socket: &OwnedFd) {
     );
     let _ = shutdown(socket, Shutdown::Write);
     let _ = recv(socket, &mut [0; 4096], MsgFlags::MSG_DONTWAIT);
-}
-
-/// Runs a worker as a sink.
-pub(crate) fn run(
-    listeners: Listeners,
-    body: usize,
-    counts: Counts,
-    limits: Limits,
-    stop: &Stop,
-) -> anyhow::Result<()> {
-    let sink = Sink::new(listeners, body, counts, limits)
-        .map_err(io::Error::from)
-        .context("cannot set up the sink")?;
-    sink.run(stop)
 }
 
 #[cfg(test)]

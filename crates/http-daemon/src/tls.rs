@@ -1,6 +1,7 @@
 //! The TLS configuration of HTTPS, with a given or a generated certificate.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -10,14 +11,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::Certificate;
+use crate::options::Server;
 
 /// Creates a TLS acceptor that offers HTTP/2 and HTTP/1.1. Without files the certificate is self-signed (EC P-256), for
-/// localhost and `bind`.
-pub(crate) fn acceptor(files: Option<&Certificate>, bind: IpAddr) -> anyhow::Result<TlsAcceptor> {
-    let (chain, key) = match files {
-        Some(files) => read(files)?,
-        None => make(bind)?,
+/// localhost and the address of the server.
+pub(crate) fn acceptor(server: &Server) -> anyhow::Result<TlsAcceptor> {
+    let (chain, key) = match (&server.tls_cert, &server.tls_key) {
+        (Some(chain), Some(key)) => read(chain, key)?,
+        _ => make(server.bind)?,
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -32,14 +33,16 @@ pub(crate) fn acceptor(files: Option<&Certificate>, bind: IpAddr) -> anyhow::Res
 
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn read(files: &Certificate) -> anyhow::Result<Pair> {
-    let (chain, key) = (files.chain.display(), files.key.display());
-    let chain = CertificateDer::pem_file_iter(&files.chain)
+fn read(chain: &Path, key: &Path) -> anyhow::Result<Pair> {
+    let certificates = CertificateDer::pem_file_iter(chain)
         .and_then(Iterator::collect)
-        .with_context(|| format!("cannot read certificates from {chain} (--tls-cert)"))?;
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .with_context(|| format!("cannot read a key from {key} (--tls-key)"))?;
-    Ok((chain, key))
+        .with_context(|| {
+            let chain = chain.display();
+            format!("cannot read certificates from {chain} (--tls-cert)")
+        })?;
+    let key = PrivateKeyDer::from_pem_file(key)
+        .with_context(|| format!("cannot read a key from {} (--tls-key)", key.display()))?;
+    Ok((certificates, key))
 }
 
 fn make(bind: IpAddr) -> anyhow::Result<Pair> {

@@ -3,14 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::num::NonZeroU32;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net as unix;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use daemon_kit::{MetricsPage, accept};
+use daemon_kit::accept;
 use nix::sys::socket::{Shutdown, shutdown};
 use slab::Slab;
 use tokio::net::{TcpListener, UnixListener};
@@ -18,17 +18,14 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, timeout};
-use tokio_rustls::TlsAcceptor;
 
 use crate::REFUSAL;
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::connection::{Connection, Order, Timeouts};
+use crate::connection::{Clock, Connection, Order, Stream, Timeouts};
 use crate::conversation::{Ended, serve};
-use crate::counts::{Counts, Shared};
+use crate::counts::{Counter, Counts};
 use crate::files::Folder;
-use crate::listener::Listeners;
-use crate::sink::Limits;
+use crate::listener::{Listening, Protocol};
+use crate::process::Resources;
 use crate::stop::Stop;
 use crate::turns::Turns;
 
@@ -42,25 +39,11 @@ const LINGERING: usize = 64;
 const TOO_SLOW: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// The parts of a worker.
-pub(crate) struct Parts {
-    pub(crate) config: Arc<Config>,
-    pub(crate) counts: Counts,
-    pub(crate) shared: Shared,
-    pub(crate) page: Arc<MetricsPage>,
-    pub(crate) limits: Limits,
-    pub(crate) tls: Option<TlsAcceptor>,
-}
-
 /// State that the connections of a worker share.
 pub(crate) struct Worker {
-    pub(crate) config: Arc<Config>,
+    pub(crate) resources: Resources,
     pub(crate) counts: Counts,
-    pub(crate) shared: Shared,
-    pub(crate) page: Arc<MetricsPage>,
     pub(crate) folder: Folder,
-    pub(crate) tls: Option<TlsAcceptor>,
-    limits: Limits,
     clock: Clock,
     turns: Turns,
     timeouts: Timeouts,
@@ -76,39 +59,36 @@ enum Listener {
 }
 
 /// Serves until it is asked to stop, then until its requests are answered or the grace period ends.
-pub(crate) fn run(parts: Parts, listeners: Listeners, stop: &Stop) -> anyhow::Result<()> {
+pub(crate) fn run(
+    resources: Resources,
+    counts: Counts,
+    listeners: Vec<Listening>,
+    stop: &Stop,
+) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())
         .context("cannot start a Tokio runtime")?;
-    let worker = Rc::new(Worker::new(parts)?);
+    let worker = Rc::new(Worker::new(resources, counts)?);
     runtime.block_on(worker.serve(listeners, stop))
 }
 
 impl Worker {
-    fn new(parts: Parts) -> anyhow::Result<Self> {
-        let Parts {
-            config,
-            counts,
-            shared,
-            page,
-            limits,
-            tls,
-        } = parts;
-        let ticks =
-            |time: Duration| u32::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX);
+    fn new(resources: Resources, counts: Counts) -> anyhow::Result<Self> {
+        let (server, performance) = (&resources.config.server, &resources.config.performance);
+        let piece = performance.response_buffer_size.get();
+        let ticks = |seconds: NonZeroU32| {
+            let ticks = u64::from(seconds.get()) * 1000 / TICK.as_millis() as u64;
+            u32::try_from(ticks).unwrap_or(u32::MAX)
+        };
         Ok(Self {
-            folder: Folder::open(&config.root, config.caches, config.response_buffer)?,
+            folder: Folder::open(&server.root, resources.config.cache.enabled, piece)?,
             timeouts: Timeouts {
-                head: ticks(config.connection_timeout),
-                idle: ticks(config.keep_alive_timeout),
+                head: ticks(performance.connection_timeout),
+                idle: ticks(performance.keep_alive_timeout),
             },
-            config,
+            resources,
             counts,
-            shared,
-            page,
-            tls,
-            limits,
             clock: Clock::default(),
             turns: Turns::default(),
             connections: RefCell::default(),
@@ -117,9 +97,10 @@ impl Worker {
         })
     }
 
-    async fn serve(self: &Rc<Self>, listeners: Listeners, stop: &Stop) -> anyhow::Result<()> {
+    async fn serve(self: &Rc<Self>, listeners: Vec<Listening>, stop: &Stop) -> anyhow::Result<()> {
         let mut accepting = JoinSet::new();
-        for listener in Listener::all(listeners).context("cannot watch the listeners")? {
+        for listening in listeners {
+            let listener = Listener::new(listening).context("cannot watch a listener")?;
             accepting.spawn_local(Rc::clone(self).accept_all(listener));
         }
         let looking = spawn_local(Rc::clone(self).check_timeouts());
@@ -136,7 +117,9 @@ impl Worker {
                 self.ended.notified().await;
             }
         };
-        if timeout(self.config.shutdown_grace, drained).await.is_err() {
+        let grace = self.resources.config.performance.shutdown_grace;
+        let grace = Duration::from_secs(grace.into());
+        if timeout(grace, drained).await.is_err() {
             tracing::warn!(
                 open = self.connections.borrow().len(),
                 "the grace period is over"
@@ -155,7 +138,7 @@ impl Worker {
     }
 
     fn admit(self: &Rc<Self>, connection: Rc<Connection>, secure: bool) {
-        if !self.counts.open(self.limits.max, self.limits.room) {
+        if !self.counts.open(self.resources.limits) {
             if !secure {
                 connection.write_raw(REFUSAL);
             }
@@ -170,14 +153,14 @@ impl Worker {
             match ended {
                 Ended::Well => {}
                 Ended::TimedOut => {
-                    worker.counts.timed_out();
+                    worker.counts.add(Counter::Timeouts, 1);
                     if !secure {
                         worker.counts.answered(408, 1);
                         connection.write_raw(TOO_SLOW);
                     }
                     Rc::clone(&worker).close_gracefully(connection).await;
                 }
-                Ended::Idle => worker.counts.timed_out(),
+                Ended::Idle => worker.counts.add(Counter::Timeouts, 1),
                 Ended::Refused => Rc::clone(&worker).close_gracefully(connection).await,
             }
             worker.counts.close();
@@ -206,7 +189,7 @@ impl Worker {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.clock.tick();
+            self.clock.set(self.clock.get().wrapping_add(1));
             for (_, connection) in &*self.connections.borrow() {
                 match connection.judge(self.timeouts) {
                     Order::None => {}
@@ -218,42 +201,31 @@ impl Worker {
 }
 
 impl Listener {
-    fn all(listeners: Listeners) -> io::Result<Vec<Self>> {
-        let tcp = |socket: OwnedFd, secure| {
-            let listener = TcpListener::from_std(net::TcpListener::from(socket))?;
-            io::Result::Ok(Self::Tcp { listener, secure })
-        };
-        let mut all = vec![tcp(listeners.http, false)?];
-        if let Some(socket) = listeners.https {
-            all.push(tcp(socket, true)?);
+    fn new(Listening { socket, protocol }: Listening) -> io::Result<Self> {
+        if protocol == Protocol::Unix {
+            let listener = unix::UnixListener::from(socket);
+            return UnixListener::from_std(listener).map(Self::Unix);
         }
-        if let Some(socket) = listeners.unix {
-            all.push(Self::Unix(UnixListener::from_std(
-                unix::UnixListener::from(socket),
-            )?));
-        }
-        Ok(all)
+        let listener = TcpListener::from_std(net::TcpListener::from(socket))?;
+        let secure = protocol == Protocol::Https;
+        Ok(Self::Tcp { listener, secure })
     }
 
     async fn accept(&self, worker: &Worker) -> (Rc<Connection>, bool) {
-        let (clock, turns) = (worker.clock.clone(), worker.turns.clone());
         let failed = |error: &io::Error| {
-            worker.counts.accept_failed();
+            worker.counts.add(Counter::AcceptErrors, 1);
             tracing::warn!(%error, "cannot accept; retrying in 10 ms");
         };
-        match self {
+        let (stream, secure) = match self {
             Self::Tcp { listener, secure } => {
                 let (stream, _) = accept(listener, failed).await;
-                (
-                    Connection::tcp(stream, clock, turns, worker.counts),
-                    *secure,
-                )
+                (Stream::Tcp(stream), *secure)
             }
-            Self::Unix(listener) => {
-                let stream = accept(listener, failed).await;
-                (Connection::unix(stream, clock, turns, worker.counts), false)
-            }
-        }
+            Self::Unix(listener) => (Stream::Unix(accept(listener, failed).await), false),
+        };
+        let (clock, turns) = (worker.clock.clone(), worker.turns.clone());
+        let connection = Connection::new(stream, clock, turns, worker.counts);
+        (connection, secure)
     }
 }
 

@@ -1,12 +1,12 @@
 //! `http-load check`: compares the responses of several servers.
 
 use anyhow::{Context as _, ensure};
+use clap::Args;
 use harness::cli::lines_of_files;
 use harness::failure::Failure;
 use harness::verify::check::{self, Finding};
 use subject::daemon::Endpoint;
 
-use crate::cli::CheckArgs;
 use crate::preflight::{self, Sample};
 use crate::requests::Requests;
 use crate::settings::Settings;
@@ -24,11 +24,18 @@ const H2C: &str = "h2c";
 /// A path that no server has.
 const MISSING: &str = "/no-such-file.txt";
 
+/// Options of the `check` subcommand.
+#[derive(Debug, Args)]
+pub struct CheckOptions {
+    #[command(flatten)]
+    options: check::Options,
+    /// Check servers that are already running: every URL must return the same response
+    #[arg(value_name = "URL", conflicts_with = "daemon")]
+    urls: Vec<String>,
+}
+
 /// Checks the named servers; returns true if every one answered correctly and all alike.
-///
-/// # Errors
-/// Invalid arguments, or a failure that is not a server's.
-pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
+pub(crate) fn run(typed: &CheckOptions) -> Result<bool, Failure> {
     let mut first = None;
     if typed.urls.is_empty() {
         return check::check_daemons(&SPEC.protocol, &typed.options, |name, endpoint| {

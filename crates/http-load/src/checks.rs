@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::answer::Sink;
 
+pub(crate) mod counters;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,6 @@ pub(crate) const PASSED: &str = "check passed: ";
 /// Prefix of the counter of a check's failures.
 pub(crate) const FAILED: &str = "check failed: ";
 
-/// All checks of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     all: Vec<Check>,
@@ -28,9 +28,8 @@ pub(crate) struct Checks {
     needs_json: bool,
 }
 
-/// A check of responses.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Check {
+#[derive(Debug)]
+enum Check {
     Status(Operator, u64),
     StatusIn(Vec<u64>),
     Length(Operator, u64),
@@ -43,35 +42,11 @@ pub(crate) enum Check {
     Json(Vec<String>, Option<(Operator, Value)>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operator {
-    Below,
-    AtMost,
-    Is,
-    IsNot,
-    AtLeast,
-    Above,
-}
-
-impl Operator {
-    /// Evaluates the operator; values that can't be compared only satisfy `!=`.
-    fn holds(self, ordering: Option<Ordering>) -> bool {
-        match self {
-            Self::Below => ordering == Some(Ordering::Less),
-            Self::AtMost => matches!(ordering, Some(Ordering::Less | Ordering::Equal)),
-            Self::Is => ordering == Some(Ordering::Equal),
-            Self::IsNot => ordering != Some(Ordering::Equal),
-            Self::AtLeast => matches!(ordering, Some(Ordering::Greater | Ordering::Equal)),
-            Self::Above => ordering == Some(Ordering::Greater),
-        }
-    }
-}
+/// An operator, given how a value compares to the bound; values that can't be compared only satisfy `!=`.
+type Operator = fn(Option<Ordering>) -> bool;
 
 impl Checks {
     /// Parses the setting `checks`.
-    ///
-    /// # Errors
-    /// The first invalid check, with the valid forms.
     pub(crate) fn parse(texts: &[String]) -> Result<Self, Invalid> {
         let mut checks = Self::default();
         for (index, text) in texts.iter().enumerate() {
@@ -108,22 +83,8 @@ impl Checks {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// Returns true if a check needs the body.
     pub(crate) fn need_body(&self) -> bool {
         self.needs_body
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// The names of each check's counters: passes, failures.
-    pub(crate) fn names(&self) -> impl Iterator<Item = [&'static str; 2]> {
-        self.names.iter().copied()
     }
 
     /// Allocates storage for the parts of a response that checks need, one for each connection; `None` if status,
@@ -148,33 +109,30 @@ impl Checks {
         for (index, check) in self.all.iter().enumerate() {
             let passed = match check {
                 Check::Status(operator, bound) => {
-                    operator.holds(Some(u64::from(answer.status).cmp(bound)))
+                    operator(Some(u64::from(answer.status).cmp(bound)))
                 }
                 Check::StatusIn(list) => list.contains(&u64::from(answer.status)),
-                Check::Length(operator, bound) => operator.holds(Some(answer.length.cmp(bound))),
-                Check::Service(operator, bound) => {
-                    operator.holds(Some(answer.service_ns.cmp(bound)))
-                }
+                Check::Length(operator, bound) => operator(Some(answer.length.cmp(bound))),
+                Check::Service(operator, bound) => operator(Some(answer.service_ns.cmp(bound))),
                 Check::Header(name, bound) => match (self.field(answer.captured, name), bound) {
                     (Some(value), Some((operator, bound))) => {
-                        operator.holds(Some(value.cmp(bound.as_bytes())))
+                        operator(Some(value.cmp(bound.as_bytes())))
                     }
                     (value, None) => value.is_some(),
                     // A missing value differs from every bound.
-                    (None, Some((operator, _))) => operator.holds(None),
+                    (None, Some((operator, _))) => operator(None),
                 },
                 Check::Contains(text) => contains(body, text),
                 Check::Json(path, bound) => match (find(json.as_ref(), path), bound) {
-                    (Some(value), Some((operator, bound))) => operator.holds(compare(value, bound)),
+                    (Some(value), Some((operator, bound))) => operator(compare(value, bound)),
                     (value, None) => value.is_some(),
-                    (None, Some((operator, _))) => json.is_some() && operator.holds(None),
+                    (None, Some((operator, _))) => json.is_some() && operator(None),
                 },
             };
             each(index, passed);
         }
     }
 
-    /// Returns the kept value of a field.
     pub(crate) fn field<'a>(&self, captured: Option<&'a Captured>, name: &str) -> Option<&'a [u8]> {
         let index = self.fields.iter().position(|field| field == name)?;
         captured?.fields[index].as_deref()
@@ -225,7 +183,6 @@ impl ResponseCapture<'_> {
         }
     }
 
-    /// Keeps a piece of the body.
     pub(crate) fn piece(&mut self, piece: &[u8]) {
         if self.checks.needs_body {
             self.captured.body.extend_from_slice(piece);

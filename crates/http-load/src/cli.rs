@@ -2,22 +2,21 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, Command};
+use clap::{Args, Subcommand};
 use harness::cli::{DriverCli, lines_of_files};
 use harness::failure::Failure;
+use harness::verify::EXIT_CODES;
 use load::driver::Target;
 use load::plan::Plan;
 use subject::manifest::{self, Manifest};
 
+use crate::check;
 use crate::driver::HttpLoad;
 use crate::settings::Settings;
 
-mod command;
 mod options;
-mod stages;
 
-pub(crate) use command::CheckArgs;
-use options::Load;
+use options::PlanOptions;
 
 const THRESHOLD: &str = "Require a threshold in addition to the plan's, such as \"response.p99 <= 50ms\", or in k6's syntax \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"; exit code 4 if missed";
 
@@ -29,12 +28,23 @@ pub struct Options {
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
     #[command(flatten)]
-    load: Load,
+    plan: PlanOptions,
+}
+
+/// A subcommand other than a run.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Request the same files from several servers and compare the responses
+    ///
+    /// Without arguments, check builds and launches every daemon in daemons/ that serves HTTP. It skips a daemon whose
+    /// toolchain is missing, unless DROVER_REQUIRE_ALL=1.
+    #[command(after_help = EXIT_CODES)]
+    Check(check::CheckOptions),
 }
 
 impl DriverCli for HttpLoad {
     type Options = Options;
-    type Command = command::Command;
+    type Command = Command;
     const EMBEDDED: &'static str = "http-daemon";
     const ABOUT: &'static str = "Load-test an HTTP server: as fast as it responds, at a fixed rate, or with many open connections\n\nWithout a URL, http-load builds a server, launches it on a free port and stops it at the end.";
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -68,13 +78,13 @@ impl DriverCli for HttpLoad {
     }
 
     /// Adds `-t` for `--threads` as in wrk, and k6's syntax of thresholds.
-    fn adapt(command: Command) -> Command {
+    fn adapt(command: clap::Command) -> clap::Command {
         let command = command.mut_arg("threads", |threads| threads.short('t'));
         command.mut_arg("threshold", |threshold| threshold.help(THRESHOLD))
     }
 
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
-        Ok(options.load.plan())
+        Ok(options.plan.plan())
     }
 
     fn target(options: &Options) -> Result<Option<Target>, Failure> {
@@ -95,8 +105,8 @@ impl DriverCli for HttpLoad {
         Ok(plan.driver.choose_engine(tls)?)
     }
 
-    fn run_command(command: command::Command) -> Result<bool, Failure> {
-        command.run()
+    fn run_command(Command::Check(options): Command) -> Result<bool, Failure> {
+        check::run(&options)
     }
 }
 

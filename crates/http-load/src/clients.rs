@@ -10,8 +10,8 @@ use load::pacer::Start;
 use load::recorder::Recorder;
 use load::schedule::Share;
 
-use crate::batch_counters::{BatchCounters, CompletedResponse};
 use crate::checks::Captured;
+use crate::counters::{BatchCounters, CompletedResponse};
 use crate::operation::{Operation, start_of};
 use crate::outcome::{self, count};
 use crate::series::CONNECTING;
@@ -31,20 +31,26 @@ pub(crate) fn options(settings: &Settings) -> Options {
     }
 }
 
-/// A connection that is to be opened.
+/// The owner of a connection: the pool of the open loops, or one client of a closed loop.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner {
+    /// The index of the connection, which determines its server.
+    pub(crate) index: u32,
+    pub(crate) pool: bool,
+    /// The group of the client, and the index of the last operation that it started.
+    pub(crate) group: u16,
+    pub(crate) last: u64,
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PendingConnect {
     /// The operation that it is opened for, if any.
     pub(crate) operation: Option<Operation>,
-    /// Its index, which determines its server.
-    pub(crate) index: u32,
-    /// True if it belongs to the pool of the open loops, not to one client of a closed loop.
-    pub(crate) pool: bool,
+    pub(crate) owner: Owner,
     /// True for the first connection of a closed-loop client, which counts in the ramp limit until it is answered.
     pub(crate) is_first: bool,
 }
 
-/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Connecting,
@@ -52,29 +58,18 @@ pub(crate) enum State {
     Busy,
 }
 
-/// A connection that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndedConnection {
     pub(crate) state: State,
-    /// True if it belonged to the pool.
-    pub(crate) pool: bool,
-    pub(crate) index: u32,
-    /// The group of its client, and the index of the last operation that was started on it.
-    pub(crate) group: u16,
-    pub(crate) last: u64,
+    pub(crate) owner: Owner,
     /// True if an operation failed with it.
     pub(crate) failed: bool,
 }
 
-/// A closed-loop client that goes on over a new connection: with the operation after `last`.
+/// A closed-loop client that goes on over a new connection, with the operation after its last one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Retry {
-    group: u16,
-    last: u64,
-    index: u32,
-}
+pub(crate) struct Retry(Owner);
 
-/// The clients of one worker.
 #[derive(Debug)]
 pub(crate) struct Clients<'a> {
     shared: &'a Shared,
@@ -110,7 +105,6 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Returns the number of operations in progress.
     pub(crate) fn open(&self) -> u64 {
         self.open
     }
@@ -125,7 +119,6 @@ impl<'a> Clients<'a> {
         self.open == 0 && state.timers.is_empty()
     }
 
-    /// Begins an operation that is due.
     pub(crate) fn begin(&mut self, start: Start, state: &LoopState<Retry>) -> Operation {
         let counted = state.phases.counts(start.at);
         self.open += 1;
@@ -147,8 +140,12 @@ impl<'a> Clients<'a> {
         let closed = |operation: Operation| self.shared.is_closed_loop(operation.group);
         PendingConnect {
             operation,
-            index,
-            pool: !operation.is_some_and(closed),
+            owner: Owner {
+                index,
+                pool: !operation.is_some_and(closed),
+                group: operation.map_or(0, |operation| operation.group),
+                last: operation.map_or(0, |operation| operation.index),
+            },
             is_first: false,
         }
     }
@@ -190,22 +187,21 @@ impl<'a> Clients<'a> {
     /// Returns the connection of a client that goes on, unless it leaves.
     pub(crate) fn retry(
         &mut self,
-        retry: Retry,
+        Retry(owner): Retry,
         state: &mut LoopState<Retry>,
     ) -> Option<PendingConnect> {
-        let operation = self.next_of_client(retry.group, retry.last, state.now, state)?;
-        Some(self.connect(Some(operation), retry.index))
+        let operation = self.next_of_client(owner, state.now, state)?;
+        Some(self.connect(Some(operation), owner.index))
     }
 
     /// Returns the next operation of a closed-loop client, at once; `None` if it leaves.
     pub(crate) fn next_of_client(
         &mut self,
-        group: u16,
-        last: u64,
+        owner: Owner,
         now: u64,
         state: &mut LoopState<Retry>,
     ) -> Option<Operation> {
-        let start = state.next_of_client(start_of(group, last), now)?;
+        let start = state.next_of_client(start_of(owner.group, owner.last), now)?;
         Some(self.begin(start, state))
     }
 
@@ -246,10 +242,7 @@ impl<'a> Clients<'a> {
         }
         let ended = EndedConnection {
             state: State::Connecting,
-            pool: pending.pool,
-            index: pending.index,
-            group: pending.operation.map_or(0, |operation| operation.group),
-            last: pending.operation.map_or(0, |operation| operation.index),
+            owner: pending.owner,
             failed: pending.operation.is_some(),
         };
         self.ended(ended, state);
@@ -260,7 +253,7 @@ impl<'a> Clients<'a> {
     pub(crate) fn ended(&mut self, connection: EndedConnection, state: &mut LoopState<Retry>) {
         self.left(connection.state, state);
         let now = clock::now();
-        match (connection.pool, connection.state) {
+        match (connection.owner.pool, connection.state) {
             (true, State::Connecting) => {
                 if !connection.failed {
                     state.record.count(count::UNCONNECTED, 1);
@@ -273,10 +266,7 @@ impl<'a> Clients<'a> {
                 // A client that was just responded to sends its next request at once.
                 let until = now + u64::from(connection.failed) * RETRY_BACKOFF_NS;
                 if until < state.phases.end {
-                    let EndedConnection {
-                        group, last, index, ..
-                    } = connection;
-                    state.timers.set(until, Retry { group, last, index });
+                    state.timers.set(until, Retry(connection.owner));
                 }
             }
         }
@@ -322,7 +312,6 @@ impl<'a> Clients<'a> {
         is_complete
     }
 
-    /// Records a failed operation.
     pub(crate) fn fail(&mut self, operation: &Operation, kind: &'static str, record: &Recorder) {
         self.close(operation);
         self.counters.failed(record, operation, kind);

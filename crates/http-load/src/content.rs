@@ -35,9 +35,6 @@ impl Expected {
     }
 
     /// Expects the body that `--expect-body` names: a text, or the name of a file after an @.
-    ///
-    /// # Errors
-    /// A file that can't be read.
     pub(crate) fn named(text: &str) -> Result<Self, Invalid> {
         let content = match text.strip_prefix('@') {
             Some(path) => fs::read(path).map_err(|error| {
@@ -82,12 +79,12 @@ impl Sink for Checksum {
 }
 
 /// Keeps the parts of a response that checks need, and computes the checksum if the body is compared.
-pub(crate) struct CaptureAndSum<'a> {
+pub(crate) struct ResponseSink<'a> {
     pub(crate) capture: ResponseCapture<'a>,
     pub(crate) sum: Option<&'a mut Checksum>,
 }
 
-impl Sink for CaptureAndSum<'_> {
+impl Sink for ResponseSink<'_> {
     fn head(&mut self, status: u16, headers: &[httparse::Header<'_>]) {
         self.capture.head(status, headers);
     }

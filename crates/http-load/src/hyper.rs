@@ -21,17 +21,17 @@ use crate::tls;
 
 mod connection;
 mod dial;
+mod executor;
 mod fault;
 mod fetch;
-mod io_counters;
-mod local_executor;
 mod message;
-mod request_slots;
 mod sender;
-mod worker_state;
+mod slot;
+mod stream;
+mod worker;
 
 use message::Messages;
-use worker_state::WorkerState;
+use worker::WorkerState;
 
 pub(crate) use fetch::fetch;
 
@@ -48,9 +48,6 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Prepares the requests to a server.
-    ///
-    /// # Errors
-    /// An invalid setting, with the remedy.
     pub(crate) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
         let messages = Messages::new(settings, server)?;
         let mut http1 = http1::Builder::new();

@@ -19,49 +19,43 @@
 //!
 //! Times are in milliseconds, as in k6, and shares between 0 and 1.
 
-/// k6's trends, and the series they correspond to.
-const TRENDS: [(&str, &str); 8] = [
-    ("http_req_duration", "service"),
-    ("http_req_blocked", "blocked"),
-    ("http_req_connecting", "connecting"),
-    ("http_req_tls_handshaking", "tls"),
-    ("http_req_sending", "sending"),
-    ("http_req_waiting", "waiting"),
-    ("http_req_receiving", "receiving"),
-    ("iteration_duration", "response"),
+use self::Kind::{Counter, Rate, Trend};
+
+/// A kind of metric, with the corresponding figures of this project.
+pub(crate) enum Kind {
+    /// A series.
+    Trend(&'static str),
+    /// A figure in percent.
+    Rate(&'static str),
+    /// A count, and the rate per second.
+    Counter(&'static str, Option<&'static str>),
+}
+
+/// k6's metrics.
+pub(crate) const METRICS: [(&str, Kind); 16] = [
+    ("http_req_duration", Trend("service")),
+    ("http_req_blocked", Trend("blocked")),
+    ("http_req_connecting", Trend("connecting")),
+    ("http_req_tls_handshaking", Trend("tls")),
+    ("http_req_sending", Trend("sending")),
+    ("http_req_waiting", Trend("waiting")),
+    ("http_req_receiving", Trend("receiving")),
+    ("iteration_duration", Trend("response")),
+    ("http_req_failed", Rate("errors.rate")),
+    ("errors", Rate("checks.errors")),
+    ("checks", Rate("checks")),
+    ("http_reqs", Counter("started", Some("rate"))),
+    ("iterations", Counter("started", Some("rate"))),
+    ("dropped_iterations", Counter("missed", None)),
+    ("data_received", Counter("counts.bytes", None)),
+    ("data_sent", Counter("counts.bytes_sent", None)),
 ];
-/// k6's rates, and the metrics in percent they correspond to.
-const RATES: [(&str, &str); 3] = [
-    ("http_req_failed", "errors.rate"),
-    ("errors", "checks.errors"),
-    ("checks", "checks"),
-];
-/// k6's counters, and the metrics they correspond to: the count, and the rate per second.
-const COUNTERS: [(&str, &str, Option<&str>); 5] = [
-    ("http_reqs", "started", Some("rate")),
-    ("iterations", "started", Some("rate")),
-    ("dropped_iterations", "missed", None),
-    ("data_received", "counts.bytes", None),
-    ("data_sent", "counts.bytes_sent", None),
-];
-/// Longer operators first: `<=` begins with `<`.
-const OPERATORS: [(&str, &str); 8] = [
-    ("===", "=="),
-    ("!==", "!="),
-    ("<=", "<="),
-    (">=", ">="),
-    ("==", "=="),
-    ("!=", "!="),
-    ("<", "<"),
-    (">", ">"),
-];
+/// Longer operators first: `<=` begins with `<`. The third sign of JavaScript's has no meaning here.
+const OPERATORS: [&str; 8] = ["===", "!==", "<=", ">=", "==", "!=", "<", ">"];
 /// The only tag that makes no difference here.
 const EXPECTED: &str = "{expected_response:true}";
 
 /// Returns a threshold in the project's syntax, whichever syntax it has. k6's has a colon after the metric.
-///
-/// # Errors
-/// An invalid threshold in k6's syntax, with the valid forms.
 pub(crate) fn threshold(text: &str) -> Result<String, String> {
     // A tag has a colon of its own.
     let colon = match text.find(EXPECTED) {
@@ -83,9 +77,10 @@ fn translate(metric: &str, condition: &str) -> Result<String, String> {
     let index = condition.find(['<', '>', '=', '!']);
     let (statistic, rest) = condition.split_at(index.unwrap_or(condition.len()));
     let statistic = statistic.trim();
-    let operator = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign));
-    let (sign, operator) =
-        operator.ok_or("has no operator: write it as http_req_duration: p(95)<5")?;
+    let mut operators = OPERATORS.iter();
+    let sign = operators.find(|sign| rest.starts_with(**sign));
+    let sign = sign.ok_or("has no operator: write it as http_req_duration: p(95)<5")?;
+    let operator = &sign[..sign.len().min(2)];
     let bound = rest[sign.len()..].trim();
     let number: f64 = bound.parse().map_err(|_| {
         format!(
@@ -94,44 +89,27 @@ fn translate(metric: &str, condition: &str) -> Result<String, String> {
     })?;
     let figure = |figure: &str, bound: String| Ok(format!("{figure} {operator} {bound}"));
     let known = |names: &str| Err(format!("`{metric}` has no `{statistic}`: use {names}"));
-    if let Some((_, series)) = TRENDS.iter().find(|(name, _)| *name == metric) {
-        return match trend(statistic).as_deref() {
-            Some("count") => figure(&format!("{series}.count"), plain(number)),
-            Some(statistic) => figure(
-                &format!("{series}.{statistic}"),
-                format!("{}ms", plain(number)),
-            ),
+    let Some((_, kind)) = METRICS.iter().find(|(name, _)| *name == metric) else {
+        let names: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        return Err(format!("there is no metric `{metric}`: use one of {names}"));
+    };
+    match (kind, statistic) {
+        (Trend(series), "count") => figure(&format!("{series}.count"), plain(number)),
+        (Trend(series), _) => match trend(statistic) {
+            Some(statistic) => {
+                let bound = format!("{}ms", plain(number));
+                figure(&format!("{series}.{statistic}"), bound)
+            }
             None => known("avg, min, med, max, count or p(N), as in p(95)"),
-        };
+        },
+        (Rate(share), "rate") => figure(share, format!("{}%", plain(100.0 * number))),
+        (Rate(_), _) => known("rate"),
+        (Counter(count, _), "count") => figure(count, plain(number)),
+        (Counter(_, Some(rate)), "rate") => figure(rate, plain(number)),
+        (Counter(_, Some(_)), _) => known("count or rate"),
+        (Counter(_, None), _) => known("count"),
     }
-    if let Some((_, share)) = RATES.iter().find(|(name, _)| *name == metric) {
-        return match statistic {
-            "rate" => figure(share, format!("{}%", plain(100.0 * number))),
-            _ => known("rate"),
-        };
-    }
-    if let Some((_, count, rate)) = COUNTERS.iter().find(|(name, ..)| *name == metric) {
-        return match (statistic, rate) {
-            ("count", _) => figure(count, plain(number)),
-            ("rate", Some(rate)) => figure(rate, plain(number)),
-            (_, Some(_)) => known("count or rate"),
-            (_, None) => known("count"),
-        };
-    }
-    Err(format!(
-        "there is no metric `{metric}`: use one of {}",
-        metrics().join(", ")
-    ))
-}
-
-/// Returns the names of all supported k6 metrics.
-fn metrics() -> Vec<&'static str> {
-    let trends = TRENDS.iter().map(|(name, _)| *name);
-    let rates = RATES.iter().map(|(name, _)| *name);
-    trends
-        .chain(rates)
-        .chain(COUNTERS.iter().map(|(name, ..)| *name))
-        .collect()
 }
 
 /// Returns the project's name of a trend's statistic.
@@ -139,7 +117,7 @@ fn trend(statistic: &str) -> Option<String> {
     match statistic {
         "avg" => Some("mean".to_owned()),
         "med" => Some("p50".to_owned()),
-        "min" | "max" | "count" => Some(statistic.to_owned()),
+        "min" | "max" => Some(statistic.to_owned()),
         _ => {
             let percentile = statistic.strip_prefix("p(")?.strip_suffix(')')?.trim();
             let number: f64 = percentile.parse().ok()?;
@@ -226,7 +204,7 @@ mod tests {
     #[test]
     fn every_metric_makes_a_threshold_that_is_read() {
         let statistics = ["avg<1", "rate<0.5", "count<1"];
-        for metric in metrics() {
+        for (metric, _) in METRICS {
             let mut all = statistics
                 .iter()
                 .filter_map(|of| threshold(&format!("{metric}: {of}")).ok());

@@ -1,13 +1,12 @@
 //! The HTTP load driver. One loop does three jobs: throughput, latency, and holding connections.
 
 pub mod answer;
-mod batch_counters;
 mod check;
-mod check_counters;
 mod checks;
 mod cli;
 mod clients;
 mod content;
+mod counters;
 mod driver;
 mod hyper;
 mod k6;
@@ -15,7 +14,6 @@ mod operation;
 mod outcome;
 mod preflight;
 mod redirect;
-mod redirect_table;
 mod requests;
 mod sample;
 mod series;

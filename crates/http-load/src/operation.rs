@@ -22,7 +22,6 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Creates an operation that starts.
     pub(crate) fn new(start: Start, counted: bool) -> Self {
         Self {
             at: start.at,

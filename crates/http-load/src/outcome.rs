@@ -20,7 +20,6 @@ pub(crate) mod count {
     pub(crate) const BYTES_SENT: &str = "bytes_sent";
     /// Redirects that were followed; the redirect responses count as answers too.
     pub(crate) const REDIRECTS: &str = "redirects";
-    /// Connections opened.
     pub(crate) const OPENED: &str = "opened";
     /// Idle connections that the server closed.
     pub(crate) const LOST: &str = "lost";
@@ -30,7 +29,6 @@ pub(crate) mod count {
     pub(crate) const HELD: &str = "held";
     /// Checks that passed, for all responses that count.
     pub(crate) const CHECKS_PASSED: &str = "checks_passed";
-    /// Checks that failed.
     pub(crate) const CHECKS_FAILED: &str = "checks_failed";
     /// Successful responses that failed a check.
     pub(crate) const FAILED_A_CHECK: &str = "failed_a_check";
@@ -40,7 +38,6 @@ pub(crate) mod count {
     pub(crate) const COMPARED: &str = "bodies_compared";
 }
 
-/// The connection was refused.
 pub(crate) const REFUSED: &str = "refused";
 /// The connection attempt timed out.
 pub(crate) const CONNECT_TIMEOUT: &str = "connect_timeout";
@@ -52,7 +49,6 @@ pub(crate) const DESCRIPTORS: &str = "descriptors";
 pub(crate) const PORTS: &str = "ports";
 /// The response was not complete in time.
 pub(crate) const TIMEOUT: &str = "timeout";
-/// The connection was reset.
 pub(crate) const RESET: &str = "reset";
 /// The status is not an expected one.
 pub(crate) const STATUS: &str = "status";

@@ -1,6 +1,6 @@
 //! The request before the run, with its redirects.
 
-use std::io::{self, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
@@ -83,16 +83,11 @@ fn fetch_once(
         ensure!(clock::now() < give_up, TIMED_OUT);
         let length = match stream.read(&mut buffer) {
             Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                ) =>
-            {
-                bail!(TIMED_OUT)
-            }
-            Err(error) => return Err(error).context("cannot read the response"),
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted => continue,
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
+                _ => return Err(error).context("cannot read the response"),
+            },
         };
         let piece = &buffer[..length];
         first.get_or_insert_with(|| piece[..length.min(MAX_QUOTED)].to_vec());

@@ -8,6 +8,10 @@
 //! (§4.3.1) of the target URI (§7.1): the scheme, and the host and port that `Host` names. The origin of a Unix socket
 //! is `http://localhost`.
 
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+
 use thiserror::Error;
 use url::{Position, Url};
 
@@ -32,7 +36,6 @@ pub(crate) enum RedirectError {
 }
 
 impl RedirectError {
-    /// Returns the kind of error that is counted.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Elsewhere => outcome::REDIRECT_ELSEWHERE,
@@ -74,9 +77,6 @@ impl RedirectTarget {
     }
 
     /// Returns the next request after a redirect; at most `most` are followed.
-    ///
-    /// # Errors
-    /// The redirect can't be followed.
     pub(crate) fn next(
         &self,
         status: u16,
@@ -125,6 +125,3 @@ fn is_same_origin(one: &Url, other: &Url) -> bool {
     let of = |url: &Url| url.port_or_known_default();
     one.scheme() == other.scheme() && one.host() == other.host() && of(one) == of(other)
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,38 +2,35 @@
 //! between them.
 
 use std::io::Write as _;
-use std::path::Path;
 
+use hyper::body::Bytes;
 use load::plan::Invalid;
 use measure::redact;
 
-use crate::redirect::RedirectTarget;
+use crate::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 use crate::target::Server;
 
-mod redirected;
-
-use redirected::Redirected;
-
 /// The placeholder of the request's number: `{id}`, or `{id:N}` for the number modulo N.
 const ID: &str = "{id";
+/// The settings whose text is in the head of a request, for messages.
+pub(crate) const HEAD: &str = "driver.path or driver.headers";
 
 /// The requests to one server, in rotation.
 #[derive(Debug, Clone)]
 pub(crate) struct Requests {
-    all: Vec<Request>,
-    redirected: Redirected,
-}
-
-/// A request, in parts.
-#[derive(Debug, Clone)]
-struct Request {
-    /// Everything before the body, without its length.
+    method: String,
+    /// The target URI of the first request of an operation (RFC 9110 §7.1).
+    target: Text,
+    /// The request line and the fields of the first request, without the body's length.
     head: Text,
+    /// The fields of a request after a redirect, with a body and without.
+    fields: Text,
+    bare: Text,
     /// `None` if the method has no body.
-    body: Option<Text>,
-    /// The complete request, if it contains no number.
-    whole: Option<Box<[u8]>>,
+    bodies: Vec<Option<Text>>,
+    /// The complete requests, if they contain no number.
+    whole: Vec<Option<Box<[u8]>>>,
 }
 
 /// Bytes with placeholders for numbers.
@@ -42,7 +39,7 @@ pub(crate) struct Text(Vec<Part>);
 
 #[derive(Debug, Clone)]
 enum Part {
-    Bytes(Box<[u8]>),
+    Bytes(Bytes),
     /// The number of the request, modulo this.
     Id(u64),
 }
@@ -51,135 +48,138 @@ impl Requests {
     /// Builds the requests to one server from the settings.
     ///
     /// # Errors
-    /// An invalid header or placeholder, or a file that can't be read.
+    /// An invalid header or placeholder, or a file that can't be read. With redirects followed, an invalid host: the
+    /// origin of a redirect could not be compared with it.
     pub(crate) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
-        let head = head(settings, server)?;
-        let bodies = bodies(settings)?;
-        let one = |body: Option<Vec<u8>>| -> Result<Request, Invalid> {
-            let head = Text::parse("driver.path or driver.headers", &head)?;
-            let body = body
-                .map(|body| Text::parse("driver.body", &body))
-                .transpose()?;
-            Ok(Request::new(head, body))
-        };
-        let all = match bodies.is_empty() {
-            true => vec![one(None)?],
-            false => bodies
-                .into_iter()
-                .map(|body| one(Some(body)))
-                .collect::<Result<_, _>>()?,
-        };
-        let redirected = Redirected::new(settings, server)?;
-        Ok(Self { all, redirected })
-    }
-
-    /// Returns the bytes of the request with this number. Writes them to `room` if they contain the number.
-    pub(crate) fn first_bytes<'a>(&'a self, number: u64, room: &'a mut Vec<u8>) -> &'a [u8] {
-        let request = self.at(number);
-        match &request.whole {
-            Some(whole) => whole,
-            None => {
-                room.clear();
-                request.render(number, room);
-                room
-            }
+        let path = path(settings, server)?;
+        let fields = fields(settings, server)?;
+        let host = fields
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let host = host.map_or(server.authority.as_str(), |(_, value)| value);
+        let scheme = if server.tls { "https" } else { "http" };
+        let bare = fields.iter().filter(|(name, _)| !is_of_content(name));
+        let mut bodies: Vec<_> = bodies(settings)?.into_iter().map(Some).collect();
+        if bodies.is_empty() {
+            bodies.push(None);
         }
+        let (method, lines_of_all) = (settings.method.clone(), lines(&fields));
+        let text = |text: &str| Text::parse(HEAD, text.as_bytes());
+        let mut requests = Self {
+            target: text(&format!("{scheme}://{host}{path}"))?,
+            head: text(&format!("{method} {path} HTTP/1.1\r\n{lines_of_all}"))?,
+            fields: text(&lines_of_all)?,
+            bare: text(&lines(bare))?,
+            method,
+            bodies,
+            whole: Vec::new(),
+        };
+        if settings.follow > 0 && RedirectTarget::first(&requests.target(0)).is_none() {
+            let problem = "is not a valid host, so the origin of a redirect can't be compared with it: correct it, or leave out --follow";
+            let field = format!("driver.headers (--header \"Host: {host}\")");
+            return Err(Invalid::new(field, problem));
+        }
+        let indices = 0..requests.bodies.len() as u64;
+        requests.whole = indices.map(|index| requests.whole(index)).collect();
+        Ok(requests)
     }
 
-    /// Returns the bytes of an operation's next request: after a redirect that of `hop`, otherwise the first one.
+    /// Returns the bytes of an operation's next request: after a redirect that of `hop`, otherwise the first one. Writes
+    /// them to `room`, unless they are the same for every number.
     pub(crate) fn bytes<'a>(
         &'a self,
         number: u64,
         hop: Option<&RedirectTarget>,
         room: &'a mut Vec<u8>,
     ) -> &'a [u8] {
-        let Some(hop) = hop else {
-            return self.first_bytes(number, room);
-        };
-        room.clear();
-        self.redirected.render(number, hop, room);
-        match hop.bare {
-            true => room.extend_from_slice(b"\r\n"),
-            false => self.at(number).render_content(number, room),
+        match (hop, &self.whole[self.index(number)]) {
+            (None, Some(whole)) => whole,
+            _ => {
+                room.clear();
+                self.render(number, hop, room);
+                room
+            }
         }
-        room
+    }
+
+    /// Renders the request with this number, if it contains no number.
+    fn whole(&self, number: u64) -> Option<Box<[u8]>> {
+        let is_fixed = self.head.is_fixed() && self.body(number).is_none_or(Text::is_fixed);
+        is_fixed.then(|| {
+            let mut bytes = Vec::new();
+            self.render(number, None, &mut bytes);
+            bytes.into()
+        })
+    }
+
+    fn render(&self, number: u64, hop: Option<&RedirectTarget>, out: &mut Vec<u8>) {
+        let is_bare = hop.is_some_and(|hop| hop.bare);
+        match hop {
+            None => self.head.render(number, out),
+            Some(hop) => {
+                let method = hop.method(&self.method);
+                let _ = write!(out, "{method} {} HTTP/1.1\r\n", hop.target());
+                let fields = if is_bare { &self.bare } else { &self.fields };
+                fields.render(number, out);
+            }
+        }
+        match self.body(number).filter(|_| !is_bare) {
+            None => out.extend_from_slice(b"\r\n"),
+            Some(body) => {
+                let _ = write!(out, "Content-Length: {}\r\n\r\n", body.length(number));
+                body.render(number, out);
+            }
+        }
     }
 
     /// Returns the target URI of the request with this number (RFC 9110 §7.1).
     pub(crate) fn target(&self, number: u64) -> String {
-        self.redirected.target(number)
+        let mut target = Vec::new();
+        self.target.render(number, &mut target);
+        String::from_utf8_lossy(&target).into_owned()
     }
 
-    fn at(&self, number: u64) -> &Request {
-        &self.all[(number % self.all.len() as u64) as usize]
+    fn index(&self, number: u64) -> usize {
+        (number % self.bodies.len() as u64) as usize
+    }
+
+    fn body(&self, number: u64) -> Option<&Text> {
+        self.bodies[self.index(number)].as_ref()
     }
 
     /// Returns true if all requests are the same, so that all responses should be.
     pub(crate) fn are_alike(&self) -> bool {
-        self.all.len() == 1 && self.all[0].whole.is_some()
-    }
-}
-
-impl Request {
-    fn new(head: Text, body: Option<Text>) -> Self {
-        let mut request = Self {
-            head,
-            body,
-            whole: None,
-        };
-        if request.head.is_fixed() && request.body.as_ref().is_none_or(Text::is_fixed) {
-            let mut whole = Vec::new();
-            request.render(0, &mut whole);
-            request.whole = Some(whole.into());
-        }
-        request
-    }
-
-    fn render(&self, number: u64, out: &mut Vec<u8>) {
-        self.head.render(number, out);
-        self.render_content(number, out);
-    }
-
-    /// Appends the end of the head, and the body.
-    fn render_content(&self, number: u64, out: &mut Vec<u8>) {
-        let Some(body) = &self.body else {
-            out.extend_from_slice(b"\r\n");
-            return;
-        };
-        let _ = write!(out, "Content-Length: {}\r\n\r\n", body.length(number));
-        body.render(number, out);
+        matches!(self.whole.as_slice(), [Some(_)])
     }
 }
 
 impl Text {
-    pub(crate) fn parse(field: &str, bytes: &[u8]) -> Result<Self, Invalid> {
-        let mut parts = Vec::new();
-        let mut rest = bytes;
+    pub(crate) fn parse(field: &str, mut rest: &[u8]) -> Result<Self, Invalid> {
+        let (mut parts, mut before) = (Vec::new(), Vec::new());
         while let Some(index) = find(rest, ID.as_bytes()) {
-            let (before, after) = rest.split_at(index);
-            let Some((id, after)) = id(&after[ID.len()..]) else {
+            before.extend_from_slice(&rest[..index]);
+            rest = &rest[index + ID.len()..];
+            match id(rest) {
+                Some((0, _)) => {
+                    let problem = "{id:0}: there is no remainder by 0: use {id:1} or more";
+                    return Err(Invalid::new(field, problem));
+                }
+                Some((modulus, after)) => {
+                    parts.push(Part::Bytes(std::mem::take(&mut before).into()));
+                    parts.push(Part::Id(modulus));
+                    rest = after;
+                }
                 // These braces are JSON.
-                let (before, after) = rest.split_at(index + ID.len());
-                parts.push(Part::Bytes(before.into()));
-                rest = after;
-                continue;
-            };
-            if id == 0 {
-                return Err(Invalid::new(
-                    field,
-                    "{id:0}: there is no remainder by 0: use {id:1} or more",
-                ));
+                None => before.extend_from_slice(ID.as_bytes()),
             }
-            parts.push(Part::Bytes(before.into()));
-            parts.push(Part::Id(id));
-            rest = after;
         }
-        parts.push(Part::Bytes(rest.into()));
+        before.extend_from_slice(rest);
+        parts.push(Part::Bytes(before.into()));
         Ok(Self(parts))
     }
 
     pub(crate) fn is_fixed(&self) -> bool {
-        self.0.iter().all(|part| matches!(part, Part::Bytes(_)))
+        self.0.len() == 1
     }
 
     pub(crate) fn length(&self, number: u64) -> usize {
@@ -197,6 +197,18 @@ impl Text {
                 Part::Id(modulus) => {
                     let _ = write!(out, "{}", number % modulus);
                 }
+            }
+        }
+    }
+
+    /// Returns the text with this number, without a copy if there is no number in it.
+    pub(crate) fn bytes(&self, number: u64) -> Bytes {
+        match self.0.as_slice() {
+            [Part::Bytes(bytes)] => bytes.clone(),
+            _ => {
+                let mut bytes = Vec::with_capacity(self.length(number));
+                self.render(number, &mut bytes);
+                bytes.into()
             }
         }
     }
@@ -257,32 +269,21 @@ pub(crate) fn fields<'a>(
     Ok(fields)
 }
 
-/// Renders the request line and the fields, without the body's length and the empty line.
-fn head(settings: &Settings, server: &Server) -> Result<Vec<u8>, Invalid> {
-    let path = path(settings, server)?;
-    let mut head = format!("{} {path} HTTP/1.1\r\n", settings.method).into_bytes();
-    head.extend(lines(fields(settings, server)?));
-    Ok(head)
-}
-
 /// Renders fields as lines of a head.
-fn lines<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<u8> {
-    let mut lines = Vec::new();
-    for (name, value) in fields {
-        let _ = write!(lines, "{name}: {value}\r\n");
-    }
-    lines
+fn lines<'a>(fields: impl IntoIterator<Item = &'a (&'a str, &'a str)>) -> String {
+    let fields = fields.into_iter();
+    fields
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect()
 }
 
 /// Parses a field `name: value` on one line (RFC 9110 §5).
 fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
-    let wrong = |problem: &str| {
-        let problem = format!("{problem}: write it as \"Name: value\"");
-        Err(Invalid::new(
-            format!("driver.headers (--header {:?})", redact::field(field)),
-            problem,
-        ))
+    let invalid = |problem: &str| {
+        let shown = format!("driver.headers (--header {:?})", redact::field(field));
+        Err(Invalid::new(shown, problem))
     };
+    let wrong = |problem: &str| invalid(&format!("{problem}: write it as \"Name: value\""));
     let Some((name, value)) = field.split_once(':') else {
         return wrong("has no colon");
     };
@@ -292,37 +293,28 @@ fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
     if value.parse::<http::HeaderValue>().is_err() {
         return wrong("the value contains bytes that are not allowed");
     }
-    if matches!(
-        name.to_ascii_lowercase().as_str(),
-        "content-length" | "transfer-encoding"
-    ) {
-        return wrong("this field is set from the body and cannot be given");
+    match name.to_ascii_lowercase().as_str() {
+        "content-length" => invalid("its value is the length of the body: leave the field out"),
+        "transfer-encoding" => invalid("bodies are sent with their length: leave the field out"),
+        _ => Ok((name, value.trim())),
     }
-    Ok((name, value.trim()))
 }
 
 /// Returns the request bodies, used in turn; empty if the requests have none. A method that expects a body gets an
 /// empty one, with a length of 0 (RFC 9110 §8.6): some servers respond with 411 otherwise.
-pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
-    let mut bodies: Vec<Vec<u8>> = settings
-        .body
-        .iter()
-        .map(|body| body.clone().into_bytes())
-        .collect();
+pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Text>, Invalid> {
+    let mut bodies: Vec<Vec<u8>> = settings.body.iter().cloned().map(Into::into).collect();
     for path in &settings.body_files {
-        bodies.push(read(path)?);
+        bodies.push(std::fs::read(path).map_err(|error| {
+            let field = format!("driver.body_files (--body-file {})", path.display());
+            Invalid::new(field, format!("{error}: name a file that can be read"))
+        })?);
     }
     if bodies.is_empty() && matches!(settings.method.as_str(), "POST" | "PUT" | "PATCH") {
         bodies.push(Vec::new());
     }
-    Ok(bodies)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Invalid> {
-    std::fs::read(path).map_err(|error| {
-        let field = format!("driver.body_files (--body-file {})", path.display());
-        Invalid::new(field, format!("{error}: name a file that can be read"))
-    })
+    let texts = bodies.iter().map(|body| Text::parse("driver.body", body));
+    texts.collect()
 }
 
 #[cfg(test)]
@@ -333,7 +325,7 @@ mod tests {
         let server = Server::parse("http://127.0.0.1:80/x").unwrap();
         let requests = Requests::new(settings, &server).unwrap();
         let mut room = Vec::new();
-        String::from_utf8(requests.first_bytes(number, &mut room).to_vec()).unwrap()
+        String::from_utf8(requests.bytes(number, None, &mut room).to_vec()).unwrap()
     }
 
     #[test]
@@ -376,14 +368,20 @@ mod tests {
     #[test]
     fn a_field_that_is_none_says_how_to_write_one() {
         let server = Server::parse("http://127.0.0.1:80/").unwrap();
-        for field in ["nocolon", "bad name: x", "x: a\nb", "Content-Length: 5"] {
+        for (field, remedy) in [
+            ("nocolon", "Name: value"),
+            ("bad name: x", "Name: value"),
+            ("x: a\nb", "Name: value"),
+            ("Content-Length: 5", "leave the field out"),
+            ("transfer-encoding: chunked", "leave the field out"),
+        ] {
             let settings = Settings {
                 headers: vec![field.to_owned()],
                 ..Settings::default()
             };
             let error = Requests::new(&settings, &server).unwrap_err().to_string();
             assert!(
-                error.contains("--header") && error.contains("Name: value"),
+                error.contains("--header") && error.contains(remedy),
                 "{error}"
             );
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use load::net::dial::Peer;
 use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
@@ -12,10 +12,8 @@ use crate::content::{Checksum, Expected};
 use crate::redirect::LOCATION;
 use crate::settings::Settings;
 
-/// Timeout of the request before the run.
 pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const TIMED_OUT: &str = "no complete response within 10 s: is this the right server?";
-/// The response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) status: u16,
@@ -39,24 +37,17 @@ impl From<Sample> for Answer {
 impl Sample {
     /// Checks the status and the length against those expected.
     pub(crate) fn check(&self, settings: &Settings) -> anyhow::Result<()> {
-        if let Some(expected) = settings
-            .expect_length
-            .filter(|length| *length != self.length)
-        {
-            bail!(
-                "the server returned {} with {} bytes of content, but {expected} are expected: correct the path, or driver.expect_length (--expect-length)",
-                self.status,
-                self.length
-            );
-        }
-        if settings.expects(self.status) {
-            return Ok(());
-        }
-        bail!(
-            "the server returned status {}, which is not expected: correct the path, or accept it with --expect-status {}",
-            self.status,
-            self.status
-        )
+        let (status, length) = (self.status, self.length);
+        let expected = settings.expect_length.unwrap_or(length);
+        ensure!(
+            expected == length,
+            "the server returned {status} with {length} bytes of content, but {expected} are expected: correct the path, or driver.expect_length (--expect-length)"
+        );
+        ensure!(
+            settings.expects(status),
+            "the server returned status {status}, which is not expected: correct the path, or accept it with --expect-status {status}"
+        );
+        Ok(())
     }
 
     /// Checks the body against the one that was named.
@@ -73,10 +64,8 @@ impl Sample {
 
     /// Checks that another server's response is the same.
     pub(crate) fn compare(&self, other: &Self) -> anyhow::Result<()> {
-        if self == other {
-            return Ok(());
-        }
-        bail!(
+        ensure!(
+            self == other,
             "the servers respond differently: {} with {} bytes ({}) and {} with {} bytes ({}): make all of them serve the same content",
             self.status,
             self.length,
@@ -84,11 +73,11 @@ impl Sample {
             other.status,
             other.length,
             &other.sha256[..12]
-        )
+        );
+        Ok(())
     }
 }
 
-/// A response, with the target of its redirect.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) sample: Sample,

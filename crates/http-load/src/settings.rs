@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::{Args, ValueEnum};
 use load::duration;
 pub(crate) use load::event_loop::Pacing;
 use load::net::tls::TlsOptions;
@@ -13,12 +14,6 @@ use crate::target::Server;
 
 /// The path to request if neither plan nor URL names one: the smallest file that every daemon has.
 pub(crate) const DEFAULT_PATH: &str = "/1kb.txt";
-/// Maximum number of requests in flight on one HTTP/2 connection.
-const MAX_STREAMS: u32 = 10_000;
-const PIPELINE: &str =
-    "the hyper engine cannot pipeline: use --engine wire over http://, or --http2 with --streams";
-const BATCH: &str =
-    "the hyper engine cannot batch: leave it out, or use --engine wire over http://";
 /// Maximum timeout of a request or a connection: the largest value of a histogram.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Time that a slow server may need to accept connections, independent of their number.
@@ -26,89 +21,134 @@ const OPENING_MARGIN: Duration = Duration::from_secs(30);
 /// Maximum number of connections of a run.
 pub(crate) const MAX_CONNECTIONS: u64 = 10_000_000;
 
-/// The driver's own settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+const CONNECTIONS: &str = "Connections";
+const REQUESTS: &str = "Requests";
+const RESPONSES: &str = "Responses";
+
+/// The driver's own settings, and the options of the command line that set them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[group(multiple = true, conflicts_with = "plan")]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The HTTP implementation that is used.
+    /// Choose the HTTP implementation: wire for HTTP/1.1 without TLS, hyper for everything else, auto for wire if it
+    /// suffices
+    #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "auto")]
     pub engine: Engine,
-    /// The request method.
-    pub method: String,
-    /// The path to request; absent: that of the URL, or that of the 1 KB file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Header fields other than `Host`, as `Name: value`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub headers: Vec<String>,
-    /// Request bodies, used in turn.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub body: Vec<String>,
-    /// Files with request bodies, used in turn after `body`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub body_files: Vec<PathBuf>,
-    /// Keeps a connection open for the next request.
-    pub keep_alive: bool,
-    /// Maximum number of redirects followed per request, to the same scheme, host and port; 0: a redirect is a response
-    /// like any other.
-    pub follow: u32,
-    /// Maximum number of requests on one connection before the first response (RFC 9112 §9.3.2).
-    pub pipeline: u32,
-    /// Uses HTTP/2: negotiated over TLS (ALPN), or with prior knowledge (RFC 9113 §3.3).
-    pub http2: bool,
-    /// Number of requests in flight on one HTTP/2 connection.
-    pub streams: u32,
-    /// PEM file of trusted certificates: CAs, or the server's own; absent: the CAs that this machine trusts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls_ca: Option<PathBuf>,
-    /// Accepts any server certificate.
-    pub tls_insecure: bool,
-    /// Requests gzip-compressed responses. Their compressed bytes are counted.
-    pub compressed: bool,
-    /// Reads all responses that have arrived before the next requests are sent: more throughput, later requests.
-    pub batch: bool,
     /// Number of connections for the groups with a rate, opened before they are needed.
+    #[arg(skip)]
     pub connections: u64,
-    /// Maximum number of those connections opened per second; absent: as fast as possible.
+    /// Keeps a connection open for the next request.
+    #[arg(skip)]
+    pub keep_alive: bool,
+    /// The way the driver waits for the next start of an open loop. In each mode, the delay is measured (`lag`).
+    #[arg(skip)]
+    pub pacing: Pacing,
+    /// Open this many connections per second before the load starts, with --rate or --hold [default: 20000 with --hold;
+    /// otherwise as fast as possible, and requests do not wait for all of them]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "PER_SECOND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_rate: Option<f64>,
-    /// Maximum time to open all connections, if they are opened at a rate; then the load starts with those that are
-    /// open. Absent: 30 s plus four times the time that their number takes at that rate.
+    /// Start the load at the latest this long after the first connection attempt, even if some connections are not open
+    /// yet, with --hold or --connect-rate [default: 30s plus four times --connections / --connect-rate]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub open_timeout: Option<Duration>,
-    /// Local addresses to connect from: `auto` for as many of 127.0.0.0/8 as the connections need, or a list. Absent:
-    /// the kernel chooses, and has about 28,000 ports for one server.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub source_addresses: Vec<String>,
-    /// Timeout of a request with its response, and of the wait for a free connection.
-    #[serde(with = "duration")]
-    pub timeout: Duration,
-    /// Timeout of a connection attempt.
+    /// Fail a connection attempt after this long
+    #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     #[serde(with = "duration")]
     pub connect_timeout: Duration,
-    /// Statuses that are not a failure; empty: all below 400.
+    /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
+    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --hold; otherwise the kernel
+    /// chooses, and has about 28,000 ports]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source_addresses: Vec<String>,
+    /// Send up to N requests on a connection before the first response (HTTP/1.1 pipelining). Closed loops only, so not
+    /// with --rate, --rate-stage or --hold
+    #[arg(long, help_heading = CONNECTIONS, value_name = "N", default_value_t = 1)]
+    pub pipeline: u32,
+    /// Use HTTP/2: negotiated over https:// (ALPN), with prior knowledge over http://
+    #[arg(long, help_heading = CONNECTIONS)]
+    pub http2: bool,
+    /// Keep N requests in flight on each connection (HTTP/2)
+    #[arg(long, help_heading = CONNECTIONS, value_name = "N", default_value_t = 1)]
+    pub streams: u32,
+    /// Trust the certificates in this PEM file: CAs, or the server's own certificate [default: the CAs that this
+    /// machine trusts]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_ca: Option<PathBuf>,
+    /// Accept any server certificate
+    #[arg(long, help_heading = CONNECTIONS)]
+    pub tls_insecure: bool,
+    /// Read all responses that have arrived before sending the next requests: more throughput, slightly later requests
+    #[arg(long, help_heading = CONNECTIONS)]
+    pub batch: bool,
+    /// Set the request method
+    #[arg(long, short, help_heading = REQUESTS, value_name = "METHOD", default_value = "GET")]
+    pub method: String,
+    /// Request this path instead of the URL's: {id} in it becomes the number of the request, {id:N} that number modulo
+    /// N
+    #[arg(long, help_heading = REQUESTS, value_name = "PATH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Add a header field, such as "Accept: text/plain", or @FILE with one per line, for a secret. Repeatable
+    #[arg(long = "header", short = 'H', help_heading = REQUESTS, value_name = "FIELD")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+    /// Send TEXT as the request body; several are used in turn, and {id} is replaced as in the path
+    #[arg(long, short = 'b', help_heading = REQUESTS, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub body: Vec<String>,
+    /// Send the file's content as the request body; several are used in turn, after those of --body
+    #[arg(long = "body-file", help_heading = REQUESTS, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub body_files: Vec<PathBuf>,
+    /// Request gzip-compressed responses; their compressed bytes are counted
+    #[arg(long, help_heading = REQUESTS)]
+    pub compressed: bool,
+    /// Follow up to N redirects per request (301, 302, 303, 307, 308), to the same scheme, host and port only. The
+    /// chain counts as one request with one time; expectations and checks apply to the last response [default: a
+    /// redirect is a response like any other]
+    #[arg(long, help_heading = REQUESTS, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub follow: u32,
+    /// Fail a request as timeout if its response is not complete after this long. The run waits this long, plus one
+    /// second, after --duration
+    // It is also the timeout of the wait for a free connection.
+    #[arg(long, help_heading = REQUESTS, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// Accept these response statuses [default: all below 400]
+    #[arg(long, help_heading = RESPONSES, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub expect_status: Vec<u16>,
-    /// Length in bytes that every response body must have; absent: the length of the first one.
+    /// Require each response body to have this many bytes [default: the length of the first one]
+    #[arg(long, help_heading = RESPONSES, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_length: Option<u64>,
-    /// The body that every response must have: a text, or the name of a file after an @; absent: the body of the
-    /// responses before the run, if all requests are alike and two of them returned the same body.
+    /// Require each response body to equal TEXT or the content of FILE; any other is the failure body [default: the
+    /// body returned twice before the run, if both were the same; above 4 KiB only a share of the bodies is compared]
+    #[arg(long, help_heading = RESPONSES, value_name = "TEXT|@FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect_body: Option<String>,
-    /// Accepts any response body, of any length.
+    /// Accept any response body: length and bytes may differ between responses
+    #[arg(long, help_heading = RESPONSES, conflicts_with_all = ["expect_body", "expect_length"])]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub any_content: bool,
-    /// The way the driver waits for the next start of an open loop. In each mode, the delay is measured (`lag`).
-    pub pacing: Pacing,
-    /// Checks of each response, such as `status==200` or `duration<500ms`: counted, but no failure.
+    /// Check each response and count the result, like k6's check(); repeatable: status==200, "status in 200,204",
+    /// body.length==1024, 'body contains "text"', header.content-type==text/plain, "header.etag exists", json.a.b==1,
+    /// duration<500ms. A failed check does not fail the request: see --threshold "checks: rate>0.99"
+    #[arg(long = "check", help_heading = RESPONSES, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
-    /// Measures each phase of a request; costs some hundred nanoseconds per request.
+    /// Measure each phase of a request: blocked, connecting, tls, sending, waiting, receiving (1ns if the response
+    /// arrives in one piece). Always on with stages, and if a threshold uses a phase
+    #[arg(long, help_heading = RESPONSES)]
     pub phases: bool,
 }
 
 /// The HTTP implementation that is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
     /// The cheapest engine that supports the settings.
@@ -124,31 +164,31 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             engine: Engine::default(),
-            method: "GET".to_owned(),
-            path: None,
-            headers: Vec::new(),
-            body: Vec::new(),
-            body_files: Vec::new(),
+            connections: 100,
             keep_alive: true,
-            follow: 0,
+            pacing: Pacing::default(),
+            connect_rate: None,
+            open_timeout: None,
+            connect_timeout: Duration::from_secs(10),
+            source_addresses: Vec::new(),
             pipeline: 1,
             http2: false,
             streams: 1,
             tls_ca: None,
             tls_insecure: false,
-            compressed: false,
             batch: false,
-            connections: 100,
-            connect_rate: None,
-            open_timeout: None,
-            source_addresses: Vec::new(),
+            method: "GET".to_owned(),
+            path: None,
+            headers: Vec::new(),
+            body: Vec::new(),
+            body_files: Vec::new(),
+            compressed: false,
+            follow: 0,
             timeout: Duration::from_secs(30),
-            connect_timeout: Duration::from_secs(10),
             expect_status: Vec::new(),
             expect_length: None,
             expect_body: None,
             any_content: false,
-            pacing: Pacing::default(),
             checks: Vec::new(),
             phases: false,
         }
@@ -185,44 +225,6 @@ impl Settings {
             })
         };
         opens.then(|| settings.open_timeout.unwrap_or_else(default))
-    }
-
-    /// Checks that the engine supports the settings, as far as that does not depend on the server.
-    pub(crate) fn validate_engine(&self) -> Result<(), Invalid> {
-        let invalid = |field: &str, problem: &str| {
-            let option = format!("driver.{field} (--{})", field.replace('_', "-"));
-            Err(Invalid::new(option, problem))
-        };
-        let by_hyper = self.engine == Engine::Hyper || self.http2;
-        if self.engine == Engine::Wire && self.http2 {
-            return invalid(
-                "engine",
-                "the wire engine supports HTTP/1.1 only: use hyper or auto, or leave out --http2",
-            );
-        }
-        if !(1..=MAX_STREAMS).contains(&self.streams) {
-            let problem = format!("{} is not between 1 and {MAX_STREAMS}", self.streams);
-            return invalid("streams", &problem);
-        }
-        if self.streams > 1 && !self.http2 {
-            return invalid(
-                "streams",
-                "only HTTP/2 allows several concurrent requests on a connection: add --http2",
-            );
-        }
-        if self.streams > 1 && !self.keep_alive {
-            return invalid(
-                "streams",
-                "needs persistent connections: leave out --no-keep-alive",
-            );
-        }
-        if self.pipeline > 1 && by_hyper {
-            return invalid("pipeline", PIPELINE);
-        }
-        if self.batch && by_hyper {
-            return invalid("batch", BATCH);
-        }
-        Ok(())
     }
 
     /// Returns the options for the certificates of servers.
@@ -297,12 +299,12 @@ impl Settings {
     #[must_use]
     pub fn connection_count(plan: &Plan<Self>) -> u64 {
         let users: u64 = plan.groups.iter().map(Group::most_clients).sum();
-        let pool = if open_loop(plan) {
-            plan.driver.connections
-        } else {
-            0
-        };
-        users + pool
+        users + Self::pool_size(plan)
+    }
+
+    /// Returns the number of connections that the groups with a rate share.
+    pub(crate) fn pool_size(plan: &Plan<Self>) -> u64 {
+        u64::from(open_loop(plan)) * plan.driver.connections
     }
 }
 

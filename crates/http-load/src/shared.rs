@@ -14,7 +14,7 @@ use crate::content::Expected;
 use crate::outcome;
 use crate::redirect::LOCATION;
 use crate::requests::Requests;
-use crate::settings::{Settings, open_loop};
+use crate::settings::Settings;
 use crate::target::Server;
 
 /// The state that workers share, the same for both engines. It changes only while the first responses are learned.
@@ -26,7 +26,6 @@ pub(crate) struct Shared {
     /// The connections of the groups with a rate.
     pub(crate) pool: PoolConfig,
     pub(crate) servers: Vec<Server>,
-    /// The requests to each server.
     pub(crate) requests: Vec<Requests>,
     pub(crate) sources: Vec<IpAddr>,
     pub(crate) checks: Checks,
@@ -39,9 +38,6 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Prepares the load of a plan on a target, and chooses the engine.
-    ///
-    /// # Errors
-    /// A setting that does not fit the target, or a file that can't be read, with the remedy.
     pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> Result<Self, Invalid> {
         let mut settings = plan.driver.clone();
         let servers = target.addresses.iter().map(server);
@@ -65,11 +61,7 @@ impl Shared {
             sources: sources::addresses(named, connections, peers())?,
             closed: plan.groups.iter().map(Group::is_closed).collect(),
             pool: PoolConfig {
-                size: if open_loop(plan) {
-                    settings.connections
-                } else {
-                    0
-                },
+                size: Settings::pool_size(plan),
                 rate: settings.connect_rate,
                 keep_alive: settings.keep_alive,
             },
@@ -148,7 +140,6 @@ impl Shared {
             .call_once(|| output::note(&format!("error: {why}")));
     }
 
-    /// Returns true if the requests are `HEAD` requests.
     pub(crate) fn is_head(&self) -> bool {
         self.settings.method == "HEAD"
     }

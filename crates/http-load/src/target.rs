@@ -55,13 +55,8 @@ impl Server {
         // Only URLs put an IPv6 address in brackets.
         let host = authority.host().trim_matches(['[', ']']).to_owned();
         let port = match authority.as_str().strip_prefix(authority.host()) {
-            None | Some("" | ":") => {
-                if tls {
-                    443
-                } else {
-                    80
-                }
-            }
+            None | Some("" | ":") if tls => 443,
+            None | Some("" | ":") => 80,
             Some(_) => authority
                 .port_u16()
                 .filter(|port| *port > 0)

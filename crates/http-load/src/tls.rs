@@ -14,9 +14,6 @@ pub(crate) const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
 /// Prepares TLS for a server.
-///
-/// # Errors
-/// Certificates that can't be read, with the remedy.
 pub(crate) fn client(server: &Server, settings: &Settings) -> Result<TlsClient, Invalid> {
     let protocol = if settings.http2 { H2 } else { HTTP_1_1 };
     TlsClient::new(&server.host, &settings.tls(), &[protocol])

@@ -3,16 +3,35 @@
 use load::duration;
 use load::net::sources;
 use load::plan::{Invalid, Plan};
+use measure::units;
 
 use crate::checks::Checks;
 use crate::requests::Requests;
-use crate::settings::{MAX_CONNECTIONS, MAX_TIMEOUT, Settings, open_loop};
+use crate::settings::{Engine, MAX_CONNECTIONS, MAX_TIMEOUT, Settings, open_loop};
 use crate::target::Server;
 
-const OPEN_TIMEOUT: &str = "driver.open_timeout (--open-timeout)";
-const CONNECT_RATE: &str = "driver.connect_rate (--connect-rate)";
 /// Maximum number of pipelined requests on one connection.
-const MAX_PIPELINED: u32 = 1_000;
+const MAX_PIPELINED: u64 = 1_000;
+/// Maximum number of requests in flight on one HTTP/2 connection.
+const MAX_STREAMS: u64 = 10_000;
+const UNKEPT: &str = "needs persistent connections: leave out --no-keep-alive";
+
+/// Returns an error about a setting, which is named as in a plan and as on the command line.
+fn invalid(setting: &str, problem: impl Into<String>) -> Invalid {
+    let option = setting.replace('_', "-");
+    Invalid::new(format!("driver.{setting} (--{option})"), problem)
+}
+
+/// Checks that a setting is between 1 and `most`.
+fn within(setting: &str, number: u64, most: u64) -> Result<(), Invalid> {
+    match (1..=most).contains(&number) {
+        true => Ok(()),
+        false => Err(invalid(
+            setting,
+            format!("{number} is not between 1 and {}", units::count(most)),
+        )),
+    }
+}
 
 impl Settings {
     /// Checks the settings and the shape of the load.
@@ -21,65 +40,41 @@ impl Settings {
     /// The first invalid field, with the remedy.
     pub fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
         let settings = &plan.driver;
-        if http::Method::from_bytes(settings.method.as_bytes()).is_err()
-            || settings.method == "CONNECT"
-        {
-            let problem = format!(
-                "`{}` is not a valid HTTP method (e.g. GET)",
-                settings.method
-            );
-            return Err(Invalid::new("driver.method (--method)", problem));
+        let method = &settings.method;
+        if http::Method::from_bytes(method.as_bytes()).is_err() || method == "CONNECT" {
+            let problem = format!("`{method}` is not a valid HTTP method (e.g. GET)");
+            return Err(invalid("method", problem));
         }
-        if !(1..=MAX_PIPELINED).contains(&settings.pipeline) {
-            let problem = format!("{} is not between 1 and {MAX_PIPELINED}", settings.pipeline);
-            return Err(Invalid::new("driver.pipeline (--pipeline)", problem));
-        }
+        within("pipeline", settings.pipeline.into(), MAX_PIPELINED)?;
         if settings.pipeline > 1 && !settings.keep_alive {
-            let problem = "needs persistent connections: leave out --no-keep-alive";
-            return Err(Invalid::new("driver.pipeline (--pipeline)", problem));
+            return Err(invalid("pipeline", UNKEPT));
         }
         if settings.pipeline > 1 && settings.follow > 0 {
             let problem = "a redirect is followed before the next request is sent on the connection: leave out --pipeline or --follow";
-            return Err(Invalid::new("driver.follow (--follow)", problem));
+            return Err(invalid("follow", problem));
         }
         settings.validate_engine()?;
-        if !(1..=MAX_CONNECTIONS).contains(&settings.connections) {
-            let problem = format!("{} is not between 1 and 10,000,000", settings.connections);
-            return Err(Invalid::new("driver.connections (--connections)", problem));
-        }
-        if settings
-            .connect_rate
-            .is_some_and(|rate| !rate.is_finite() || rate < 1.0)
-        {
+        within("connections", settings.connections, MAX_CONNECTIONS)?;
+        let rate = settings.connect_rate;
+        if rate.is_some_and(|rate| !rate.is_finite() || rate < 1.0) {
             let problem =
                 "is below 1 per second: raise it, or leave it out to connect as fast as possible";
-            return Err(Invalid::new(
-                "driver.connect_rate (--connect-rate)",
-                problem,
-            ));
+            return Err(invalid("connect_rate", problem));
         }
-        for (field, time) in [
+        for (setting, time) in [
             ("timeout", settings.timeout),
             ("connect_timeout", settings.connect_timeout),
         ] {
             if time.is_zero() || time > MAX_TIMEOUT {
-                return Err(Invalid::new(
-                    format!("driver.{field} (--{})", field.replace('_', "-")),
-                    "must be above 0 and at most 1h: give a duration such as 30s",
-                ));
+                let problem = "must be above 0 and at most 1h: give a duration such as 30s";
+                return Err(invalid(setting, problem));
             }
         }
-        if let Some(status) = settings
-            .expect_status
-            .iter()
-            .find(|status| !(100..600).contains(*status))
-        {
+        let mut statuses = settings.expect_status.iter();
+        if let Some(status) = statuses.find(|status| !(100..600).contains(*status)) {
             let problem =
                 format!("{status} is not an HTTP status: use a number between 100 and 599");
-            return Err(Invalid::new(
-                "driver.expect_status (--expect-status)",
-                problem,
-            ));
+            return Err(invalid("expect_status", problem));
         }
         settings.validate_content()?;
         validate_load(plan)?;
@@ -91,26 +86,52 @@ impl Settings {
         Ok(())
     }
 
+    /// Checks that the engine supports the settings, as far as that does not depend on the server.
+    pub(crate) fn validate_engine(&self) -> Result<(), Invalid> {
+        let by_hyper = self.engine == Engine::Hyper || self.http2;
+        if self.engine == Engine::Wire && self.http2 {
+            let problem =
+                "the wire engine supports HTTP/1.1 only: use hyper or auto, or leave out --http2";
+            return Err(invalid("engine", problem));
+        }
+        within("streams", self.streams.into(), MAX_STREAMS)?;
+        if self.streams > 1 && !self.http2 {
+            let problem =
+                "only HTTP/2 allows several concurrent requests on a connection: add --http2";
+            return Err(invalid("streams", problem));
+        }
+        if self.streams > 1 && !self.keep_alive {
+            return Err(invalid("streams", UNKEPT));
+        }
+        if self.pipeline > 1 && by_hyper {
+            let problem = "the hyper engine cannot pipeline: use --engine wire over http://, or --http2 with --streams";
+            return Err(invalid("pipeline", problem));
+        }
+        if self.batch && by_hyper {
+            let problem =
+                "the hyper engine cannot batch: leave it out, or use --engine wire over http://";
+            return Err(invalid("batch", problem));
+        }
+        Ok(())
+    }
+
     fn validate_content(&self) -> Result<(), Invalid> {
-        let invalid = |field: &str, problem: &str| {
-            let option = format!("driver.{field} (--{})", field.replace('_', "-"));
-            Err(Invalid::new(option, problem))
-        };
-        match (&self.expect_body, self.expect_length, self.any_content) {
-            (Some(_), Some(_), _) => invalid(
+        let (setting, problem) = match (&self.expect_body, self.expect_length, self.any_content) {
+            (Some(_), Some(_), _) => (
                 "expect_length",
                 "--expect-body already sets the length: leave out --expect-length or --expect-body",
             ),
-            (Some(_), _, true) | (_, Some(_), true) => invalid(
+            (Some(_), _, true) | (_, Some(_), true) => (
                 "any_content",
                 "accepts any body: leave it out, or leave out --expect-body and --expect-length",
             ),
-            (Some(_), ..) if self.method == "HEAD" => invalid(
+            (Some(_), ..) if self.method == "HEAD" => (
                 "expect_body",
                 "a response to HEAD has no body: leave it out",
             ),
-            _ => Ok(()),
-        }
+            _ => return Ok(()),
+        };
+        Err(invalid(setting, problem))
     }
 }
 
@@ -120,20 +141,23 @@ impl Settings {
 /// The first invalid field, with the remedy.
 fn validate_load(plan: &Plan<Settings>) -> Result<(), Invalid> {
     let settings = &plan.driver;
+    let is_open = open_loop(plan);
     if settings.open_timeout.is_some() && Settings::opening(plan).is_none() {
         let problem = "has no effect if the load does not wait for connections: give --hold, or a rate (--rate) and a \
             --connect-rate, or leave it out";
-        return Err(Invalid::new(OPEN_TIMEOUT, problem));
+        return Err(invalid("open_timeout", problem));
     }
-    match open_loop(plan) {
-        true => has_a_pool(plan)?,
-        false if settings.connect_rate.is_some() => {
-            let problem = "has no effect in a closed loop, where each client connects when it starts: give a rate (--rate, --hold), \
-                or leave it out; in a plan, a group's `ramp` spreads the starts of its clients";
-            return Err(Invalid::new(CONNECT_RATE, problem));
-        }
-        false => {}
+    if is_open && settings.pipeline > 1 {
+        let problem = "has no effect with a rate, where each request takes a free connection: leave it out, and \
+            give more --connections instead; or leave out the rate";
+        return Err(invalid("pipeline", problem));
     }
+    if !is_open && settings.connect_rate.is_some() {
+        let problem = "has no effect in a closed loop, where each client connects when it starts: give a rate (--rate, --hold), \
+            or leave it out; in a plan, a group's `ramp` spreads the starts of its clients";
+        return Err(invalid("connect_rate", problem));
+    }
+    validate_opening(plan)?;
     settings.tls().validate()?;
     let connections = Settings::connection_count(plan);
     // The ports of a running server are known once its URL is read; a launched daemon has one.
@@ -149,18 +173,10 @@ fn validate_load(plan: &Plan<Settings>) -> Result<(), Invalid> {
     Requests::new(settings, &Server::anywhere()).map(|_| ())
 }
 
-/// Checks the settings of connections that are opened before they are needed.
-fn has_a_pool(plan: &Plan<Settings>) -> Result<(), Invalid> {
+/// Checks the time in which connections are opened before they are needed.
+fn validate_opening(plan: &Plan<Settings>) -> Result<(), Invalid> {
     let settings = &plan.driver;
-    if settings.pipeline > 1 {
-        let problem = "has no effect with a rate, where each request takes a free connection: leave it out, and \
-            give more --connections instead; or leave out the rate";
-        return Err(Invalid::new("driver.pipeline (--pipeline)", problem));
-    }
-    let Some(rate) = settings.connect_rate.filter(|_| settings.keep_alive) else {
-        return Ok(());
-    };
-    let Some(limit) = Settings::opening(plan) else {
+    let (Some(rate), Some(limit)) = (settings.connect_rate, Settings::opening(plan)) else {
         return Ok(());
     };
     let connections = settings.connections as f64;
@@ -175,5 +191,5 @@ fn has_a_pool(plan: &Plan<Settings>) -> Result<(), Invalid> {
         ),
         _ => return Ok(()),
     };
-    Err(Invalid::new(OPEN_TIMEOUT, problem))
+    Err(invalid("open_timeout", problem))
 }

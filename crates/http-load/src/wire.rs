@@ -20,19 +20,19 @@ use nix::sys::socket::{MsgFlags, recv, send};
 use crate::answer::{Fault, RequestInfo};
 use crate::checks::ResponseCapture;
 use crate::clients::{self, Clients, EndedConnection, Retry, State};
-use crate::content::{CaptureAndSum, Checksum};
+use crate::content::{Checksum, ResponseSink};
 use crate::operation::connection_of;
 use crate::outcome::{self, count};
 use crate::series::{BLOCKED, SENDING};
 use crate::shared::Shared;
 
-mod batch_delay;
 mod connection;
+mod delay;
 mod dial;
 mod responses;
 
-use batch_delay::BatchDelay;
 use connection::Connection;
+use delay::BatchDelay;
 
 /// Runs one worker's share of the load.
 pub(crate) fn work(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
@@ -192,7 +192,7 @@ impl<'a> Engine<'a> {
             let Some(connection) = cx.connections.get_mut(id) else {
                 return;
             };
-            let requests = &self.shared.requests[self.shared.server_of(connection.index)];
+            let requests = &self.shared.requests[self.shared.server_of(connection.owner.index)];
             let (offset, begun) = (connection.offset as usize, connection.written);
             let Some(operation) = connection.next_unsent() else {
                 return;
@@ -302,7 +302,7 @@ impl<'a> Engine<'a> {
                 (Some(captured), sum) => {
                     let capture = ResponseCapture { checks, captured };
                     let sum = sum.as_mut();
-                    reader.take(asked, bytes, &mut CaptureAndSum { capture, sum })
+                    reader.take(asked, bytes, &mut ResponseSink { capture, sum })
                 }
             };
             match progress {
@@ -352,10 +352,7 @@ impl<'a> Engine<'a> {
         }
         let ended = EndedConnection {
             state: connection.state,
-            pool: connection.pool,
-            index: connection.index,
-            group: connection.group,
-            last: connection.last,
+            owner: connection.owner,
             failed,
         };
         drop(connection);

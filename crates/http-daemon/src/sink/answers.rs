@@ -8,8 +8,8 @@ use super::BUFFER;
 #[derive(Debug)]
 pub(super) struct Answers {
     bytes: Vec<u8>,
-    /// Length of one response.
-    length: usize,
+    /// Length of one response in bytes.
+    pub(super) length: usize,
     body: usize,
     second: u64,
 }
@@ -46,11 +46,6 @@ impl Answers {
             self.bytes.extend_from_slice(head.as_bytes());
             self.bytes.resize(self.bytes.len() + self.body, 0);
         }
-    }
-
-    /// Returns the length of one response in bytes.
-    pub(super) fn length(&self) -> usize {
-        self.length
     }
 
     /// Returns the bytes to write next, of `owed` responses of whose first `sent` bytes are written.

@@ -1,7 +1,8 @@
 //! Parser of checks as they are typed.
 
+use std::cmp::Ordering;
+
 use load::duration;
-use serde_json::Value;
 
 use super::{Check, Operator};
 
@@ -9,13 +10,13 @@ use super::{Check, Operator};
 const FORMS: &str = "write status==200, status in 200,204, body.length==1024, body contains \"text\", header.content-type==text/plain, header.etag exists, json.a.b==1, json.a.0 exists or duration<500ms";
 /// Longer operators first: `<=` begins with `<`.
 const OPERATORS: [(&str, Operator); 7] = [
-    ("===", Operator::Is),
-    ("==", Operator::Is),
-    ("!=", Operator::IsNot),
-    ("<=", Operator::AtMost),
-    (">=", Operator::AtLeast),
-    ("<", Operator::Below),
-    (">", Operator::Above),
+    ("===", |ordering| ordering == Some(Ordering::Equal)),
+    ("==", |ordering| ordering == Some(Ordering::Equal)),
+    ("!=", |ordering| ordering != Some(Ordering::Equal)),
+    ("<=", |ordering| ordering.is_some_and(Ordering::is_le)),
+    (">=", |ordering| ordering.is_some_and(Ordering::is_ge)),
+    ("<", |ordering| ordering == Some(Ordering::Less)),
+    (">", |ordering| ordering == Some(Ordering::Greater)),
 ];
 
 /// The part of a check after the subject.
@@ -81,16 +82,8 @@ fn header(name: &str, test: &Test<'_>) -> Result<Check, String> {
     let name = name.parse::<http::HeaderName>();
     let name = name.map_err(|_| format!("does not name a header field: {FORMS}"))?;
     let name = name.as_str().to_owned();
-    match test {
-        Test::Exists => Ok(Check::Header(name, None)),
-        Test::Compare(operator, bound) => {
-            let bound = (*operator, unquoted(bound).to_owned());
-            Ok(Check::Header(name, Some(bound)))
-        }
-        _ => Err(format!(
-            "a header field can only be compared or tested with `exists`: {FORMS}"
-        )),
-    }
+    let bound = bound_of(test, "a header field", |bound| unquoted(bound).to_owned());
+    Ok(Check::Header(name, bound?))
 }
 
 fn json(path: &str, test: &Test<'_>) -> Result<Check, String> {
@@ -98,16 +91,22 @@ fn json(path: &str, test: &Test<'_>) -> Result<Check, String> {
     if path.iter().any(String::is_empty) {
         return Err(format!("a key between two dots is empty: {FORMS}"));
     }
+    // A word that is not JSON is taken as text.
+    let value = |bound: &str| serde_json::from_str(bound).unwrap_or_else(|_| bound.into());
+    Ok(Check::Json(path, bound_of(test, "a JSON value", value)?))
+}
+
+/// Returns the operator and the bound of a test; `None` if it only tests existence.
+fn bound_of<T>(
+    test: &Test<'_>,
+    subject: &str,
+    parse: impl FnOnce(&str) -> T,
+) -> Result<Option<(Operator, T)>, String> {
     match test {
-        Test::Exists => Ok(Check::Json(path, None)),
-        Test::Compare(operator, bound) => {
-            // A word that is not JSON is taken as text.
-            let value = serde_json::from_str(bound);
-            let value = value.unwrap_or_else(|_| Value::String((*bound).to_owned()));
-            Ok(Check::Json(path, Some((*operator, value))))
-        }
-        _ => Err(format!(
-            "a JSON value can only be compared or tested with `exists`: {FORMS}"
+        Test::Exists => Ok(None),
+        Test::Compare(operator, bound) => Ok(Some((*operator, parse(bound)))),
+        Test::In(_) | Test::Contains(_) => Err(format!(
+            "{subject} can only be compared or tested with `exists`: {FORMS}"
         )),
     }
 }

@@ -15,33 +15,33 @@ use hyper::client::conn::http1::Connection;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use load::clock;
+use load::net::dial::dial;
 
 use super::dial::{ConnectError, Stream, open};
+use super::executor::LocalExecutor;
 use super::fault;
-use super::io_counters::{CountingStream, IoCounters};
-use super::local_executor::LocalExecutor;
-use super::request_slots::{Elapsed, RequestSlot};
 use super::sender::Sender;
-use super::worker_state::WorkerState;
-use crate::batch_counters::CompletedResponse;
+use super::slot::{Elapsed, RequestSlot, SlotGuard};
+use super::stream::{CountingStream, IoCounters};
+use super::worker::WorkerState;
 use crate::checks::{Captured, ResponseCapture};
-use crate::clients::{EndedConnection, PendingConnect, State};
+use crate::clients::{EndedConnection, Owner, PendingConnect, State};
 use crate::content::Checksum;
+use crate::counters::CompletedResponse;
 use crate::operation::Operation;
-use crate::outcome;
+use crate::outcome::{self, count};
+use crate::series::{BLOCKED, SENDING, TLS};
 
-type Io = TokioIo<CountingStream<Stream>>;
+type Io = TokioIo<CountingStream>;
 
 /// State that the request slots of one connection share.
 struct ConnectionTask<'d, 'a> {
     worker: &'d WorkerState<'a>,
     counters: Rc<IoCounters>,
-    index: u32,
-    pool: bool,
+    /// Its owner, with the last operation that was started on it.
+    owner: Cell<Owner>,
     /// True until its client's first request is answered.
     awaiting_first_response: Cell<bool>,
-    /// The last operation that was started on it.
-    last: Cell<Option<Operation>>,
     /// An operation whose redirect was the connection's last response.
     redirected: Cell<Option<Operation>>,
     /// True if an operation failed with it.
@@ -56,15 +56,13 @@ pub(super) async fn serve(worker: &WorkerState<'_>, pending: PendingConnect) {
     let task = ConnectionTask {
         worker,
         counters: IoCounters::new(&worker.totals, settings.phases),
-        index: pending.index,
-        pool: pending.pool,
+        owner: Cell::new(pending.owner),
         awaiting_first_response: Cell::new(pending.is_first),
-        last: Cell::new(pending.operation),
         redirected: Cell::new(None),
         failed: Cell::new(false),
         unsettled: Cell::new(0),
     };
-    let first = worker.slot();
+    let first = SlotGuard::new(&worker.slots);
     let operation = pending.operation;
     let state = match task.open(&first.slot).await {
         Ok(stream) => {
@@ -84,15 +82,20 @@ impl ConnectionTask<'_, '_> {
     async fn open(&self, slot: &RequestSlot) -> Result<Stream, &'static str> {
         let shared = self.worker.shared;
         let settings = &shared.settings;
-        let server = &shared.servers[shared.server_of(self.index)];
+        let index = self.owner.get().index;
+        let server = &shared.servers[shared.server_of(index)];
         let began = clock::now();
         slot.set_deadline(began + settings.connect_timeout.as_nanos() as u64);
-        let tls = self.worker.prepared(self.index).tls.as_ref();
-        let socket = self.worker.dial(self.index);
+        let tls = self.worker.prepared(index).tls.as_ref();
+        let socket = dial(&server.peer, &mut self.worker.sources.borrow_mut());
         let opened = open(server, tls, settings.http2, socket, began);
         match slot.with_deadline(Box::pin(opened)).await {
             Ok(Ok((stream, times))) => {
-                self.worker.opened(times);
+                let (mut clients, mut state) = self.worker.borrow();
+                clients.opened(times.connecting_ns, &mut state);
+                if let Some(ns) = times.tls_ns {
+                    state.record.value(TLS, ns);
+                }
                 Ok(stream)
             }
             Ok(Err(error)) => {
@@ -108,15 +111,12 @@ impl ConnectionTask<'_, '_> {
     /// Hands the end of the connection to the worker: its client goes on with another one.
     fn ended(&self, state: State) {
         self.first_answered();
-        let last = self.last.get();
+        let owner = self.owner.get();
         match self.redirected.take() {
-            Some(operation) => self.worker.on_redirect(operation, self.index, state),
+            Some(operation) => self.worker.on_redirect(operation, owner.index, state),
             None => self.worker.ended(EndedConnection {
                 state,
-                pool: self.pool,
-                index: self.index,
-                group: last.map_or(0, |last| last.group),
-                last: last.map_or(0, |last| last.index),
+                owner,
                 failed: self.failed.get(),
             }),
         }
@@ -126,7 +126,8 @@ impl ConnectionTask<'_, '_> {
     /// Reports the client's first response, or the end of the connection before it.
     fn first_answered(&self) {
         if self.awaiting_first_response.take() {
-            self.worker.first_answered();
+            let (mut clients, mut state) = self.worker.borrow();
+            clients.first_answered(&mut state);
         }
     }
 
@@ -137,8 +138,8 @@ impl ConnectionTask<'_, '_> {
         slot: &Rc<RequestSlot>,
         operation: Option<Operation>,
     ) -> State {
-        let made = self.worker.prepared(self.index).http1.handshake(io).await;
-        let Ok((sender, connection)) = made else {
+        let prepared = self.worker.prepared(self.owner.get().index);
+        let Ok((sender, connection)) = prepared.http1.handshake(io).await else {
             return self.unusable(operation);
         };
         let (mut connection, mut excess) = (Some(connection), 0);
@@ -176,8 +177,9 @@ impl ConnectionTask<'_, '_> {
         if let Some(open) = connection.take() {
             excess += open.into_parts().read_buf.len();
         }
-        if !self.failed.get() {
-            self.worker.excess(excess);
+        if excess > 0 && !self.failed.get() {
+            let (_, state) = self.worker.borrow();
+            state.record.count(count::EXCESS, excess as u64);
         }
         state
     }
@@ -195,7 +197,7 @@ impl ConnectionTask<'_, '_> {
             return self.unusable(operation);
         };
         let more: Vec<_> = (1..self.worker.shared.settings.streams)
-            .map(|_| self.worker.slot())
+            .map(|_| SlotGuard::new(&self.worker.slots))
             .collect();
         let more = more.iter().map(|guard| &guard.slot);
         let slots: Vec<&Rc<RequestSlot>> = std::iter::once(slot).chain(more).collect();
@@ -241,15 +243,20 @@ impl ConnectionTask<'_, '_> {
 
     /// Starts one more operation of a closed-loop client, which keeps a fixed number in flight.
     fn one_more(&self, now: u64) -> Option<Operation> {
-        let last = self.last.get().filter(|_| !self.pool)?;
-        let next = self.worker.next_of_client(last.group, last.index, now)?;
-        self.last.set(Some(next));
+        let owner = self.owner.get();
+        if owner.pool {
+            return None;
+        }
+        let (mut clients, mut state) = self.worker.borrow();
+        let next = clients.next_of_client(owner, now, &mut state)?;
+        let last = next.index;
+        self.owner.set(Owner { last, ..owner });
         Some(next)
     }
 
     /// Waits for the next operation of the pool; `None` once the connection has ended.
     async fn more(&self, slot: &Rc<RequestSlot>) -> Option<Operation> {
-        match self.pool {
+        match self.owner.get().pool {
             true => self.worker.next(slot).await,
             // A client that leaves closes its connection.
             false => None,
@@ -313,7 +320,9 @@ impl ConnectionTask<'_, '_> {
                 Ok(answered) => {
                     self.first_answered();
                     let captured = captured.as_deref();
-                    let has_ended = self.worker.answered(&mut operation, answered, captured);
+                    let (mut clients, state) = self.worker.borrow();
+                    let has_ended =
+                        clients.answered(&mut operation, answered, captured, &state.record);
                     (answered.now, keeps, has_ended)
                 }
                 Err((kind, true)) => {
@@ -333,10 +342,9 @@ impl ConnectionTask<'_, '_> {
                 return State::Busy;
             }
             self.counters.record_progress();
-            next = match (has_ended, self.pool) {
-                (false, _) => Some(operation),
-                (true, true) => None,
-                (true, false) => self.one_more(now),
+            next = match has_ended {
+                false => Some(operation),
+                true => self.one_more(now),
             };
             self.settle(-1);
         }
@@ -353,12 +361,14 @@ impl ConnectionTask<'_, '_> {
         let shared = self.worker.shared;
         let checks = &shared.checks;
         let capture = captured.map(|captured| ResponseCapture { checks, captured });
-        let request = self.worker.message(operation, self.index);
+        let index = self.owner.get().index;
+        let request = self.worker.message(operation, index);
         let asked = clock::now();
         self.counters.first_byte.set(0);
         if operation.hop.is_none() {
             operation.sent = asked;
-            self.worker.record_blocked(operation);
+            let blocked_ns = asked.saturating_sub(operation.at).max(1);
+            self.worker.record_phase(operation, BLOCKED, blocked_ns);
         }
         slot.set_deadline(operation.sent + shared.settings.timeout.as_nanos() as u64);
         let is_http2 = sender.is_http2();
@@ -394,13 +404,13 @@ impl ConnectionTask<'_, '_> {
             true => (asked, head_at),
             false => (self.counters.written.get(), self.counters.first_byte.get()),
         };
-        if shared.settings.phases && !is_http2 {
-            self.worker
-                .record_sending(operation, written.saturating_sub(asked));
+        if !is_http2 {
+            let sending_ns = written.saturating_sub(asked);
+            self.worker.record_phase(operation, SENDING, sending_ns);
         }
         Ok(CompletedResponse {
             status,
-            index: self.index,
+            index,
             body,
             sum: sum.map(|sum| sum.0),
             written,

@@ -1,15 +1,13 @@
 //! Opening of connections: the socket, and TLS over it if the server uses it.
 
 use std::io;
-use std::net::TcpStream as StdTcpStream;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use load::clock;
-use load::net::dial::Peer;
+use load::net::dial::{Peer, finish};
 use load::net::tls::TlsClient;
 use nix::errno::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -29,7 +27,6 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<Self>>),
 }
 
-/// Durations of the handshakes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectTimes {
     pub(super) connecting_ns: u64,
@@ -40,9 +37,7 @@ pub(super) struct ConnectTimes {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error("connecting: {0}")]
-    Socket(Errno),
-    #[error("connecting: {0}")]
-    Runtime(io::Error),
+    Socket(#[from] io::Error),
     #[error("{0}")]
     Tls(String),
 }
@@ -50,8 +45,9 @@ pub(crate) enum ConnectError {
 impl ConnectError {
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Self::Socket(errno) => outcome::connect_error(*errno),
-            Self::Runtime(_) => outcome::CONNECT,
+            Self::Socket(error) => {
+                outcome::connect_error(Errno::from_raw(error.raw_os_error().unwrap_or_default()))
+            }
             Self::Tls(_) => outcome::TLS,
         }
     }
@@ -66,13 +62,21 @@ pub(super) async fn open(
     socket: Result<OwnedFd, Errno>,
     began: u64,
 ) -> Result<(Stream, ConnectTimes), ConnectError> {
-    let socket = socket.map_err(ConnectError::Socket)?;
+    let socket = socket.map_err(io::Error::from)?;
     let stream = match server.peer {
-        Peer::Tcp(_) => TcpStream::from_std(StdTcpStream::from(socket)).map(Stream::Tcp),
-        Peer::Unix(_) => UnixStream::from_std(StdUnixStream::from(socket)).map(Stream::Unix),
+        Peer::Tcp(_) => {
+            let stream = TcpStream::from_std(socket.into())?;
+            stream.writable().await?;
+            finish(&stream).map_err(io::Error::from)?;
+            Stream::Tcp(stream)
+        }
+        Peer::Unix(_) => {
+            let stream = UnixStream::from_std(socket.into())?;
+            stream.writable().await?;
+            finish(&stream).map_err(io::Error::from)?;
+            Stream::Unix(stream)
+        }
     };
-    let stream = stream.map_err(ConnectError::Runtime)?;
-    stream.connected().await?;
     let connected = clock::now();
     let times = |tls_ns| ConnectTimes {
         connecting_ns: connected - began,
@@ -85,7 +89,7 @@ pub(super) async fn open(
         .connect(tls.name.clone(), stream)
         .await;
     let stream = stream.map_err(|error| match error.raw_os_error() {
-        Some(errno) => ConnectError::Socket(Errno::from_raw(errno)),
+        Some(_) => ConnectError::Socket(error),
         None => ConnectError::Tls(tls::explain(tls, &error)),
     })?;
     if http2 && stream.get_ref().1.alpn_protocol() != Some(H2) {
@@ -94,24 +98,6 @@ pub(super) async fn open(
     }
     let times = times(Some(clock::now() - connected));
     Ok((Stream::Tls(Box::new(stream)), times))
-}
-
-impl Stream {
-    /// Waits until a connecting socket is connected or has failed.
-    async fn connected(&self) -> Result<(), ConnectError> {
-        let (ready, error) = match self {
-            Self::Tcp(stream) => (stream.writable().await, stream.take_error()),
-            Self::Unix(stream) => (stream.writable().await, stream.take_error()),
-            Self::Tls(_) => return Ok(()),
-        };
-        ready.map_err(ConnectError::Runtime)?;
-        match error.map_err(ConnectError::Runtime)? {
-            Some(error) => Err(ConnectError::Socket(Errno::from_raw(
-                error.raw_os_error().unwrap_or_default(),
-            ))),
-            None => Ok(()),
-        }
-    }
 }
 
 impl AsyncRead for Stream {

@@ -1,33 +1,29 @@
 //! The request before the run, with the engine's protocol.
 
-use std::future::poll_fn;
-use std::io;
-use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::pin::pin;
 
 use anyhow::{Context as _, anyhow, bail};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
+use futures_util::future::{Either, select};
+use http_body_util::BodyExt as _;
+use hyper::Response;
+use hyper::body::Incoming;
 use hyper::client::conn::http2;
-use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use load::clock;
 use load::net::dial::dial;
 use load::net::sources::Sources;
 
 use super::Prepared;
-use super::dial::{ConnectError, Stream, open};
+use super::dial::{ConnectError, open};
+use super::executor::LocalExecutor;
 use super::fault;
-use super::local_executor::LocalExecutor;
+use super::sender::Sender;
 use crate::redirect::{LOCATION, RedirectTarget};
 use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, connecting};
 use crate::settings::Settings;
 use crate::target::Server;
 
 /// Sends one request on its own connection: the first of a run, or the target of a redirect.
-///
-/// # Errors
-/// No connection, no response in time, or an invalid one.
 pub(crate) fn fetch(
     settings: &Settings,
     server: &Server,
@@ -63,62 +59,36 @@ async fn send_request(
     let opened = open(server, prepared.tls.as_ref(), settings.http2, socket, began).await;
     let (stream, _) = opened.map_err(|error| match error {
         ConnectError::Tls(why) => anyhow!(why),
-        ConnectError::Socket(errno) => anyhow!(io::Error::from(errno)).context(connecting(peer)),
-        ConnectError::Runtime(error) => anyhow!(error).context(connecting(peer)),
+        ConnectError::Socket(error) => anyhow!(error).context(connecting(peer)),
     })?;
     let io = TokioIo::new(stream);
-    let request = prepared.messages.request(0, hop);
-    let is_head = settings.method == "HEAD";
-    match settings.http2 {
-        true => many(io, request).await,
-        false => one(io, request, prepared, is_head).await,
-    }
-}
-
-async fn one(
-    io: TokioIo<Stream>,
-    request: Request<Full<Bytes>>,
-    prepared: &Prepared,
-    is_head: bool,
-) -> anyhow::Result<Fetched> {
-    let (mut sender, mut connection) = prepared.http1.handshake(io).await?;
+    let local = LocalExecutor::default();
+    let (mut sender, connection) = match settings.http2 {
+        true => {
+            let builder = http2::Builder::new(local.clone());
+            let (sender, connection) = builder.handshake(io).await?;
+            (Sender::Many(sender), Either::Left(connection))
+        }
+        false => {
+            let (sender, connection) = prepared.http1.handshake(io).await?;
+            (Sender::One(sender), Either::Right(connection))
+        }
+    };
     let asked = async {
-        let response = sender.send_request(request).await.map_err(unreadable)?;
-        fault::framing(is_head, &response).context("the response can't be read")?;
+        let request = prepared.messages.request(0, hop);
+        let response = sender.send(request).await.map_err(unreadable)?;
+        if !settings.http2 {
+            let is_head = settings.method == "HEAD";
+            fault::framing(is_head, &response).context("the response can't be read")?;
+        }
         read(response).await
     };
-    let mut asked = pin!(asked);
-    let mut over = false;
-    poll_fn(|context| {
-        loop {
-            if let Poll::Ready(sample) = asked.as_mut().poll(context) {
-                return Poll::Ready(sample);
-            }
-            if over || Pin::new(&mut connection).poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            over = true;
-        }
-    })
-    .await
-}
-
-async fn many(io: TokioIo<Stream>, request: Request<Full<Bytes>>) -> anyhow::Result<Fetched> {
-    let local = LocalExecutor::default();
-    let (mut sender, connection) = http2::Builder::new(local.clone()).handshake(io).await?;
     let driving = async {
         // The request reports the reason of its end.
         let _ = connection.await;
         std::future::pending().await
     };
-    let asked = async {
-        let response = sender.send_request(request).await;
-        read(response.map_err(unreadable)?).await
-    };
-    futures_util::future::select(pin!(asked), pin!(driving))
-        .await
-        .factor_first()
-        .0
+    select(pin!(asked), pin!(driving)).await.factor_first().0
 }
 
 async fn read(mut response: Response<Incoming>) -> anyhow::Result<Fetched> {

@@ -8,13 +8,10 @@ use hyper::{Method, Request, Uri};
 use load::plan::Invalid;
 
 use crate::redirect::{RedirectTarget, is_of_content};
-use crate::requests::{Text, bodies, fields, path};
+use crate::requests::{HEAD, Text, bodies, fields, path};
 use crate::settings::Settings;
 use crate::target::Server;
 
-const HEAD: &str = "driver.path or driver.headers";
-
-/// A request as hyper takes it.
 pub(super) type Message = Request<Full<Bytes>>;
 
 /// The requests to one server, in rotation.
@@ -23,33 +20,20 @@ pub(super) struct Messages {
     method: Method,
     /// Scheme and authority of the URI in HTTP/2 (RFC 9113 §8.3.1); `None` in HTTP/1.1.
     origin: Option<(Scheme, Authority)>,
-    path: Path,
+    path: Text,
+    /// The URI, if the path has no number.
+    uri: Option<Uri>,
     /// Header fields without a number.
     headers: HeaderMap,
     /// The ones among them that a request without a body has, after a redirect.
     bare: HeaderMap,
     /// Header fields with a number.
     numbered: Vec<(HeaderName, Text)>,
-    bodies: Vec<Body>,
-}
-
-#[derive(Debug)]
-enum Path {
-    Fixed(Uri),
-    Numbered(Text),
-}
-
-#[derive(Debug)]
-enum Body {
-    Fixed(Bytes),
-    Numbered(Text),
+    bodies: Vec<Text>,
 }
 
 impl Messages {
     /// Builds the requests to one server from the settings.
-    ///
-    /// # Errors
-    /// An invalid header or placeholder, or a file that can't be read.
     pub(super) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
         let wrong = |problem: String| Invalid::new(HEAD, format!("{problem}: correct it"));
         let method = settings.method.parse::<Method>();
@@ -82,21 +66,11 @@ impl Messages {
             }
             false => None,
         };
-        let text = Text::parse(HEAD, path(settings, server)?.as_bytes())?;
-        let path =
-            match text.is_fixed() {
-                true => Path::Fixed(uri(origin.as_ref(), rendered(&text, 0)).ok_or_else(|| {
-                    wrong("the path contains bytes that are not allowed".to_owned())
-                })?),
-                false => Path::Numbered(text),
-            };
-        let body = |bytes: Vec<u8>| -> Result<Body, Invalid> {
-            let text = Text::parse("driver.body", &bytes)?;
-            Ok(match text.is_fixed() {
-                true => Body::Fixed(bytes.into()),
-                false => Body::Numbered(text),
-            })
-        };
+        let path = Text::parse(HEAD, path(settings, server)?.as_bytes())?;
+        let fixed = path.is_fixed().then(|| {
+            uri(origin.as_ref(), &path.bytes(0))
+                .ok_or_else(|| wrong("the path contains bytes that are not allowed".to_owned()))
+        });
         let mut bare = headers.clone();
         for name in headers.keys().filter(|name| is_of_content(name.as_str())) {
             bare.remove(name);
@@ -105,17 +79,14 @@ impl Messages {
             method,
             origin,
             path,
+            uri: fixed.transpose()?,
             headers,
             bare,
             numbered,
-            bodies: bodies(settings)?
-                .into_iter()
-                .map(body)
-                .collect::<Result<_, _>>()?,
+            bodies: bodies(settings)?,
         })
     }
 
-    /// Returns true if requests have bodies.
     pub(super) fn have_bodies(&self) -> bool {
         !self.bodies.is_empty()
     }
@@ -125,28 +96,27 @@ impl Messages {
         let is_bare = hop.is_some_and(|hop| hop.bare);
         let index = (number % self.bodies.len().max(1) as u64) as usize;
         let body = self.bodies.get(index).filter(|_| !is_bare);
-        let body = body.map(|body| match body {
-            Body::Fixed(bytes) => bytes.clone(),
-            Body::Numbered(text) => rendered(text, number).into(),
-        });
+        let body = body.map(|body| body.bytes(number));
         let length = body.as_ref().map(Bytes::len);
         let mut request = Request::new(Full::new(body.unwrap_or_default()));
         *request.method_mut() = match is_bare && self.method != Method::HEAD {
             true => Method::GET,
             false => self.method.clone(),
         };
-        *request.uri_mut() = match (hop, &self.path) {
-            (Some(hop), _) => self.uri(hop.target()),
-            (None, Path::Fixed(uri)) => uri.clone(),
+        let origin = self.origin.as_ref();
+        let uri = match (hop, &self.uri) {
+            (Some(hop), _) => uri(origin, hop.target().as_bytes()),
+            (None, Some(uri)) => Some(uri.clone()),
             // Only digits are inserted, so a valid path stays valid.
-            (None, Path::Numbered(text)) => self.uri(rendered(text, number)),
+            (None, None) => uri(origin, &self.path.bytes(number)),
         };
+        *request.uri_mut() = uri.unwrap_or_default();
         let headers = request.headers_mut();
         headers.clone_from(if is_bare { &self.bare } else { &self.headers });
         let leaves_out = |name: &HeaderName| is_bare && is_of_content(name.as_str());
         let numbered = self.numbered.iter();
         for (name, text) in numbered.filter(|(name, _)| !leaves_out(name)) {
-            if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(rendered(text, number))) {
+            if let Ok(value) = HeaderValue::from_maybe_shared(text.bytes(number)) {
                 headers.append(name.clone(), value);
             }
         }
@@ -155,20 +125,10 @@ impl Messages {
         }
         request
     }
-
-    fn uri(&self, path: impl AsRef<[u8]>) -> Uri {
-        uri(self.origin.as_ref(), path).unwrap_or_default()
-    }
 }
 
-fn rendered(text: &Text, number: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.length(number));
-    text.render(number, &mut bytes);
-    bytes
-}
-
-fn uri(origin: Option<&(Scheme, Authority)>, path: impl AsRef<[u8]>) -> Option<Uri> {
-    let path = PathAndQuery::try_from(path.as_ref()).ok()?;
+fn uri(origin: Option<&(Scheme, Authority)>, path: &[u8]) -> Option<Uri> {
+    let path = PathAndQuery::try_from(path).ok()?;
     let Some((scheme, authority)) = origin else {
         return Some(path.into());
     };

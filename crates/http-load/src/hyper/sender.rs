@@ -5,7 +5,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::{Request, Response};
 
-use super::request_slots::RequestSlot;
+use super::slot::RequestSlot;
 
 /// The sending half of a hyper connection.
 pub(super) enum Sender {

@@ -8,23 +8,12 @@ use measure::tally::Distribution;
 
 use super::{Run, size, time};
 use crate::checks;
+use crate::k6::{Kind, METRICS};
 use crate::outcome::count;
 use crate::settings::open_loop;
 
 /// The column of the values.
 const COLUMN: usize = 32;
-
-/// k6's names of the series, in the order of its lines.
-const TRENDS: [(&str, &str); 8] = [
-    ("http_req_blocked", "blocked"),
-    ("http_req_connecting", "connecting"),
-    ("http_req_duration", "service"),
-    ("http_req_receiving", "receiving"),
-    ("http_req_sending", "sending"),
-    ("http_req_tls_handshaking", "tls"),
-    ("http_req_waiting", "waiting"),
-    ("iteration_duration", "response"),
-];
 
 /// Renders the metrics, ordered by name. Times are those of successful requests; a request over an existing connection
 /// adds no connecting time.
@@ -82,10 +71,10 @@ fn lines(run: &Run<'_>) -> Vec<(&'static str, String)> {
     if missed > 0 {
         lines.push(("dropped_iterations", counter(run, missed, missed)));
     }
-    let trends = TRENDS
-        .iter()
-        .filter_map(|(name, series)| Some((*name, trend(result.series(series)?)?)));
-    lines.extend(trends);
+    lines.extend(METRICS.iter().filter_map(|(name, kind)| match kind {
+        Kind::Trend(series) => Some((*name, trend(result.series(series)?)?)),
+        Kind::Rate(_) | Kind::Counter(..) => None,
+    }));
     lines.push(("http_req_failed", rate(failed, ok)));
     let ended = counter(run, ok + failed, run.throughput.ok + run.throughput.failed);
     lines.push(("http_reqs", ended.clone()));

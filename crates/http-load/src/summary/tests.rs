@@ -138,6 +138,28 @@ Transfer/sec:     1.19MB";
 }
 
 #[test]
+fn errors_of_a_response_are_no_socket_errors() {
+    let errors = [
+        ("length", 1),
+        ("body", 2),
+        ("tls", 3),
+        ("redirect_elsewhere", 4),
+        ("too_many_redirects", 5),
+    ];
+    let text = super::render(&result(&plan(group(100, Vec::new())), &errors)).unwrap();
+    let lines = "
+  Responses with an unexpected length: 1
+  Responses with an unexpected body: 2
+  Redirects that were not followed: 9
+  TLS errors: 3
+Requests/sec";
+    assert!(
+        text.contains(lines) && !text.contains("Socket errors"),
+        "{text}"
+    );
+}
+
+#[test]
 fn stages_and_checks_end_with_the_block_of_k6() {
     let stages = vec![
         PlannedStage::to_users(100, Duration::from_secs(3)),

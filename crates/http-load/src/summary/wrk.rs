@@ -18,6 +18,12 @@ const CONNECT: [&str; 5] = [
     outcome::DESCRIPTORS,
     outcome::PORTS,
 ];
+/// Kinds of redirects that were not followed.
+const REDIRECTS: [&str; 3] = [
+    outcome::REDIRECT_ELSEWHERE,
+    outcome::TOO_MANY_REDIRECTS,
+    outcome::REDIRECT_WITHOUT_LOCATION,
+];
 
 /// Renders the summary. `requests` are those answered in the measured time with any status; a redirected request counts
 /// once. The latency is the response time, from the intended start if there is a rate.
@@ -66,29 +72,32 @@ pub(super) fn block(run: &Run<'_>) -> String {
 
 /// Appends lines for failures, if there were any.
 fn failures(run: &Run<'_>, text: &mut String) {
+    let of_responses: [(&str, &[&str]); 5] = [
+        (
+            match run.plan.driver.expect_status.is_empty() {
+                true => "Non-2xx or 3xx responses",
+                false => "Responses with an unexpected status",
+            },
+            &[outcome::STATUS],
+        ),
+        ("Responses with an unexpected length", &[outcome::LENGTH]),
+        ("Responses with an unexpected body", &[outcome::BODY]),
+        ("Redirects that were not followed", &REDIRECTS),
+        ("TLS errors", &[outcome::TLS]),
+    ];
+    let of_responses = of_responses.map(|(what, kinds)| (what, run.failed(kinds)));
     let connect = run.failed(&CONNECT);
-    let (status, length) = (
-        run.failed(&[outcome::STATUS]),
-        run.failed(&[outcome::LENGTH]),
-    );
     let timeout = run.failed(&[outcome::TIMEOUT]);
-    let all: u64 = run.result.errors.values().sum();
-    // All other failures count as read errors: mostly resets, early closes and invalid responses.
-    let read = all - connect - status - length - timeout;
+    let named: u64 = of_responses.iter().map(|(_, number)| number).sum();
+    // The other failures are resets, early closes and invalid responses.
+    let read = run.result.errors.values().sum::<u64>() - connect - timeout - named;
     if connect + read + timeout > 0 {
         let _ = writeln!(
             text,
             "  Socket errors: connect {connect}, read {read}, timeout {timeout}"
         );
     }
-    if status > 0 {
-        let what = match run.plan.driver.expect_status.is_empty() {
-            true => "Non-2xx or 3xx responses",
-            false => "Responses with an unexpected status",
-        };
-        let _ = writeln!(text, "  {what}: {status}");
-    }
-    if length > 0 {
-        let _ = writeln!(text, "  Responses with an unexpected length: {length}");
+    for (what, number) in of_responses.iter().filter(|(_, number)| *number > 0) {
+        let _ = writeln!(text, "  {what}: {number}");
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use crate::answer::Reader;
 use crate::checks::Captured;
-use crate::clients::{PendingConnect, State};
+use crate::clients::{Owner, PendingConnect, State};
 use crate::content::Checksum;
 use crate::operation::Operation;
 
@@ -13,22 +13,16 @@ use crate::operation::Operation;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
-    /// Its index, which determines its server.
-    pub(super) index: u32,
+    pub(super) owner: Owner,
     /// Number of bytes sent of the first unsent request.
     pub(super) offset: u32,
     /// Number of requests sent completely, from the first on.
     whole: u32,
-    pub(super) group: u16,
     pub(super) state: State,
     /// True until its client's first request is answered.
     pub(super) awaiting_first_response: bool,
-    /// True if it belongs to the pool of the open loops, not to one client of a closed loop.
-    pub(super) pool: bool,
     /// The operation to be answered next.
     first: Option<Operation>,
-    /// Index of the last operation that was started on it.
-    pub(super) last: u64,
     /// Start of the connection attempt. Later, the start of the partly sent request, or, if phases are measured, the
     /// time when the last request was sent completely.
     pub(super) written: u64,
@@ -49,18 +43,14 @@ pub(super) struct Connection {
 impl Connection {
     /// Creates a connection that has been connecting since `now`.
     pub(super) fn new(socket: OwnedFd, pending: PendingConnect, now: u64) -> Self {
-        let operation = pending.operation;
         Self {
             socket,
-            index: pending.index,
+            owner: pending.owner,
             offset: 0,
             whole: 0,
-            group: operation.map_or(0, |operation| operation.group),
             state: State::Connecting,
             awaiting_first_response: pending.is_first,
-            pool: pending.pool,
-            first: operation,
-            last: operation.map_or(0, |operation| operation.index),
+            first: pending.operation,
             written: now,
             first_byte: 0,
             reader: Reader::new(),
@@ -70,10 +60,9 @@ impl Connection {
         }
     }
 
-    /// Adds an operation.
     pub(super) fn take(&mut self, operation: Operation) {
         self.state = State::Busy;
-        self.last = operation.index;
+        self.owner.last = operation.index;
         match self.first {
             None => self.first = Some(operation),
             Some(_) => self.more.get_or_insert_default().push_back(operation),

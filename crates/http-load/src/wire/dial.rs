@@ -30,9 +30,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Starts a connection attempt.
     pub(super) fn connect(&mut self, pending: PendingConnect, cx: &mut Cx<'a>) {
-        let server = &self.shared.servers[self.shared.server_of(pending.index)];
+        let server = &self.shared.servers[self.shared.server_of(pending.owner.index)];
         // On loopback the whole handshake happens within the call.
         let began = clock::now();
         let socket = match dial(&server.peer, &mut self.sources) {
@@ -54,7 +53,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Handles an event of a connection attempt.
     pub(super) fn connected(&mut self, id: Id, cx: &mut Cx<'a>) {
         let now = clock::now();
         let Some(connection) = cx.connections.get_mut(id) else {
@@ -69,7 +67,6 @@ impl<'a> Engine<'a> {
         self.first_operation(id, cx);
     }
 
-    /// Starts the first operation of a new connection.
     fn first_operation(&mut self, id: Id, cx: &mut Cx<'a>) {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
@@ -82,7 +79,7 @@ impl<'a> Engine<'a> {
             self.idle.push_back(id);
             return;
         }
-        if !connection.pool {
+        if !connection.owner.pool {
             self.pipeline(id, cx);
         }
         self.send(id, cx);
@@ -94,9 +91,8 @@ impl<'a> Engine<'a> {
             let Some(connection) = cx.connections.get_mut(id) else {
                 return;
             };
-            let (group, last) = (connection.group, connection.last);
-            let now = clock::now();
-            let next = self.clients.next_of_client(group, last, now, &mut cx.state);
+            let (clients, owner) = (&mut self.clients, connection.owner);
+            let next = clients.next_of_client(owner, clock::now(), &mut cx.state);
             let Some(operation) = next else {
                 return;
             };

@@ -9,9 +9,8 @@ use nix::sys::socket::{MsgFlags, recv};
 use super::connection::Connection;
 use super::{Cx, Engine};
 use crate::answer::Answer;
-use crate::batch_counters::CompletedResponse;
 use crate::clients::State;
-use crate::operation::Operation;
+use crate::counters::CompletedResponse;
 use crate::outcome::{self, count};
 
 /// Counts unread bytes on an idle connection. A server that once sent too much has answered each later request with the
@@ -46,7 +45,7 @@ impl<'a> Engine<'a> {
         };
         let response = CompletedResponse {
             status: answer.status,
-            index: connection.index,
+            index: connection.owner.index,
             body: answer.body,
             sum: connection.sum.map(|sum| sum.0),
             written,
@@ -67,27 +66,18 @@ impl<'a> Engine<'a> {
         match (is_complete, is_kept) {
             (true, true) => self.start_next(id, now, cx),
             (true, false) => self.end(id, outcome::EARLY_CLOSE, cx),
-            (false, true) => self.send_on(id, operation, cx),
-            (false, false) => self.send_on_new(id, operation, cx),
+            (false, true) => {
+                connection.take(operation);
+                self.queue_send(id, cx);
+            }
+            (false, false) => {
+                let (index, ended) = (connection.owner.index, connection.state);
+                cx.connections.remove(id);
+                let clients = &mut self.clients;
+                let pending = clients.connect_redirected(operation, index, ended, &mut cx.state);
+                self.connect(pending, cx);
+            }
         }
-    }
-
-    fn send_on(&mut self, id: Id, operation: Operation, cx: &mut Cx<'a>) {
-        if let Some(connection) = cx.connections.get_mut(id) {
-            connection.take(operation);
-            self.queue_send(id, cx);
-        }
-    }
-
-    /// Follows a redirect over another connection to the same server, since this one ends.
-    fn send_on_new(&mut self, id: Id, operation: Operation, cx: &mut Cx<'a>) {
-        let Some(Connection { index, state, .. }) = cx.connections.remove(id) else {
-            return;
-        };
-        let pending = self
-            .clients
-            .connect_redirected(operation, index, state, &mut cx.state);
-        self.connect(pending, cx);
     }
 
     /// Starts the next request on a connection that has responded.
@@ -95,10 +85,10 @@ impl<'a> Engine<'a> {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
-        let (pool, group, last) = (connection.pool, connection.group, connection.last);
-        let next = match pool {
+        let owner = connection.owner;
+        let next = match owner.pool {
             true => self.clients.next_waiting(),
-            false => self.clients.next_of_client(group, last, now, &mut cx.state),
+            false => self.clients.next_of_client(owner, now, &mut cx.state),
         };
         match next {
             Some(operation) => {
@@ -106,7 +96,7 @@ impl<'a> Engine<'a> {
                 self.queue_send(id, cx);
             }
             None if connection.first().is_some() => {}
-            None if pool => {
+            None if owner.pool => {
                 connection.state = State::Idle;
                 self.idle.push_back(id);
             }

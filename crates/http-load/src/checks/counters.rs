@@ -2,7 +2,7 @@
 
 use load::recorder::Recorder;
 
-use crate::checks::{Checks, ResponseView};
+use super::{Checks, ResponseView};
 use crate::outcome::count;
 
 /// The checks of one worker, with their counts since they were last recorded.
@@ -18,8 +18,8 @@ pub(crate) struct CheckCounters<'a> {
 impl<'a> CheckCounters<'a> {
     /// Creates the counters; `None` if there are no checks.
     pub(crate) fn new(checks: &'a Checks) -> Option<Self> {
-        (!checks.is_empty()).then(|| Self {
-            each: vec![[0; 2]; checks.len()],
+        (!checks.all.is_empty()).then(|| Self {
+            each: vec![[0; 2]; checks.all.len()],
             checks,
             failed_a_check: 0,
         })
@@ -41,7 +41,7 @@ impl<'a> CheckCounters<'a> {
     /// adding.
     pub(crate) fn flush(&mut self, record: &Recorder) {
         let mut sums = [0; 2];
-        for (of_it, names) in self.each.iter_mut().zip(self.checks.names()) {
+        for (of_it, names) in self.each.iter_mut().zip(&self.checks.names) {
             for (index, number) in std::mem::take(of_it).into_iter().enumerate() {
                 sums[index] += number;
                 if number > 0 {

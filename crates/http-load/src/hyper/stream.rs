@@ -9,15 +9,14 @@ use std::task::{Context, Poll, ready};
 use load::clock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::dial::Stream;
+
 /// Byte counts of a worker's connections since they were last read.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    /// Bytes while an operation that counts was open.
-    pub(super) received: Cell<u64>,
-    pub(super) sent: Cell<u64>,
-    /// Bytes while there was none.
-    pub(super) received_of_warmup: Cell<u64>,
-    pub(super) sent_of_warmup: Cell<u64>,
+    /// Bytes while no operation that counts was open, and bytes while one was.
+    pub(super) received: [Cell<u64>; 2],
+    pub(super) sent: [Cell<u64>; 2],
 }
 
 /// Counters and times of one connection.
@@ -48,7 +47,6 @@ impl IoCounters {
         })
     }
 
-    /// Counts an event.
     pub(super) fn record_progress(&self) {
         self.progress.set(self.progress.get() + 1);
     }
@@ -63,10 +61,7 @@ impl IoCounters {
         if length > 0 && self.times && self.first_byte.get() == 0 {
             self.first_byte.set(clock::now());
         }
-        let total = match self.counted.get() {
-            0 => &self.totals.received_of_warmup,
-            _ => &self.totals.received,
-        };
+        let total = &self.totals.received[usize::from(self.counted.get() > 0)];
         total.set(total.get() + length as u64);
     }
 
@@ -75,29 +70,26 @@ impl IoCounters {
         if self.times {
             self.written.set(clock::now());
         }
-        let total = match self.counted.get() {
-            0 => &self.totals.sent_of_warmup,
-            _ => &self.totals.sent,
-        };
+        let total = &self.totals.sent[usize::from(self.counted.get() > 0)];
         total.set(total.get() + length as u64);
     }
 }
 
 /// A byte stream whose bytes are counted.
 #[derive(Debug)]
-pub(super) struct CountingStream<S> {
-    stream: S,
+pub(super) struct CountingStream {
+    stream: Stream,
     counters: Rc<IoCounters>,
 }
 
-impl<S> CountingStream<S> {
-    pub(super) fn new(stream: S, counters: &Rc<IoCounters>) -> Self {
+impl CountingStream {
+    pub(super) fn new(stream: Stream, counters: &Rc<IoCounters>) -> Self {
         let counters = Rc::clone(counters);
         Self { stream, counters }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
+impl AsyncRead for CountingStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -110,7 +102,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for CountingStream<S> {
+impl AsyncWrite for CountingStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

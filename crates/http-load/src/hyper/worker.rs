@@ -2,28 +2,21 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use load::event_loop::{AsyncHandler, LoopState};
-use load::net::dial::dial;
 use load::net::pool::CONNECTS_PER_ITERATION;
 use load::net::sources::Sources;
 use load::pacer::Start;
 use load::slots::Slots;
-use nix::errno::Errno;
+use measure::tally::Series;
 
 use super::Prepared;
-use super::dial::ConnectTimes;
-use super::io_counters::Totals;
 use super::message::Message;
-use super::request_slots::{RequestSlot, SlotGuard, SlotTable};
-use crate::batch_counters::CompletedResponse;
-use crate::checks::Captured;
+use super::slot::{RequestSlot, SlotTable};
+use super::stream::Totals;
 use crate::clients::{Clients, EndedConnection, PendingConnect, Retry, State};
 use crate::operation::{Operation, connection_of};
-use crate::outcome::count;
-use crate::series::{BLOCKED, SENDING, TLS};
 use crate::shared::Shared;
 
 /// The connections and operations of one worker.
@@ -36,10 +29,10 @@ pub(super) struct WorkerState<'a> {
     prepared: &'a [Prepared],
     loop_state: &'a RefCell<LoopState<Retry>>,
     clients: RefCell<Clients<'a>>,
-    sources: RefCell<Sources>,
+    pub(super) sources: RefCell<Sources>,
     pub(super) totals: Rc<Totals>,
     /// All request slots, including those of pending connections.
-    slots: SlotTable,
+    pub(super) slots: SlotTable,
     /// Idle slots, the longest idle first. Some may have ended since.
     idle: RefCell<VecDeque<Rc<RequestSlot>>>,
     pending_connects: RefCell<Vec<PendingConnect>>,
@@ -74,7 +67,7 @@ impl<'a> WorkerState<'a> {
     }
 
     /// Borrows the clients and the loop's state, for a future.
-    fn borrow(&self) -> (RefMut<'_, Clients<'a>>, RefMut<'_, LoopState<Retry>>) {
+    pub(super) fn borrow(&self) -> (RefMut<'_, Clients<'a>>, RefMut<'_, LoopState<Retry>>) {
         (self.clients.borrow_mut(), self.loop_state.borrow_mut())
     }
 
@@ -92,29 +85,12 @@ impl<'a> WorkerState<'a> {
         &self.prepared[self.shared.server_of(index)]
     }
 
-    /// Starts connecting to the server of a connection.
-    pub(super) fn dial(&self, index: u32) -> Result<OwnedFd, Errno> {
-        let server = &self.shared.servers[self.shared.server_of(index)];
-        dial(&server.peer, &mut self.sources.borrow_mut())
-    }
-
-    /// Counts a connection that was opened, and its times.
-    pub(super) fn opened(&self, times: ConnectTimes) {
-        let (mut clients, mut state) = self.borrow();
-        clients.opened(times.connecting_ns, &mut state);
-        if let Some(ns) = times.tls_ns {
-            state.record.value(TLS, ns);
-        }
-    }
-
-    /// Handles a failed connection attempt.
     pub(super) fn connect_failed(&self, pending: PendingConnect, kind: &'static str) {
         let (mut clients, mut state) = self.borrow();
         clients.connect_failed(pending, kind, &mut state);
         self.connect_waiting(&mut clients);
     }
 
-    /// Handles the end of a connection.
     pub(super) fn ended(&self, connection: EndedConnection) {
         let (mut clients, mut state) = self.borrow();
         clients.ended(connection, &mut state);
@@ -134,18 +110,6 @@ impl<'a> WorkerState<'a> {
         self.connect(clients.connect_redirected(operation, index, ended, &mut state));
     }
 
-    /// Lets another client start: the first request of one was answered, or its connection has ended.
-    pub(super) fn first_answered(&self) {
-        let (mut clients, mut state) = self.borrow();
-        clients.first_answered(&mut state);
-    }
-
-    /// Starts the next operation of a closed-loop client at once.
-    pub(super) fn next_of_client(&self, group: u16, last: u64, now: u64) -> Option<Operation> {
-        let (mut clients, mut state) = self.borrow();
-        clients.next_of_client(group, last, now, &mut state)
-    }
-
     /// Waits for the next operation of an open loop, taking a waiting one first. `None` once the connection has ended.
     pub(super) async fn next(&self, slot: &Rc<RequestSlot>) -> Option<Operation> {
         let waiting = self.clients.borrow_mut().next_waiting();
@@ -162,14 +126,6 @@ impl<'a> WorkerState<'a> {
         self.unsettled.set(unsettled.wrapping_add_signed(more));
     }
 
-    /// Counts received bytes that belong to no response.
-    pub(super) fn excess(&self, bytes: usize) {
-        if bytes > 0 {
-            let state = self.loop_state.borrow();
-            state.record.count(count::EXCESS, bytes as u64);
-        }
-    }
-
     /// Returns the next request of an operation.
     pub(super) fn message(&self, operation: &Operation, index: u32) -> Message {
         let clients = self.clients.borrow();
@@ -177,42 +133,16 @@ impl<'a> WorkerState<'a> {
         self.prepared(index).messages.request(operation.index, hop)
     }
 
-    /// Records that the first request of an operation was handed to hyper.
-    pub(super) fn record_blocked(&self, operation: &Operation) {
+    /// Records a phase of an operation, if phases are measured and it counts.
+    pub(super) fn record_phase(&self, operation: &Operation, phase: Series, ns: u64) {
         if operation.counted && self.shared.settings.phases {
-            let blocked = operation.sent.saturating_sub(operation.at).max(1);
-            self.loop_state.borrow().record.value(BLOCKED, blocked);
+            self.loop_state.borrow().record.value(phase, ns);
         }
     }
 
-    /// Records that a request was sent completely.
-    pub(super) fn record_sending(&self, operation: &Operation, sending_ns: u64) {
-        if operation.counted {
-            self.loop_state.borrow().record.value(SENDING, sending_ns);
-        }
-    }
-
-    /// Records a response; `captured` is its kept part, if any is needed. Returns true if the operation is complete, false
-    /// if it was redirected.
-    pub(super) fn answered(
-        &self,
-        operation: &mut Operation,
-        response: CompletedResponse,
-        captured: Option<&Captured>,
-    ) -> bool {
-        let (mut clients, state) = self.borrow();
-        clients.answered(operation, response, captured, &state.record)
-    }
-
-    /// Records a failed operation.
     pub(super) fn fail(&self, operation: &Operation, kind: &'static str) {
         let (mut clients, state) = self.borrow();
         clients.fail(operation, kind, &state.record);
-    }
-
-    /// Creates a request slot that lives as long as the returned guard.
-    pub(super) fn slot(&self) -> SlotGuard<'_> {
-        SlotGuard::new(&self.slots)
     }
 
     /// Wakes the slots whose time has passed. Checking a slot costs a few nanoseconds, so none needs a timer.
@@ -238,10 +168,10 @@ impl<'a> WorkerState<'a> {
 
     fn count_bytes(&self, clients: &mut Clients<'_>) {
         let (totals, counters) = (&self.totals, &mut clients.counters);
-        counters.received(totals.received.take(), true);
-        counters.received(totals.received_of_warmup.take(), false);
-        counters.sent(totals.sent.take(), true);
-        counters.sent(totals.sent_of_warmup.take(), false);
+        for counted in [false, true] {
+            counters.received(totals.received[usize::from(counted)].take(), counted);
+            counters.sent(totals.sent[usize::from(counted)].take(), counted);
+        }
     }
 }
 

@@ -15,7 +15,6 @@ use crate::operation::Operation;
 #[derive(Debug)]
 pub(super) struct Elapsed;
 
-/// A request slot.
 #[derive(Debug, Default)]
 pub(super) struct RequestSlot {
     /// Deadline of the awaited future; 0: there is none.
@@ -88,7 +87,6 @@ impl RequestSlot {
         .await
     }
 
-    /// Marks the connection as ended.
     pub(super) fn end(&self) {
         self.over.set(true);
         self.wake();

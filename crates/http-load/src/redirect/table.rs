@@ -21,9 +21,6 @@ impl RedirectTable {
 
     /// Redirects an operation according to its response, given as status and connection index. Returns true if it was
     /// redirected.
-    ///
-    /// # Errors
-    /// The response is a redirect that can't be followed.
     #[inline]
     pub(crate) fn follow(
         &mut self,
@@ -67,7 +64,6 @@ impl RedirectTable {
         Ok(())
     }
 
-    /// Removes an operation that has ended.
     #[inline]
     pub(crate) fn forget(&mut self, operation: &Operation) {
         if let Some(index) = operation.hop {
