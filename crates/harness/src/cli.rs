@@ -54,8 +54,10 @@ pub fn main<D: DriverCli>() -> ExitCode {
 
 fn parse<D: DriverCli>() -> Result<ArgMatches, Failure> {
     let words = D::words(std::env::args_os().collect())?;
-    let typed = driver_cli::command::<D>().try_get_matches_from(words);
-    Ok(typed.unwrap_or_else(|error| {
+    let mut command = driver_cli::command::<D>();
+    let typed = command.try_get_matches_from_mut(&words);
+    Ok(typed.unwrap_or_else(|mut error| {
+        command::keep_typed_conflicts(&mut error, &command, &words);
         if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
             output::note(&note);
         }

@@ -44,10 +44,10 @@ impl Broker {
         else {
             return;
         };
-        let size: [u8; 8] = payload[4..12]
-            .try_into()
-            .expect("a content header has 14 octets");
-        publish.remaining = u64::from_be_bytes(size);
+        let Some(size) = payload.get(4..).and_then(<[u8]>::first_chunk) else {
+            return self.disconnect(id);
+        };
+        publish.remaining = u64::from_be_bytes(*size);
         publish.header = payload.to_vec();
         if publish.remaining == 0 {
             self.published(id, number, answer);
@@ -62,7 +62,10 @@ impl Broker {
             return;
         };
         publish.body.extend_from_slice(payload);
-        publish.remaining -= payload.len() as u64;
+        let Some(remaining) = publish.remaining.checked_sub(payload.len() as u64) else {
+            return self.disconnect(id);
+        };
+        publish.remaining = remaining;
         if publish.remaining == 0 {
             self.published(id, number, answer);
         }
@@ -210,9 +213,10 @@ impl Broker {
     }
 
     pub(super) fn acknowledged(&mut self, id: Id, number: u16, payload: &[u8]) {
-        let (refused, bits) = (payload[3] == 120, payload[12]);
-        let tag: [u8; 8] = payload[4..12].try_into().expect("it has 13 octets");
-        let tag = u64::from_be_bytes(tag);
+        let Some((tag, &[bits, ..])) = payload.get(4..).and_then(<[u8]>::split_first_chunk) else {
+            return self.disconnect(id);
+        };
+        let (refused, tag) = (payload[3] == 120, u64::from_be_bytes(*tag));
         let Some(channel) = self.channel(id, number) else {
             return;
         };

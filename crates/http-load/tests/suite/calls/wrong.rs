@@ -106,6 +106,10 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
             &["driver.open_timeout (--open-timeout)", "--connect-rate"],
         ),
         (
+            &["--plan", "p.toml", "-c", "5", "--rate=5"],
+            &["cannot be used with:\n  --connections <N>\n  --rate <PER_SECOND>\n\nUsage"],
+        ),
+        (
             &["--hold", "--no-keep-alive"],
             &["--no-keep-alive", "cannot be used with"],
         ),
