@@ -46,12 +46,7 @@ impl Transcript {
     /// Never panics: a test reads the same file.
     #[must_use]
     pub fn golden() -> Self {
-        Self::parse(GOLDEN).expect("the transcript was checked by the tests")
-    }
-
-    /// Parses a transcript.
-    pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        serde_json::from_str(GOLDEN).expect("the transcript was checked by the tests")
     }
 
     /// Returns the numbers of events that its cases need, ascending.
@@ -122,7 +117,7 @@ mod tests {
     use super::*;
 
     fn parse(case: &str) -> Result<Transcript, serde_json::Error> {
-        Transcript::parse(&format!(r#"{{"about": "a", "cases": [{case}]}}"#))
+        serde_json::from_str(&format!(r#"{{"about": "a", "cases": [{case}]}}"#))
     }
 
     #[test]
