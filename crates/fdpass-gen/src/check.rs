@@ -52,18 +52,15 @@ impl Answers {
     /// Compares one answer. Returns true if it is equal.
     fn take(&mut self, kind: SocketType, case: &Case, came: anyhow::Result<Vec<u8>>) -> bool {
         self.count += 1;
-        let problem = match came {
-            Ok(came) => {
-                let difference = Difference::between(case.whole_answer().as_bytes(), &came);
-                difference.map(|difference| difference.to_string())
-            }
-            Err(error) => Some(format!("{error:#}")),
-        };
-        match &problem {
-            None => self.equal += 1,
-            Some(problem) => self.add(kind, &case.name, problem),
+        let found = came.and_then(|came| {
+            let difference = Difference::between(case.whole_answer().as_bytes(), &came);
+            difference.map_or(Ok(()), |difference| Err(anyhow!("{difference}")))
+        });
+        match &found {
+            Ok(()) => self.equal += 1,
+            Err(problem) => self.add(kind, &case.name, problem),
         }
-        problem.is_none()
+        found.is_ok()
     }
 
     fn add(&mut self, kind: SocketType, what: &str, problem: impl Display) {

@@ -79,17 +79,13 @@ impl TryFrom<Written> for Case {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
+        let wrong = |problem| format!("{}: {problem}", written.name);
         let payload = match (written.payload, written.payload_hex) {
             (Some(text), None) => text.into_bytes(),
-            (None, Some(hex)) => bytes(&hex).ok_or_else(|| {
-                format!("{}: payload_hex needs two digits per byte", written.name)
-            })?,
-            _ => {
-                return Err(format!(
-                    "{}: a case needs either payload or payload_hex",
-                    written.name
-                ));
+            (None, Some(hex)) => {
+                bytes(&hex).ok_or_else(|| wrong("payload_hex needs two digits per byte"))?
             }
+            _ => return Err(wrong("a case needs either payload or payload_hex")),
         };
         Ok(Self {
             name: written.name,

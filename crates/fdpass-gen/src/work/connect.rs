@@ -84,7 +84,13 @@ impl<'a> Streams<'a> {
     ) {
         let sent = clock::now();
         if let Err(errno) = pass(&handoff, &self.driver.payload, theirs.as_raw_fd()) {
-            return self.unsent(attempt, errno, cx);
+            return match outcome::send_error(errno) {
+                // The daemon has refused the connection unread, or has just died.
+                outcome::REJECTED if attempt.counted => {
+                    self.pending.add(attempt.endpoint, outcome::REJECTED)
+                }
+                kind => self.failed(attempt, kind, cx),
+            };
         }
         drop(theirs);
         let handed = clock::now();
@@ -98,16 +104,6 @@ impl<'a> Streams<'a> {
         let stream = Stream::new(ours, handoff, attempt, sent, handed);
         let id = cx.connections.insert(stream);
         self.watch(id, cx);
-    }
-
-    /// Handles a failed send. A daemon that closes a connection unread refuses it, or has just died.
-    fn unsent(&mut self, attempt: &Attempt, errno: Errno, cx: &Context<'a>) {
-        match outcome::send_error(errno) {
-            outcome::REJECTED if attempt.counted => {
-                self.pending.add(attempt.endpoint, outcome::REJECTED)
-            }
-            kind => self.failed(attempt, kind, cx),
-        }
     }
 
     fn watch(&mut self, id: Id, cx: &mut Context<'a>) {
