@@ -1,27 +1,27 @@
 //! `fdpass-gen check`: compares the answers of daemons with the shared transcript.
 
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::fmt::Display;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::check::{self, Finding};
-use load::clock;
 use load::plan::Invalid;
-use subject::daemon::{Daemon, Prepared};
+use subject::daemon::{Daemon, Endpoint, Prepared};
 
 use crate::cli::CheckArgs;
 use crate::client::{after, read_to_end};
-use crate::counters::Page;
-use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
+use crate::conformance::subject::{Subject, Watched};
+use crate::handoff::{HandoffEndpoint, SocketType};
 use crate::spec::SPEC;
 use crate::transcript::{Case, Difference, Transcript};
 
-/// Time without data after which a daemon has stopped.
-const IDLE_NS: u64 = 10_000_000_000;
-/// Time that a full accept queue may stay full.
+/// Time without data to any client after which a daemon has stopped.
+const IDLE: Duration = Duration::from_secs(10);
+/// Time in which the daemon must accept all connections.
 const QUEUE: Duration = Duration::from_secs(5);
 
 /// Checks the daemons given on the command line. Returns true if all answers and counts are correct.
@@ -52,19 +52,20 @@ impl Answers {
     /// Compares one answer. Returns true if it is equal.
     fn take(&mut self, kind: SocketType, case: &Case, came: anyhow::Result<Vec<u8>>) -> bool {
         self.count += 1;
-        let difference =
-            came.map(|came| Difference::between(case.whole_answer().as_bytes(), &came));
-        match difference {
-            Ok(None) => self.equal += 1,
-            Ok(Some(ref difference)) => self.add(kind, &case.name, &difference.to_string()),
-            Err(ref error) => self.add(kind, &case.name, &format!("{error:#}")),
+        let found = came.and_then(|came| {
+            let difference = Difference::between(case.whole_answer().as_bytes(), &came);
+            difference.map_or(Ok(()), |difference| Err(anyhow!("{difference}")))
+        });
+        match &found {
+            Ok(()) => self.equal += 1,
+            Err(problem) => self.add(kind, &case.name, problem),
         }
-        matches!(difference, Ok(None))
+        found.is_ok()
     }
 
-    fn add(&mut self, kind: SocketType, what: &str, problem: &str) {
+    fn add(&mut self, kind: SocketType, what: &str, problem: impl Display) {
         let kind = kind.name();
-        self.problems.push(format!("  {kind}, {what}: {problem}"));
+        self.problems.push(format!("  {kind}, {what}: {problem:#}"));
     }
 
     /// Returns the finding about the daemon, with one more line for each problem.
@@ -88,7 +89,7 @@ impl Answers {
 
 /// Checks a running daemon with the cases that match its number of events.
 fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Result<bool, Failure> {
-    let (kind, endpoint) = HandoffEndpoint::find(socket)?;
+    let kind = HandoffEndpoint::find(socket)?;
     let (asked, skipped): (Vec<&Case>, Vec<&Case>) = transcript
         .cases
         .iter()
@@ -101,17 +102,20 @@ fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Resul
         );
         return Err(Invalid::new(format!("--messages {messages}"), problem).into());
     }
+    let endpoint = Endpoint {
+        socket: Some(socket.to_owned()),
+        ..Endpoint::default()
+    };
+    let launcher = Launcher::new().map_err(Failure::Run)?;
+    let subject = Subject::new(&launcher, kind, &endpoint, None, QUEUE).map_err(Failure::Run)?;
     let mut answers = Answers::default();
-    for (case, came) in asked.iter().zip(ask(&endpoint, &asked)) {
+    for (case, came) in asked.iter().zip(ask(&subject, &asked)) {
         answers.take(kind, case, came);
     }
     let skipped: Vec<&str> = skipped.iter().map(|case| case.name.as_str()).collect();
-    let remark = match skipped.as_slice() {
-        [] => String::new(),
-        names => format!(
-            "; skipped, for other numbers of events: {}",
-            names.join(", ")
-        ),
+    let remark = match skipped.join(", ").as_str() {
+        "" => String::new(),
+        names => format!("; skipped, for other numbers of events: {names}"),
     };
     check::print(&[answers.finding(&socket.display().to_string(), &remark)])
 }
@@ -132,7 +136,7 @@ fn compare(launcher: &Launcher, prepared: &Prepared, transcript: &Transcript) ->
                 compare_with(launcher, daemon, kind, &cases, &mut answers)
             });
             if let Err(error) = compared.map_err(anyhow::Error::from).flatten() {
-                answers.add(kind, &format!("{messages} events"), &format!("{error:#}"));
+                answers.add(kind, &format!("{messages} events"), error);
             }
         }
     }
@@ -147,103 +151,65 @@ fn compare_with(
     cases: &[&Case],
     answers: &mut Answers,
 ) -> anyhow::Result<()> {
-    let daemon_endpoint = daemon.endpoint();
-    let socket = daemon_endpoint.socket.as_deref();
-    let socket = socket.context("its manifest does not use {socket}")?;
-    let endpoint = HandoffEndpoint::new(socket, kind)?;
-    let mut counts = Counts::default();
     for case in cases {
-        let came = ask(&endpoint, &[*case]).remove(0);
+        let subject = Subject::new(launcher, kind, daemon.endpoint(), Some(daemon), QUEUE)?;
+        let counters = [
+            subject.watch("daemon_handoffs_total"),
+            subject.watch_handoffs("invalid_json"),
+        ];
+        let came = ask(&subject, &[*case]).remove(0);
         let is_silent = came.is_err();
         let is_equal = answers.take(kind, case, came);
         if let Some(death) = launcher.death(daemon, !is_equal) {
-            answers.add(kind, &case.name, &death);
+            answers.add(kind, &case.name, death);
             break;
         }
         if is_silent {
-            let skipped = format!(
-                "the cases after it with {} events are skipped",
-                case.messages
-            );
-            answers.add(kind, &case.name, &skipped);
+            let events = case.messages;
+            let skipped = format!("the cases after it with {events} events are skipped");
+            answers.add(kind, &case.name, skipped);
             break;
         }
-        let Some(url) = &daemon_endpoint.metrics else {
+        if subject.metrics.is_none() {
             continue;
-        };
-        answers.counts += 2;
-        if let Err(error) = counts.check(launcher, url, case.invalid) {
-            answers.add(kind, &case.name, &format!("{error:#}"));
+        }
+        answers.counts += counters.len();
+        if let Err(error) = compare_counts(counters, case.invalid) {
+            answers.add(kind, &case.name, error);
         }
     }
     Ok(())
 }
 
-/// The daemon's counters so far, so that a wrong count is reported once.
-#[derive(Debug, Default)]
-struct Counts {
-    handoffs: f64,
-    invalid: f64,
-}
-
-impl Counts {
-    /// Checks the counters after a client has read its whole stream: one more handoff, and one more invalid payload if
-    /// `is_invalid`.
-    fn check(&mut self, launcher: &Launcher, url: &str, is_invalid: bool) -> anyhow::Result<()> {
-        let page = Page::fetch(launcher, url)?;
-        let value = |name, reason| page.value(name, reason).unwrap_or(0.0);
-        let now = Self {
-            handoffs: value("daemon_handoffs_total", None),
-            invalid: value("daemon_handoff_errors_total", Some("invalid_json")),
-        };
-        let before = std::mem::replace(self, now);
-        let rose = self.handoffs - before.handoffs;
+/// Compares the counters after a client has read its whole stream: one more handoff, and one more invalid payload if
+/// `is_invalid`.
+fn compare_counts(
+    counters: [anyhow::Result<Watched<'_>>; 2],
+    is_invalid: bool,
+) -> anyhow::Result<()> {
+    let expected = [1.0, f64::from(u8::from(is_invalid))];
+    for (counter, expected) in counters.into_iter().zip(expected) {
+        let counter = counter?;
+        let rise = counter.rise()?;
         ensure!(
-            rose == 1.0,
-            "daemon_handoffs_total rose by {rose} after one handoff"
+            rise == expected,
+            "{} rose by {rise} after one handoff, expected {expected}",
+            counter.series
         );
-        let (rose, expected) = (
-            self.invalid - before.invalid,
-            f64::from(u8::from(is_invalid)),
-        );
-        ensure!(
-            rose == expected,
-            "invalid_json rose by {rose}, expected {expected}"
-        );
-        Ok(())
     }
+    Ok(())
 }
 
 /// Hands over one client for each case, then reads all answers.
-fn ask(endpoint: &HandoffEndpoint, cases: &[&Case]) -> Vec<anyhow::Result<Vec<u8>>> {
+fn ask(subject: &Subject<'_>, cases: &[&Case]) -> Vec<anyhow::Result<Vec<u8>>> {
     let clients: Vec<anyhow::Result<OwnedFd>> = cases
         .iter()
-        .map(|case| hand_over(endpoint, &case.payload))
+        .map(|case| subject.hand_over(&case.payload))
         .collect();
     // Shared by all clients: waiting for the tenth answer includes waiting for the first.
-    let mut heard = clock::now();
+    let mut until = after(IDLE);
     clients
         .into_iter()
-        .map(|client| read_answer(&client?, &mut heard))
+        .map(|client| read_to_end(&client?, &mut until, |until| *until = after(IDLE)))
         .collect()
-}
-
-/// Reads a whole answer. Gives up if the daemon has sent nothing to any client since `heard` for too long.
-fn read_answer(client: &OwnedFd, heard: &mut u64) -> anyhow::Result<Vec<u8>> {
-    let mut is_first = true;
-    let until = || {
-        // Updated after each piece.
-        if !std::mem::take(&mut is_first) {
-            *heard = clock::now();
-        }
-        heard.saturating_add(IDLE_NS)
-    };
-    read_to_end(client, until)
-}
-
-fn hand_over(endpoint: &HandoffEndpoint, payload: &[u8]) -> anyhow::Result<OwnedFd> {
-    let handoff = endpoint.connect_until(after(QUEUE)).context("connecting")?;
-    let (ours, theirs) = Clients::new(ClientKind::Unix)?.open()?;
-    pass(&handoff, payload, theirs.as_raw_fd()).context("handing over")?;
-    Ok(ours)
 }

@@ -222,25 +222,19 @@ impl LoadOptions {
 
     /// Returns the groups: the fixed set of the reference, an open loop, or both.
     fn groups(&self) -> Vec<Group> {
-        let group = |name: &str| Group {
+        let group = |name: &str, clients, rate, ops| Group {
             name: name.to_owned(),
-            clients: 0,
+            clients,
             ramp: self.ramp_up,
-            rate: None,
+            rate,
             arrival: self.arrival,
             stages: Vec::new(),
-            ops: None,
+            ops,
         };
         let default = self.rate.is_none().then_some(DEFAULT_CONNECTIONS);
-        let fixed = self.connections.or(default).map(|clients| Group {
-            clients,
-            ops: Some(1),
-            ..group("fixed")
-        });
-        let open = self.rate.map(|rate| Group {
-            rate: Some(rate),
-            ..group("open")
-        });
+        let clients = self.connections.or(default);
+        let fixed = clients.map(|clients| group("fixed", clients, None, Some(1)));
+        let open = self.rate.map(|rate| group("open", 0, Some(rate), None));
         fixed.into_iter().chain(open).collect()
     }
 }

@@ -1,13 +1,15 @@
-//! The client's end of a handoff: reads with deadlines.
+//! Single clients, outside the hot loop: hands them over, and reads with deadlines.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use load::clock;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, recv};
+use nix::unistd::read;
+
+use crate::handoff::{ClientKind, Clients, pass};
 
 /// Bytes per read.
 const PIECE: usize = 64 * 1024;
@@ -28,8 +30,20 @@ pub(crate) fn after(duration: Duration) -> u64 {
     clock::now().saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Waits until a descriptor is readable, or the deadline passes.
-fn wait(descriptor: &OwnedFd, until: u64) -> Result<(), Unread> {
+/// Creates a client and hands it over; returns our end.
+pub(crate) fn hand_over(
+    handoff: &OwnedFd,
+    kind: ClientKind,
+    payload: &[u8],
+) -> anyhow::Result<OwnedFd> {
+    let client = Clients::new(kind)?.open();
+    let (ours, theirs) = client.context("creating a client")?;
+    pass(handoff, payload, theirs.as_raw_fd()).context("handing over a client")?;
+    Ok(ours)
+}
+
+/// Reads the next bytes of a socket or pipe; none at the end.
+pub(crate) fn read_some(descriptor: &OwnedFd, until: u64) -> Result<Vec<u8>, Unread> {
     loop {
         // Rounded up, so that it does not give up too early.
         let left_ms = until.saturating_sub(clock::now()).div_ceil(1_000_000);
@@ -38,38 +52,32 @@ fn wait(descriptor: &OwnedFd, until: u64) -> Result<(), Unread> {
         match poll(&mut polled, timeout) {
             Ok(0) if clock::now() >= until => return Err(Unread::TimeOver),
             Ok(0) | Err(Errno::EINTR) => {}
-            Ok(_) => return Ok(()),
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-}
-
-/// Reads the next bytes; none at the end.
-pub(crate) fn read_some(descriptor: &OwnedFd, until: u64) -> Result<Vec<u8>, Unread> {
-    let mut piece = vec![0; PIECE];
-    loop {
-        wait(descriptor, until)?;
-        match recv(descriptor.as_raw_fd(), &mut piece, MsgFlags::MSG_DONTWAIT) {
-            Ok(length) => {
+            Ok(_) => {
+                let mut piece = vec![0; PIECE];
+                let length = read(descriptor, &mut piece)?;
                 piece.truncate(length);
                 return Ok(piece);
             }
-            Err(Errno::EAGAIN | Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
     }
 }
 
-/// Reads a whole answer, up to its end. The error shows how far it came.
+/// Reads a whole answer, up to its end. Each piece moves the deadline as `prolong` does. The error shows how far it
+/// came.
 pub(crate) fn read_to_end(
     descriptor: &OwnedFd,
-    mut until: impl FnMut() -> u64,
+    until: &mut u64,
+    prolong: impl Fn(&mut u64),
 ) -> anyhow::Result<Vec<u8>> {
     let mut all = Vec::new();
     loop {
-        match read_some(descriptor, until()) {
+        match read_some(descriptor, *until) {
             Ok(piece) if piece.is_empty() => return Ok(all),
-            Ok(piece) => all.extend(piece),
+            Ok(piece) => {
+                all.extend(piece);
+                prolong(until);
+            }
             Err(unread) if all.is_empty() => {
                 bail!("the client received neither an answer nor its end: {unread}")
             }
@@ -94,14 +102,14 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let ours = OwnedFd::from(ours);
         theirs.write_all(b"abc").unwrap();
-        let given_up = read_to_end(&ours, || clock::now() + 1_000_000).unwrap_err();
+        let given_up = read_to_end(&ours, &mut (clock::now() + 1_000_000), |_| {}).unwrap_err();
         assert_eq!(
             given_up.to_string(),
             "the answer has no end: nothing more came in time after 3 bytes, which end in \"abc\""
         );
         theirs.write_all(b"def").unwrap();
         drop(theirs);
-        let far = after(Duration::from_secs(60));
-        assert_eq!(read_to_end(&ours, || far).unwrap(), b"def");
+        let mut far = after(Duration::from_secs(60));
+        assert_eq!(read_to_end(&ours, &mut far, |_| {}).unwrap(), b"def");
     }
 }

@@ -15,18 +15,22 @@ impl Page {
         text.map(Self).context("reading the daemon's counters")
     }
 
-    /// Returns the sum of the series of a name, or of those with a `reason`; `None` if there is no such series.
-    pub(crate) fn value(&self, name: &str, reason: Option<&str>) -> Option<f64> {
-        let label = reason.map(|reason| format!("reason=\"{reason}\""));
+    /// Returns the sum of the series of a name, or of those with one label, as in `name{label="value"}`; `None` if there
+    /// is no such series.
+    pub(crate) fn value(&self, series: &str) -> Option<f64> {
+        let (name, label) = series.split_once('{').unwrap_or((series, ""));
+        let label = label.trim_end_matches('}');
         let values = self.0.lines().filter_map(|line| {
             let rest = line.strip_prefix(name)?;
             let (labels, value) = match rest.strip_prefix('{') {
                 Some(rest) => rest.rsplit_once('}')?,
                 None => ("", rest.strip_prefix(' ')?),
             };
-            let wanted = label.as_ref().is_none_or(|label| labels.contains(label));
             let number = value.split_ascii_whitespace().next()?;
-            number.parse::<f64>().ok().filter(|_| wanted)
+            number
+                .parse::<f64>()
+                .ok()
+                .filter(|_| labels.contains(label))
         });
         values.reduce(|sum, value| sum + value)
     }
@@ -51,11 +55,11 @@ mod tests {
              daemon_errors_total{worker=\"2\",reason=\"b\"} 2.0 17\ndaemon_errors_total_other 9\ndaemon_open 4\n"
                 .to_owned(),
         );
-        assert_eq!(page.value("daemon_errors_total", None), Some(3.0));
-        assert_eq!(page.value("daemon_errors_total", Some("b")), Some(2.0));
-        assert_eq!(page.value("daemon_errors_total", Some("c")), None);
-        assert_eq!(page.value("daemon_open", None), Some(4.0));
-        assert_eq!(page.value("daemon", None), None);
+        assert_eq!(page.value("daemon_errors_total"), Some(3.0));
+        assert_eq!(page.value("daemon_errors_total{reason=\"b\"}"), Some(2.0));
+        assert_eq!(page.value("daemon_errors_total{reason=\"c\"}"), None);
+        assert_eq!(page.value("daemon_open"), Some(4.0));
+        assert_eq!(page.value("daemon"), None);
         assert_eq!(page.kind("daemon_errors_total"), Some("counter"));
         assert_eq!(page.kind("daemon_errors"), None);
     }

@@ -1,6 +1,6 @@
 //! The driver: prepares the handoffs, and checks the first answer.
 
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use measure::tally::Tally;
 use measure::units::duration;
 use measure::warning::Warning;
 
-use crate::client::{Unread, after, read_some};
+use crate::client::{Unread, after, hand_over, read_some};
 use crate::expect::Expected;
-use crate::handoff::{Clients, HandoffEndpoint, explain, pass, peer};
+use crate::handoff::{HandoffEndpoint, explain, peer};
 use crate::outcome::{self, count};
 use crate::settings::Settings;
 use crate::spec::{self, SPEC};
@@ -53,47 +53,47 @@ pub(crate) struct Timeouts {
     first_byte: u64,
     idle: u64,
     total: u64,
-    /// Interval between sweeps over the streams: a tenth of the shortest timeout, between 5 ms and 1 s.
-    pub(crate) sweep_ns: u64,
 }
 
 impl Timeouts {
     fn from_settings(settings: &Settings) -> Self {
-        let ns = |timeout: Duration| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        let total = ns(settings.stream_timeout);
-        let or_never = |timeout: Option<Duration>| timeout.map_or(u64::MAX, ns);
-        let (first_byte, idle) = (
-            or_never(settings.first_byte_timeout),
-            or_never(settings.idle_timeout),
-        );
-        // The sweep also settles pending outcomes, so it is at least as frequent as they need.
-        let sweep_ns = (total.min(first_byte).min(idle) / 10).clamp(5_000_000, 1_000_000_000);
+        let or_never = |timeout: Option<Duration>| timeout.map_or(u64::MAX, nanos);
         Self {
-            first_byte,
-            idle,
-            total,
-            sweep_ns,
+            first_byte: or_never(settings.first_byte_timeout),
+            idle: or_never(settings.idle_timeout),
+            total: nanos(settings.stream_timeout),
         }
     }
 
-    /// Returns the time after which a stream is given up.
-    pub(crate) fn expires_at(&self, stream: &Stream) -> u64 {
-        let next_byte = match stream.bytes {
-            0 => stream.handed.saturating_add(self.first_byte),
-            1.. => stream.last.saturating_add(self.idle),
+    /// Returns the interval between sweeps over the streams: a tenth of the shortest timeout. The sweep also settles
+    /// pending outcomes, so it is at least as frequent as they need.
+    pub(crate) fn sweep_ns(&self) -> u64 {
+        let shortest = self.total.min(self.first_byte).min(self.idle);
+        (shortest / 10).clamp(5_000_000, 1_000_000_000)
+    }
+
+    /// Returns the time after which a stream is given up, and its outcome then.
+    #[inline]
+    pub(crate) fn next(&self, stream: &Stream) -> (u64, &'static str) {
+        let (since, timeout, outcome) = match stream.bytes {
+            0 => (stream.handed, self.first_byte, outcome::TIMEOUT_FIRST_BYTE),
+            1.. => (stream.last, self.idle, outcome::TIMEOUT_IDLE),
         };
-        next_byte.min(stream.handed.saturating_add(self.total))
-    }
-
-    /// Returns which of its times a stream has exceeded.
-    pub(crate) fn passed(&self, stream: &Stream, now: u64) -> &'static str {
-        let since = |from: u64| now.saturating_sub(from);
-        match stream.bytes {
-            0 if since(stream.handed) > self.first_byte => outcome::TIMEOUT_FIRST_BYTE,
-            1.. if since(stream.last) > self.idle => outcome::TIMEOUT_IDLE,
-            _ => outcome::TIMEOUT_TOTAL,
+        let (next_byte, end) = (
+            since.saturating_add(timeout),
+            stream.handed.saturating_add(self.total),
+        );
+        if next_byte <= end {
+            (next_byte, outcome)
+        } else {
+            (end, outcome::TIMEOUT_TOTAL)
         }
     }
+}
+
+/// Returns a duration in nanoseconds.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Driver for FdPass {
@@ -132,9 +132,7 @@ impl Driver for FdPass {
             payload: settings.payload(),
             endpoints: endpoints.collect::<Result<_, _>>()?,
             timeouts: Timeouts::from_settings(&settings),
-            nominal_ns: settings
-                .nominal()
-                .and_then(|nominal| u64::try_from(nominal.as_nanos()).ok()),
+            nominal_ns: settings.nominal().map(nanos),
             expected: OnceLock::new(),
             told: Once::new(),
             settings,
@@ -167,13 +165,12 @@ impl Driver for FdPass {
     }
 
     fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
-        let differences = total.counts.keys();
-        let mut differences = differences.filter_map(|name| name.strip_prefix(count::DIFFERS));
+        let mut names = total.counts.keys();
+        let first = names.find_map(|name| name.strip_prefix(count::DIFFERS));
         let hint = "the differing streams are counted as protocol_content: see the daemon's log, or use --expect any for a backend whose texts vary";
-        let first = differences.next();
         let warning = first.map(|first| Warning::content_differs(first, hint));
         Findings {
-            warnings: warning.into_iter().collect(),
+            warnings: Vec::from_iter(warning),
             ..Findings::default()
         }
     }
@@ -228,11 +225,8 @@ impl FdPass {
         let socket = endpoint.path();
         let handoff = endpoint.connect().map_err(|errno| explain(socket, errno))?;
         let listener = peer(&handoff);
-        let (ours, theirs) = Clients::new(self.settings.client)?
-            .open()
-            .context("creating a client")?;
-        pass(&handoff, &self.payload, theirs.as_raw_fd()).context("handing over a client")?;
-        drop((theirs, handoff));
+        let ours = hand_over(&handoff, self.settings.client, &self.payload)?;
+        drop(handoff);
         self.check_answer(&ours, expected)
             .with_context(|| format!("checking the answer of {}", socket.display()))?;
         Ok(listener)

@@ -168,11 +168,8 @@ impl Expected {
         if self.expect != Expect::Transcript || self.events.is_some() {
             return false;
         }
-        let ends = Body::end(at);
-        let end = ends
-            .into_iter()
-            .find(|end| came.starts_with(end) || end.starts_with(came));
-        let Some(end) = end else {
+        let is_end = |end: &&[u8]| came.starts_with(end) || end.starts_with(came);
+        let Some(end) = Body::end(at).into_iter().find(is_end) else {
             return false;
         };
         self.bytes.truncate(at);

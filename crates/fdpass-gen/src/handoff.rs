@@ -70,11 +70,15 @@ const TCP_ADDRESSES: u8 = 16;
 
 /// Returns the largest payload that fits into one message.
 pub(crate) fn payload_limit() -> nix::Result<usize> {
-    let probe = unix_socket(SockType::SeqPacket)?;
+    let probe = unix_socket(SocketType::Seqpacket)?;
     Ok(getsockopt(&probe, sockopt::SndBuf)?.saturating_sub(RECORD_OVERHEAD))
 }
 
-fn unix_socket(kind: SockType) -> nix::Result<OwnedFd> {
+fn unix_socket(kind: SocketType) -> nix::Result<OwnedFd> {
+    let kind = match kind {
+        SocketType::Stream => SockType::Stream,
+        SocketType::Auto | SocketType::Seqpacket => SockType::SeqPacket,
+    };
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     socket(AddressFamily::Unix, kind, flags, None)
 }
@@ -84,7 +88,7 @@ fn unix_socket(kind: SockType) -> nix::Result<OwnedFd> {
 pub struct HandoffEndpoint {
     address: UnixAddr,
     /// Determined by the first connection if it was not given.
-    kind: OnceLock<SockType>,
+    kind: OnceLock<SocketType>,
 }
 
 impl HandoffEndpoint {
@@ -95,8 +99,7 @@ impl HandoffEndpoint {
     pub fn new(path: &Path, wanted: SocketType) -> Result<Self, Invalid> {
         let kind = match wanted {
             SocketType::Auto => OnceLock::new(),
-            SocketType::Seqpacket => OnceLock::from(SockType::SeqPacket),
-            SocketType::Stream => OnceLock::from(SockType::Stream),
+            known => OnceLock::from(known),
         };
         let address = UnixAddr::new(path).map_err(|_| {
             let field = format!("--socket {}", path.display());
@@ -112,14 +115,10 @@ impl HandoffEndpoint {
     }
 
     /// Connects to find out if a daemon listens, and on which type of socket.
-    pub(crate) fn find(path: &Path) -> Result<(SocketType, Self), Invalid> {
+    pub(crate) fn find(path: &Path) -> Result<SocketType, Invalid> {
         let endpoint = Self::new(path, SocketType::Auto)?;
         endpoint.connect().map_err(|errno| explain(path, errno))?;
-        let kind = match endpoint.kind.get() {
-            Some(SockType::Stream) => SocketType::Stream,
-            _ => SocketType::Seqpacket,
-        };
-        Ok((kind, endpoint))
+        Ok(endpoint.kind.get().copied().unwrap_or_default())
     }
 
     /// Connects without waiting: a full accept queue is `EAGAIN` at once. A socket of the wrong type is refused with
@@ -131,9 +130,9 @@ impl HandoffEndpoint {
         if let Some(kind) = self.kind.get() {
             return self.connect_as(*kind);
         }
-        let (kind, handoff) = match self.connect_as(SockType::SeqPacket) {
-            Err(Errno::EPROTOTYPE) => (SockType::Stream, self.connect_as(SockType::Stream)?),
-            other => (SockType::SeqPacket, other?),
+        let (kind, handoff) = match self.connect_as(SocketType::Seqpacket) {
+            Err(Errno::EPROTOTYPE) => (SocketType::Stream, self.connect_as(SocketType::Stream)?),
+            other => (SocketType::Seqpacket, other?),
         };
         // Another worker can only have found the same.
         let _ = self.kind.set(kind);
@@ -152,7 +151,7 @@ impl HandoffEndpoint {
         }
     }
 
-    fn connect_as(&self, kind: SockType) -> nix::Result<OwnedFd> {
+    fn connect_as(&self, kind: SocketType) -> nix::Result<OwnedFd> {
         let handoff = unix_socket(kind)?;
         connect(handoff.as_raw_fd(), &self.address)?;
         Ok(handoff)
@@ -185,11 +184,21 @@ pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
 /// # Errors
 /// The kernel's error; `EMSGSIZE` for a payload above [`payload_limit`].
 pub fn pass(handoff: &OwnedFd, payload: &[u8], client: RawFd) -> nix::Result<()> {
-    let rights = [client];
-    let control = [ControlMessage::ScmRights(&rights)];
-    let message = [IoSlice::new(payload)];
-    let sent = sendmsg::<()>(handoff.as_raw_fd(), &message, &control, SEND_FLAGS, None)?;
+    let sent = send_message(handoff, payload, &[client])?;
     finish(handoff, &payload[sent..])
+}
+
+/// Sends a payload with any number of descriptors; returns how many bytes of it were sent.
+#[inline]
+pub(crate) fn send_message(
+    handoff: &OwnedFd,
+    payload: &[u8],
+    descriptors: &[RawFd],
+) -> nix::Result<usize> {
+    let rights = [ControlMessage::ScmRights(descriptors)];
+    let control = &rights[..usize::from(!descriptors.is_empty())];
+    let message = [IoSlice::new(payload)];
+    sendmsg::<()>(handoff.as_raw_fd(), &message, control, SEND_FLAGS, None)
 }
 
 /// Sends the rest of a large payload that did not fit into a stream's buffer at once, as the daemon reads. This waits,

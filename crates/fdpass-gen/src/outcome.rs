@@ -6,11 +6,8 @@ use nix::errno::Errno;
 pub(crate) mod count {
     /// Handoffs sent, including those of the warm-up, as the daemon counts them.
     pub(crate) const HANDOFFS: &str = "handoffs";
-    /// Bytes received.
     pub(crate) const BYTES: &str = "bytes";
-    /// Records received.
     pub(crate) const EVENTS: &str = "events";
-    /// Retried connects.
     pub(crate) const RETRIES: &str = "retries";
     /// Handoffs whose `take` was not measured: the connection was closed early to save descriptors, or the stream ended
     /// before the daemon closed it.
@@ -39,7 +36,6 @@ pub(crate) const TIMEOUT_FIRST_BYTE: &str = "timeout_first_byte";
 pub(crate) const TIMEOUT_IDLE: &str = "timeout_idle";
 /// The stream did not end in time.
 pub(crate) const TIMEOUT_TOTAL: &str = "timeout_total";
-/// The connection was reset.
 pub(crate) const RESET: &str = "reset";
 /// The client disconnected as configured.
 pub(crate) const ABORTED: &str = "aborted";

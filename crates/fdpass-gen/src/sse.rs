@@ -9,7 +9,6 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
 
 use crate::transcript::Difference;
 
@@ -136,7 +135,7 @@ impl Reader {
                 return Err(Fault::Order);
             }
         }
-        if record.content.is_done {
+        if record.content == Content::Done {
             self.phase = Phase::Done;
         }
         self.records = self.records.checked_add(1).ok_or(Fault::Order)?;
@@ -167,15 +166,13 @@ fn head(piece: &[u8]) -> Result<Seen, Fault> {
 /// Returns true for an event stream that ends with the connection: the content type matches and nothing else frames the
 /// body.
 fn is_event_stream(headers: &[httparse::Header<'_>]) -> bool {
-    let framed = headers.iter().any(|header| {
-        ["transfer-encoding", "content-length"]
-            .iter()
-            .any(|name| header.name.eq_ignore_ascii_case(name))
-    });
-    let kind = headers
-        .iter()
-        .find(|header| header.name.eq_ignore_ascii_case("content-type"));
-    !framed && kind.is_some_and(|kind| kind.value.starts_with(b"text/event-stream"))
+    let find = |name: &str| {
+        let mut headers = headers.iter();
+        headers.find(|header| header.name.eq_ignore_ascii_case(name))
+    };
+    let framed = find("transfer-encoding").or_else(|| find("content-length"));
+    let kind = find("content-type");
+    framed.is_none() && kind.is_some_and(|kind| kind.value.starts_with(b"text/event-stream"))
 }
 
 /// The data of a record, if it has any.
@@ -230,30 +227,15 @@ struct Record {
     index: Option<u64>,
 }
 
-/// The content, with a flag for the end marker: it is compared in place, without a copy.
-#[derive(Debug, Default)]
-struct Content {
-    is_done: bool,
-}
-
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Look;
-        impl Visitor<'_> for Look {
-            type Value = Content;
-
-            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str("a string")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Content, E> {
-                Ok(Content {
-                    is_done: text == "[DONE]",
-                })
-            }
-        }
-        deserializer.deserialize_str(Look)
-    }
+/// The content, which is compared in place, without a copy.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(field_identifier)]
+enum Content {
+    #[serde(rename = "[DONE]")]
+    Done,
+    #[default]
+    #[serde(other)]
+    Text,
 }
 
 #[cfg(test)]

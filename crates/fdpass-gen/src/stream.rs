@@ -5,6 +5,8 @@
 
 use std::os::fd::OwnedFd;
 
+use nix::errno::Errno;
+
 use crate::expect::Expected;
 use crate::sse::{Fault, Reader, Seen};
 
@@ -58,34 +60,37 @@ pub(crate) enum Reads {
     Never,
 }
 
-/// The parameters of a stream's start.
+/// An attempt to start a stream.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct StreamStart {
+pub(crate) struct Attempt {
     /// The intended start.
     pub(crate) start: u64,
     pub(crate) counted: bool,
     pub(crate) timed: bool,
     pub(crate) reads: Reads,
     pub(crate) endpoint: u8,
+    /// Number of connects that failed before it, and the error of the last one.
+    pub(crate) failed: u32,
+    pub(crate) errno: Errno,
 }
 
 impl Stream {
     pub(crate) fn new(
         client: OwnedFd,
         handoff: OwnedFd,
-        stream_start: StreamStart,
+        attempt: &Attempt,
         sent: u64,
         handed: u64,
     ) -> Self {
         Self {
             client,
             handoff: Some(handoff),
-            counted: stream_start.counted,
-            timed: stream_start.timed,
-            reads: stream_start.reads,
-            endpoint: stream_start.endpoint,
+            counted: attempt.counted,
+            timed: attempt.timed,
+            reads: attempt.reads,
+            endpoint: attempt.endpoint,
             reader: Reader::default(),
-            start: stream_start.start,
+            start: attempt.start,
             sent,
             handed,
             last: handed,

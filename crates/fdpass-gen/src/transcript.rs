@@ -46,12 +46,7 @@ impl Transcript {
     /// Never panics: a test reads the same file.
     #[must_use]
     pub fn golden() -> Self {
-        Self::parse(GOLDEN).expect("the transcript was checked by the tests")
-    }
-
-    /// Parses a transcript.
-    pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        serde_json::from_str(GOLDEN).expect("the transcript was checked by the tests")
     }
 
     /// Returns the numbers of events that its cases need, ascending.
@@ -84,17 +79,13 @@ impl TryFrom<Written> for Case {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
+        let wrong = |problem| format!("{}: {problem}", written.name);
         let payload = match (written.payload, written.payload_hex) {
             (Some(text), None) => text.into_bytes(),
-            (None, Some(hex)) => bytes(&hex).ok_or_else(|| {
-                format!("{}: payload_hex needs two digits per byte", written.name)
-            })?,
-            _ => {
-                return Err(format!(
-                    "{}: a case needs either payload or payload_hex",
-                    written.name
-                ));
+            (None, Some(hex)) => {
+                bytes(&hex).ok_or_else(|| wrong("payload_hex needs two digits per byte"))?
             }
+            _ => return Err(wrong("a case needs either payload or payload_hex")),
         };
         Ok(Self {
             name: written.name,
@@ -122,7 +113,7 @@ mod tests {
     use super::*;
 
     fn parse(case: &str) -> Result<Transcript, serde_json::Error> {
-        Transcript::parse(&format!(r#"{{"about": "a", "cases": [{case}]}}"#))
+        serde_json::from_str(&format!(r#"{{"about": "a", "cases": [{case}]}}"#))
     }
 
     #[test]

@@ -23,8 +23,7 @@ use crate::outcome::{self, count};
 use crate::pending_outcomes::PendingOutcomes;
 use crate::spec::{DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, STREAM, TAKE};
 use crate::sse::Fault;
-use crate::stream::{Reads, Stream};
-use connect::Attempt;
+use crate::stream::{Attempt, Reads, Stream};
 
 /// The two descriptors of a stream, as parts of tokens.
 const CLIENT: u8 = 0;
@@ -71,7 +70,7 @@ pub(crate) fn work(driver: &FdPass, worker: Worker) -> anyhow::Result<()> {
     let options = Options {
         read_buffer: BUFFER,
         starts_per_turn: STARTS_AT_ONCE,
-        sweep_ns: driver.timeouts.sweep_ns,
+        sweep_ns: driver.timeouts.sweep_ns(),
         ..Options::default()
     };
     let streams = Streams {
@@ -91,9 +90,9 @@ impl<'a> Handler for Streams<'a> {
     type Timer = Timer;
 
     fn start(&mut self, start: Start, cx: &mut Context<'a>) {
-        let attempt = self.first_attempt(start, cx);
-        let is_slow = attempt.stream.reads != Reads::Promptly;
-        if attempt.stream.counted && is_slow && self.driver.settings.slow_share.is_some() {
+        let attempt = self.attempt(start, cx);
+        let is_slow = attempt.reads != Reads::Promptly;
+        if attempt.counted && is_slow && self.driver.settings.slow_share.is_some() {
             cx.state.record.count(count::SLOW, 1);
         }
         self.connect(attempt, cx);
@@ -120,7 +119,7 @@ impl<'a> Handler for Streams<'a> {
     }
 
     fn expires_at(&self, stream: &Stream) -> u64 {
-        self.driver.timeouts.expires_at(stream)
+        self.driver.timeouts.next(stream).0
     }
 
     fn expired(&mut self, id: Id, cx: &mut Context<'a>) {
@@ -129,7 +128,7 @@ impl<'a> Handler for Streams<'a> {
         };
         let kind = match stream.reads {
             Reads::Never => outcome::UNREAD,
-            Reads::Promptly | Reads::Slowly => self.driver.timeouts.passed(stream, cx.state.now),
+            Reads::Promptly | Reads::Slowly => self.driver.timeouts.next(stream).1,
         };
         self.end(id, kind, cx);
     }
@@ -152,7 +151,7 @@ impl<'a> Handler for Streams<'a> {
         self.pending.settle(u64::MAX, record);
         for timer in cx.state.timers.drain() {
             match timer {
-                Timer::Retry(attempt) if attempt.stream.counted => {
+                Timer::Retry(attempt) if attempt.counted => {
                     record.error(outcome::connect_error(attempt.errno));
                 }
                 Timer::Retry(_) | Timer::Resume(_) => {}

@@ -10,9 +10,11 @@ const SHOWN: usize = 120;
 /// The head and the contents of a complete, correct stream.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Lines of the head, without the status.
+    /// Lines of the head, without the status and white space after a value, which is no part of it (RFC 9110,
+    /// section 5.5).
     pub(crate) fields: Vec<String>,
-    contents: Vec<String>,
+    /// Contents of the events; an end marker that is a record of its own has none.
+    pub(crate) contents: Vec<String>,
     pub(crate) bytes: usize,
 }
 
@@ -37,15 +39,14 @@ impl Answer {
         let text = std::str::from_utf8(bytes).with_context(|| shown(bytes))?;
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
         Ok(Self {
-            fields: head.lines().skip(1).map(str::to_owned).collect(),
+            fields: head
+                .lines()
+                .skip(1)
+                .map(|line| line.trim_end().to_owned())
+                .collect(),
             contents: body.split("\n\n").filter_map(content).collect(),
             bytes: bytes.len(),
         })
-    }
-
-    /// Returns the number of events; an end marker that is a record of its own does not count.
-    pub(crate) fn events(&self) -> usize {
-        self.contents.len()
     }
 
     /// Fails unless an event ends with this text.

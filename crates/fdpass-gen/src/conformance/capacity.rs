@@ -85,7 +85,7 @@ fn with_503(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 fn counted(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let rejected = subject.watch("daemon_connections_rejected_total", None)?;
+    let rejected = subject.watch("daemon_connections_rejected_total")?;
     let _open = fill(subject)?;
     one_more(subject)?;
     one_more(subject)?;

@@ -1,7 +1,5 @@
 //! A case: its name, its needs, and its function.
 
-use crate::handoff::SocketType;
-
 use super::subject::Subject;
 
 /// A required behaviour of a daemon.
@@ -33,8 +31,6 @@ pub(crate) struct Needs {
     pub(crate) launch: bool,
     /// Set if a metrics page is needed.
     pub(crate) metrics: bool,
-    /// The only type of socket that the case applies to.
-    pub(crate) only_on: Option<SocketType>,
     /// Set if the daemon has ended afterwards.
     pub(crate) ends: bool,
     /// Time limit in seconds.
@@ -46,7 +42,6 @@ pub(crate) const NOTHING: Needs = Needs {
     settings: &[],
     launch: false,
     metrics: false,
-    only_on: None,
     ends: false,
     seconds: 10,
 };
@@ -73,15 +68,7 @@ impl Needs {
     }
 
     /// Returns why the case cannot run here, or `None` if it can.
-    pub(crate) fn missing(
-        &self,
-        kind: SocketType,
-        launched: bool,
-        metrics: bool,
-    ) -> Option<&'static str> {
-        if self.only_on.is_some_and(|only| only != kind) {
-            return Some("it applies to the other type of socket");
-        }
+    pub(crate) fn missing(&self, launched: bool, metrics: bool) -> Option<&'static str> {
         if self.launch && !launched {
             return Some("it needs a daemon with its own settings: use --daemon");
         }
@@ -95,21 +82,12 @@ mod tests {
 
     #[test]
     fn what_a_case_needs_decides_where_it_is_passed_over() {
-        let missing = |needs: Needs, launched, metrics| {
-            needs
-                .missing(SocketType::Seqpacket, launched, metrics)
-                .is_some()
-        };
-        let on_stream = Needs {
-            only_on: Some(SocketType::Stream),
-            ..NOTHING
-        };
+        let missing = |needs: Needs, launched, metrics| needs.missing(launched, metrics).is_some();
         let metrics = Needs {
             metrics: true,
             ..NOTHING
         };
         assert!(!missing(NOTHING, false, false) && !missing(OPEN, false, false));
-        assert!(missing(on_stream, true, true));
         assert!(missing(FRESH, false, true) && !missing(FRESH, true, false));
         assert!(missing(metrics, true, false) && !missing(metrics, false, true));
         assert!(missing(FRESH_WITH_METRICS, true, false));

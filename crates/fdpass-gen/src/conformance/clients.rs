@@ -8,7 +8,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use super::case::{Case, NOTHING, Needs, OPEN};
 use super::subject::{PAYLOAD, Subject};
-use crate::handoff::{ClientKind, Clients};
+use crate::client::hand_over;
+use crate::handoff::ClientKind;
 
 /// The smallest send buffer that Linux makes (socket(7)): room for a handful of events.
 const SMALLEST: usize = 2_048;
@@ -51,17 +52,14 @@ fn in_mode(subject: &Subject<'_>, mode: OFlag) -> anyhow::Result<()> {
 }
 
 fn tcp(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let (ours, theirs) = Clients::new(ClientKind::Tcp)?
-        .open()
-        .context("making a TCP client")?;
-    subject.hand_over_this(PAYLOAD, theirs)?;
+    let ours = hand_over(&subject.connect()?, ClientKind::Tcp, PAYLOAD)?;
     subject.answer(&ours)?.says("User ID: 1")
 }
 
 /// The daemon notices it at the next write.
 fn leaves(subject: &Subject<'_>) -> anyhow::Result<()> {
     let gone = subject.watch_streams("client_disconnected")?;
-    let open = subject.watch("daemon_active_streams", None)?;
+    let open = subject.watch("daemon_active_streams")?;
     let client = subject.hand_over(PAYLOAD)?;
     subject.begins(&client)?;
     drop(client);
@@ -110,7 +108,7 @@ fn made_blocking(subject: &Subject<'_>) -> anyhow::Result<()> {
 /// The daemon is launched with a write timeout of 0.3 s.
 fn given_up(subject: &Subject<'_>) -> anyhow::Result<()> {
     let timeouts = subject.watch_streams("timeout")?;
-    let open = subject.watch("daemon_active_streams", None)?;
+    let open = subject.watch("daemon_active_streams")?;
     let (ours, _) = full(subject)?;
     others_are_served(subject)?;
     timeouts.rises_by(1.0)?;

@@ -52,7 +52,7 @@ fn from_the_start(subject: &Subject<'_>) -> anyhow::Result<()> {
             "histogram" => &["_bucket", "_sum", "_count"],
             _ => &[""],
         };
-        let has = |part: &&str| page.value(&format!("{name}{part}"), None).is_some();
+        let has = |part: &&str| page.value(&format!("{name}{part}")).is_some();
         page.kind(name) != Some(*kind) || !parts.iter().all(has)
     };
     let missing: Vec<String> = ALL
@@ -70,12 +70,12 @@ fn from_the_start(subject: &Subject<'_>) -> anyhow::Result<()> {
 
 /// The page must include everything that a client has read to its end.
 fn bytes_and_events(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let handoffs = subject.watch("daemon_handoffs_total", None)?;
-    let events = subject.watch("daemon_chunks_sent_total", None)?;
-    let bytes = subject.watch("daemon_bytes_sent_total", None)?;
+    let handoffs = subject.watch("daemon_handoffs_total")?;
+    let events = subject.watch("daemon_chunks_sent_total")?;
+    let bytes = subject.watch("daemon_bytes_sent_total")?;
     let answer = subject.ask(PAYLOAD)?;
     let came = [handoffs.rise()?, bytes.rise()?, events.rise()?];
-    let wanted = [1.0, answer.bytes as f64, answer.events() as f64];
+    let wanted = [1.0, answer.bytes as f64, answer.contents.len() as f64];
     ensure!(
         came == wanted,
         "handoffs, bytes and events rose by {came:?}, but the client read {wanted:?}"
@@ -84,9 +84,9 @@ fn bytes_and_events(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 fn peak(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let streams = subject.watch("daemon_active_streams", None)?;
-    let connections = subject.watch("daemon_active_connections", None)?;
-    let peak = subject.watch("daemon_peak_streams", None)?;
+    let streams = subject.watch("daemon_active_streams")?;
+    let connections = subject.watch("daemon_active_connections")?;
+    let peak = subject.watch("daemon_peak_streams")?;
     let clients = subject.open(PEAK)?;
     for client in &clients {
         subject.begins(client)?;

@@ -4,10 +4,9 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 
-use anyhow::{Context as _, bail, ensure};
-use nix::errno::Errno;
+use anyhow::ensure;
 use nix::fcntl::OFlag;
-use nix::unistd::{pipe2, read};
+use nix::unistd::pipe2;
 
 use super::answer::Answer;
 use super::case::{Case, NOTHING};
@@ -27,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
 fn two(subject: &Subject<'_>) -> anyhow::Result<()> {
     let surplus = subject.watch_handoffs("surplus_descriptors")?;
     let ours = hand_over_many(subject, 2)?;
-    subject.is_closed(&ours[1], "the second client of two")?;
+    subject.closes(&ours[1], "the second client of two")?;
     subject.answer(&ours[0])?.says("User ID: 1")?;
     surplus.rises_by(1.0)
 }
@@ -39,7 +38,7 @@ fn many(subject: &Subject<'_>, count: usize) -> anyhow::Result<()> {
     let surplus = subject.watch_handoffs("surplus_descriptors")?;
     let ours = hand_over_many(subject, count)?;
     for (at, client) in ours.iter().enumerate().skip(1) {
-        subject.is_closed(client, &format!("client {} of {count}", at + 1))?;
+        subject.closes(client, &format!("client {} of {count}", at + 1))?;
     }
     let first = subject.read(&ours[0])?;
     if first.is_empty() {
@@ -63,17 +62,10 @@ fn hand_over_many(subject: &Subject<'_>, count: usize) -> anyhow::Result<Vec<Own
 
 fn pipe(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("not_a_stream_socket")?;
-    let (ours, theirs) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+    let (ours, theirs) = pipe2(OFlag::O_CLOEXEC)?;
     drop(subject.send(PAYLOAD, &[theirs.as_raw_fd()])?);
     drop(theirs);
-    loop {
-        match read(&ours, &mut [0; 64]) {
-            Ok(0) => break,
-            Ok(_) => bail!("the daemon wrote to the pipe"),
-            Err(Errno::EAGAIN) => subject.rest(|| "the pipe is still open".to_owned())?,
-            Err(errno) => return Err(errno).context("reading the pipe"),
-        }
-    }
+    subject.closes(&ours, "the pipe")?;
     refused.rises_by(1.0)
 }
 
@@ -101,6 +93,6 @@ fn datagram(subject: &Subject<'_>) -> anyhow::Result<()> {
 fn none(subject: &Subject<'_>) -> anyhow::Result<()> {
     let refused = subject.watch_handoffs("no_descriptor")?;
     let handoff = subject.send(PAYLOAD, &[])?;
-    subject.hangs_up(&handoff)?;
+    subject.closes(&handoff, "the handoff connection")?;
     refused.rises_by(1.0)
 }

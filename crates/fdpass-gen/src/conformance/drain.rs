@@ -12,7 +12,8 @@ use nix::unistd::Pid;
 
 use super::case::{Case, Needs};
 use super::subject::{PAYLOAD, Subject};
-use crate::handoff::pass;
+use crate::client::hand_over;
+use crate::handoff::ClientKind;
 
 /// Number of open streams.
 const OPEN: usize = 3;
@@ -113,7 +114,12 @@ fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
             ask_to_end(subject)?;
         }
         match subject.endpoint.connect() {
-            Ok(handoff) => clients.push(hand_over(subject, &handoff, number)?),
+            Ok(handoff) => {
+                let client = hand_over(&handoff, ClientKind::Unix, PAYLOAD).with_context(|| {
+                    format!("handoff {number} was connected and then refused; SIGTERM came before {BEFORE}")
+                })?;
+                clients.push(client);
+            }
             Err(errno) if is_refused(Err(errno))? => break,
             Err(_) => {}
         }
@@ -137,14 +143,6 @@ fn nothing_lost(subject: &Subject<'_>) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-fn hand_over(subject: &Subject<'_>, handoff: &OwnedFd, number: usize) -> anyhow::Result<OwnedFd> {
-    let (ours, theirs) = subject.client()?;
-    pass(handoff, PAYLOAD, theirs.as_raw_fd()).with_context(|| {
-        format!("handoff {number} was connected and then refused; SIGTERM came before {BEFORE}")
-    })?;
-    Ok(ours)
 }
 
 fn exit_code(subject: &Subject<'_>) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Cases about the payload of a handoff.
+//! Cases about the payload of a handoff, and the header fields that it adds to the answer.
 
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
@@ -9,19 +9,16 @@ use nix::errno::Errno;
 use nix::sys::socket::{Shutdown, send, shutdown};
 
 use super::answer::Answer;
-use super::case::{Case, NOTHING, Needs};
+use super::case::{Case, NOTHING};
 use super::subject::{PAYLOAD, Subject};
-use crate::handoff::{SEND_FLAGS, SocketType, pass};
+use crate::client::hand_over;
+use crate::handoff::{ClientKind, SEND_FLAGS, SocketType, pass};
 use crate::settings::long_prompt;
 
 /// The longest payload that every daemon accepts.
 const LARGEST: usize = 128 * 1024;
 /// Pause between two pieces of a payload: long enough that the first is read alone.
 const BETWEEN_PIECES: Duration = Duration::from_millis(100);
-const ON_STREAM: Needs = Needs {
-    only_on: Some(SocketType::Stream),
-    ..NOTHING
-};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("default payload", NOTHING, default),
@@ -35,8 +32,15 @@ pub(super) const CASES: &[Case] = &[
         large(subject, LARGEST)
     }),
     Case::new("oversized payload is refused", NOTHING, oversized),
-    Case::new("payload in two pieces", ON_STREAM, pieces),
+    Case::new("payload in two pieces", NOTHING, pieces),
     Case::new("prompt is cut between two characters", NOTHING, cut),
+    Case::new("response headers are added", NOTHING, added),
+    Case::new("response headers are sorted", NOTHING, sorted),
+    Case::new(
+        "response headers that would break the head are dropped",
+        NOTHING,
+        dropped,
+    ),
 ];
 
 fn default(subject: &Subject<'_>) -> anyhow::Result<()> {
@@ -55,17 +59,15 @@ fn one_nul(subject: &Subject<'_>) -> anyhow::Result<()> {
 /// followed at once by the end. A daemon that does not look for descriptors takes an empty record for the end: it then
 /// closes the client and counts `empty`.
 fn empty(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let (ours, theirs) = subject.client()?;
     if subject.kind == SocketType::Stream {
-        let handoff = subject.send(b"\0", &[theirs.as_raw_fd()])?;
+        let handoff = subject.connect()?;
+        let ours = hand_over(&handoff, ClientKind::Unix, b"\0")?;
         // The daemon may have closed it already.
         let _ = shutdown(handoff.as_raw_fd(), Shutdown::Both);
-        drop(theirs);
         return subject.answer(&ours)?.says("User ID: 0");
     }
     let empty = subject.watch_handoffs("empty")?;
-    drop(subject.send(b"", &[theirs.as_raw_fd()])?);
-    drop(theirs);
+    let ours = subject.hand_over(b"")?;
     let came = subject.read(&ours)?;
     if came.is_empty() {
         return empty.rises_by(1.0);
@@ -103,15 +105,17 @@ fn oversized(subject: &Subject<'_>) -> anyhow::Result<()> {
         Err(errno) => return Err(errno).context("sending 129 KiB"),
     }
     drop((theirs, handoff));
-    subject.is_closed(&ours, "a client with a payload of 129 KiB")?;
+    subject.closes(&ours, "a client with a payload of 129 KiB")?;
     refused.rises_by(1.0)
 }
 
 fn pieces(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let (ours, theirs) = subject.client()?;
+    if subject.kind != SocketType::Stream {
+        return Err(Skip("it applies to the other type of socket").into());
+    }
     let (first, rest) = PAYLOAD.split_at(12);
-    let handoff = subject.send(first, &[theirs.as_raw_fd()])?;
-    drop(theirs);
+    let handoff = subject.connect()?;
+    let ours = hand_over(&handoff, ClientKind::Unix, first)?;
     std::thread::sleep(BETWEEN_PIECES);
     let sent = send(handoff.as_raw_fd(), rest, SEND_FLAGS).context("sending the second piece")?;
     ensure!(sent == rest.len(), "the second piece was truncated");
@@ -128,5 +132,60 @@ fn cut(subject: &Subject<'_>) -> anyhow::Result<()> {
         let answer = subject.ask(payload.as_bytes())?;
         answer.says(&format!("Prompt: {kept}..."))?;
     }
+    Ok(())
+}
+
+fn added(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let payload = br#"{"response_headers":{"X-Request-Id":"abc 1","X-Empty":""}}"#;
+    let answer = subject.ask(payload)?;
+    answer.has_field("X-Request-Id: abc 1")?;
+    answer.has_field("X-Empty:")
+}
+
+/// The order is by the bytes of their names: capitals come first.
+fn sorted(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let payload = br#"{"response_headers":{"x-b":"1","X-C":"2","x-a":"3","X-B":"4"}}"#;
+    let answer = subject.ask(payload)?;
+    let wanted = ["X-B: 4", "X-C: 2", "x-a: 3", "x-b: 1"];
+    let tail = &answer.fields[answer.fields.len().saturating_sub(wanted.len())..];
+    ensure!(
+        tail == wanted,
+        "the head should end with {wanted:?}: {:?}",
+        answer.fields
+    );
+    Ok(())
+}
+
+fn dropped(subject: &Subject<'_>) -> anyhow::Result<()> {
+    let bad = [
+        ("X Space", "a"),
+        ("X:Colon", "a"),
+        ("", "a"),
+        ("X-\u{e9}", "a"),
+        ("X-Line", "a\r\nX-Injected: b"),
+        ("X-Null", "a\0b"),
+        ("X-Delete", "a\u{7f}"),
+        ("Content-Type", "text/html"),
+        ("content-length", "1"),
+        ("TRANSFER-ENCODING", "chunked"),
+        ("Connection", "keep-alive"),
+        ("Cache-Control", "public"),
+        ("Content-Encoding", "gzip"),
+        ("X-Accel-Buffering", "yes"),
+    ];
+    let mut headers: serde_json::Map<String, serde_json::Value> = bad
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+        .collect();
+    headers.insert("X-Good".to_owned(), "tab\tbed".into());
+    let payload = serde_json::json!({"response_headers": headers}).to_string();
+    let answer = subject.ask(payload.as_bytes())?;
+    answer.has_field("X-Good: tab\tbed")?;
+    let count = answer.fields.len();
+    ensure!(
+        count == 5,
+        "expected 4 fields of the daemon and X-Good, got {count}: {:?}",
+        answer.fields
+    );
     Ok(())
 }

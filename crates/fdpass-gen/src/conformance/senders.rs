@@ -1,7 +1,6 @@
 //! Cases about senders, and the daemon as they observe it.
 
 use std::fs;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
@@ -11,7 +10,8 @@ use load::clock;
 use super::answer::Answer;
 use super::case::{Case, FRESH, FRESH_WITH_METRICS, NOTHING, Needs, OPEN};
 use super::subject::{PAYLOAD, Subject};
-use crate::client::read_some;
+use crate::client::{hand_over, read_some};
+use crate::handoff::ClientKind;
 
 /// Number of handoffs in a burst.
 const BURST: usize = 1_000;
@@ -54,10 +54,9 @@ fn socket_mode(subject: &Subject<'_>) -> anyhow::Result<()> {
 
 /// The close must come long before the stream ends: senders take it as the time of the handoff.
 fn closed_at_once(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let (ours, theirs) = subject.client()?;
-    let handoff = subject.send(PAYLOAD, &[theirs.as_raw_fd()])?;
-    drop(theirs);
-    subject.hangs_up(&handoff)?;
+    let handoff = subject.connect()?;
+    let ours = hand_over(&handoff, ClientKind::Unix, PAYLOAD)?;
+    subject.closes(&handoff, "the handoff connection")?;
     let mut came = Vec::new();
     while let Ok(piece) = read_some(&ours, clock::now()) {
         ensure!(
@@ -103,7 +102,7 @@ fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
     for _ in 0..3 {
         subject.goes_on().context("while a sender is silent")?;
     }
-    subject.hangs_up(&handoff)?;
+    subject.closes(&handoff, "the handoff connection")?;
     let waited = Duration::from_nanos(clock::now() - since);
     ensure!(
         PATIENCE.contains(&waited),
@@ -114,7 +113,7 @@ fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
 }
 
 fn many(subject: &Subject<'_>) -> anyhow::Result<()> {
-    let handoffs = subject.watch("daemon_handoffs_total", None)?;
+    let handoffs = subject.watch("daemon_handoffs_total")?;
     let clients = subject.open(BURST)?;
     for (at, client) in clients.iter().enumerate() {
         let whole = subject.answer(client);

@@ -1,20 +1,18 @@
 //! A case's access to a daemon: its socket, its counters, and its process if it was launched.
 
-use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
+use ::subject::daemon::{Daemon, Endpoint};
 use anyhow::{Context as _, bail, ensure};
 use harness::launcher::Launcher;
 use load::clock;
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessage, sendmsg};
-use subject::daemon::Daemon;
 
 use super::answer::{Answer, shown};
-use crate::client::{Unread, read_some, read_to_end};
+use crate::client::{Unread, after, hand_over, read_some, read_to_end};
 use crate::counters::Page;
-use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SEND_FLAGS, SocketType, pass};
+use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass, send_message};
 use crate::settings::DEFAULT_DATA;
 
 /// Interval between two reads of an awaited counter.
@@ -35,7 +33,27 @@ pub(crate) struct Subject<'a> {
     pub(crate) until: u64,
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    /// Gives access to a running daemon, for the time of a case.
+    pub(crate) fn new(
+        launcher: &'a Launcher,
+        kind: SocketType,
+        endpoint: &'a Endpoint,
+        daemon: Option<&'a Daemon>,
+        limit: Duration,
+    ) -> anyhow::Result<Self> {
+        let socket = endpoint.socket.as_deref();
+        let socket = socket.context("the daemon's manifest does not use {socket}")?;
+        Ok(Self {
+            launcher,
+            kind,
+            endpoint: HandoffEndpoint::new(socket, kind)?,
+            metrics: endpoint.metrics.as_deref(),
+            daemon,
+            until: after(limit),
+        })
+    }
+
     /// Opens a handoff connection. Waits while the accept queue is full.
     pub(crate) fn connect(&self) -> anyhow::Result<OwnedFd> {
         self.endpoint
@@ -52,9 +70,7 @@ impl Subject<'_> {
 
     /// Hands over a new client; returns our end.
     pub(crate) fn hand_over(&self, payload: &[u8]) -> anyhow::Result<OwnedFd> {
-        let (ours, theirs) = self.client()?;
-        self.hand_over_this(payload, theirs)?;
-        Ok(ours)
+        hand_over(&self.connect()?, ClientKind::Unix, payload)
     }
 
     /// Hands over this many ordinary clients.
@@ -70,7 +86,8 @@ impl Subject<'_> {
 
     /// Reads the whole answer to a client, up to its end.
     pub(crate) fn read(&self, client: &OwnedFd) -> anyhow::Result<Vec<u8>> {
-        read_to_end(client, || self.until)
+        let mut until = self.until;
+        read_to_end(client, &mut until, |_| {})
     }
 
     /// Reads and parses a whole stream.
@@ -93,29 +110,15 @@ impl Subject<'_> {
         Ok(first)
     }
 
-    /// Fails unless a client is closed without a byte.
-    pub(crate) fn is_closed(&self, client: &OwnedFd, what: &str) -> anyhow::Result<()> {
-        match read_some(client, self.until) {
+    /// Waits until the daemon has closed a client, a pipe or a handoff connection; fails if it writes to it.
+    pub(crate) fn closes(&self, descriptor: &OwnedFd, what: &str) -> anyhow::Result<()> {
+        match read_some(descriptor, self.until) {
             Ok(bytes) if bytes.is_empty() => Ok(()),
-            Ok(bytes) => bail!("{what} was answered: {}", shown(&bytes)),
+            Ok(bytes) => bail!("the daemon wrote {} to {what}", shown(&bytes)),
+            // A handoff connection was closed with unread data in it.
+            Err(Unread::System(Errno::ECONNRESET)) => Ok(()),
             Err(Unread::TimeOver) => bail!("{what} is still open"),
             Err(Unread::System(errno)) => bail!("{what}: {errno}"),
-        }
-    }
-
-    /// Waits until the daemon has closed a handoff connection; fails if the daemon writes to it.
-    pub(crate) fn hangs_up(&self, handoff: &OwnedFd) -> anyhow::Result<()> {
-        match read_some(handoff, self.until) {
-            Ok(bytes) if bytes.is_empty() => Ok(()),
-            // It was closed with unread data in it.
-            Err(Unread::System(Errno::ECONNRESET)) => Ok(()),
-            Ok(bytes) => bail!(
-                "the daemon wrote {} to the handoff connection",
-                shown(&bytes)
-            ),
-            Err(unread) => {
-                Err(unread).context("waiting for the daemon to close the handoff connection")
-            }
         }
     }
 
@@ -129,11 +132,7 @@ impl Subject<'_> {
     /// Sends a payload with any number of descriptors in one message; returns the handoff connection.
     pub(crate) fn send(&self, payload: &[u8], descriptors: &[RawFd]) -> anyhow::Result<OwnedFd> {
         let handoff = self.connect()?;
-        let rights = [ControlMessage::ScmRights(descriptors)];
-        let control = &rights[..usize::from(!descriptors.is_empty())];
-        let payload = [IoSlice::new(payload)];
-        sendmsg::<()>(handoff.as_raw_fd(), &payload, control, SEND_FLAGS, None)
-            .context("sending a handoff")?;
+        send_message(&handoff, payload, descriptors).context("sending a handoff")?;
         Ok(handoff)
     }
 
@@ -144,34 +143,32 @@ impl Subject<'_> {
             .transpose()
     }
 
-    /// Returns the value of a metric: 0 if it is not on the page, `None` without a page.
-    pub(crate) fn value(&self, name: &str, reason: Option<&str>) -> anyhow::Result<Option<f64>> {
+    /// Returns the value of a series: 0 if it is not on the page, `None` without a page.
+    fn value(&self, series: &str) -> anyhow::Result<Option<f64>> {
         let page = self.page()?;
-        Ok(page.map(|page| page.value(name, reason).unwrap_or(0.0)))
+        Ok(page.map(|page| page.value(series).unwrap_or(0.0)))
     }
 
-    /// Remembers the current value of a metric.
-    pub(crate) fn watch(
-        &self,
-        name: &'static str,
-        reason: Option<&'static str>,
-    ) -> anyhow::Result<Watched<'_>> {
+    /// Remembers the current value of a series.
+    pub(crate) fn watch(&self, series: impl Into<String>) -> anyhow::Result<Watched<'_>> {
+        let series = series.into();
         Ok(Watched {
             subject: self,
-            name,
-            reason,
-            before: self.value(name, reason)?,
+            before: self.value(&series)?,
+            series,
         })
     }
 
     /// Remembers the current number of handoffs that failed for a reason.
     pub(crate) fn watch_handoffs(&self, reason: &'static str) -> anyhow::Result<Watched<'_>> {
-        self.watch("daemon_handoff_errors_total", Some(reason))
+        self.watch(format!(
+            "daemon_handoff_errors_total{{reason=\"{reason}\"}}"
+        ))
     }
 
     /// Remembers the current number of streams that failed for a reason.
     pub(crate) fn watch_streams(&self, reason: &'static str) -> anyhow::Result<Watched<'_>> {
-        self.watch("daemon_stream_errors_total", Some(reason))
+        self.watch(format!("daemon_stream_errors_total{{reason=\"{reason}\"}}"))
     }
 
     /// Sleeps briefly, unless the case is over.
@@ -186,27 +183,26 @@ impl Subject<'_> {
 #[derive(Debug)]
 pub(crate) struct Watched<'a> {
     subject: &'a Subject<'a>,
-    name: &'static str,
-    reason: Option<&'static str>,
+    pub(crate) series: String,
     before: Option<f64>,
 }
 
 impl Watched<'_> {
     /// Returns the rise since then.
     pub(crate) fn rise(&self) -> anyhow::Result<f64> {
-        let now = self.subject.value(self.name, self.reason)?;
-        Ok(now
-            .zip(self.before)
-            .map_or(0.0, |(now, before)| now - before))
+        let now = self.subject.value(&self.series)?;
+        let both = now.zip(self.before);
+        Ok(both.map_or(0.0, |(now, before)| now - before))
     }
 
     /// Waits until it has risen by `wanted`, and fails if it rose by more.
     pub(crate) fn rises_by(&self, wanted: f64) -> anyhow::Result<()> {
-        self.wait_until(wanted, |rise| rise >= wanted)?;
+        self.rises_by_at_least(wanted)?;
         let rise = self.rise()?;
         ensure!(
             self.before.is_none() || rise <= wanted,
-            "{self} rose by {rise}, expected {wanted}"
+            "{} rose by {rise}, expected {wanted}",
+            self.series
         );
         Ok(())
     }
@@ -227,16 +223,9 @@ impl Watched<'_> {
             if self.before.is_none() || is_right(rise) {
                 return Ok(());
             }
+            let series = &self.series;
             self.subject
-                .rest(|| format!("{self} rose by {rise}, expected {wanted}"))?;
+                .rest(|| format!("{series} rose by {rise}, expected {wanted}"))?;
         }
-    }
-}
-
-impl std::fmt::Display for Watched<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(self.name)?;
-        self.reason
-            .map_or(Ok(()), |reason| write!(formatter, "{{{reason}}}"))
     }
 }

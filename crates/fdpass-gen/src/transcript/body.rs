@@ -90,10 +90,8 @@ impl Request {
         let is_content = |byte: &u8| !matches!(byte, 0 | b' ' | b'\t' | b'\n' | b'\r');
         let start = payload.iter().position(is_content)?;
         let end = payload.iter().rposition(is_content)?;
-        let object = payload[start..=end].strip_prefix(b"{").is_some();
-        object
-            .then(|| serde_json::from_slice(&payload[start..=end]).ok())
-            .flatten()
+        let object = Some(&payload[start..=end]).filter(|text| text.starts_with(b"{"))?;
+        serde_json::from_slice(object).ok()
     }
 }
 

@@ -11,25 +11,16 @@ use super::{CLIENT, CONNECTION, Context, Streams, Timer};
 use crate::handoff::pass;
 use crate::outcome::{self, count};
 use crate::spec::{CONNECT, HANDOFF};
-use crate::stream::{Reads, Stream, StreamStart};
+use crate::stream::{Attempt, Reads, Stream};
 
 /// Pause before the first retry of a connect; it doubles each time, as in the Apache module.
 const RETRY_PAUSE_NS: u64 = 10_000_000;
 /// Spare descriptors: with fewer left, handoff connections are closed early, as the reference does.
 const SPARE_DESCRIPTORS: u64 = 512;
 
-/// A connect attempt.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Attempt {
-    pub(super) stream: StreamStart,
-    /// Number of attempts before it, and the error of the last one.
-    before: u32,
-    pub(super) errno: Errno,
-}
-
 impl<'a> Streams<'a> {
     /// Returns the first attempt of a start.
-    pub(super) fn first_attempt(&self, start: Start, cx: &Context<'a>) -> Attempt {
+    pub(super) fn attempt(&self, start: Start, cx: &Context<'a>) -> Attempt {
         let settings = &self.driver.settings;
         let counted = cx.state.phases.counts(start.at);
         let reads = match (settings.is_slow(start.index), settings.never_read) {
@@ -37,16 +28,13 @@ impl<'a> Streams<'a> {
             (true, false) => Reads::Slowly,
             (true, true) => Reads::Never,
         };
-        let stream = StreamStart {
+        Attempt {
             start: start.at,
             counted,
             timed: counted && (reads == Reads::Promptly || settings.slow_share.is_none()),
             reads,
             endpoint: (start.index % self.driver.endpoints.len() as u64) as u8,
-        };
-        Attempt {
-            stream,
-            before: 0,
+            failed: 0,
             errno: Errno::UnknownErrno,
         }
     }
@@ -54,42 +42,41 @@ impl<'a> Streams<'a> {
     /// Creates the client first and then connects, so that nothing delays the message after `connect`, which wakes the
     /// daemon.
     pub(super) fn connect(&mut self, attempt: Attempt, cx: &mut Context<'a>) {
-        let stream = attempt.stream;
         let client = match self.clients.open() {
             Ok(client) => client,
             Err(error) => {
                 let errno = error.try_into().unwrap_or(Errno::UnknownErrno);
-                return self.failed(stream, outcome::connect_error(errno), cx);
+                return self.failed(&attempt, outcome::connect_error(errno), cx);
             }
         };
         let began = clock::now();
-        match self.driver.endpoints[usize::from(stream.endpoint)].connect() {
-            Ok(handoff) => self.hand_over(stream, began, handoff, client, cx),
+        match self.driver.endpoints[usize::from(attempt.endpoint)].connect() {
+            Ok(handoff) => self.hand_over(&attempt, began, handoff, client, cx),
             Err(errno) => self.refused(attempt, began, errno, cx),
         }
     }
 
     fn refused(&mut self, attempt: Attempt, at: u64, errno: Errno, cx: &mut Context<'a>) {
         if errno != Errno::EAGAIN {
-            self.pending.refused(attempt.stream.endpoint);
+            self.pending.refused(attempt.endpoint);
         }
-        if !outcome::may_retry(errno) || attempt.before >= self.driver.settings.retries {
-            return self.failed(attempt.stream, outcome::connect_error(errno), cx);
+        if !outcome::may_retry(errno) || attempt.failed >= self.driver.settings.retries {
+            return self.failed(&attempt, outcome::connect_error(errno), cx);
         }
         cx.state.record.count(count::RETRIES, 1);
         let retry = Attempt {
-            before: attempt.before + 1,
+            failed: attempt.failed + 1,
             errno,
             ..attempt
         };
         self.retries += 1;
-        let at = at + (RETRY_PAUSE_NS << attempt.before);
+        let at = at + (RETRY_PAUSE_NS << attempt.failed);
         cx.state.timers.set(at, Timer::Retry(retry));
     }
 
     fn hand_over(
         &mut self,
-        start: StreamStart,
+        attempt: &Attempt,
         began: u64,
         handoff: OwnedFd,
         (ours, theirs): (OwnedFd, OwnedFd),
@@ -97,30 +84,26 @@ impl<'a> Streams<'a> {
     ) {
         let sent = clock::now();
         if let Err(errno) = pass(&handoff, &self.driver.payload, theirs.as_raw_fd()) {
-            return self.unsent(start, errno, cx);
+            return match outcome::send_error(errno) {
+                // The daemon has refused the connection unread, or has just died.
+                outcome::REJECTED if attempt.counted => {
+                    self.pending.add(attempt.endpoint, outcome::REJECTED)
+                }
+                kind => self.failed(attempt, kind, cx),
+            };
         }
         drop(theirs);
         let handed = clock::now();
-        self.pending.learn(start.endpoint, &handoff);
+        self.pending.learn(attempt.endpoint, &handoff);
         let record = &cx.state.record;
         record.count(count::HANDOFFS, 1);
-        if start.timed {
+        if attempt.timed {
             record.value(CONNECT, sent - began);
             record.value(HANDOFF, handed - sent);
         }
-        let stream = Stream::new(ours, handoff, start, sent, handed);
+        let stream = Stream::new(ours, handoff, attempt, sent, handed);
         let id = cx.connections.insert(stream);
         self.watch(id, cx);
-    }
-
-    /// Handles a failed send. A daemon that closes a connection unread refuses it, or has just died.
-    fn unsent(&mut self, start: StreamStart, errno: Errno, cx: &Context<'a>) {
-        match outcome::send_error(errno) {
-            outcome::REJECTED if start.counted => {
-                self.pending.add(start.endpoint, outcome::REJECTED)
-            }
-            kind => self.failed(start, kind, cx),
-        }
     }
 
     fn watch(&mut self, id: Id, cx: &mut Context<'a>) {
@@ -147,11 +130,11 @@ impl<'a> Streams<'a> {
     }
 
     /// Counts a start that created no stream.
-    fn failed(&self, stream: StreamStart, kind: &'static str, cx: &Context<'a>) {
-        match stream.counted {
+    fn failed(&self, attempt: &Attempt, kind: &'static str, cx: &Context<'a>) {
+        match attempt.counted {
             true => cx.state.record.error(kind),
             false => cx.state.record.error_of_warmup(),
         }
-        self.driver.say(stream.start, kind, 0);
+        self.driver.say(attempt.start, kind, 0);
     }
 }
