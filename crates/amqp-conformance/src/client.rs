@@ -39,7 +39,7 @@ impl Message {
     }
 
     /// Asserts the exchange and the routing key.
-    pub(super) fn came_by(&self, exchange: &str, key: &str) -> anyhow::Result<()> {
+    pub(super) fn was_routed_by(&self, exchange: &str, key: &str) -> anyhow::Result<()> {
         let seen = (&*self.exchange, &*self.routing_key);
         expect_eq("exchange and key", seen, (exchange, key))
     }

@@ -50,10 +50,10 @@ struct Answers {
 
 impl Answers {
     /// Compares one answer. Returns true if it is equal.
-    fn take(&mut self, kind: SocketType, case: &Case, came: anyhow::Result<Vec<u8>>) -> bool {
+    fn take(&mut self, kind: SocketType, case: &Case, received: anyhow::Result<Vec<u8>>) -> bool {
         self.count += 1;
-        let found = came.and_then(|came| {
-            let difference = Difference::between(case.whole_answer().as_bytes(), &came);
+        let found = received.and_then(|received| {
+            let difference = Difference::between(case.whole_answer().as_bytes(), &received);
             difference.map_or(Ok(()), |difference| Err(anyhow!("{difference}")))
         });
         match &found {
@@ -109,8 +109,8 @@ fn check_running(socket: &Path, messages: u32, transcript: &Transcript) -> Resul
     let launcher = Launcher::new().map_err(Failure::Run)?;
     let subject = Subject::new(&launcher, kind, &endpoint, None, QUEUE).map_err(Failure::Run)?;
     let mut answers = Answers::default();
-    for (case, came) in asked.iter().zip(ask(&subject, &asked)) {
-        answers.take(kind, case, came);
+    for (case, received) in asked.iter().zip(ask(&subject, &asked)) {
+        answers.take(kind, case, received);
     }
     let skipped: Vec<&str> = skipped.iter().map(|case| case.name.as_str()).collect();
     let remark = match skipped.join(", ").as_str() {
@@ -157,9 +157,9 @@ fn compare_with(
             subject.watch("daemon_handoffs_total"),
             subject.watch_handoffs("invalid_json"),
         ];
-        let came = ask(&subject, &[*case]).remove(0);
-        let is_silent = came.is_err();
-        let is_equal = answers.take(kind, case, came);
+        let received = ask(&subject, &[*case]).remove(0);
+        let is_silent = received.is_err();
+        let is_equal = answers.take(kind, case, received);
         if let Some(death) = launcher.death(daemon, !is_equal) {
             answers.add(kind, &case.name, death);
             break;

@@ -244,12 +244,12 @@ fn configure_daemon(plan: &mut Plan<Settings>) {
     let settings = &mut plan.driver;
     let messages = *settings.messages.get_or_insert(DEFAULT_MESSAGES);
     let delay = *settings.message_delay.get_or_insert(DEFAULT_DELAY);
-    let told = [
+    let given = [
         ("DAEMON_MESSAGE_COUNT", messages.to_string()),
         ("DAEMON_MESSAGE_DELAY", format!("{}ns", delay.as_nanos())),
         ("DAEMON_SOCKET_TYPE", settings.socket_type.name().to_owned()),
     ];
-    for (name, value) in told {
+    for (name, value) in given {
         plan.daemon_env.entry(name.to_owned()).or_insert(value);
     }
 }

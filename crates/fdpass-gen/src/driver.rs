@@ -44,7 +44,7 @@ pub struct FdPass {
     /// The expected contents, learned by the check.
     expected: OnceLock<Expected>,
     /// Used once the first differing text was reported.
-    told: Once,
+    reported: Once,
 }
 
 /// The times after which a stream is given up, in nanoseconds.
@@ -134,7 +134,7 @@ impl Driver for FdPass {
             timeouts: Timeouts::from_settings(&settings),
             nominal_ns: settings.nominal().map(nanos),
             expected: OnceLock::new(),
-            told: Once::new(),
+            reported: Once::new(),
             settings,
         })
     }
@@ -240,7 +240,7 @@ impl FdPass {
 
     /// Reports the first difference of a text, once per run.
     pub(crate) fn differs(&self, difference: &Difference, record: &Recorder) {
-        self.told.call_once(|| {
+        self.reported.call_once(|| {
             // Counters have static names: this one name is leaked.
             let name = format!("{}{difference}", count::DIFFERS);
             record.count(name.leak(), 1);

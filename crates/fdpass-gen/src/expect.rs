@@ -80,40 +80,44 @@ impl Expected {
     /// # Errors
     /// The first record that differs: in its text, or because the stream should have ended or continued there.
     #[inline]
-    pub fn take(&mut self, at: usize, came: &[u8]) -> Result<(), Fault> {
-        let end = at + came.len();
-        if self.bytes.get(at..end) == Some(came) || self.expect == Expect::Any {
+    pub fn take(&mut self, at: usize, received: &[u8]) -> Result<(), Fault> {
+        let end = at + received.len();
+        if self.bytes.get(at..end) == Some(received) || self.expect == Expect::Any {
             return Ok(());
         }
-        self.take_more(at, came)
+        self.take_more(at, received)
     }
 
     /// Handles the rarer cases: records beyond the known ones, or different records.
     #[cold]
-    fn take_more(&mut self, at: usize, came: &[u8]) -> Result<(), Fault> {
-        if came.is_empty() {
+    fn take_more(&mut self, at: usize, received: &[u8]) -> Result<(), Fault> {
+        if received.is_empty() {
             return Ok(());
         }
         if self.expect == Expect::Auto {
-            self.choose(came);
+            self.choose(received);
         }
-        let end = at + came.len();
+        let end = at + received.len();
         match self.expect {
-            Expect::First => self.learn(at, came),
+            Expect::First => self.learn(at, received),
             _ if self.events.is_none() => self.extend(end),
             _ => {}
         }
         let known = &self.bytes[at.min(self.bytes.len())..end.min(self.bytes.len())];
-        let shared = known.iter().zip(came).take_while(|(a, b)| a == b).count();
-        if shared == came.len() || (self.expect == Expect::First && end > KEPT) {
+        let shared = known
+            .iter()
+            .zip(received)
+            .take_while(|(a, b)| a == b)
+            .count();
+        if shared == received.len() || (self.expect == Expect::First && end > KEPT) {
             return Ok(());
         }
-        let start = memmem::rfind(&came[..shared], b"\n\n").map_or(0, |gap| gap + 2);
-        if self.ends_here(at + start, &came[start..]) {
-            return self.take_more(at, came);
+        let start = memmem::rfind(&received[..shared], b"\n\n").map_or(0, |gap| gap + 2);
+        if self.ends_here(at + start, &received[start..]) {
+            return self.take_more(at, received);
         }
         let expected = first_record(&self.bytes[(at + start).min(self.bytes.len())..]);
-        let record = first_record(&came[start..]);
+        let record = first_record(&received[start..]);
         let is_end = |record: &[u8]| record.is_empty() || memmem::find(record, b"[DONE").is_some();
         if is_end(expected) != is_end(record) {
             return Err(Fault::Order);
@@ -126,10 +130,10 @@ impl Expected {
     }
 
     /// Chooses the reference from the first record of a daemon.
-    fn choose(&mut self, came: &[u8]) {
+    fn choose(&mut self, received: &[u8]) {
         let mut transcript = self.clone();
         transcript.begin_transcript();
-        match transcript.take_more(0, first_record(came)) {
+        match transcript.take_more(0, first_record(received)) {
             Ok(()) => *self = transcript,
             Err(_) => self.expect = Expect::First,
         }
@@ -143,11 +147,12 @@ impl Expected {
     }
 
     /// Adopts further bytes of the first stream that is this long as the reference.
-    fn learn(&mut self, at: usize, came: &[u8]) {
+    fn learn(&mut self, at: usize, received: &[u8]) {
         if let Some(more) = self.bytes.len().checked_sub(at) {
             let room = KEPT.saturating_sub(self.bytes.len());
-            let came = came.get(more..).unwrap_or_default();
-            self.bytes.extend_from_slice(&came[..came.len().min(room)]);
+            let received = received.get(more..).unwrap_or_default();
+            self.bytes
+                .extend_from_slice(&received[..received.len().min(room)]);
         }
     }
 
@@ -164,11 +169,11 @@ impl Expected {
     }
 
     /// Determines the unknown number of events by the first stream that ends as the transcript does.
-    fn ends_here(&mut self, at: usize, came: &[u8]) -> bool {
+    fn ends_here(&mut self, at: usize, received: &[u8]) -> bool {
         if self.expect != Expect::Transcript || self.events.is_some() {
             return false;
         }
-        let is_end = |end: &&[u8]| came.starts_with(end) || end.starts_with(came);
+        let is_end = |end: &&[u8]| received.starts_with(end) || end.starts_with(received);
         let Some(end) = Body::end(at).into_iter().find(is_end) else {
             return false;
         };
@@ -251,7 +256,10 @@ mod tests {
                     panic!("{said:?}")
                 };
                 assert_eq!(difference.at, text.find("Each line").unwrap());
-                assert!(difference.came.contains("▸out of memory"), "{difference}");
+                assert!(
+                    difference.received.contains("▸out of memory"),
+                    "{difference}"
+                );
                 assert!(difference.expected.contains("▸Each line"), "{difference}");
             }
         }

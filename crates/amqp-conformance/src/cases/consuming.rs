@@ -130,7 +130,7 @@ fn delivering(case: Begin<'_>) {
         channel.consume(&queue)?;
         channel.publish(&exchange, "a.b.c", "x")?;
         let message = channel.delivery()?;
-        message.came_by(&exchange, "a.b.c")?;
+        message.was_routed_by(&exchange, "a.b.c")?;
         expect_eq("redelivered", message.redelivered, false)
     });
     case("basic.deliver: two consumers take turns").on_channel(|channel| {

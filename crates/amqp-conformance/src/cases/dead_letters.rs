@@ -141,7 +141,7 @@ fn whereto(case: Begin<'_>) {
         channel.publish(&source, "a", "x")?;
         rejected(channel, &queue)?;
         let message = channel.take(&dead)?;
-        message.came_by(&exchange, "a")?;
+        message.was_routed_by(&exchange, "a")?;
         says(&deaths(&message)?[0], "rejected", &queue, &source, "a", 1)
     });
     case("dead letter: to a topic exchange with a routing key of its own").on_channel(|channel| {

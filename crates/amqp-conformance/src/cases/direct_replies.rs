@@ -34,7 +34,7 @@ fn answering(case: Begin<'_>) {
         let other = apart.channel()?;
         other.publish("", &address, "answer")?;
         let answer = channel.delivery()?;
-        answer.came_by("", &address)?;
+        answer.was_routed_by("", &address)?;
         expect_eq("the tag", &answer.consumer, &tag)?;
         expect_eq("the body", answer.body(), "answer")?;
         other.close()?;

@@ -11,7 +11,7 @@ pub(super) fn cases(case: Begin<'_>) {
             channel.publish(&first, "a", "through")?;
             channel.publish(&first, "b", "not")?;
             let message = channel.take(&queue)?;
-            message.came_by(&first, "a")?;
+            message.was_routed_by(&first, "a")?;
             expect_eq("the message", message.body(), "through")?;
             expect_eq("the remaining messages", message.left, 0)
         },

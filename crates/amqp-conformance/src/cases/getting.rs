@@ -23,7 +23,7 @@ pub(super) fn cases(case: Begin<'_>) {
         let queue = channel.bound(&exchange, "a")?;
         channel.publish(&exchange, "a", "x")?;
         let got = channel.got(&queue)?;
-        got.came_by(&exchange, "a")
+        got.was_routed_by(&exchange, "a")
     });
     case("basic.get: what is not acknowledged is not fetched twice").on_channel(|channel| {
         let queue = channel.fetched(&["x"])?;

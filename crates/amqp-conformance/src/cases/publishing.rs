@@ -6,7 +6,7 @@ pub(super) fn cases(case: Begin<'_>) {
     case("basic.publish: through the default exchange to a queue by its name").on_channel(
         |channel| {
             let queue = channel.queue_of(&["x"])?;
-            channel.take(&queue)?.came_by("", &queue)
+            channel.take(&queue)?.was_routed_by("", &queue)
         },
     );
     case("basic.publish: through the default exchange to nobody").on_channel(|channel| {

@@ -16,7 +16,7 @@ use crate::handoff::ClientKind;
 /// Number of handoffs in a burst.
 const BURST: usize = 1_000;
 /// The daemon closes a silent sender after 5 s. The range allows for a busy machine and a coarse clock of the daemon.
-const PATIENCE: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(9);
+const CLOSE_AFTER: std::ops::Range<Duration> = Duration::from_secs(4)..Duration::from_secs(9);
 const SLOW: Needs = Needs {
     seconds: 15,
     ..NOTHING
@@ -105,7 +105,7 @@ fn silent(subject: &Subject<'_>) -> anyhow::Result<()> {
     subject.closes(&handoff, "the handoff connection")?;
     let waited = Duration::from_nanos(clock::now() - since);
     ensure!(
-        PATIENCE.contains(&waited),
+        CLOSE_AFTER.contains(&waited),
         "it was closed after {:.1} s, expected 5 s",
         waited.as_secs_f64()
     );

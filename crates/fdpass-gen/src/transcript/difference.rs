@@ -13,29 +13,36 @@ pub struct Difference {
     /// The expected text around it.
     pub expected: String,
     /// The received text around it.
-    pub came: String,
+    pub received: String,
 }
 
 impl Difference {
     /// Compares two answers; `None` if they are equal.
-    pub(crate) fn between(expected: &[u8], came: &[u8]) -> Option<Self> {
-        let shared = expected.iter().zip(came).take_while(|(a, b)| a == b);
+    pub(crate) fn between(expected: &[u8], received: &[u8]) -> Option<Self> {
+        let shared = expected.iter().zip(received).take_while(|(a, b)| a == b);
         let at = shared.count();
-        if at == expected.len() && at == came.len() {
+        if at == expected.len() && at == received.len() {
             return None;
         }
         Some(Self {
             at,
             expected: around(expected, at),
-            came: around(came, at),
+            received: around(received, at),
         })
     }
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, expected, came } = self;
-        write!(formatter, "byte {at}: {expected} was expected, {came} came")
+        let Self {
+            at,
+            expected,
+            received,
+        } = self;
+        write!(
+            formatter,
+            "byte {at}: {expected} was expected, {received} came"
+        )
     }
 }
 
@@ -79,7 +86,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_too_short_or_too_long_differs_at_its_end() {
         let short = Difference::between(b"abc", b"ab").unwrap();
-        assert_eq!((short.at, short.came.as_str()), (2, "\"ab▸<end>\""));
+        assert_eq!((short.at, short.received.as_str()), (2, "\"ab▸<end>\""));
         let long = Difference::between(b"ab", b"abc").unwrap();
         assert_eq!((long.at, long.expected.as_str()), (2, "\"ab▸<end>\""));
         assert_eq!(Difference::between(b"", b"x").unwrap().at, 0);
@@ -88,16 +95,16 @@ mod tests {
     #[test]
     fn long_surroundings_are_cut_and_bytes_that_are_no_text_are_escaped() {
         let expected = [[b'a'; 100], [b'b'; 100]].concat();
-        let mut came = expected.clone();
-        came[100] = 0xff;
-        let difference = Difference::between(&expected, &came).unwrap();
+        let mut received = expected.clone();
+        received[100] = 0xff;
+        let difference = Difference::between(&expected, &received).unwrap();
         let a = "a".repeat(CONTEXT);
         assert_eq!(
             difference.expected,
             format!("\"…{a}▸{}…\"", "b".repeat(CONTEXT))
         );
         assert_eq!(
-            difference.came,
+            difference.received,
             format!("\"…{a}▸\\xff{}…\"", "b".repeat(CONTEXT - 1))
         );
     }

@@ -153,8 +153,8 @@ fn what_a_daemon_prints_of_its_counters_is_compared() {
     ];
     let load = [&load[..], &["--connections", "5"]].concat();
     let (_, out, said) = ended(program(root.path(), &load));
-    let told = "handoffs: the driver counted 5, the daemon 0";
-    assert!(out.contains(told), "{out}{said}");
+    let reported = "handoffs: the driver counted 5, the daemon 0";
+    assert!(out.contains(reported), "{out}{said}");
 }
 
 #[test]

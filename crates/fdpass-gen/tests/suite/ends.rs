@@ -37,7 +37,7 @@ fn endless(_: usize) -> Vec<Step> {
 }
 
 /// Reads lines up to one that contains `part`.
-fn heard(lines: &mut impl Iterator<Item = std::io::Result<String>>, part: &str) -> String {
+fn wait_for_line(lines: &mut impl Iterator<Item = std::io::Result<String>>, part: &str) -> String {
     let line = lines.map(Result::unwrap).find(|line| line.contains(part));
     line.unwrap_or_else(|| panic!("nothing says {part:?}"))
 }
@@ -122,7 +122,7 @@ fn a_run_that_is_interrupted_once_drains_and_says_so() {
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     target.wait_for(25);
     processes::send(&child, Signal::SIGINT);
-    let line = heard(&mut said, "draining");
+    let line = wait_for_line(&mut said, "draining");
     assert!(
         line.contains("up to 97.0 s") && line.contains("Ctrl-C again"),
         "{line}"
@@ -156,12 +156,12 @@ fn a_run_that_is_interrupted_twice_ends_in_all_of_its_processes() {
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     target.wait_for(101);
     processes::send(&child, Signal::SIGINT);
-    heard(&mut said, "press Ctrl-C again to end now");
+    wait_for_line(&mut said, "press Ctrl-C again to end now");
     // One shard does not respond: it is not awaited.
     let shards = processes::children(child.id());
     kill(Pid::from_raw(shards[0]), Signal::SIGSTOP).unwrap();
     processes::send(&child, Signal::SIGINT);
-    heard(&mut said, "Ending now");
+    wait_for_line(&mut said, "Ending now");
     processes::wait_until("the end", || child.try_wait().unwrap().is_some());
     assert!(!shards.iter().any(|shard| processes::is_running(*shard)));
     let result = result::read(folder.path());

@@ -128,12 +128,12 @@ fn a_daemon_that_never_comes_back_ends_the_run_and_is_named() {
     let text = std::fs::read_to_string(root.path().join("output.json")).unwrap();
     let keys: serde_json::Value = serde_json::from_str(&text).unwrap();
     let result: RunResult = serde_json::from_value(keys["result"].clone()).unwrap();
-    let mut told = result.warnings.iter();
-    let told = told.find(|warning| warning.kind == Kind::DaemonDied);
-    let told = &told.expect("it is told").message;
+    let mut reported = result.warnings.iter();
+    let reported = reported.find(|warning| warning.kind == Kind::DaemonDied);
+    let reported = &reported.expect("it is reported").message;
     assert!(
-        told.contains("instance 2 of 2 took no connections within 1s"),
-        "{told}"
+        reported.contains("instance 2 of 2 took no connections within 1s"),
+        "{reported}"
     );
     assert_eq!(result.faults[0].back_s, None);
     assert!(result.wall_s < 15.0, "the run ends: {}", result.wall_s);

@@ -143,7 +143,7 @@ pub(crate) fn serve_if_launched() {
         fault,
         messages: number("DAEMON_MESSAGE_COUNT", 18) as u32,
         delay,
-        places: number("DAEMON_MAX_CONNECTIONS", 1_000_000),
+        capacity: number("DAEMON_MAX_CONNECTIONS", 1_000_000),
     }
     .serve(
         &PathBuf::from(variable("DAEMON_SOCKET_PATH").unwrap()),
@@ -157,7 +157,7 @@ pub(crate) fn serve_here(path: &Path, kind: SockType, fault: Fault) {
         fault,
         messages: 18,
         delay: Duration::ZERO,
-        places: 1_000_000,
+        capacity: 1_000_000,
     };
     let listener = listening(path, kind);
     thread::spawn(move || server.accept_all(&listener));
@@ -181,7 +181,7 @@ struct Server {
     fault: Fault,
     messages: u32,
     delay: Duration,
-    places: usize,
+    capacity: usize,
 }
 
 /// Clients that are being served.
@@ -225,7 +225,7 @@ impl Server {
             Fault::Mute => return std::mem::forget(client),
             _ => drop(clients),
         }
-        let is_full = OPEN.fetch_add(1, Ordering::SeqCst) >= self.places;
+        let is_full = OPEN.fetch_add(1, Ordering::SeqCst) >= self.capacity;
         match self.fault {
             Fault::SilentLimit if is_full => {}
             _ if is_full && self.fault != Fault::NoLimit => refuse(&client),

@@ -167,11 +167,11 @@ fn another_text_than_that_of_the_first_stream_is_a_failure_and_is_shown_once() {
         let arguments = ["--messages", "3", "--processes", processes];
         let json = all_end_as("protocol_content", wrong, &arguments);
         let warnings = json["result"]["warnings"].as_array().unwrap();
-        let mut told = warnings
+        let mut reported = warnings
             .iter()
             .filter(|warning| warning["kind"] == "AnswersDiffer");
-        let told = told.next().unwrap()["message"].as_str().unwrap();
-        assert!(told.contains("▸out of memory"), "{told}");
+        let reported = reported.next().unwrap()["message"].as_str().unwrap();
+        assert!(reported.contains("▸out of memory"), "{reported}");
     }
     let (_, json) = run(SockType::SeqPacket, wrong, &["--expect", "any"]);
     assert_eq!(json["connections_completed"], STREAMS);
@@ -378,12 +378,12 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
     );
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
-    let told: Vec<&str> = said
+    let reported: Vec<&str> = said
         .lines()
         .filter(|line| line.contains("stream connect_"))
         .collect();
-    assert_eq!(told.len() as u64, refused, "{said}");
-    for line in told {
+    assert_eq!(reported.len() as u64, refused, "{said}");
+    for line in reported {
         // The pauses of 10 and 20 ms come before the last attempt.
         let age = line.split(' ').nth(3).unwrap().parse::<f64>().unwrap();
         assert!(

@@ -36,18 +36,18 @@ fn the_seeds_configuration_serves_and_says_how_to_hold_what_it_asks_for() {
     let mut daemon = Daemon::start(&["--config", file.to_str().unwrap(), "--workers", "1"]);
     assert_eq!(daemon.get("/1kb.txt").body.len(), 1024);
     assert!(daemon.stop().success());
-    let said = daemon.said();
+    let stderr = daemon.stderr();
     assert!(
-        said.contains("of 2000000 connections") && said.contains("--processes"),
-        "{said}"
+        stderr.contains("of 2000000 connections") && stderr.contains("--processes"),
+        "{stderr}"
     );
 }
 
 fn refused(arguments: &[&str]) -> String {
     let Output { status, stderr, .. } = command().args(arguments).output().unwrap();
-    let said = String::from_utf8(stderr).unwrap();
-    assert_eq!(status.code(), Some(2), "{arguments:?}: {said}");
-    said
+    let stderr = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{arguments:?}: {stderr}");
+    stderr
 }
 
 #[test]
@@ -68,16 +68,16 @@ fn a_wrong_file_is_answered_with_the_key_and_2() {
         ("[server]\ntls_cert = 'a.pem'", ["tls_key", "both"]),
     ] {
         fs::write(&file, text).unwrap();
-        let said = refused(&["--config", file.to_str().unwrap()]);
+        let stderr = refused(&["--config", file.to_str().unwrap()]);
         assert!(
-            words.iter().all(|word| said.contains(word)),
-            "{text}: {said}"
+            words.iter().all(|word| stderr.contains(word)),
+            "{text}: {stderr}"
         );
     }
-    let said = refused(&["--config", "/nowhere/http.toml"]);
+    let stderr = refused(&["--config", "/nowhere/http.toml"]);
     assert!(
-        said.contains("/nowhere/http.toml") && said.contains("HTTP_DAEMON_CONFIG"),
-        "{said}"
+        stderr.contains("/nowhere/http.toml") && stderr.contains("HTTP_DAEMON_CONFIG"),
+        "{stderr}"
     );
 }
 
@@ -95,10 +95,10 @@ fn a_wrong_option_is_answered_with_its_variable_and_2() {
             ["--logging-level", "HTTP_DAEMON_LOGGING_LEVEL"],
         ),
     ] {
-        let said = refused(&arguments);
+        let stderr = refused(&arguments);
         assert!(
-            words.iter().all(|word| said.contains(word)),
-            "{arguments:?}: {said}"
+            words.iter().all(|word| stderr.contains(word)),
+            "{arguments:?}: {stderr}"
         );
     }
 }
@@ -130,10 +130,10 @@ fn a_port_that_somebody_has_is_not_shared() {
         .arg(first.www())
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(
-        said.contains(&port) && said.contains("--http-port"),
-        "{said}"
+        stderr.contains(&port) && stderr.contains("--http-port"),
+        "{stderr}"
     );
 }

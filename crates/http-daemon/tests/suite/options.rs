@@ -7,8 +7,8 @@ fn a_sink_says_that_nothing_listens_on_the_port_of_https() {
     let mut daemon = Daemon::start(&["--sink", "--https-port", "0", "--workers", "1"]);
     assert_eq!(daemon.https, None);
     assert!(daemon.stop().success());
-    let said = daemon.said();
-    assert!(said.contains("does not support TLS"), "{said}");
+    let stderr = daemon.stderr();
+    assert!(stderr.contains("does not support TLS"), "{stderr}");
 }
 
 /// Starts the daemon with invalid options; checks its exit code and its message.
@@ -19,9 +19,9 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
         .args(arguments)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    assert!(words.iter().all(|word| stderr.contains(word)), "{stderr}");
 }
 
 #[test]

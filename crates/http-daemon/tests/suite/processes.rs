@@ -27,7 +27,7 @@ fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() 
         assert!(idle.rest().is_empty());
         assert!(fresh.rest().is_empty());
         assert_eq!(busy.rest().len(), 1024);
-        assert!(daemon.wait().success(), "{}", daemon.said());
+        assert!(daemon.wait().success(), "{}", daemon.stderr());
     }
 }
 
@@ -54,7 +54,7 @@ fn what_never_ends_is_broken_off_after_the_grace_or_by_a_second_signal() {
                 });
                 daemon.signal(Signal::SIGTERM);
             }
-            assert!(daemon.wait().success(), "{}", daemon.said());
+            assert!(daemon.wait().success(), "{}", daemon.stderr());
             let _ = stalled.0.write_all(b"x");
         }
     }
@@ -65,7 +65,7 @@ fn who_is_asked_to_end_before_he_has_begun_ends_well() {
     for processes in ["1", "8"] {
         for _ in 0..5 {
             let mut daemon = Daemon::start(&["--processes", processes, "--workers", "1"]);
-            assert!(daemon.stop().success(), "{processes}: {}", daemon.said());
+            assert!(daemon.stop().success(), "{processes}: {}", daemon.stderr());
         }
     }
 }
@@ -90,8 +90,8 @@ fn the_loss_of_a_process_is_the_end_and_is_said() {
     let mut daemon = Daemon::start(&["--processes", "3"]);
     kill(daemon.children()[1], Signal::SIGKILL).unwrap();
     assert_eq!(daemon.wait().code(), Some(1));
-    let said = daemon.said();
-    assert!(said.contains("a process ended unexpectedly"), "{said}");
+    let stderr = daemon.stderr();
+    assert!(stderr.contains("a process ended unexpectedly"), "{stderr}");
 }
 
 #[test]

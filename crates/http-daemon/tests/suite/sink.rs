@@ -40,5 +40,5 @@ fn several_processes_share_the_connections_and_one_page_counts_them() {
     }
     assert_eq!(daemon.metric("http_connections_open"), 300);
     assert_eq!(daemon.metric("http_requests_total{class=\"2xx\"}"), 300);
-    assert!(daemon.stop().success(), "{}", daemon.said());
+    assert!(daemon.stop().success(), "{}", daemon.stderr());
 }

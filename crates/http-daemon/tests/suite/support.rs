@@ -153,7 +153,7 @@ impl Daemon {
     }
 
     /// Returns all lines it has printed except its addresses. Must be called after its end.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn stderr(&self) -> String {
         self.first
             .iter()
             .cloned()
