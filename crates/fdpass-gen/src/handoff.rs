@@ -182,7 +182,7 @@ pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
 /// Sends payload and descriptor in one message.
 ///
 /// # Errors
-/// The kernel's error; `EMSGSIZE` for a payload above [`payload_limit`].
+/// The kernel's error; `EMSGSIZE` for a payload above the limit of the socket.
 pub fn pass(handoff: &OwnedFd, payload: &[u8], client: RawFd) -> nix::Result<()> {
     let sent = send_message(handoff, payload, &[client])?;
     finish(handoff, &payload[sent..])

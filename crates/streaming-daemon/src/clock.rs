@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_timer_never_fires_early_even_when_it_is_set_anew() {
+    async fn the_timer_never_fires_early_even_when_it_is_set_again() {
         let mut timer = Timer::new().unwrap();
         for wait in [0, 1_000_000, 3_000_000, 200_000] {
             let due = now() + wait;

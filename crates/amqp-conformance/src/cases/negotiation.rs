@@ -65,14 +65,14 @@ pub(super) fn cases(case: Begin<'_>) {
         connection.send(0, connection.open_vhost("/"))?;
         connection.is_given_up()
     });
-    case("connection.start: another method in place of start-ok ends the connection").on_broker(
+    case("connection.start: another method instead of start-ok ends the connection").on_broker(
         |scope| {
             let connection = Connection::greet(scope)?;
             connection.send(1, basic::Qos::default())?;
             connection.is_given_up()
         },
     );
-    case("connection.start: a body in place of start-ok ends the connection").on_broker(|scope| {
+    case("connection.start: a body instead of start-ok ends the connection").on_broker(|scope| {
         let connection = Connection::greet(scope)?;
         connection.wire.send(BODY, 1, b"x")?;
         connection.is_given_up()

@@ -1,7 +1,7 @@
 //! The language of identifiers and of help texts.
 
 use crate::members::members;
-use crate::tree::{root, rust_sources};
+use crate::tree::rust_sources;
 
 /// Words that no identifier may contain, as `GLOSSARY.md` has it: metaphors, and a private word for a standard term.
 /// Each has the words to use instead.

@@ -323,7 +323,7 @@ fn connections_are_used_again() {
 }
 
 #[test]
-fn a_backend_that_closed_its_idle_connections_is_connected_to_anew() {
+fn a_backend_that_closed_its_idle_connections_is_connected_to_again() {
     for http in BOTH_HTTP {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("llm.sock");
