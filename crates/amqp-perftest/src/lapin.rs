@@ -1,6 +1,6 @@
 //! The engine `lapin`: the Rust client library that applications use, driven as efficiently as it allows.
 //!
-//! One future per connection polls its producers and consumers. The worker's loop takes starts from the schedule, hands
+//! A future per connection polls its producers and consumers. The worker's loop takes starts from the schedule, hands
 //! arrivals to the ledger, and ends the run. Costs inherent in lapin: a thread per connection, reached through a queue
 //! with a wake-up for every frame, and a promise for each publish and each confirm with several allocations. Costs
 //! avoided here: waiting for each publish (only the last of a batch is awaited, and a batch is what is due, at most

@@ -35,6 +35,11 @@ failures! {
     not_implemented = 540, "NOT_IMPLEMENTED";
 }
 
+/// Returns the failure of a method that waits for a disk that has failed.
+pub(crate) fn disk_failed() -> Failure {
+    precondition_failed("the disk failed: nothing can be stored")
+}
+
 impl Failure {
     /// Returns true if it closes only the channel.
     pub(crate) fn is_soft(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ops::Deref;
 use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::failure::{Failure, frame_error, precondition_failed};
 
@@ -318,6 +319,14 @@ fn unpack(packed: u32) -> u64 {
         0 => packed.into(),
         _ => u64::from(packed & !SECONDS) * 1000,
     }
+}
+
+/// Returns the milliseconds since 1970.
+pub(crate) fn unix_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use crate::counts::{Limits, Shared};
 use crate::files;
 use crate::listener::Sockets;
 use crate::options::Config;
-use crate::process::{Children, Process, Resources, SIGNALS, parent_stop, stop_signals};
+use crate::process::{Children, Process, SIGNALS, parent_stop, stop_signals};
+use crate::resources::Resources;
 use crate::tls;
 
 /// The program, before messages for the user at any log level.

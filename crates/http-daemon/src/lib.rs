@@ -22,6 +22,7 @@ mod files;
 mod listener;
 mod options;
 mod process;
+mod resources;
 mod service;
 mod sink;
 mod stop;

@@ -1,10 +1,9 @@
 //! The processes that serve: one process, and the children of the daemon.
 
 use std::process;
-use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use daemon_kit::{MetricsPage, open_files};
+use daemon_kit::open_files;
 use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigHandler, SigSet, Signal, kill, signal};
@@ -12,32 +11,14 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid};
 use tokio::signal::unix::{SignalKind, signal as watch};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 
-use crate::counts::{Limits, Shared};
 use crate::listener::Listening;
-use crate::options::Config;
+use crate::resources::Resources;
 use crate::sink::Sink;
 use crate::stop::Stop;
 use crate::worker;
 
 pub(crate) const SIGNALS: &str = "cannot block or unblock signals";
-
-/// The resources that all workers share.
-#[derive(Clone)]
-pub(crate) struct Resources {
-    pub(crate) config: Arc<Config>,
-    pub(crate) counters: Shared,
-    pub(crate) page: Arc<MetricsPage>,
-    pub(crate) limits: Limits,
-    pub(crate) tls: Option<TlsAcceptor>,
-}
-
-impl Resources {
-    pub(crate) fn metrics(&self) -> String {
-        self.counters.render(&self.page)
-    }
-}
 
 pub(crate) struct Process {
     pub(crate) index: usize,

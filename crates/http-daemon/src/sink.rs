@@ -18,7 +18,7 @@ use nix::sys::socket::{MsgFlags, Shutdown, recv, send, shutdown};
 
 use crate::counts::{Counter, Counts, Limits};
 use crate::listener::Listening;
-use crate::process::Resources;
+use crate::resources::Resources;
 use crate::stop::Stop;
 
 use self::answers::Answers;

@@ -25,7 +25,7 @@ use crate::conversation::{Ended, serve};
 use crate::counts::{Counter, Counts};
 use crate::files::Folder;
 use crate::listener::{Listening, Protocol};
-use crate::process::Resources;
+use crate::resources::Resources;
 use crate::stop::Stop;
 use crate::turns::Turns;
 

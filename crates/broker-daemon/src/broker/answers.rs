@@ -4,7 +4,7 @@ use amq_protocol::protocol::AMQPClass;
 
 use super::Broker;
 use crate::channel::ChannelId;
-use crate::failure::{Failure, Result, precondition_failed};
+use crate::failure::{Result, disk_failed};
 use crate::log::Log;
 use crate::queue::ConnectionId;
 
@@ -121,8 +121,4 @@ impl Broker {
             self.client_closes(id);
         }
     }
-}
-
-pub(super) fn disk_failed() -> Failure {
-    precondition_failed("the disk failed: nothing can be stored")
 }

@@ -7,11 +7,10 @@ use amq_protocol::protocol::basic::{AMQPProperties, gen_properties, parse_proper
 use amq_protocol::types::{AMQPValue, FieldArray, FieldTable};
 
 use super::Broker;
-use super::store::unix_ms;
 use crate::carbon_copies::{Key, open_keys};
 use crate::exchange::QueueId;
 use crate::frame::is_too_deep;
-use crate::message::{HEADER_FIXED, Message, Properties, push_short};
+use crate::message::{HEADER_FIXED, Message, Properties, push_short, unix_ms};
 use crate::queue::{Entry, Queue, integer};
 
 /// The reason why a message left its queue.

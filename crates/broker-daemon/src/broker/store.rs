@@ -4,28 +4,18 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Broker;
-use super::answers::disk_failed;
 use anyhow::Context as _;
 
 use crate::channel::Channel;
 use crate::definitions::{Definition, End, Object};
 use crate::exchange::{Binding, Destination, Exchange, Name, QueueId, Traits};
-use crate::failure::{Result, precondition_failed};
+use crate::failure::{Result, disk_failed, precondition_failed};
 use crate::log::{self, Log, Recovered, State, Stored};
-use crate::message::{HEADER_FIXED, Message, Properties};
+use crate::message::{HEADER_FIXED, Message, Properties, unix_ms};
 use crate::queue::{Entry, Limits, Queue};
 use crate::vhost::Vhost;
-
-/// Returns the milliseconds since 1970.
-pub(super) fn unix_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
 
 impl Broker {
     /// Takes over an opened log and restores its content.

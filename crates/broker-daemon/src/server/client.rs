@@ -1,4 +1,4 @@
-//! One client: waits for its socket, reads it in turns, and ends it.
+//! A connected client: waits for its socket, reads it in turns, and ends it.
 
 use std::io;
 use std::os::fd::AsRawFd as _;

@@ -1,4 +1,4 @@
-//! One second of one worker, on its way to the collector.
+//! A second of a worker, on its way to the collector.
 
 use measure::disturbance::Stalls;
 use measure::tally::Tally;
