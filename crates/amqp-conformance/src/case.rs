@@ -63,7 +63,7 @@ impl Named<'_> {
         });
     }
 
-    /// Adds a body on two channels of a connection, the first of which must still be open afterwards.
+    /// Adds a body on two channels of a connection. The first channel must still be open afterwards.
     pub(super) fn on_channels<T>(
         self,
         run: impl Fn(&Channel<'_>, &Channel<'_>) -> anyhow::Result<T> + Send + Sync + 'static,

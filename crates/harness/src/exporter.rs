@@ -63,7 +63,7 @@ impl Exporter {
         self.handle.run_upkeep();
     }
 
-    /// Adds counts, each of which has its name as the value of a label.
+    /// Adds counts. The name of each is the value of a label.
     fn counters(&self, name: &'static str, label: &'static str, counts: &Counts) {
         for (value, count) in counts {
             let label = Label::new(label, value.clone().into_owned());

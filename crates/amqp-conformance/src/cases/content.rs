@@ -23,14 +23,14 @@ pub(super) fn cases(case: Begin<'_>) {
         ("a body before the header", 505, |channel| {
             channel.send_raw(BODY, b"x")
         }),
-        ("a method in place of the header", 505, |channel| {
+        ("a method instead of the header", 505, |channel| {
             channel.send(basic::Qos::default())
         }),
         ("two headers", 505, |channel| {
             channel.send_raw(HEADER, &header(60, 1))?;
             channel.send_raw(HEADER, &header(60, 1))
         }),
-        ("a method in place of the body", 505, |channel| {
+        ("a method instead of the body", 505, |channel| {
             channel.send_raw(HEADER, &header(60, 1))?;
             channel.send(basic::Qos::default())
         }),

@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("64 descriptors", NOTHING, |subject| many(subject, 64)),
     // The kernel accepts 253 (unix(7), `SCM_MAX_FD`).
     Case::new("250 descriptors", NOTHING, |subject| many(subject, 250)),
-    Case::new("pipe in place of a socket", NOTHING, pipe),
+    Case::new("pipe instead of a socket", NOTHING, pipe),
     Case::new("datagram socket", NOTHING, datagram),
     Case::new("no descriptor", NOTHING, none),
 ];
