@@ -8,18 +8,22 @@ use null_broker::{NullBroker, Script};
 
 /// A frame on channel 1 (AMQP 0-9-1, 4.2.3).
 fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let length = u32::try_from(payload.len())
+        .expect("a short payload")
+        .to_be_bytes();
     [&[kind, 0, 1], &length[..], payload, &[0xce]].concat()
 }
 
 /// Connects, and waits for `connection.start`.
 fn connect(address: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(address).unwrap();
+    let mut stream = TcpStream::connect(address).expect("the broker listens");
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
-        .unwrap();
-    stream.write_all(b"AMQP\0\0\x09\x01").unwrap();
-    stream.read_exact(&mut [0; 7]).unwrap();
+        .expect("a socket takes a timeout");
+    stream
+        .write_all(b"AMQP\0\0\x09\x01")
+        .expect("the header is sent");
+    stream.read_exact(&mut [0; 7]).expect("the broker answers");
     stream
 }
 
