@@ -61,6 +61,14 @@ run-http *args:
 bench-http *args:
     cargo run --release --quiet -p drover -- run configs/http/*.toml "$@"
 
+# Measure the presence server: run presence-load with these arguments
+run-presence *args:
+    cargo run --release -p presence-load -- "$@"
+
+# Compare the presence servers: run every plan in configs/presence/
+bench-presence *args:
+    cargo run --release --quiet -p drover -- run configs/presence/*.toml "$@"
+
 # Run every plan in configs/ that is a suite, including full.toml: all daemons, all levels, the capacity search
 bench-all *args:
     #!/usr/bin/env bash

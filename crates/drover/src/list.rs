@@ -23,10 +23,15 @@ pub(crate) fn list(out: &Path) -> anyhow::Result<String> {
             format!("\n{:20}{}", "", indented(&error.to_string()))
         });
         let serves = daemon.serves.join(", ");
+        let services: Vec<&str> = daemon.services.keys().map(String::as_str).collect();
+        let services = match services.as_slice() {
+            [] => String::new(),
+            services => format!("; it needs {}", services.join(", ")),
+        };
         line(
             &mut text,
             &name,
-            &format!("{} ({serves}){tools}", daemon.about),
+            &format!("{} ({serves}{services}){tools}", daemon.about),
         );
     }
     text.push_str("\ndrivers\n");

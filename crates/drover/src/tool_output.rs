@@ -218,6 +218,7 @@ impl ToolReport {
             lag: None,
             seconds: Vec::new(),
             usage: Usage::default(),
+            services: Vec::new(),
             resources: Vec::new(),
             thresholds: self.thresholds,
             faults: Vec::new(),

@@ -129,17 +129,23 @@ impl Launcher {
         Ok(result)
     }
 
-    /// Returns how a daemon has ended by itself, with the end of its log, or `None` if it runs. A `suspected` death
-    /// gets a moment to show: a daemon's sockets are closed before its process ends.
+    /// Returns how a daemon, or a service that was started for it, has ended by itself, with the end of its log, or
+    /// `None` if all run. A `suspected` death gets a moment to show: a daemon's sockets are closed before its process
+    /// ends.
     pub fn death(&self, daemon: &Daemon, suspected: bool) -> Option<String> {
         if suspected {
             let ending = async { tokio::time::timeout(DYING, daemon.exited()).await };
             let _ = self.wait(ending);
         }
-        let status = daemon.try_exit()?;
-        let log = daemon.last_lines(LOG_LINES);
+        let services = daemon.services().iter();
+        let services = services.map(|service| (format!("the service {}", service.name()), service));
+        let mut all = [("the daemon".to_owned(), daemon)]
+            .into_iter()
+            .chain(services);
+        let (what, status, ended) = all.find_map(|(what, it)| Some((what, it.try_exit()?, it)))?;
+        let log = ended.last_lines(LOG_LINES);
         Some(format!(
-            "the daemon {status}; the end of its log:\n{}",
+            "{what} {status}; the end of its log:\n{}",
             if log.is_empty() { "(empty)" } else { &log }
         ))
     }

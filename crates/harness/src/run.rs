@@ -223,7 +223,7 @@ pub async fn run<D: Driver>(
     );
     // The seconds of opening and warm-up are in no figure.
     let warmup_s = (running.phases.measure - running.phases.origin) as f64 / 1e9;
-    let (usage, resources) = monitor.summary(running.phases.origin, warmup_s, &seconds);
+    let (usage, services, resources) = monitor.summary(running.phases.origin, warmup_s, &seconds);
     let audit_inputs = AuditInputs {
         worker_cpu_pct: Some(running.collector.busiest_pct((wall_s * 1e9) as u64)),
         compared,
@@ -232,6 +232,7 @@ pub async fn run<D: Driver>(
     };
     warnings.extend(disturbances(
         &usage,
+        &services,
         description.busy_waits,
         &audit_inputs,
         running.workers,
@@ -272,6 +273,7 @@ pub async fn run<D: Driver>(
         lag: SeriesResult::from_distribution("lag", &view.total.lag),
         seconds,
         usage,
+        services,
         resources,
         thresholds: Vec::new(),
         faults: faults.done,

@@ -184,7 +184,7 @@ impl<D> Plan<D> {
             let problem = format!("{} is not between 1 and {MOST_INSTANCES}", self.instances);
             return Err(Invalid::new("instances (--instances)", problem));
         }
-        fault::validate(&self.faults, self.planned())
+        fault::validate(&self.faults, self.planned(), self.instances)
     }
 
     /// Refuses a ramp of clients that are used once each if some begin after the end: a fixed number starts in full.

@@ -96,7 +96,7 @@ pub struct Disturbance {
     pub daemon_wait_pct: Option<f64>,
     /// CPUs that daemon and driver may use, on which other processes are measured.
     pub cpus: u64,
-    /// CPU use of daemon and driver together, percent of one core.
+    /// CPU use of daemon, its services and driver together, percent of one core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_cpu_pct: Option<f64>,
     /// CPU use of other processes on these CPUs, percent of one core. Absent if the daemon's own use is not known.
@@ -150,7 +150,9 @@ impl Disturbance {
             }
             let lasted_s = sample.at_s - before.at_s;
             let cpu = |side: Option<Cost>| side.map_or(0.0, |cost| cost.cpu_pct);
-            own.add(Some(cpu(sample.driver) + cpu(sample.daemon)), lasted_s);
+            let services = sample.services.values().map(|cost| cost.cpu_pct);
+            let used = cpu(sample.driver) + cpu(sample.daemon) + services.sum::<f64>();
+            own.add(Some(used), lasted_s);
             daemon_cpu.add(sample.daemon.map(|cost| cost.cpu_pct), lasted_s);
             daemon_wait.add(sample.daemon.and_then(|cost| cost.wait_pct), lasted_s);
             others.add(sample.others_cpu_pct, lasted_s);
@@ -216,8 +218,13 @@ mod tests {
             second(1, None, 90.0, 10.0),
             second(2, held(20 * MS), 10.0, 20.0),
         ];
+        let redis = Cost {
+            cpu_pct: 7.0,
+            ..Cost::default()
+        };
         let sample = |at_s, others_cpu_pct, wait_pct| Resources {
             at_s,
+            services: [("redis".to_owned(), redis)].into(),
             daemon: Some(Cost {
                 cpu_pct: 30.0,
                 wait_pct: Some(wait_pct),
@@ -248,7 +255,7 @@ mod tests {
         );
         assert_eq!(
             (sum.own_cpu_pct, sum.daemon_wait_pct),
-            (Some(40.0), Some(30.0))
+            (Some(47.0), Some(30.0))
         );
     }
 }

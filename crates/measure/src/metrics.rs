@@ -6,6 +6,7 @@ use crate::result::{RunResult, Second, SecondSeries};
 use crate::spec::CounterRole;
 use crate::tally::OK;
 use crate::units::Unit;
+use crate::usage::UsageSummary;
 
 use Better::{Higher, Lower, Neither};
 use Unit::{Bytes, Count, Nanoseconds, PerSecond, Percent};
@@ -140,7 +141,19 @@ of_a_run! {
         |run| Some(run.usage.disturbance?.driver_quota?.throttled as f64);
 }
 
-/// Defines metrics of a process tree twice, for the daemon and for the driver. Each reads a `UsageSummary` and the run.
+/// A figure of a process tree, such as a service.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SideMetric {
+    /// Name behind that of the side: `rss.peak`.
+    pub(crate) key: &'static str,
+    /// The unit of the value.
+    pub(crate) unit: Unit,
+    /// Reads the value; `None` if it was not measured.
+    pub(crate) read: fn(&UsageSummary, &RunResult) -> Option<f64>,
+}
+
+/// Defines metrics of a process tree twice, for the daemon and for the driver, and once for any tree. Each reads a
+/// `UsageSummary` and the run.
 macro_rules! of_both_sides {
     ($($key:literal, $label:literal, $unit:expr, |$usage:ident, $run:pat_param| $value:expr;)*) => {
         /// Metrics of the daemon's processes.
@@ -157,6 +170,12 @@ macro_rules! of_both_sides {
                 $value
             }),
         )*];
+        /// Metrics of any process tree.
+        const OF_A_SIDE: &[SideMetric] = &[$(SideMetric {
+            key: $key,
+            unit: $unit,
+            read: |$usage, $run| $value,
+        }),*];
     };
 }
 
@@ -282,6 +301,16 @@ pub(crate) fn by_key(key: &str) -> &'static Metric {
 
 pub(crate) fn value(key: &str, run: &RunResult) -> Option<f64> {
     (by_key(key).read)(run)
+}
+
+/// Returns the metric of a process tree with this key of the catalogue, without the name of a side.
+///
+/// # Panics
+/// If no metric has the key.
+pub(crate) fn of_side(key: &str) -> &'static SideMetric {
+    let mut all = OF_A_SIDE.iter();
+    all.find(|metric| metric.key == key)
+        .expect("a key of the catalogue")
 }
 
 /// Returns the statistic with this key.

@@ -87,6 +87,9 @@ pub struct RunResult {
     pub seconds: Vec<Second>,
     /// Resource use of daemon and driver.
     pub usage: Usage,
+    /// Services that the daemon used, such as a Redis, with what they used themselves; absent without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceResult>,
     /// Resource use over time, one sample a second.
     #[serde(default)]
     pub resources: Vec<Resources>,
@@ -128,6 +131,20 @@ pub struct Resources {
     /// quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<u64>,
+    /// The services that run, by name; absent without one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub services: BTreeMap<String, Cost>,
+}
+
+/// A service that was started for the run and that all instances of the daemon shared.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceResult {
+    /// Name in the daemon's manifest.
+    pub name: String,
+    /// Version, as the service prints it.
+    pub version: Option<String>,
+    /// Resource use of its process tree, which the daemon's does not include.
+    pub usage: UsageSummary,
 }
 
 /// Resource use of a process tree in one sample.
@@ -165,7 +182,8 @@ pub struct FaultResult {
     pub what: String,
     /// Seconds from the first start to the fault.
     pub at_s: f64,
-    /// Seconds from the first start until the daemon accepted connections again; absent if it did not.
+    /// Seconds from the first start until the daemon, or the part of it that the fault affected, accepted connections
+    /// again; absent if it did not.
     pub back_s: Option<f64>,
 }
 
@@ -286,6 +304,8 @@ impl RunResult {
         let mut texts = vec![&mut self.plan_sentence, &mut daemon.target];
         texts.extend(&mut daemon.about);
         texts.extend(&mut daemon.version);
+        let services = self.services.iter_mut();
+        texts.extend(services.filter_map(|service| service.version.as_mut()));
         for warning in &mut self.warnings {
             texts.extend([&mut warning.message, &mut warning.hint]);
         }

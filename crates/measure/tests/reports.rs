@@ -2,6 +2,8 @@
 
 #[path = "example/result.rs"]
 mod example;
+#[path = "example/redis.rs"]
+mod redis;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -98,6 +100,56 @@ fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
       note      first_byte has only 995 samples: fewer than ten lie beyond its p99
                 → quote the median, or run longer
     "#);
+}
+
+#[test]
+fn a_service_has_its_own_column_and_its_cpu_for_each_operation() {
+    let text = render("terminal", &[redis::with_redis()]).unwrap();
+    let resources = text.split("Resources\n").nth(1).unwrap();
+    let resources = resources.split("\n\n").next().unwrap();
+    assert_snapshot!(resources, @r#"
+                                           daemon              redis             driver
+    RSS before the load                  4.00 MiB           4.00 MiB           8.79 MiB
+    RSS peak                             4.53 MiB           10.0 MiB           10.8 MiB
+    RSS growth                            544 KiB           6.00 MiB           2.00 MiB
+    RSS growth per connection            6.48 KiB           73.1 KiB           24.4 KiB
+    CPU average, % of a core                4.0 %              4.0 %              1.0 %
+    CPU peak, % of a core                   6.0 %              6.0 %              1.5 %
+    CPU per finished operation             120 µs            60.1 µs            30.1 µs
+    CPU user + system           30.0 ms + 90.0 ms  15.0 ms + 45.0 ms  7.50 ms + 22.5 ms
+    processes, peak                             1                  1                  1
+    threads, peak                               3                  3                  3
+    open files, peak                           97                 97                 97
+    switches, vol. + invol.            5,210 + 31         5,210 + 31         5,210 + 31
+    "#);
+    assert!(text.contains("with redis (Redis server"), "{text}");
+    for format in ["markdown", "html"] {
+        let text = render(format, &[redis::with_redis()]).unwrap();
+        assert!(
+            text.contains("60.1 µs") && text.contains("redis"),
+            "{format}: {text}"
+        );
+    }
+}
+
+#[test]
+fn several_runs_have_a_table_of_their_services() {
+    let [one, other] = two();
+    let with_redis = RunResult {
+        services: redis::with_redis().services,
+        ..one
+    };
+    let text = render("markdown", &[with_redis, other]).unwrap();
+    let services = text.split("Resource use of services\n").nth(1).unwrap();
+    let services = services.trim_start().split("\n\n").next().unwrap();
+    assert_snapshot!(services, @r#"
+    | daemon | level | redis CPU µs per finished | redis CPU average % | redis peak MiB |
+    | --- | ---: | ---: | ---: | ---: |
+    | rust-streaming (SUSPECT) | 1,000 | 60.1 | 4.0 | 10.0 |
+    | go-streaming (SUSPECT) | 1,000 | – | – | – |
+    "#);
+    let text = render("markdown", &two()).unwrap();
+    assert!(!text.contains("services"), "{text}");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #[path = "example/result.rs"]
 mod example;
+#[path = "example/redis.rs"]
+mod redis;
 
 use std::path::Path;
 
@@ -42,8 +44,19 @@ fn objections(result: &Value) -> Vec<String> {
 
 #[test]
 fn a_full_result_fits_the_schema() {
+    for result in [example::full(), redis::with_redis()] {
+        let result = serde_json::to_value(result).unwrap();
+        assert_eq!(objections(&result), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_result_without_services_is_stored_as_before() {
     let result = serde_json::to_value(example::full()).unwrap();
-    assert_eq!(objections(&result), Vec::<String>::new());
+    assert_eq!(result.get("services"), None);
+    let mut result = redis::with_redis();
+    result.services.clear();
+    assert_eq!(result, example::full());
 }
 
 #[test]

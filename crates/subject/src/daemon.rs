@@ -18,6 +18,7 @@ mod guard;
 mod launch;
 mod log;
 mod prepare;
+mod process_name;
 mod ready;
 mod tool;
 
@@ -27,6 +28,7 @@ pub use group::set_pdeathsig;
 pub use guard::output as guarded_output;
 pub use launch::{CountersCommand, Options};
 pub use prepare::Prepared;
+pub use process_name::ProcessName;
 
 use group::Group;
 use guard::Guard;
@@ -47,12 +49,13 @@ const KILL_LIMIT: Duration = Duration::from_secs(5);
 /// directory is removed with the `Daemon`.
 #[derive(Debug)]
 pub struct Daemon {
-    name: String,
+    name: ProcessName,
     version: Option<String>,
     endpoint: Endpoint,
+    ports: Vec<u16>,
     stop: Stop,
     // Dropped in this order: the group dies, the guard finds nothing left to do, the log and its directory are
-    // removed.
+    // removed, and the services die.
     group: Group,
     guard: Option<Guard>,
     trimmer: JoinHandle<()>,
@@ -60,7 +63,9 @@ pub struct Daemon {
     /// Bytes that earlier starts have written to the log.
     logged_before: u64,
     spec: LaunchSpec,
-    _scratch: tempfile::TempDir,
+    scratch: tempfile::TempDir,
+    /// The services that were started for this daemon alone.
+    services: Vec<Daemon>,
 }
 
 /// The addresses of a daemon. Those that its manifest does not use are absent.
@@ -141,10 +146,16 @@ impl Daemon {
         Prepared::from_manifest(root, name, Manifest::load(root, name)?)?.require_tools()
     }
 
-    /// Returns the name of the daemon's directory.
+    /// Returns the name of the daemon's directory, or that of the service.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.name.own()
+    }
+
+    /// Returns the services that were started for this daemon alone.
+    #[must_use]
+    pub fn services(&self) -> &[Self] {
+        &self.services
     }
 
     /// Returns the version that the daemon reports.
@@ -177,6 +188,7 @@ impl Daemon {
     pub fn own_pids(&self) -> Vec<u32> {
         std::iter::once(self.pid())
             .chain(self.guard.as_ref().map(Guard::pid))
+            .chain(self.services.iter().flat_map(Self::own_pids))
             .collect()
     }
 
@@ -254,10 +266,18 @@ impl Daemon {
         async move { ready::poll(&probe, &mut scanner, limit).await }
     }
 
-    /// Stops the daemon: sends the manifest's signal to the whole group, waits for the grace time, sends SIGKILL, and
-    /// checks that nothing is left. A second call reports what the first found. Dropping the future leaves the rest to
-    /// `Drop`, which kills.
+    /// Stops the daemon, then the services that were started for it alone: sends the manifest's signal to the whole
+    /// group, waits for the grace time, sends SIGKILL, and checks that nothing is left. A second call reports what the
+    /// first found. Dropping the future leaves the rest to `Drop`, which kills.
     pub async fn stop(&mut self) -> StopReport {
+        let report = self.stop_group().await;
+        for service in &mut self.services {
+            service.stop_group().await;
+        }
+        report
+    }
+
+    async fn stop_group(&mut self) -> StopReport {
         let began = Instant::now();
         let how = if self.group.exit().is_some() {
             Stopped::AlreadyDead

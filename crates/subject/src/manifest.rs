@@ -9,9 +9,11 @@ use serde::{Deserialize, Deserializer, de};
 
 pub(crate) mod placeholders;
 mod project;
+mod service;
 
 pub(crate) use project::directory;
 pub use project::{find_root, list, names};
+pub use service::Service;
 
 use placeholders::Phase;
 use project::FILE_NAME;
@@ -64,6 +66,9 @@ pub struct Manifest {
     /// The way in which it is stopped.
     #[serde(default)]
     pub stop: Stop,
+    /// The servers that it needs, by name. All of its instances share them.
+    #[serde(default)]
+    pub services: BTreeMap<String, Service>,
 }
 
 /// The condition to wait for after a start, and its time limit.
@@ -178,27 +183,36 @@ impl Manifest {
     }
 
     fn check(&self, file: &Path) -> Result<(), ManifestError> {
-        let error = |key: &str, problem: String, remedy: &str| {
-            Err(ManifestError {
-                file: file.to_owned(),
-                key: Some(key.to_owned()),
-                problem,
-                remedy: remedy.to_owned(),
-            })
-        };
         if self.serves.is_empty() {
             let remedy = "name the protocol, such as serves = [\"fdpass\"]";
-            return error("serves", "is empty".to_owned(), remedy);
-        }
-        let is_empty = |command: &[String]| command.first().is_none_or(String::is_empty);
-        if let Some((key, _)) = self.commands().find(|(_, command)| is_empty(command)) {
-            let remedy = "write a program and its arguments, or leave the key out";
-            return error(key, "a command is empty".to_owned(), remedy);
+            return Err(wrong(file, "serves", "is empty".to_owned(), remedy));
         }
         if self.metrics.is_some() && !self.counters.is_empty() {
             let remedy = "leave one of the two out: both report the daemon's counters";
             let problem = "cannot be combined with `metrics`".to_owned();
-            return error("counters", problem, remedy);
+            return Err(wrong(file, "counters", problem, remedy));
+        }
+        for (name, service) in &self.services {
+            if !placeholders::is_identifier(name) {
+                let problem = format!("`{name}` is not a name");
+                let remedy = "use letters, digits and `_`, and begin with a letter: its placeholders are called {name.port} and so on";
+                return Err(wrong(file, "services", problem, remedy));
+            }
+            let service = service.to_manifest(name, self);
+            service.check_launch(file, &format!("services.{name}."))?;
+        }
+        self.check_launch(file, "")
+    }
+
+    /// Checks what services have too. The keys of a service begin with a `prefix`.
+    fn check_launch(&self, file: &Path, prefix: &str) -> Result<(), ManifestError> {
+        let error = |key: &str, problem: String, remedy: &str| {
+            Err(wrong(file, &format!("{prefix}{key}"), problem, remedy))
+        };
+        let is_empty = |command: &[String]| command.first().is_none_or(String::is_empty);
+        if let Some((key, _)) = self.commands().find(|(_, command)| is_empty(command)) {
+            let remedy = "write a program and its arguments, or leave the key out";
+            return error(key, "a command is empty".to_owned(), remedy);
         }
         if let Probe::Tcp(address) = &self.ready.probe
             && !address.contains(':')
@@ -210,13 +224,14 @@ impl Manifest {
                 "write it as tcp = \"127.0.0.1:{port}\"",
             );
         }
+        let of_services = self.service_placeholders();
         let texts = self
             .build_texts()
             .map(|text| (text, Phase::Build))
             .chain(self.run_texts().map(|text| (text, Phase::Run)));
         for ((key, text), phase) in texts {
             for name in placeholders::names(text) {
-                if let Err(remedy) = placeholders::check(name, phase) {
+                if let Err(remedy) = placeholders::check(name, phase, &of_services) {
                     return error(key, format!("unknown placeholder {{{name}}}"), &remedy);
                 }
             }
@@ -267,6 +282,15 @@ impl Manifest {
             .chain(metrics)
             .chain(counters)
             .chain([self.ready.probe.key_and_text()])
+    }
+}
+
+fn wrong(file: &Path, key: &str, problem: String, remedy: &str) -> ManifestError {
+    ManifestError {
+        file: file.to_owned(),
+        key: Some(key.to_owned()),
+        problem,
+        remedy: remedy.to_owned(),
     }
 }
 
@@ -446,5 +470,67 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("`ready.tcp`"), "{error}");
+    }
+
+    const REDIS: &str = "[services.redis]\nrun = ['r', '{port}', '{scratch}']\nready = { tcp = '127.0.0.1:{port}' }\n";
+
+    #[test]
+    fn a_daemon_refers_to_its_services_and_each_has_the_defaults_of_a_daemon() {
+        let manifest = parse(&format!(
+            "{MINIMAL}env = {{ A = '{{redis.port}}' }}\n{REDIS}"
+        ));
+        let manifest = manifest.unwrap();
+        let redis = &manifest.services["redis"];
+        assert_eq!(redis.stop.grace, Duration::from_secs(5));
+        assert_eq!(redis.ready.timeout, Duration::from_secs(10));
+        assert_eq!(manifest.ports(), 3, "the ports of the service are its own");
+    }
+
+    #[test]
+    fn an_error_in_a_service_names_its_key_and_the_known_placeholders() {
+        for (extra, parts) in [
+            (
+                format!("env = {{ A = '{{reddis.port}}' }}\n{REDIS}"),
+                vec![
+                    "`env`: unknown placeholder {reddis.port}",
+                    "{redis.port}, {redis.scratch}",
+                ],
+            ),
+            (
+                format!("env = {{ A = '{{redis.port2}}' }}\n{REDIS}"),
+                vec!["`env`: unknown placeholder {redis.port2}", "{redis.port}"],
+            ),
+            (
+                format!("build = [['make', '{{redis.port}}']]\n{REDIS}"),
+                vec![
+                    "`build`: unknown placeholder {redis.port}",
+                    "only once it runs",
+                ],
+            ),
+            (
+                REDIS.replace("{scratch}", "{redis.port}"),
+                vec![
+                    "`services.redis.run`: unknown placeholder {redis.port}",
+                    "{scratch}",
+                ],
+            ),
+            (
+                REDIS.replace("'127.0.0.1:{port}'", "'{port}'"),
+                vec!["`services.redis.ready.tcp`: `{port}` is not a host:port"],
+            ),
+            (
+                REDIS.replace("services.redis", "services.my-redis"),
+                vec!["`services`: `my-redis` is not a name", "digits and `_`"],
+            ),
+            (
+                format!("{REDIS}url = 'redis://'"),
+                vec!["unknown field `url`"],
+            ),
+        ] {
+            let problem = problem(&extra);
+            for part in parts {
+                assert!(problem.contains(part), "{part:?} is not in: {problem}");
+            }
+        }
     }
 }

@@ -212,6 +212,29 @@ fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
 }
 
 #[test]
+fn a_tool_that_a_service_needs_is_listed_and_found_by_the_doctor() {
+    let project = Project::new(ONE);
+    project.file(
+        "daemons/a/daemon.toml",
+        "about = 'Daemon a'\nserves = ['fake']\nrun = ['true', '{redis.port}']\nready = { line = 'up' }\n\
+         [services.redis]\nneeds = [['drover-no-such-tool']]\nrun = ['true', '{port}']\nready = { line = 'up' }\n",
+    );
+    let output = project.drover(&["list"]).output().unwrap();
+    ends_with(&output, 0);
+    let text = shown(&output);
+    for part in [
+        "Daemon a (fake; it needs redis)",
+        "needs `drover-no-such-tool`",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+    let output = project.drover(&["doctor"]).output().unwrap();
+    ends_with(&output, 1);
+    let text = shown(&output);
+    assert!(text.contains("`a` needs `drover-no-such-tool`"), "{text}");
+}
+
+#[test]
 fn the_doctor_names_what_is_lacking_with_the_command_that_mends_it() {
     let project = Project::new(
         "[driver]\n[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = 'x', set = { 'groups.0.clients' = 9000000 } }]\n",

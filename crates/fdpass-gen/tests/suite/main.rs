@@ -12,6 +12,7 @@ mod faults;
 mod faulty;
 mod outcomes;
 mod pace;
+mod parts;
 mod results;
 mod target;
 

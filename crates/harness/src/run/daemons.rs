@@ -1,4 +1,4 @@
-//! Manages the daemons of a run: one, or several side by side that share the load.
+//! Manages the daemons of a run: one, or several side by side that share the load, and the services that they use.
 
 use std::future::{Future as _, poll_fn};
 use std::task::Poll;
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::Folder;
 use load::driver::Target;
-use load::plan::{Invalid, Plan};
+use load::plan::{Fault, Invalid, Plan};
 use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
 use subject::prometheus::{self, without_user};
 use subject::usage::Backlog;
@@ -31,11 +31,13 @@ pub(super) struct Daemons {
     pub(super) target: Target,
     /// The daemons that were launched for the run.
     pub(super) instances: Vec<Instance>,
+    /// The services that were launched for all of them. They are dropped after the daemons.
+    pub(super) services: Vec<Instance>,
     /// The metrics pages of daemons that ran already.
     pages: Vec<String>,
 }
 
-/// A daemon that was launched for the run.
+/// A daemon or a service that was launched for the run.
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) daemon: Daemon,
@@ -44,7 +46,14 @@ pub(super) struct Instance {
     pub(super) restarts: u64,
 }
 
-/// The state of a daemon.
+/// The place of a daemon or a service among those of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Instance(usize),
+    Service(usize),
+}
+
+/// The state of a daemon or a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Serving.
@@ -55,6 +64,16 @@ pub(super) enum State {
     Down,
     /// Ended by itself.
     Died,
+}
+
+impl Instance {
+    fn new(daemon: Daemon) -> Self {
+        Self {
+            daemon,
+            state: State::Up,
+            restarts: 0,
+        }
+    }
 }
 
 impl Daemons {
@@ -71,21 +90,35 @@ impl Daemons {
                 return Ok(Self {
                     target: external.target.clone(),
                     instances: Vec::new(),
+                    services: Vec::new(),
                     pages: external.metrics.clone(),
                 });
             }
             Subject::Launched(prepared) => prepared,
         };
+        let known: Vec<&str> = prepared
+            .manifest()
+            .services
+            .keys()
+            .map(String::as_str)
+            .collect();
+        faults_fit(&plan.faults, prepared.name(), &known)?;
         let mut daemons = Self {
             target: Target {
                 addresses: Vec::new(),
             },
             instances: Vec::new(),
+            services: Vec::new(),
             pages: Vec::new(),
         };
-        for _ in 0..plan.instances {
-            daemons.launch(plan, prepared, progress).await?;
+        if !known.is_empty() {
+            progress.step(&format!("starting {}", known.join(", ")));
         }
+        let services = prepared.start_services(&LaunchOptions::default()).await?;
+        for _ in 0..plan.instances {
+            daemons.launch(plan, prepared, &services, progress).await?;
+        }
+        daemons.services = services.into_iter().map(Instance::new).collect();
         Ok(daemons)
     }
 
@@ -93,6 +126,7 @@ impl Daemons {
         &mut self,
         plan: &Plan<C>,
         prepared: &Prepared,
+        services: &[Daemon],
         progress: &Progress,
     ) -> anyhow::Result<()> {
         let name = prepared.name();
@@ -102,17 +136,14 @@ impl Daemons {
         };
         progress.step(&step);
         let env: Vec<(String, String)> = plan.daemon_env.clone().into_iter().collect();
-        let daemon = prepared.start(&env, &LaunchOptions::default()).await?;
+        let options = LaunchOptions::default();
+        let daemon = prepared.start_with(services, &env, &options).await?;
         let endpoint = plan.endpoint.as_deref();
         let address = daemon.endpoint().address(endpoint);
         self.target
             .addresses
             .push(address.ok_or_else(|| no_address(daemon.endpoint(), name, endpoint))?);
-        self.instances.push(Instance {
-            daemon,
-            state: State::Up,
-            restarts: 0,
-        });
+        self.instances.push(Instance::new(daemon));
         Ok(())
     }
 
@@ -160,31 +191,69 @@ impl Daemons {
         was_given.then(|| Warning::nothing_compared(&metrics.collect::<Vec<_>>()))
     }
 
-    /// Completes when a daemon ends by itself, with its index and how it ended. Each end is reported once.
-    pub(super) async fn next_exit(&mut self) -> (usize, String) {
-        let serving = self.instances.iter().enumerate();
-        let mut ends: Vec<_> = serving
+    /// Returns the daemons, then the services.
+    fn parts(&self) -> impl Iterator<Item = (Part, &Instance)> {
+        let instances = self.instances.iter().enumerate();
+        let services = self.services.iter().enumerate();
+        instances
+            .map(|(index, instance)| (Part::Instance(index), instance))
+            .chain(services.map(|(index, service)| (Part::Service(index), service)))
+    }
+
+    pub(super) fn part(&self, part: Part) -> &Instance {
+        match part {
+            Part::Instance(index) => &self.instances[index],
+            Part::Service(index) => &self.services[index],
+        }
+    }
+
+    pub(super) fn part_mut(&mut self, part: Part) -> &mut Instance {
+        match part {
+            Part::Instance(index) => &mut self.instances[index],
+            Part::Service(index) => &mut self.services[index],
+        }
+    }
+
+    /// Returns what a fault affects, of what is serving.
+    pub(super) fn affected(&self, fault: &Fault) -> Vec<Part> {
+        let is_affected = |part: Part, instance: &Instance| match (part, &fault.service) {
+            (Part::Instance(index), None) => fault
+                .instance
+                .is_none_or(|number| number == index as u64 + 1),
+            (Part::Service(_), Some(name)) => instance.daemon.name() == name,
+            _ => false,
+        };
+        self.parts()
+            .filter(|(part, instance)| instance.state == State::Up && is_affected(*part, instance))
+            .map(|(part, _)| part)
+            .collect()
+    }
+
+    /// Completes when a daemon or a service ends by itself, with its place and how it ended. Each end is reported once.
+    pub(super) async fn next_exit(&mut self) -> (Part, String) {
+        let mut ends: Vec<_> = self
+            .parts()
             .filter(|(_, instance)| matches!(instance.state, State::Up | State::Paused))
-            .map(|(index, instance)| (index, Box::pin(instance.daemon.exited())))
+            .map(|(part, instance)| (part, Box::pin(instance.daemon.exited())))
             .collect();
-        let (index, status) = poll_fn(|context| {
-            for (index, end) in &mut ends {
+        let (part, status) = poll_fn(|context| {
+            for (part, end) in &mut ends {
                 if let Poll::Ready(status) = end.as_mut().poll(context) {
-                    return Poll::Ready((*index, status));
+                    return Poll::Ready((*part, status));
                 }
             }
             Poll::Pending
         })
         .await;
         drop(ends);
-        self.instances[index].state = State::Died;
-        (index, status)
+        self.part_mut(part).state = State::Died;
+        (part, status)
     }
 
     /// Returns the processes that this program has started for the daemons and that are not its own.
     pub(super) fn own_pids(&self) -> Vec<u32> {
-        let pids = |instance: &Instance| instance.daemon.own_pids();
-        self.instances.iter().flat_map(pids).collect()
+        let pids = |(_, instance): (Part, &Instance)| instance.daemon.own_pids();
+        self.parts().flat_map(pids).collect()
     }
 
     /// Returns the first process of each daemon.
@@ -211,45 +280,82 @@ impl Daemons {
         }
     }
 
-    /// Stops the daemons, all at the same time, and keeps their logs beside the result. They have one second if the
-    /// user is in a hurry, or sends a signal meanwhile.
+    /// Stops the daemons, all at the same time, then the services, and keeps their logs beside the result. They have one
+    /// second if the user is in a hurry, or sends a signal meanwhile.
     pub(super) async fn close(&mut self, folder: &Folder, hurried: bool, signals: &mut Signals) {
         let (hurry, _) = watch::channel(hurried);
-        // One signal each: many daemons treat a second one as the order to end at once.
-        let mut stopping = JoinSet::new();
-        for (index, mut instance) in self.instances.drain(..).enumerate() {
-            let name = match index {
-                0 => "daemon.log".to_owned(),
-                _ => format!("daemon-{}.log", index + 1),
+        let instances = self.instances.drain(..).enumerate();
+        let instances = instances.map(|(index, instance)| match index {
+            0 => ("daemon.log".to_owned(), instance.daemon),
+            _ => (format!("daemon-{}.log", index + 1), instance.daemon),
+        });
+        stop_all(instances, folder, &hurry, signals).await;
+        let services = self.services.drain(..);
+        let services = services.map(|service| {
+            let log = format!("service-{}.log", service.daemon.name());
+            (log, service.daemon)
+        });
+        stop_all(services, folder, &hurry, signals).await;
+    }
+}
+
+/// Stops daemons, all at the same time, and keeps each log under the given name.
+async fn stop_all(
+    daemons: impl Iterator<Item = (String, Daemon)>,
+    folder: &Folder,
+    hurry: &watch::Sender<bool>,
+    signals: &mut Signals,
+) {
+    // One signal each: many daemons treat a second one as the order to end at once.
+    let mut stopping = JoinSet::new();
+    for (name, mut daemon) in daemons {
+        // The log is optional: a result is complete without it.
+        let log = folder.create(&name);
+        let mut hurry = hurry.subscribe();
+        stopping.spawn(async move {
+            let grace = async {
+                // The sender lives until all have ended.
+                let _ = hurry.wait_for(|hurried| *hurried).await;
+                tokio::time::sleep(HURRIED_GRACE).await;
             };
-            // The log is optional: a result is complete without it.
-            let log = folder.create(&name);
-            let mut hurry = hurry.subscribe();
-            stopping.spawn(async move {
-                let grace = async {
-                    // The sender lives until all have ended.
-                    let _ = hurry.wait_for(|hurried| *hurried).await;
-                    tokio::time::sleep(HURRIED_GRACE).await;
-                };
-                tokio::select! {
-                    _ = instance.daemon.stop() => {}
-                    // Dropping the daemon kills it.
-                    () = grace => {}
-                }
-                if let (Ok(mut log), Ok(mut written)) =
-                    (log, std::fs::File::open(instance.daemon.log_path()))
-                {
-                    let _ = std::io::copy(&mut written, &mut log);
-                }
-            });
-        }
-        while !stopping.is_empty() {
             tokio::select! {
-                _ = stopping.join_next() => {}
-                () = signals.next() => drop(hurry.send_replace(true)),
+                _ = daemon.stop() => {}
+                // Dropping the daemon kills it.
+                () = grace => {}
             }
+            if let (Ok(mut log), Ok(mut written)) = (log, std::fs::File::open(daemon.log_path())) {
+                let _ = std::io::copy(&mut written, &mut log);
+            }
+        });
+    }
+    while !stopping.is_empty() {
+        tokio::select! {
+            _ = stopping.join_next() => {}
+            () = signals.next() => drop(hurry.send_replace(true)),
         }
     }
+}
+
+/// Checks that the services that faults name are among the `known` ones of the daemon.
+fn faults_fit(faults: &[Fault], daemon: &str, known: &[&str]) -> Result<(), Invalid> {
+    for (index, fault) in faults.iter().enumerate() {
+        let Some(service) = fault
+            .service
+            .as_deref()
+            .filter(|name| !known.contains(name))
+        else {
+            continue;
+        };
+        let remedy = match known {
+            [] => "leave the fault out".to_owned(),
+            known => format!("take one of {}", known.join(", ")),
+        };
+        let problem = format!(
+            "`{service}` is not in the [services] of daemons/{daemon}/daemon.toml: {remedy}"
+        );
+        return Err(Invalid::new(format!("faults[{index}].service"), problem));
+    }
+    Ok(())
 }
 
 /// Returns the error about a daemon that has no address to drive.

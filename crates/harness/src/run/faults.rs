@@ -8,7 +8,7 @@ use nix::sys::signal::Signal as Sent;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::daemons::{Daemons, Instance, State};
+use super::daemons::{Daemons, Part, State};
 use super::resource_monitor::ResourceMonitor;
 use load::clock;
 use load::driver::Phases;
@@ -27,24 +27,22 @@ pub(super) struct Faults {
     origin: u64,
     begin: u64,
     pub(super) done: Vec<FaultResult>,
-    /// Daemons that were started again and are not ready yet.
+    /// Daemons and services that were started again and are not ready yet.
     returning: JoinSet<Restarted>,
 }
 
-/// A daemon that was started again.
+/// A daemon or a service that was started again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Restarted {
-    /// The index of the daemon.
-    index: usize,
+    part: Part,
     /// Time at which it took connections, nanoseconds of CLOCK_MONOTONIC; absent if it did not in time.
     at: Option<u64>,
 }
 
-/// A daemon that did not recover.
+/// A daemon or a service that did not recover.
 #[derive(Debug)]
 pub(super) struct RestartFailed {
-    /// The index of the daemon.
-    pub(super) index: usize,
+    pub(super) part: Part,
     pub(super) problem: String,
 }
 
@@ -53,13 +51,14 @@ pub(super) struct RestartFailed {
 enum Stage {
     /// Waiting for the next fault at this time.
     Before(Instant),
-    /// The daemons are paused or ended until this time.
+    /// The parts that the fault affects are paused or ended until this time.
     During {
         fault: Fault,
+        parts: Vec<Part>,
         injected_at: Instant,
         until: Instant,
     },
-    /// The daemons were started again; not all take connections yet.
+    /// The parts that were ended were started again; not all take connections yet.
     Returning { latest: u64, all: bool },
     /// There are no more faults.
     Done,
@@ -110,10 +109,10 @@ impl Faults {
         }
     }
 
-    /// Performs the due step; `restarted` is a daemon that was started again and is ready, or will not be.
+    /// Performs the due step; `restarted` was started again and is ready, or will not be.
     ///
     /// # Errors
-    /// A daemon can't be started again, or does not take connections in time.
+    /// A daemon or a service can't be started again, or does not take connections in time.
     pub(super) fn act(
         &mut self,
         restarted: Option<Restarted>,
@@ -124,9 +123,10 @@ impl Faults {
             Stage::Before(_) => self.inject(daemons),
             Stage::During {
                 fault,
+                parts,
                 injected_at,
                 until: _,
-            } => return self.recover(fault, injected_at, daemons, monitor),
+            } => return self.recover(fault, parts, injected_at, daemons, monitor),
             Stage::Returning { latest, all } => {
                 let at = restarted.and_then(|restarted| restarted.at);
                 self.returned(latest.max(at.unwrap_or(0)), all && at.is_some());
@@ -146,7 +146,9 @@ impl Faults {
             Signal::Term => (Sent::SIGTERM, State::Down),
             Signal::Stop => (Sent::SIGSTOP, State::Paused),
         };
-        for instance in in_state(daemons, State::Up) {
+        let parts = daemons.affected(&fault);
+        for part in &parts {
+            let instance = daemons.part_mut(*part);
             instance.daemon.signal(signal);
             instance.state = state;
         }
@@ -156,9 +158,10 @@ impl Faults {
             back_s: None,
         });
         let injected_at = Instant::now();
-        let until = injected_at + fault.back_after;
+        let until = injected_at + fault.back_after.unwrap_or_default();
         self.stage = Stage::During {
             fault,
+            parts,
             injected_at,
             until,
         };
@@ -167,53 +170,62 @@ impl Faults {
     fn recover(
         &mut self,
         fault: Fault,
+        mut parts: Vec<Part>,
         injected_at: Instant,
         daemons: &mut Daemons,
         monitor: &mut ResourceMonitor,
     ) -> Result<(), RestartFailed> {
         if fault.signal == Signal::Stop {
-            for instance in in_state(daemons, State::Paused) {
+            parts.retain(|part| daemons.part(*part).state == State::Paused);
+            for part in parts {
+                let instance = daemons.part_mut(part);
                 instance.daemon.signal(Sent::SIGCONT);
                 instance.state = State::Up;
             }
             self.returned(clock::now(), true);
             return Ok(());
         }
-        if is_ending(daemons, injected_at) {
+        if is_ending(daemons, &parts, injected_at) {
             let until = Instant::now() + POLL_INTERVAL;
             self.stage = Stage::During {
                 fault,
+                parts,
                 injected_at,
                 until,
             };
             return Ok(());
         }
-        self.start_again(daemons, monitor)
+        match fault.back_after {
+            Some(_) => self.start_again(&parts, daemons, monitor),
+            None => {
+                self.wait_for_next();
+                Ok(())
+            }
+        }
     }
 
     fn start_again(
         &mut self,
+        parts: &[Part],
         daemons: &mut Daemons,
         monitor: &mut ResourceMonitor,
     ) -> Result<(), RestartFailed> {
-        for (index, instance) in daemons.instances.iter_mut().enumerate() {
-            if instance.state != State::Down {
-                continue;
-            }
+        for part in parts.iter().copied() {
+            let instance = daemons.part_mut(part);
             instance
                 .daemon
                 .start_again()
                 .map_err(|error| RestartFailed {
-                    index,
+                    part,
                     problem: format!("could not be started again: {error}"),
                 })?;
             instance.state = State::Up;
             instance.restarts += 1;
-            monitor.restarted(index, instance);
+            monitor.restarted(part, instance);
             let ready = instance.daemon.readiness();
             self.returning.spawn(async move {
                 let at = ready.await.then(clock::now);
-                Restarted { index, at }
+                Restarted { part, at }
             });
         }
         self.stage = Stage::Returning {
@@ -226,7 +238,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Ends the fault when the last daemon is back.
+    /// Ends the fault when the last of what was ended is back.
     fn returned(&mut self, latest: u64, all: bool) {
         if !self.returning.is_empty() {
             self.stage = Stage::Returning { latest, all };
@@ -239,7 +251,7 @@ impl Faults {
         self.wait_for_next();
     }
 
-    /// Returns true while daemons were started again and it is not known yet whether they recover.
+    /// Returns true while something was started again and it is not known yet whether they recover.
     pub(super) fn is_returning(&self) -> bool {
         matches!(self.stage, Stage::Returning { .. })
     }
@@ -249,9 +261,9 @@ impl Faults {
     }
 }
 
-/// Checks that a daemon is back. A daemon that exited on its own is reported by `next_exit()`, not here.
+/// Checks that a daemon or a service is back. One that exited on its own is reported by `next_exit()`, not here.
 fn check_restarted(restarted: Restarted, daemons: &Daemons) -> Result<(), RestartFailed> {
-    let instance = &daemons.instances[restarted.index];
+    let instance = daemons.part(restarted.part);
     if restarted.at.is_some()
         || instance.state == State::Died
         || instance.daemon.try_exit().is_some()
@@ -260,27 +272,21 @@ fn check_restarted(restarted: Restarted, daemons: &Daemons) -> Result<(), Restar
     }
     let limit = duration::format(instance.daemon.ready_limit());
     Err(RestartFailed {
-        index: restarted.index,
+        part: restarted.part,
         problem: format!("took no connections within {limit} of its start"),
     })
 }
 
-/// Returns true while a daemon that got the fault's signal still runs. One that takes longer than its manifest's grace
+/// Returns true while something that got the fault's signal still runs. What takes longer than its manifest's grace
 /// time is killed.
-fn is_ending(daemons: &mut Daemons, injected_at: Instant) -> bool {
+fn is_ending(daemons: &Daemons, parts: &[Part], injected_at: Instant) -> bool {
     let mut ending = false;
-    for instance in in_state(daemons, State::Down) {
-        ending |= !instance.daemon.is_over();
-        if injected_at.elapsed() > instance.daemon.grace() {
-            instance.daemon.signal(Sent::SIGKILL);
+    for part in parts {
+        let daemon = &daemons.part(*part).daemon;
+        ending |= !daemon.is_over();
+        if injected_at.elapsed() > daemon.grace() {
+            daemon.signal(Sent::SIGKILL);
         }
     }
     ending
-}
-
-fn in_state(daemons: &mut Daemons, state: State) -> impl Iterator<Item = &mut Instance> {
-    daemons
-        .instances
-        .iter_mut()
-        .filter(move |instance| instance.state == state)
 }

@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use measure::disturbance::{Disturbance, Throttled};
-use measure::result::{Cost, Resources, Second, Usage};
+use measure::result::{Cost, Resources, Second, ServiceResult, Usage};
 use measure::spec::Spec;
 use measure::system::{System, SystemSample};
 use measure::usage::{Sample, UsageSummary};
 use tokio::task::JoinHandle;
 
 use super::Gauges;
-use super::daemons::{Daemons, Instance};
+use super::daemons::{Daemons, Instance, Part};
 use super::scrape::{self, DaemonCounters, Scrape, ScrapeTarget};
 use crate::store::Folder;
 use load::clock;
@@ -27,6 +27,7 @@ const HURRIED_TIMEOUT: Duration = Duration::from_millis(200);
 pub(super) struct ResourceMonitor {
     daemon: Option<Sampler>,
     driver: Sampler,
+    services: Vec<ServiceSampler>,
     backlog: Option<Backlog>,
     machine: Option<Machine>,
     others: Option<Others>,
@@ -48,6 +49,32 @@ pub(super) struct ResourceMonitor {
     pub(super) lost_rows: Option<std::io::Error>,
 }
 
+/// Samples one service.
+#[derive(Debug)]
+struct ServiceSampler {
+    name: String,
+    version: Option<String>,
+    sampler: Sampler,
+}
+
+impl ServiceSampler {
+    fn new(service: &Instance) -> Self {
+        let daemon = &service.daemon;
+        Self {
+            name: daemon.name().to_owned(),
+            version: daemon.version().map(str::to_owned),
+            sampler: Sampler::new(daemon.pid(), &[]),
+        }
+    }
+
+    /// Returns the names of its columns.
+    fn columns(&self) -> impl Iterator<Item = String> {
+        ["rss_kb", "utime", "stime", "cpu_pct"]
+            .map(|of| format!("{}_{of}", self.name))
+            .into_iter()
+    }
+}
+
 /// A sample, taken at one instant except for the pages.
 #[derive(Debug, Clone)]
 struct Snapshot {
@@ -56,6 +83,8 @@ struct Snapshot {
     driver: Sample,
     /// Absent while the daemon has no process.
     daemon: Option<Sample>,
+    /// The samples of the services, in their order.
+    services: Vec<Sample>,
     backlog: Option<u64>,
     machine: Option<SystemSample>,
     active: Option<f64>,
@@ -76,8 +105,11 @@ impl ResourceMonitor {
             .unwrap_or_default()
             .into_keys()
             .collect();
-        let header: Vec<&str> = std::iter::once(usage::csv_header())
-            .chain(columns.iter().map(String::as_str))
+        let services: Vec<ServiceSampler> =
+            daemons.services.iter().map(ServiceSampler::new).collect();
+        let header: Vec<String> = std::iter::once(usage::csv_header().to_owned())
+            .chain(services.iter().flat_map(ServiceSampler::columns))
+            .chain(columns.iter().cloned())
             .collect();
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", header.join(","))?;
@@ -95,11 +127,14 @@ impl ResourceMonitor {
                 true => None,
                 false => {
                     let own = std::iter::once(std::process::id());
-                    Others::open(&own.chain(pids.iter().copied()).collect::<Vec<_>>())
+                    let services = daemons.services.iter().map(|service| service.daemon.pid());
+                    let own = own.chain(pids.iter().copied()).chain(services);
+                    Others::open(&own.collect::<Vec<_>>())
                 }
             },
             daemon_groups: daemon_groups.filter(|groups| *groups != driver_groups),
             driver_groups,
+            services,
             snapshots: Vec::new(),
             fetching: None,
             daemon_counters: DaemonCounters::open(daemons.daemon_count(), before),
@@ -122,8 +157,11 @@ impl ResourceMonitor {
         let at = clock::now();
         let sampled = self.daemon.as_mut().map(|sampler| sampler.sample(at));
         let driver = self.driver.sample(at);
+        let services = self.services.iter_mut();
+        let services: Vec<Sample> = services.map(|service| service.sampler.sample(at)).collect();
         let ticks = |sample: &Sample| sample.utime_ticks + sample.stime_ticks;
-        let own = ticks(&driver) + sampled.as_ref().map_or(0, ticks);
+        let of_services: u64 = services.iter().map(ticks).sum();
+        let own = ticks(&driver) + sampled.as_ref().map_or(0, ticks) + of_services;
         let snapshot = Snapshot {
             at,
             others_cpu_pct: self
@@ -137,6 +175,7 @@ impl ResourceMonitor {
                 .and_then(ControlGroups::throttled),
             driver,
             daemon: sampled.filter(|sample| sample.processes > 0),
+            services,
             backlog: self.backlog.as_mut().and_then(Backlog::pending),
             machine: self.machine.as_mut().and_then(Machine::snapshot),
             active: None,
@@ -189,12 +228,18 @@ impl ResourceMonitor {
         self.daemon_counters.close(&pages);
     }
 
-    /// Follows a daemon that was started again.
-    pub(super) fn restarted(&mut self, index: usize, instance: &Instance) {
-        self.daemon_counters.restarted(index, instance.restarts);
+    /// Follows a daemon or a service that was started again.
+    pub(super) fn restarted(&mut self, part: Part, instance: &Instance) {
         self.driver.exclude(&instance.daemon.own_pids());
-        if let Some(sampler) = &mut self.daemon {
-            sampler.add_root(instance.daemon.pid());
+        let pid = instance.daemon.pid();
+        match part {
+            Part::Instance(index) => {
+                self.daemon_counters.restarted(index, instance.restarts);
+                if let Some(sampler) = &mut self.daemon {
+                    sampler.add_root(pid);
+                }
+            }
+            Part::Service(index) => self.services[index].sampler.add_root(pid),
         }
     }
 
@@ -210,6 +255,18 @@ impl ResourceMonitor {
             Some(&snapshot.driver),
             snapshot.backlog,
         );
+        for Sample {
+            rss_kb,
+            utime_ticks,
+            stime_ticks,
+            cpu_pct,
+            ..
+        } in &snapshot.services
+        {
+            row.push_str(&format!(
+                ",{rss_kb},{utime_ticks},{stime_ticks},{cpu_pct:.1}"
+            ));
+        }
         for name in &self.columns {
             row.push(',');
             row.extend(gauges.get(name).map(f64::to_string));
@@ -233,13 +290,14 @@ impl ResourceMonitor {
         origin: u64,
         from_s: f64,
         seconds: &[Second],
-    ) -> (Usage, Vec<Resources>) {
+    ) -> (Usage, Vec<ServiceResult>, Vec<Resources>) {
         let ticks = usage::ticks_per_s();
         let system = self.system();
         let of = |samples: Vec<Sample>| {
             (!samples.is_empty()).then(|| UsageSummary::from_samples(&samples, ticks))
         };
         let snapshots = self.snapshots;
+        let services: Vec<String> = self.services.iter().map(|of| of.name.clone()).collect();
         let each = || snapshots.iter();
         let daemon = of(each().filter_map(|at| at.daemon.clone()).collect());
         let daemon = daemon.map(|summary| UsageSummary {
@@ -256,6 +314,12 @@ impl ResourceMonitor {
             backlog: snapshot.backlog,
             others_cpu_pct: snapshot.others_cpu_pct,
             throttled: None,
+            services: services
+                .iter()
+                .zip(&snapshot.services)
+                .filter(|(_, sample)| sample.processes > 0)
+                .map(|(name, sample)| (name.clone(), cost(sample)))
+                .collect(),
         };
         let mut resources: Vec<Resources> = each().map(over_time).collect();
         for (index, pair) in snapshots.windows(2).enumerate() {
@@ -276,7 +340,17 @@ impl ResourceMonitor {
             system,
             disturbance: Some(disturbance),
         };
-        (usage, resources)
+        let service = |(index, service): (usize, ServiceSampler)| {
+            let samples = each().map(|at| at.services[index].clone());
+            let samples = samples.filter(|sample| sample.processes > 0);
+            ServiceResult {
+                name: service.name,
+                version: service.version,
+                usage: of(samples.collect()).unwrap_or_default(),
+            }
+        };
+        let services = self.services.into_iter().enumerate();
+        (usage, services.map(service).collect(), resources)
     }
 }
 

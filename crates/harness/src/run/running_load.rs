@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Settings;
-use super::daemons::Daemons;
+use super::daemons::{Daemons, Part};
 use super::faults::{Faults, RestartFailed};
 use super::resource_monitor::ResourceMonitor;
 use super::seconds_spool::SecondsSpool;
@@ -167,7 +167,7 @@ impl RunningLoad {
                     ending.kill_at = None;
                     self.kill(view);
                 }
-                (index, status) = daemons.next_exit() => self.died(&mut ending, daemons, index, &status).await,
+                (part, status) = daemons.next_exit() => self.died(&mut ending, daemons, part, &status).await,
                 else => break,
             }
         }
@@ -212,18 +212,19 @@ impl RunningLoad {
         })
     }
 
-    /// Ends the run because a daemon has ended by itself.
+    /// Ends the run because a daemon or a service has ended by itself.
     async fn died(
         &mut self,
         ending: &mut LoadOutcome,
         daemons: &Daemons,
-        index: usize,
+        part: Part,
         status: &str,
     ) {
-        let (status, last_lines) = about(daemons, index, status);
-        ending
-            .warnings
-            .push(Warning::daemon_died(&status, &last_lines));
+        let (status, last_lines) = about(daemons, part, status);
+        ending.warnings.push(match part {
+            Part::Instance(_) => Warning::daemon_died(&status, &last_lines),
+            Part::Service(_) => Warning::service_died(&status, &last_lines),
+        });
         self.stop_within(DEATH_GRACE_NS).await;
     }
 
@@ -325,21 +326,24 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// Returns the warning about a daemon that did not recover from a fault.
+/// Returns the warning about a daemon or a service that did not recover from a fault.
 fn not_back(failed: &RestartFailed, daemons: &Daemons) -> Warning {
-    let (problem, last_lines) = about(daemons, failed.index, &failed.problem);
-    Warning::daemon_not_back(&problem, &last_lines)
+    let (problem, last_lines) = about(daemons, failed.part, &failed.problem);
+    match failed.part {
+        Part::Instance(_) => Warning::daemon_not_back(&problem, &last_lines),
+        Part::Service(_) => Warning::service_not_back(&problem, &last_lines),
+    }
 }
 
-/// Returns a text about a daemon, with its number if there are several, and the end of its log.
-fn about(daemons: &Daemons, index: usize, text: &str) -> (String, String) {
-    let instance = daemons.instances.get(index);
-    let last_lines = instance.map(|instance| instance.daemon.last_lines(LAST_LINES));
-    let text = match daemons.instances.len() {
-        0 | 1 => text.to_owned(),
-        several => format!("instance {} of {several} {text}", index + 1),
+/// Returns a text about a daemon, with its number if there are several, or a service, and the end of its log.
+fn about(daemons: &Daemons, part: Part, text: &str) -> (String, String) {
+    let daemon = &daemons.part(part).daemon;
+    let text = match (part, daemons.instances.len()) {
+        (Part::Service(_), _) => format!("{} {text}", daemon.name()),
+        (Part::Instance(_), 0 | 1) => text.to_owned(),
+        (Part::Instance(index), several) => format!("instance {} of {several} {text}", index + 1),
     };
-    (text, last_lines.unwrap_or_default())
+    (text, daemon.last_lines(LAST_LINES))
 }
 
 /// The views of the seconds, and their storage.

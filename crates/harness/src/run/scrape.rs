@@ -231,6 +231,20 @@ mod tests {
     }
 
     #[test]
+    fn an_instance_that_stays_away_keeps_its_last_count_and_leaves_the_sum_incomplete() {
+        let mut daemon_counters = opened();
+        daemon_counters.note(&[page(0, 0, Some(8.0)), page(1, 0, Some(4.0))]);
+        // Its page is not requested any more.
+        daemon_counters.note(&[page(0, 0, Some(11.0))]);
+        daemon_counters.close(&[page(0, 0, Some(21.0))]);
+        let (number, complete) = (20.0 + 3.0, false);
+        assert_eq!(
+            daemon_counters.counted("handoffs"),
+            Some(Counted { number, complete })
+        );
+    }
+
+    #[test]
     fn a_daemon_that_somebody_else_started_again_counts_from_0_and_not_below() {
         let mut daemon_counters = DaemonCounters::open(1, vec![page(0, 0, Some(1_000.0))]);
         daemon_counters.close(&[page(0, 0, Some(5.0))]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use measure::disturbance::Context;
 use measure::machine::Machine;
-use measure::result::{AuditInputs, CounterComparison, Operations, Second, Usage};
+use measure::result::{AuditInputs, CounterComparison, Operations, Second, ServiceResult, Usage};
 use measure::spec::{CounterSpec, ErrorCause, Spec};
 use measure::tally::Tally;
 use measure::warning::Warning;
@@ -59,6 +59,7 @@ pub(super) fn run_warnings<D: Driver>(
 /// Returns the warnings about disturbances of daemon and driver.
 pub(super) fn disturbances(
     usage: &Usage,
+    services: &[ServiceResult],
     busy_waits: bool,
     inputs: &AuditInputs,
     workers: u64,
@@ -74,8 +75,10 @@ pub(super) fn disturbances(
             .map_or(0, |side| side.involuntary_switches),
         daemon_thread_pct: usage
             .daemon
-            .as_ref()
-            .and_then(|side| side.busiest_thread_pct),
+            .iter()
+            .chain(services.iter().map(|service| &service.usage))
+            .filter_map(|side| side.busiest_thread_pct)
+            .reduce(f64::max),
     };
     let found = usage
         .disturbance

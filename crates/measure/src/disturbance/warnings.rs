@@ -57,7 +57,7 @@ pub struct Context {
     pub worker_cpu_pct: f64,
     /// Involuntary context switches of the driver.
     pub forced_switches: u64,
-    /// CPU use of the daemon's busiest thread over the run, percent of a core.
+    /// CPU use of the busiest thread of the daemon or of a service over the run, percent of a core.
     pub daemon_thread_pct: Option<f64>,
 }
 

@@ -24,7 +24,15 @@ pub(super) fn run(result: &RunResult) -> Vec<(&'static str, String)> {
 
 fn daemon(result: &RunResult) -> String {
     let daemon = result.daemon.clone();
-    let names = joined([Some(daemon.name), daemon.version, daemon.about]);
+    let services = result
+        .services
+        .iter()
+        .map(|service| match &service.version {
+            Some(version) => Some(format!("with {} ({version})", service.name)),
+            None => Some(format!("with {}", service.name)),
+        });
+    let own = [Some(daemon.name), daemon.version, daemon.about];
+    let names = joined(own.into_iter().chain(services));
     match daemon.target.as_str() {
         "" => names,
         target => format!("{names}, at {}", plain(target)),

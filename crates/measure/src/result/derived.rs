@@ -77,8 +77,8 @@ impl RunResult {
         opening.map_or(0.0, |opening| opening.took_s)
     }
 
-    /// Returns the total time in nanoseconds in which faults kept the daemon from accepting connections. Returns `None`
-    /// if there were no faults, or if the daemon did not recover.
+    /// Returns the total time in nanoseconds in which faults kept the daemon, or the part of it that they affected, from
+    /// accepting connections. Returns `None` if there were no faults, or if one of them was not over.
     pub fn down_ns(&self) -> Option<f64> {
         let down = |fault: &FaultResult| Some((fault.back_s? - fault.at_s) * 1e9);
         let downs: Vec<f64> = self.faults.iter().map(down).collect::<Option<_>>()?;
@@ -98,15 +98,14 @@ impl RunResult {
     }
 
     /// Returns the memory that the load took from the machine outside of any process, KiB: the drop in available
-    /// memory, minus the growth of daemon and driver. Other activity on the machine is included. Returns `None` if a
+    /// memory, minus the growth of daemon, services and driver. Other activity on the machine is included. Returns `None` if a
     /// side was not sampled, or if the sides grew by more than the drop, as with memory shared between processes.
     pub fn kernel_kb(&self) -> Option<u64> {
-        let growth = |side: &Option<UsageSummary>| {
-            let usage = side.as_ref()?;
-            Some(usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb))
-        };
+        let growth = |usage: &UsageSummary| usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb);
+        let sides = [self.usage.daemon.as_ref()?, self.usage.driver.as_ref()?];
+        let services = self.services.iter().map(|service| &service.usage);
         let taken = self.usage.system?.taken_kb();
-        taken.checked_sub(growth(&self.usage.daemon)? + growth(&self.usage.driver)?)
+        taken.checked_sub(sides.into_iter().chain(services).map(growth).sum())
     }
 
     /// Returns the connections open at the end of each second, as the driver counted them. If its workers report the

@@ -133,6 +133,26 @@ impl Warning {
         )
     }
 
+    /// Reports that a service of the daemon exited during the run; `status` begins with its name.
+    pub fn service_died(status: &str, last_lines: &str) -> Self {
+        Kind::DaemonDied.invalid(
+            format!(
+                "a service of the daemon exited during the run ({status}); the last lines of its log:\n{last_lines}"
+            ),
+            "see its log, stored with the result",
+        )
+    }
+
+    /// Reports that a service of the daemon did not restart after an injected fault; `problem` begins with its name.
+    pub fn service_not_back(problem: &str, last_lines: &str) -> Self {
+        Kind::DaemonDied.invalid(
+            format!(
+                "a service of the daemon did not restart after a fault ({problem}); the last lines of its log:\n{last_lines}"
+            ),
+            "see its log, stored with the result",
+        )
+    }
+
     /// Reports that the daemon did not restart after an injected fault, so that later operations had no daemon.
     pub fn daemon_not_back(problem: &str, last_lines: &str) -> Self {
         Kind::DaemonDied.invalid(

@@ -55,6 +55,7 @@ pub(crate) fn full() -> RunResult {
         series: series(),
         lag: SeriesResult::from_distribution("lag", &whole("lag")),
         seconds: vec![second(0, 400, 396, &[]), second(1, 400, 402, &[("rejected", 2)]), second(2, 200, 197, &[("reset", 1)])],
+        services: Vec::new(),
         usage: Usage { daemon: Some(usage(4_096, 4_640, 0.12)), driver: Some(usage(9_000, 11_048, 0.03)), ..Usage::default() },
         resources: Vec::new(),
         thresholds: Vec::new(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::process_name::ProcessName;
 use crate::manifest::ManifestError;
 
 /// An error in preparing or starting a daemon.
@@ -64,12 +65,12 @@ pub enum DaemonError {
     },
     /// The daemon ended before it was ready.
     #[error(
-        "the daemon `{name}` {status} before it was ready\n{}  started as: {command}",
+        "the {name} {status} before it was ready\n{}  started as: {command}",
         indented(last_lines)
     )]
     ExitedEarly {
-        /// The daemon.
-        name: String,
+        /// The daemon or the service.
+        name: ProcessName,
         /// The exit status.
         status: String,
         /// The end of its output.
@@ -79,13 +80,13 @@ pub enum DaemonError {
     },
     /// The daemon runs but was not ready in time; it has been killed.
     #[error(
-        "the daemon `{name}` was not ready within {}: waited for {waited_for}\n{}  \
+        "the {name} was not ready within {}: waited for {waited_for}\n{}  \
          if it only needs more time, raise the `timeout` of `ready` in its daemon.toml; started as: {command}",
         humantime::format_duration(*limit), indented(last_lines)
     )]
     NotReady {
-        /// The daemon.
-        name: String,
+        /// The daemon or the service.
+        name: ProcessName,
         /// The time that it had.
         limit: Duration,
         /// The probe, and its last answer.
@@ -96,10 +97,10 @@ pub enum DaemonError {
         command: String,
     },
     /// The system refused an operation.
-    #[error("daemon `{name}`: {doing}")]
+    #[error("{name}: {doing}")]
     Io {
-        /// The daemon.
-        name: String,
+        /// The daemon or the service.
+        name: ProcessName,
         /// The operation, and its object.
         doing: String,
         /// The error of the system.
@@ -109,8 +110,11 @@ pub enum DaemonError {
 
 impl DaemonError {
     /// Returns a function for `map_err` that adds the operation which the system refused.
-    pub(super) fn io(name: &str, doing: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
-        let (name, doing) = (name.to_owned(), doing.into());
+    pub(super) fn io(
+        name: &ProcessName,
+        doing: impl Into<String>,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let (name, doing) = (name.clone(), doing.into());
         move |source| Self::Io {
             name,
             doing,

@@ -13,6 +13,7 @@ use super::group::Group;
 use super::guard::Guard;
 use super::log::Log;
 use super::prepare::{LAST_LINES, Prepared};
+use super::process_name::ProcessName;
 use super::ready::{self, Failure};
 use super::{Daemon, DaemonError, Endpoint, environment, tool};
 use crate::manifest::{Probe, placeholders};
@@ -20,6 +21,9 @@ use crate::prometheus;
 
 /// Longest path of a temporary directory: `sun_path` has 108 bytes, and 30 are added to the directory.
 const LONGEST_TEMPORARY: usize = 70;
+
+/// Name of a daemon's socket in its scratch directory.
+const SOCKET_NAME: &str = "daemon.sock";
 
 /// Time limit for the command that prints a daemon's counters.
 const COUNTERS_LIMIT: Duration = Duration::from_secs(5);
@@ -73,14 +77,14 @@ impl CountersCommand {
 struct Run<'a> {
     prepared: &'a Prepared,
     scratch: &'a Path,
-    socket: PathBuf,
     ports: Vec<u16>,
+    services: &'a [Daemon],
 }
 
 /// The launch of one daemon, with every placeholder filled in: a second start equals the first.
 #[derive(Debug)]
 pub(super) struct LaunchSpec {
-    name: String,
+    name: ProcessName,
     words: Vec<String>,
     /// The command that prints its counters; empty if there is none.
     counters: Vec<String>,
@@ -123,17 +127,47 @@ impl LaunchSpec {
 }
 
 impl Prepared {
-    /// Starts the daemon and returns once it is ready. `extra_env` is applied after the manifest's environment and
-    /// overrides it.
+    /// Starts the daemon with services of its own, and returns once it is ready. `extra_env` is applied after the
+    /// manifest's environment and overrides it.
     ///
     /// Must be called within a Tokio runtime, on a thread that lives for the whole run (see [`Daemon`]). Dropping the
     /// future kills what was started. A Unix or TCP probe leaves one connection without a request behind, which some
     /// daemons count.
     ///
     /// # Errors
-    /// The daemon cannot be started, ends, or is not ready in time; it is then killed.
+    /// The daemon or a service cannot be started, ends, or is not ready in time; it is then killed.
     pub async fn start(
         &self,
+        extra_env: &[(String, String)],
+        options: &Options,
+    ) -> Result<Daemon, DaemonError> {
+        let services = self.start_services(options).await?;
+        let mut daemon = self.start_with(&services, extra_env, options).await?;
+        daemon.services = services;
+        Ok(daemon)
+    }
+
+    /// Starts the services that all instances of the daemon share, one after the other, and returns once they are
+    /// ready.
+    ///
+    /// # Errors
+    /// As those of [`Self::start`].
+    pub async fn start_services(&self, options: &Options) -> Result<Vec<Daemon>, DaemonError> {
+        let mut started = Vec::new();
+        for service in &self.services {
+            started.push(service.start_with(&[], &[], options).await?);
+        }
+        Ok(started)
+    }
+
+    /// Starts the daemon as [`Self::start`] does, with services that it shares with other instances. They must live
+    /// as long as the daemon.
+    ///
+    /// # Errors
+    /// As those of [`Self::start`].
+    pub async fn start_with(
+        &self,
+        services: &[Daemon],
         extra_env: &[(String, String)],
         options: &Options,
     ) -> Result<Daemon, DaemonError> {
@@ -144,21 +178,13 @@ impl Prepared {
             free_ports(self.manifest.ports()).map_err(io("finding a free port on 127.0.0.1"))?;
         let run = Run {
             prepared: self,
-            socket: scratch.path().join("daemon.sock"),
             scratch: scratch.path(),
             ports,
+            services,
         };
-        let spec = LaunchSpec {
-            name: self.name.clone(),
-            words: run.expand_all(&self.manifest.run),
-            counters: run.expand_all(&self.manifest.counters),
-            directory: self.directory(),
-            environment: run.environment(extra_env),
-            probe: run.probe(),
-            limit: options.ready_timeout.unwrap_or(self.manifest.ready.timeout),
-            removes: (!options.keep_scratch).then(|| scratch.path().to_owned()),
-        };
+        let spec = run.spec(extra_env, options);
         let endpoint = run.endpoint();
+        let ports = run.ports;
 
         let (log, file) =
             Log::create(scratch.path().join("daemon.log")).map_err(io("making its log"))?;
@@ -167,6 +193,7 @@ impl Prepared {
             name: self.name.clone(),
             version: self.version.clone(),
             endpoint,
+            ports,
             stop: self.manifest.stop,
             guard,
             group,
@@ -174,7 +201,8 @@ impl Prepared {
             log,
             logged_before: 0,
             spec,
-            _scratch: scratch,
+            scratch,
+            services: Vec::new(),
         };
         let LaunchSpec { probe, limit, .. } = &daemon.spec;
         match ready::wait(&daemon.group, probe, &daemon.log, *limit).await {
@@ -209,15 +237,49 @@ impl Prepared {
     }
 }
 
+/// Returns the value of a placeholder that belongs to one start.
+fn value_of_start(name: &str, scratch: &Path, ports: &[u16]) -> Option<String> {
+    let path = |path: &Path| Some(path.to_string_lossy().into_owned());
+    match name {
+        "socket" => path(&scratch.join(SOCKET_NAME)),
+        "scratch" => path(scratch),
+        name => ports
+            .get(placeholders::port_index(name)?)
+            .map(u16::to_string),
+    }
+}
+
+impl Daemon {
+    /// Returns the value of a placeholder of a service, such as `port`, for the daemons that use it.
+    fn value(&self, name: &str) -> Option<String> {
+        value_of_start(name, self.scratch.path(), &self.ports)
+    }
+}
+
 impl Run<'_> {
+    fn spec(&self, extra_env: &[(String, String)], options: &Options) -> LaunchSpec {
+        let manifest = &self.prepared.manifest;
+        LaunchSpec {
+            name: self.prepared.name.clone(),
+            words: self.expand_all(&manifest.run),
+            counters: self.expand_all(&manifest.counters),
+            directory: self.prepared.directory(),
+            environment: self.environment(extra_env),
+            probe: self.probe(),
+            limit: options.ready_timeout.unwrap_or(manifest.ready.timeout),
+            removes: (!options.keep_scratch).then(|| self.scratch.to_owned()),
+        }
+    }
+
     fn expand(&self, text: &str) -> String {
-        placeholders::expand(text, |name| match name {
-            "socket" => Some(self.socket.to_string_lossy().into_owned()),
-            "scratch" => Some(self.scratch.to_string_lossy().into_owned()),
-            name => match placeholders::port_index(name) {
-                Some(index) => self.ports.get(index).map(u16::to_string),
-                None => self.prepared.paths.value(name),
-            },
+        placeholders::expand(text, |name| match name.split_once('.') {
+            Some((service, of_service)) => {
+                let mut services = self.services.iter();
+                let service = services.find(|daemon| daemon.name() == service)?;
+                service.value(of_service)
+            }
+            None => value_of_start(name, self.scratch, &self.ports)
+                .or_else(|| self.prepared.paths.value(name)),
         })
     }
 
@@ -237,7 +299,9 @@ impl Run<'_> {
     fn endpoint(&self) -> Endpoint {
         let manifest = &self.prepared.manifest;
         Endpoint {
-            socket: manifest.has_socket().then(|| self.socket.clone()),
+            socket: manifest
+                .has_socket()
+                .then(|| self.scratch.join(SOCKET_NAME)),
             port: self.ports.first().copied(),
             url: manifest.url.as_ref().map(|url| self.expand(url)),
             urls: manifest

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::DaemonError;
 use super::guard;
 use super::log::Log;
+use super::process_name::ProcessName;
 use super::{environment, tool};
 use crate::manifest::placeholders::{self, Phase};
 use crate::manifest::{self, Manifest};
@@ -23,10 +24,11 @@ const LAST_LINES_OF_TESTS: usize = 100;
 /// A daemon that is built and can be started any number of times.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    pub(super) name: String,
+    pub(super) name: ProcessName,
     pub(super) manifest: Manifest,
     pub(super) paths: Paths,
     pub(super) version: Option<String>,
+    pub(super) services: Vec<Prepared>,
 }
 
 /// The directories behind a manifest's placeholders.
@@ -48,12 +50,15 @@ impl Prepared {
         let mut prepared = Self::from_manifest(root, name, find(root, name, serves)?)?;
         let build = &prepared.paths.build;
         std::fs::create_dir_all(build).map_err(DaemonError::io(
-            name,
+            &prepared.name,
             format!("creating the build directory {}", build.display()),
         ))?;
         prepared.require_tools()?;
         prepared.build(on_step)?;
         prepared.version = prepared.read_version();
+        for service in &mut prepared.services {
+            service.version = service.read_version();
+        }
         Ok(prepared)
     }
 
@@ -63,13 +68,33 @@ impl Prepared {
         name: &str,
         manifest: Manifest,
     ) -> Result<Self, DaemonError> {
+        let daemon = ProcessName::from_daemon(name);
         let paths =
-            Paths::new(root, name).map_err(DaemonError::io(name, "finding its directories"))?;
+            Paths::new(root, name).map_err(DaemonError::io(&daemon, "finding its directories"))?;
+        let services = manifest.services.iter().map(|(name, service)| {
+            let service = service.to_manifest(name, &manifest);
+            Self::from_parts(daemon.with_service(name), service, paths.clone())
+        });
+        let services = services.collect::<Result<_, _>>()?;
+        let prepared = Self::from_parts(daemon, manifest, paths)?;
+        Ok(Self {
+            services,
+            ..prepared
+        })
+    }
+
+    /// Creates a daemon without services, or a service.
+    fn from_parts(
+        name: ProcessName,
+        manifest: Manifest,
+        paths: Paths,
+    ) -> Result<Self, DaemonError> {
         let prepared = Self {
-            name: name.to_owned(),
+            name,
             manifest,
             paths,
             version: None,
+            services: Vec::new(),
         };
         prepared.require_trust()?;
         Ok(prepared)
@@ -100,7 +125,7 @@ impl Prepared {
     /// Returns the name of the daemon's directory.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.name.own()
     }
 
     /// Returns the version that the daemon reports, if it reports one.
@@ -129,7 +154,7 @@ impl Prepared {
     /// a run are left out: they have no value yet.
     fn environment(&self) -> BTreeMap<OsString, OsString> {
         let mut environment = environment::for_tools(&self.manifest.pass_env);
-        let of_a_run = |name| placeholders::check(name, Phase::Build).is_err();
+        let of_a_run = |name| placeholders::check(name, Phase::Build, &[]).is_err();
         let own = self
             .manifest
             .env
@@ -168,12 +193,12 @@ impl Prepared {
                 Err(error) => format!("`{}`: {error}", tool::shown(&words)),
             };
             return Err(DaemonError::ToolMissing {
-                name: self.name.clone(),
+                name: self.name.daemon().to_owned(),
                 tool: words[0].clone(),
                 problem,
             });
         }
-        Ok(())
+        self.services.iter().try_for_each(Self::require_tools)
     }
 
     /// Runs the daemon's own tests, if its manifest names any, and returns the file with their output. Blocks until
@@ -200,7 +225,7 @@ impl Prepared {
         let _lock = self
             .lock_build(on_step)
             .map_err(DaemonError::io(&self.name, self.logging()))?;
-        let announce = |command: &str| on_step(&format!("building {}: {command}", self.name));
+        let announce = |command: &str| on_step(&format!("building {}: {command}", self.name()));
         self.run_steps(
             "building",
             "build.log",
@@ -227,7 +252,7 @@ impl Prepared {
             announce(&command);
             if let Err(status) = self.step(&words, &mut file) {
                 return Err(DaemonError::StepFailed {
-                    name: self.name.clone(),
+                    name: self.name().to_owned(),
                     doing,
                     problem: format!("`{command}` {status}"),
                     last_lines: log.last_lines(shown_lines),
@@ -269,7 +294,7 @@ impl Prepared {
             .custom_flags(libc::O_NOFOLLOW)
             .open(self.paths.build.join("build.lock"))?;
         if lock.try_lock().is_err() {
-            on_step(&format!("waiting for another build of {}", self.name));
+            on_step(&format!("waiting for another build of {}", self.name()));
             lock.lock()?;
         }
         Ok(lock)

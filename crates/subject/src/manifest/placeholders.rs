@@ -1,5 +1,7 @@
 //! Expands the `{names}` that a manifest may use in its commands, addresses and environment.
 //!
+//! A name with a dot, such as `{redis.port}`, is that of a service.
+//!
 //! `${name}` belongs to a shell and is left alone. `{{name}}` stands for a literal `{name}`. Anything else in braces,
 //! such as JSON, is literal.
 
@@ -27,9 +29,12 @@ pub(crate) fn port_index(name: &str) -> Option<usize> {
         .map(|number| number - 1)
 }
 
-/// Checks that `name` is known in this phase. The error says what to write instead.
-pub(crate) fn check(name: &str, phase: Phase) -> Result<(), String> {
-    let of_run = RUN_ONLY.contains(&name) || port_index(name).is_some();
+/// Checks that `name` is known in this phase, in which services may have names `of_services`. The error says what to
+/// write instead.
+pub(crate) fn check(name: &str, phase: Phase, of_services: &[String]) -> Result<(), String> {
+    let of_run = RUN_ONLY.contains(&name)
+        || port_index(name).is_some()
+        || of_services.iter().any(|known| known == name);
     if ALWAYS.contains(&name) || (of_run && phase == Phase::Run) {
         return Ok(());
     }
@@ -38,9 +43,20 @@ pub(crate) fn check(name: &str, phase: Phase) -> Result<(), String> {
             "{{{name}}} exists only once it runs: use it in `run`, `env`, `ready`, `url` or `metrics`"
         ));
     }
-    Err("known placeholders are {build}, {target}, {root}, {dir} and, for a run, {socket}, {scratch}, {port}, {port2} … {port9}; \
-         write {{name}} for a literal {name}"
-        .to_owned())
+    let services: Vec<String> = of_services.iter().map(|of| format!("{{{of}}}")).collect();
+    let services = match services.as_slice() {
+        [] => String::new(),
+        services => format!(", of its services {}", services.join(", ")),
+    };
+    Err(format!(
+        "known placeholders are {{build}}, {{target}}, {{root}}, {{dir}} and, for a run, {{socket}}, {{scratch}}, {{port}}, \
+         {{port2}} … {{port9}}{services}; write {{{{name}}}} for a literal {{name}}"
+    ))
+}
+
+/// Returns true for a text that can be a name without a dot.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    identifier(text) == Some(text)
 }
 
 /// Returns the names that occur in a text.
@@ -87,17 +103,25 @@ fn next_piece(rest: &str, after_dollar: bool) -> (Piece<'_>, usize) {
         let length = rest.find('{').unwrap_or(rest.len());
         return (Piece::Text(&rest[..length]), length);
     };
-    if let Some(name) = inner.strip_prefix('{').and_then(identifier)
+    if let Some(name) = inner.strip_prefix('{').and_then(name_at_begin)
         && inner[1 + name.len()..].starts_with("}}")
     {
         return (Piece::Text(&rest[1..name.len() + 3]), name.len() + 4);
     }
-    match identifier(inner) {
+    match name_at_begin(inner) {
         Some(name) if inner[name.len()..].starts_with('}') && !after_dollar => {
             (Piece::Name(name), name.len() + 2)
         }
         _ => (Piece::Text(&rest[..1]), 1),
     }
+}
+
+/// Returns the name at the begin of a text: an identifier, or two with a dot between them.
+fn name_at_begin(text: &str) -> Option<&str> {
+    let first = identifier(text)?;
+    let second = text[first.len()..].strip_prefix('.').and_then(identifier);
+    let length = second.map_or(first.len(), |second| first.len() + 1 + second.len());
+    Some(&text[..length])
 }
 
 fn identifier(text: &str) -> Option<&str> {
@@ -125,6 +149,10 @@ mod tests {
         assert_eq!(upper("echo ${HOME} {a}"), "echo ${HOME} A");
         assert_eq!(upper("awk {{print}} {a}"), "awk {print} A");
         assert_eq!(upper("{ {a {}"), "{ {a {}");
+        assert_eq!(
+            upper("{a.b}{{a.b}}{a.}{.b}{a.b.c}"),
+            "A.B{a.b}{a.}{.b}{a.b.c}"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod prepare;
 mod project;
 mod readiness;
 mod roles;
+mod services;
 mod surroundings;
 mod trust;
 mod usage;

@@ -79,6 +79,22 @@ fn a_daemon_dies_with_a_killed_harness_even_without_its_guard() {
     std::fs::remove_dir_all(orphanage.scratch).unwrap();
 }
 
+#[test]
+fn a_service_and_its_children_go_with_a_harness_that_is_killed() {
+    let service = "[services.shared]\nrun = ['sh', '-c', 'sleep 1000 & echo $! >>{dir}/of-service; echo $$ >>{dir}/of-service; echo up; wait']\nready = { line = 'up', timeout = '60s' }\n";
+    let project = Project::with("orphaned", &format!("{}{service}", script(ORPHANED)));
+    let mut orphanage = Orphanage::start(&project);
+    let of_service = wait_for_pids(&project.dir("orphaned").join("of-service"), 2);
+    assert!(of_service.iter().all(|pid| is_running(*pid)));
+    orphanage.kill_harness();
+    wait_until("the service and its child are gone", || {
+        !of_service
+            .iter()
+            .chain(&orphanage.pids)
+            .any(|pid| is_running(*pid))
+    });
+}
+
 /// A build with a child, as cargo has compilers.
 const BUILT: &str = "build = [['sh', '-c', 'echo $$ >>{dir}/pids; sleep 1000 & echo $! >>{dir}/pids; wait']]\nrun = ['true']\nready = { line = 'up' }\n";
 

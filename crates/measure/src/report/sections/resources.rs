@@ -1,14 +1,17 @@
 //! Resource use of daemon and driver, and what disturbed them.
 
 use super::kernel_memory;
-use crate::metrics;
+use crate::metrics::{self, Better};
 use crate::report::cell::Show;
 use crate::report::columns::Column;
 use crate::report::comparison::Comparison;
+use crate::report::distinct::distinct;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::table::{Head, Row, Table};
+use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::units::{self, NONE};
+use crate::usage::UsageSummary;
 
 /// A row of a single run: its label, and the metrics of a side, whose values are joined by a plus.
 type SideRow = (Option<&'static str>, &'static [&'static str]);
@@ -35,6 +38,9 @@ const ROWS: [SideRow; 13] = [
 
 const SIDES: [&str; 2] = ["daemon", "driver"];
 
+/// A column of a single run: its name, and the resource use if it is known.
+type Side<'a> = (&'a str, Option<&'a UsageSummary>);
+
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let parts = match comparison.only_run() {
         Some(run) => of_one(run),
@@ -45,10 +51,26 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
 
 fn of_one(run: &RunResult) -> Vec<Part> {
     let mut parts = Vec::new();
-    let rows = ROWS.into_iter().filter_map(|row| side_row(run, row));
-    let head = ["", SIDES[0], SIDES[1]].map(Head::number);
-    let caption = "Resource use of daemon and driver";
-    let table = Table::non_empty(caption, head.into(), rows.collect());
+    let usage = &run.usage;
+    let daemon = (SIDES[0], usage.daemon.as_ref());
+    let driver = (SIDES[1], usage.driver.as_ref());
+    let services = run.services.iter();
+    let services = services.map(|service| (service.name.as_str(), Some(&service.usage)));
+    let sides: Vec<Side<'_>> = [daemon]
+        .into_iter()
+        .chain(services)
+        .chain([driver])
+        .collect();
+    let rows = ROWS
+        .into_iter()
+        .filter_map(|row| side_row(run, &sides, row));
+    let names = sides.iter().map(|(name, _)| Head::number(&plain(name)));
+    let head = [Head::number("")].into_iter().chain(names).collect();
+    let caption = match run.services.is_empty() {
+        true => "Resource use of daemon and driver",
+        false => "Resource use of daemon, services and driver",
+    };
+    let table = Table::non_empty(caption, head, rows.collect());
     parts.extend(table.map(Part::Table));
     let mut facts: Vec<_> = disturbed(run).into_iter().collect();
     facts.extend(kernel_memory::facts(run));
@@ -57,21 +79,22 @@ fn of_one(run: &RunResult) -> Vec<Part> {
     parts
 }
 
-/// Shows a row for both sides, or nothing if neither has the figures.
-fn side_row(run: &RunResult, (label, keys): SideRow) -> Option<Row> {
-    let on = |side: &str| -> Option<String> {
+/// Shows a row for all sides, or nothing if none has the figures.
+fn side_row(run: &RunResult, sides: &[Side<'_>], (label, keys): SideRow) -> Option<Row> {
+    let on = |(_, usage): &Side<'_>| -> Option<String> {
         let shown = keys.iter().map(|key| {
-            let metric = metrics::by_key(&format!("{side}.{key}"));
-            Some(metric.unit.short((metric.read)(run)?))
+            let metric = metrics::of_side(key);
+            Some(metric.unit.short((metric.read)((*usage)?, run)?))
         });
         let shown: Option<Vec<String>> = shown.collect();
         Some(shown?.join(" + "))
     };
     let label = label.unwrap_or(metrics::by_key(&format!("daemon.{}", keys[0])).label);
-    let values = SIDES.map(on);
+    let values: Vec<Option<String>> = sides.iter().map(on).collect();
     if values.iter().all(Option::is_none) {
         return None;
     }
+    let values = values.into_iter();
     let values = values.map(|value| value.unwrap_or(NONE.to_owned()));
     Some(Row::new(None, [label.to_owned()].into_iter().chain(values)))
 }
@@ -128,7 +151,8 @@ fn of_several(comparison: &Comparison<'_>) -> Vec<Part> {
         ("driver.throttled", "throttled periods", units::whole),
     ];
     let disturbances = disturbances.map(|(key, head, show)| Column::metric(key, head, show));
-    let tables: [(&str, Vec<Column<'_>>); 3] = [
+    let tables: [(&str, Vec<Column<'_>>); 4] = [
+        ("Resource use of services", services(comparison)),
         (
             "Processes, files and switches of the daemon",
             side("daemon"),
@@ -148,4 +172,27 @@ fn of_several(comparison: &Comparison<'_>) -> Vec<Part> {
         }
     }
     parts
+}
+
+/// Returns the columns of each service that a run has.
+fn services<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
+    let results = comparison.suite.results.iter();
+    let names = results.flat_map(|run| run.services.iter().map(|service| &service.name));
+    let columns = |name: &'a String| {
+        [
+            ("cpu.each", "CPU µs per finished", units::us as Show),
+            ("cpu.average", "CPU average %", units::tenths),
+            ("rss.peak", "peak MiB", units::mib),
+        ]
+        .map(|(key, head, show)| {
+            let read = metrics::of_side(key).read;
+            let head = format!("{} {head}", plain(name));
+            Column::new(head, show, Better::Lower, move |run| {
+                let mut services = run.services.iter();
+                let service = services.find(|service| service.name == *name)?;
+                read(&service.usage, run)
+            })
+        })
+    };
+    distinct(names).into_iter().flat_map(columns).collect()
 }

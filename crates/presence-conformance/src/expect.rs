@@ -1,0 +1,101 @@
+//! Assertions about values and JSON.
+
+use std::fmt::Debug;
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+/// Asserts that two values are equal; `what` names them in the error.
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a case compares what it has just received"
+)]
+pub(crate) fn expect_eq<T: Debug + PartialEq<U>, U: Debug>(
+    what: &str,
+    seen: T,
+    expected: U,
+) -> anyhow::Result<()> {
+    ensure!(seen == expected, "{what}: {seen:?}, expected {expected:?}");
+    Ok(())
+}
+
+/// Returns the text at a JSON pointer.
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found.with_context(|| format!("no text {pointer} in {}", shortened(value)))
+}
+
+/// Returns the integer ≥ 0 at a JSON pointer.
+pub(crate) fn number(value: &Value, pointer: &str) -> anyhow::Result<u64> {
+    let found = value.pointer(pointer).and_then(Value::as_u64);
+    found.with_context(|| format!("no integer {pointer} in {}", shortened(value)))
+}
+
+/// Returns the array at a JSON pointer.
+pub(crate) fn array<'a>(value: &'a Value, pointer: &str) -> anyhow::Result<&'a Vec<Value>> {
+    let found = value.pointer(pointer).and_then(Value::as_array);
+    found.with_context(|| format!("no array {pointer} in {}", shortened(value)))
+}
+
+/// Asserts the value at a JSON pointer.
+pub(crate) fn expect_at(value: &Value, pointer: &str, expected: &Value) -> anyhow::Result<()> {
+    let found = value.pointer(pointer);
+    ensure!(
+        found == Some(expected),
+        "{pointer} is not {} in {}",
+        shortened(expected),
+        shortened(value)
+    );
+    Ok(())
+}
+
+/// Asserts that a JSON object has no field of this name.
+pub(crate) fn expect_absent(value: &Value, field: &str) -> anyhow::Result<()> {
+    let is_absent = value.get(field).is_none();
+    ensure!(is_absent, "a field {field} in {}", shortened(value));
+    Ok(())
+}
+
+/// Asserts that an answer is a refusal with this code and a description.
+pub(crate) fn expect_refused(answer: &Value, code: &str) -> anyhow::Result<()> {
+    expect_at(answer, "/ok", &false.into())?;
+    expect_at(answer, "/code", &code.into())?;
+    ensure!(!text(answer, "/error")?.is_empty(), "an empty error");
+    Ok(())
+}
+
+/// Returns the beginning of a value as text, for errors.
+pub(crate) fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(400) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_needs_its_code_and_a_description() {
+        let answer = |error: &str| json!({"ok": false, "code": "expired", "error": error});
+        expect_refused(&answer("the TTL has passed"), "expired").unwrap();
+        assert!(expect_refused(&answer(""), "expired").is_err());
+        assert!(expect_refused(&answer("it has left"), "not_joined").is_err());
+        let accepted = json!({"ok": true, "code": "expired", "error": "x"});
+        assert!(expect_refused(&accepted, "expired").is_err());
+    }
+
+    #[test]
+    fn errors_show_the_beginning_of_a_long_value() {
+        let error = expect_at(&json!({"a": "x".repeat(10_000)}), "/b", &json!(1)).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.starts_with("/b is not 1 in {\"a\":\"xxx") && error.len() < 500,
+            "{error}"
+        );
+    }
+}

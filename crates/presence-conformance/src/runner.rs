@@ -1,0 +1,124 @@
+//! Runs cases, each on a server with the settings that it needs.
+
+use std::collections::BTreeMap;
+
+use harness::failure::Failure;
+use harness::launcher::Launcher;
+use harness::output;
+use harness::verify::conformance::{Finished, Skip, Source, in_parallel};
+use load::plan::Invalid;
+use subject::daemon::{Daemon, Prepared};
+
+use crate::case::Case;
+use crate::server::Server;
+use crate::setup::Setup;
+
+/// The number of cases that run at a time. They spend most of their time waiting for a ping or an expiry.
+const THREADS: usize = 8;
+
+/// The server for the cases of a setup.
+#[derive(Debug)]
+enum Target {
+    Ready(Server),
+    /// The server does not have the feature that the cases test.
+    Skipped(&'static str),
+    /// The server does not start with these settings, or does not answer.
+    Failed(String),
+}
+
+impl Target {
+    fn new(server: Server, setup: Setup, is_launched: bool) -> Self {
+        match setup.missing(&server, is_launched) {
+            Ok(None) => Self::Ready(server),
+            Ok(Some(reason)) => Self::Skipped(reason),
+            Err(error) => Self::Failed(format!("{error:#}")),
+        }
+    }
+
+    fn attempt(&self, case: &Case) -> anyhow::Result<()> {
+        match self {
+            Self::Ready(server) => (case.run)(server),
+            Self::Skipped(reason) => Err(Skip(reason).into()),
+            Self::Failed(error) => Err(anyhow::Error::msg(error.clone())),
+        }
+    }
+}
+
+/// Runs the cases, several at a time. Returns them in the order of the list.
+pub(crate) fn run(source: &Source<'_, Server>, cases: &[Case]) -> Result<Vec<Finished>, Failure> {
+    match source {
+        Source::Launched(prepared) => on_launched(prepared, cases),
+        Source::Running(server) => {
+            let targets = setups(cases)
+                .map(|setup| (setup, Target::new(server.clone(), setup, false)))
+                .collect();
+            Ok(finish_all(&targets, cases))
+        }
+    }
+}
+
+/// Returns each setup of the cases once.
+fn setups(cases: &[Case]) -> impl Iterator<Item = Setup> {
+    let mut setups: Vec<Setup> = cases.iter().map(|case| case.setup).collect();
+    setups.sort_unstable();
+    setups.dedup();
+    setups.into_iter()
+}
+
+/// Launches a server for each setup and runs the cases. A server that exits by itself is a failure.
+fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Failure> {
+    // Dropped after the daemons, which need its runtime.
+    let launcher = Launcher::new().map_err(Failure::Run)?;
+    let mut daemons = Vec::new();
+    let mut targets = BTreeMap::new();
+    for setup in setups(cases) {
+        let variables = setup.variables();
+        let variables: Vec<(&str, &str)> = variables
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let target = match launcher.start(prepared, &variables) {
+            Ok(daemon) => {
+                let server = server_of(&daemon)?;
+                daemons.push(daemon);
+                Target::new(server, setup, true)
+            }
+            Err(error) if variables.is_empty() => return Err(error.into()),
+            Err(error) => Target::Failed(format!("{error:#}")),
+        };
+        targets.insert(setup, target);
+    }
+    let finished = finish_all(&targets, cases);
+    let is_passed = finished.iter().all(Finished::is_passed);
+    let deaths = daemons
+        .iter()
+        .filter_map(|daemon| launcher.death(daemon, !is_passed));
+    let deaths: Vec<String> = deaths.collect();
+    for daemon in daemons {
+        launcher.stop(daemon);
+    }
+    for death in &deaths {
+        if is_passed {
+            return Err(Failure::Run(anyhow::Error::msg(death.clone())));
+        }
+        output::note(&format!("error: {death}"));
+    }
+    Ok(finished)
+}
+
+fn server_of(daemon: &Daemon) -> Result<Server, Failure> {
+    let url = daemon.endpoint().url.as_deref();
+    let missing = || {
+        Invalid::new(
+            "url",
+            "is missing in the daemon's manifest: see daemons/README.md",
+        )
+    };
+    Ok(Server::parse(url.ok_or_else(missing)?)?)
+}
+
+fn finish_all(targets: &BTreeMap<Setup, Target>, cases: &[Case]) -> Vec<Finished> {
+    in_parallel(THREADS, cases, |case| {
+        Finished::run(&case.name, [], || targets[&case.setup].attempt(case))
+    })
+}

@@ -1,0 +1,122 @@
+//! Settings of a server that cases need.
+
+use anyhow::ensure;
+use serde_json::json;
+
+use crate::engine::Engine;
+use crate::handshake::Handshake;
+use crate::member::Member;
+use crate::packet::Kind;
+use crate::server::Server;
+use crate::socket::WebSocketClient;
+
+/// A combination of settings. A launched server is started once for each combination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Setup {
+    /// The defaults.
+    Usual,
+    /// Pings after [`PING_INTERVAL_MS`], and a connection without a pong ends after [`PING_TIMEOUT_MS`] more.
+    ShortPing,
+    /// Payloads of at most [`MAX_PAYLOAD`] bytes.
+    SmallPayload,
+    /// A TTL of [`TTL_MS`], checked every [`REAPER_MS`].
+    ShortTtl,
+    /// The same TTL, checked once in ten minutes.
+    SlowReaper,
+    /// Resume tokens with a grace time of [`GRACE_MS`].
+    Resume,
+    /// The compatibility mode.
+    Compat,
+    /// The compatibility mode with a short TTL.
+    CompatShortTtl,
+    /// The echo mode: the server sends events back and has the namespace `/custom`.
+    Echo,
+}
+
+pub(crate) const PING_INTERVAL_MS: u64 = 600;
+pub(crate) const PING_TIMEOUT_MS: u64 = 1_500;
+pub(crate) const MAX_PAYLOAD: u64 = 20_000;
+pub(crate) const TTL_MS: u64 = 2_000;
+pub(crate) const REAPER_MS: u64 = 200;
+pub(crate) const GRACE_MS: u64 = 2_500;
+
+impl Setup {
+    /// Returns the environment variables of a launched server.
+    pub(crate) fn variables(self) -> Vec<(&'static str, String)> {
+        let times = |ttl_ms: u64, reaper_ms: u64| {
+            vec![
+                ("PRESENCE_TTL_MS", ttl_ms.to_string()),
+                ("PRESENCE_REAPER_INTERVAL_MS", reaper_ms.to_string()),
+            ]
+        };
+        let compat = ("PRESENCE_COMPAT", "true".to_owned());
+        match self {
+            Self::Usual => Vec::new(),
+            Self::ShortPing => vec![
+                ("PRESENCE_PING_INTERVAL_MS", PING_INTERVAL_MS.to_string()),
+                ("PRESENCE_PING_TIMEOUT_MS", PING_TIMEOUT_MS.to_string()),
+            ],
+            Self::SmallPayload => vec![("PRESENCE_MAX_PAYLOAD", MAX_PAYLOAD.to_string())],
+            Self::ShortTtl => times(TTL_MS, REAPER_MS),
+            Self::SlowReaper => times(TTL_MS, 600_000),
+            Self::Resume => vec![("PRESENCE_RESUME_GRACE_MS", GRACE_MS.to_string())],
+            Self::Compat => vec![compat],
+            Self::CompatShortTtl => [vec![compat], times(TTL_MS, REAPER_MS)].concat(),
+            Self::Echo => vec![("PRESENCE_CONFORMANCE_ECHO", "true".to_owned())],
+        }
+    }
+
+    /// Returns the reason to skip the cases of this setup on a server, or `None` if they can run. A server that ignores
+    /// a setting does not have the feature.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub(crate) fn missing(
+        self,
+        server: &Server,
+        is_launched: bool,
+    ) -> anyhow::Result<Option<&'static str>> {
+        let announced = |fits: fn(&Handshake) -> bool, reason| -> anyhow::Result<_> {
+            let handshake = Engine::open(server)?.handshake;
+            Ok((!fits(&handshake)).then_some(reason))
+        };
+        match self {
+            Self::Usual => Ok(None),
+            _ if !is_launched => Ok(Some("it needs a server with other settings: use --daemon")),
+            Self::ShortTtl | Self::SlowReaper => Ok(None),
+            Self::ShortPing => announced(
+                |handshake| handshake.ping_interval.as_millis() == u128::from(PING_INTERVAL_MS),
+                "the server ignores PRESENCE_PING_INTERVAL_MS",
+            ),
+            Self::SmallPayload => announced(
+                |handshake| handshake.max_payload == MAX_PAYLOAD,
+                "the server ignores PRESENCE_MAX_PAYLOAD",
+            ),
+            Self::Resume => {
+                let answer = joined(server)?;
+                let is_missing = answer.get("resume").is_none();
+                Ok(is_missing.then_some("the server issues no resume tokens"))
+            }
+            Self::Compat | Self::CompatShortTtl => {
+                let answer = joined(server)?;
+                let is_missing = answer.get("seq").is_some();
+                Ok(is_missing.then_some("the server has no compatibility mode"))
+            }
+            Self::Echo => {
+                let mut socket = WebSocketClient::open(server)?;
+                socket.send("0/custom,")?;
+                let is_missing = socket.packet()?.kind != Kind::Connect;
+                Ok(is_missing.then_some("the server has no echo mode"))
+            }
+        }
+    }
+}
+
+/// Returns the answer to a join.
+fn joined(server: &Server) -> anyhow::Result<serde_json::Value> {
+    let mut member = Member::open(server)?;
+    let request = json!({"roomId": server.name("room"), "userId": "someone"});
+    let answer = member.joins(&request)?;
+    ensure!(member.leave()?["ok"] == true, "a leave was refused");
+    Ok(answer)
+}

@@ -1,0 +1,84 @@
+//! The connections that a worker has sent to since it last wrote: what a turn of the worker sends to one connection is
+//! written at once.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::engine::connection::Connection;
+
+/// Connections that may wait before they are written in the middle of a turn.
+const FULL: usize = 256;
+
+thread_local! {
+    static BATCH: RefCell<Option<Batch>> = const { RefCell::new(None) };
+}
+
+/// The connections that a thread has sent to.
+#[derive(Debug, Default)]
+struct Batch {
+    waiting: Vec<Arc<Connection>>,
+    /// The task that writes.
+    writer: Option<Waker>,
+}
+
+/// Writes a connection's queue at the end of this turn, or at once on a thread that is no worker.
+pub(crate) fn schedule(connection: &Arc<Connection>) {
+    let full = BATCH.with_borrow_mut(|batch| {
+        let Some(batch) = batch else {
+            return Some(vec![Arc::clone(connection)]);
+        };
+        batch.waiting.push(Arc::clone(connection));
+        if batch.waiting.len() >= FULL {
+            return Some(std::mem::take(&mut batch.waiting));
+        }
+        if let Some(writer) = batch.writer.take() {
+            writer.wake();
+        }
+        None
+    });
+    for connection in full.into_iter().flatten() {
+        connection.flush();
+    }
+}
+
+/// Writes what the tasks of this thread have sent. Its own task runs after those that were ready in the same turn, as
+/// the runtime's queue is in order.
+pub(crate) async fn write_all() {
+    BATCH.set(Some(Batch::default()));
+    let _end = End;
+    let mut connections = Vec::new();
+    loop {
+        std::future::poll_fn(|context| take(&mut connections, context)).await;
+        for connection in connections.drain(..) {
+            connection.flush();
+        }
+    }
+}
+
+fn take(connections: &mut Vec<Arc<Connection>>, context: &Context<'_>) -> Poll<()> {
+    BATCH.with_borrow_mut(|batch| {
+        let Some(batch) = batch else {
+            return Poll::Pending;
+        };
+        if batch.waiting.is_empty() {
+            batch.writer = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        // The vectors change places, so neither is allocated again.
+        std::mem::swap(connections, &mut batch.waiting);
+        Poll::Ready(())
+    })
+}
+
+/// Ends the batch of this thread: later sends are written at once.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let batch = BATCH.take();
+        for connection in batch.into_iter().flat_map(|batch| batch.waiting) {
+            connection.flush();
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The thread that does what no request causes: it removes silent members, and talks with the other nodes.
+
+use std::sync::Arc;
+use std::thread::{Builder as ThreadBuilder, JoinHandle};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::runtime::Builder;
+use tokio::sync::watch;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::cluster::Node;
+use crate::engine::batch;
+use crate::presence::{Clock, Presence, Sink};
+
+/// Time to tell the other nodes at shutdown who left.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// The thread of a service.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+impl Keeper {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system refuses the thread or its runtime.
+    pub(crate) fn start<S: Sink>(
+        presence: Arc<Presence<S>>,
+        clock: Clock,
+        every: Duration,
+        node: Option<Node<S>>,
+    ) -> anyhow::Result<Self> {
+        let (stop, stopped) = watch::channel(false);
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("cannot start a Tokio runtime")?;
+        let thread = ThreadBuilder::new()
+            .name("keeper".to_owned())
+            .spawn(move || {
+                LocalSet::new().block_on(&runtime, keep(presence, clock, every, node, stopped))
+            })
+            .context("cannot start a thread")?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread, after the other nodes were told who left.
+    pub(crate) fn stop(self) {
+        self.stop.send_replace(true);
+        // A panic was printed already.
+        let _ = self.thread.join();
+    }
+}
+
+async fn keep<S: Sink>(
+    presence: Arc<Presence<S>>,
+    clock: Clock,
+    every: Duration,
+    node: Option<Node<S>>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let writing = spawn_local(batch::write_all());
+    let linking = node.map(|node| spawn_local(node.run(env!("CARGO_PKG_NAME"), stopped.clone())));
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => presence.remove_expired(clock.now_ms()),
+            _ = stopped.wait_for(|stop| *stop) => break,
+        }
+    }
+    if let Some(linking) = linking {
+        // Without Redis there is nobody to tell.
+        let _ = timeout(GOODBYE, linking).await;
+    }
+    writing.abort();
+}

@@ -1,0 +1,40 @@
+//! Presence: who is in a room right now.
+//!
+//! Requests change a room while they hold its lock, and send its events before they release it. With other nodes, they
+//! put a write into the queue of the link instead, and the room goes on when the store has numbered the event.
+
+pub(crate) mod answer;
+mod clock;
+pub(crate) mod counts;
+pub(crate) mod event;
+mod heartbeat;
+mod interruption;
+mod join;
+mod json;
+mod leave;
+pub(crate) mod link;
+mod linked;
+pub(crate) mod member;
+pub(crate) mod op;
+pub(crate) mod outcome;
+pub(crate) mod refusal;
+mod registry;
+mod request;
+mod requests;
+pub(crate) mod room;
+pub(crate) mod service;
+mod session;
+mod settings;
+pub(crate) mod shared;
+mod sink;
+mod state;
+
+pub use self::clock::Clock;
+pub use self::requests::Request;
+pub use self::service::Presence;
+pub use self::session::Session;
+pub use self::settings::Settings;
+pub use self::sink::Sink;
+
+#[cfg(test)]
+mod tests;

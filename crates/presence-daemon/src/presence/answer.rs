@@ -1,0 +1,78 @@
+//! Answers to requests.
+
+use super::event::push;
+use super::json::push_number;
+use super::member::Token;
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeartbeatAnswer {
+    pub(crate) is_changed: bool,
+    /// `None` in compatibility mode if there is no member.
+    pub(crate) epoch: Option<u64>,
+    pub(crate) is_degraded: bool,
+}
+
+impl HeartbeatAnswer {
+    pub(crate) fn write(self, out: &mut Vec<u8>) {
+        push(out, "{\"ok\":true,\"changed\":");
+        push(out, if self.is_changed { "true" } else { "false" });
+        if let Some(epoch) = self.epoch {
+            push(out, ",\"epoch\":");
+            push_number(epoch, out);
+        }
+        push(
+            out,
+            if self.is_degraded {
+                ",\"degraded\":true}"
+            } else {
+                "}"
+            },
+        );
+    }
+}
+
+/// The answer to a join, but for the snapshot.
+#[derive(Debug, Clone)]
+pub(crate) struct JoinAnswer<'a> {
+    pub(crate) conn: &'a str,
+    pub(crate) epoch: u64,
+    pub(crate) seq: u64,
+    pub(crate) token: Option<Token>,
+    pub(crate) is_resumed: bool,
+    pub(crate) is_degraded: bool,
+}
+
+impl JoinAnswer<'_> {
+    /// Appends the answer; `snapshot` appends the members, separated by commas.
+    pub(crate) fn write(
+        &self,
+        is_compatible: bool,
+        out: &mut Vec<u8>,
+        snapshot: impl FnOnce(&mut Vec<u8>),
+    ) {
+        push(out, "{\"ok\":true,\"snapshot\":[");
+        snapshot(out);
+        push(out, "],\"self\":{\"connId\":\"");
+        push(out, self.conn);
+        push(out, "\",\"epoch\":");
+        push_number(self.epoch, out);
+        push(out, "}");
+        if !is_compatible {
+            push(out, ",\"seq\":");
+            push_number(self.seq, out);
+            if let Some(token) = self.token {
+                push(out, ",\"resume\":\"");
+                push(out, &token.to_text());
+                push(out, "\"");
+            }
+            if self.is_resumed {
+                push(out, ",\"resumed\":true");
+            }
+            if self.is_degraded {
+                push(out, ",\"degraded\":true");
+            }
+        }
+        push(out, "}");
+    }
+}

@@ -1,0 +1,275 @@
+//! `presence:join`.
+
+use std::sync::Arc;
+
+use super::answer::JoinAnswer;
+use super::counts::add;
+use super::event::{Event, Kind};
+use super::json::quoted;
+use super::member::{Member, Token};
+use super::op::Write;
+use super::refusal::Refusal;
+use super::request::Join;
+use super::room::{Inner, Room};
+use super::service::Presence;
+use super::session::{Membership, Session};
+use super::sink::{Caller, Sink};
+use super::state::State;
+
+impl<S: Sink> Presence<S> {
+    /// Handles `presence:join` of the connection with this id.
+    pub(crate) fn join(
+        &self,
+        session: &Session<S>,
+        conn: &str,
+        arguments: &str,
+        caller: &Caller<S>,
+        now_ms: u64,
+    ) -> Result<(), Refusal> {
+        let request = Join::parse(arguments)?;
+        let length = request
+            .state
+            .as_ref()
+            .map_or(0, |state| state.as_str().len());
+        if length > self.settings.max_state_bytes {
+            return Err(Refusal::StateTooLarge(self.settings.max_state_bytes));
+        }
+        let mut place = session.lock();
+        if let Membership::Joined { room, key, holder } = &*place {
+            let mut inner = room.lock();
+            self.remove_expired_of(room, &mut inner, now_ms);
+            if let Some(member) = inner.member(*key, *holder) {
+                if room.id.as_ref() != request.room {
+                    return Err(Refusal::AlreadyJoined);
+                }
+                member.begin_again(&request.user, request.state, now_ms);
+                self.publish_join(room, &mut inner, *key, caller, now_ms);
+                return Ok(());
+            }
+            self.close_if_empty(room, inner);
+        }
+        *place = self.enter(conn, request, caller, now_ms)?;
+        Ok(())
+    }
+
+    /// Makes a connection without a place a member.
+    fn enter(
+        &self,
+        conn: &str,
+        request: Join,
+        caller: &Caller<S>,
+        now_ms: u64,
+    ) -> Result<Membership<S>, Refusal> {
+        let most = self.settings.max_rooms;
+        loop {
+            let found = self
+                .rooms
+                .find_or_create(&request.room, most, self.link.is_some());
+            let room = found.ok_or(Refusal::TooManyRooms)?;
+            let mut inner = room.lock();
+            if inner.is_closed {
+                continue;
+            }
+            self.remove_expired_of(&room, &mut inner, now_ms);
+            let entered = match self.resume(&room, &mut inner, &request, caller, now_ms) {
+                Some(entered) => Ok(entered),
+                None => self.insert(&room, &mut inner, conn, request, caller, now_ms),
+            };
+            self.close_if_empty(&room, inner);
+            return entered.map(|(key, holder)| Membership::Joined { room, key, holder });
+        }
+    }
+
+    fn insert(
+        &self,
+        room: &Arc<Room<S>>,
+        inner: &mut Inner<S>,
+        conn: &str,
+        request: Join,
+        caller: &Caller<S>,
+        now_ms: u64,
+    ) -> Result<(usize, u64), Refusal> {
+        if inner.member_count() >= self.settings.max_room_members {
+            return Err(Refusal::RoomFull);
+        }
+        if !self.counts.begin_member(self.settings.max_users) {
+            return Err(Refusal::TooManyUsers);
+        }
+        let holder = self.next_holder();
+        let state = request.state.unwrap_or_default();
+        let mut member = Member::new(holder, conn, &request.user, state, now_ms);
+        member.sink = Some(caller.sink.clone());
+        member.token = self.next_token();
+        let key = inner.members.insert(member);
+        self.publish_join(room, inner, key, caller, now_ms);
+        Ok((key, holder))
+    }
+
+    fn publish_join(
+        &self,
+        room: &Arc<Room<S>>,
+        inner: &mut Inner<S>,
+        key: usize,
+        caller: &Caller<S>,
+        now_ms: u64,
+    ) {
+        if self.share_member(room, inner, Write::Join, key, caller) {
+            return;
+        }
+        self.join_alone(room, inner, key, caller, now_ms);
+    }
+
+    /// Publishes a join to this node's members, and answers it.
+    pub(crate) fn join_alone(
+        &self,
+        room: &Room<S>,
+        inner: &mut Inner<S>,
+        key: usize,
+        caller: &Caller<S>,
+        now_ms: u64,
+    ) {
+        inner.members[key].is_visible = true;
+        inner.seq += 1;
+        let event = inner.members[key].event(Kind::Join, &room.json, inner.seq);
+        let is_degraded = inner.is_degraded();
+        self.send(
+            inner,
+            Event {
+                is_degraded,
+                ts: now_ms,
+                ..event
+            },
+        );
+        self.answer_join_alone(inner, key, caller, false);
+    }
+
+    /// Gives a place that is kept to the client that holds its token.
+    fn resume(
+        &self,
+        room: &Arc<Room<S>>,
+        inner: &mut Inner<S>,
+        request: &Join,
+        caller: &Caller<S>,
+        now_ms: u64,
+    ) -> Option<(usize, u64)> {
+        let token = Token::parse(request.resume.as_ref()?)?;
+        let user_json = quoted(&request.user);
+        let is_its =
+            |member: &Member<S>| member.token == Some(token) && member.user_json == user_json;
+        let (key, member) = inner
+            .members
+            .iter_mut()
+            .find(|(_, member)| is_its(member))?;
+        member.holder = self.next_holder();
+        member.sink = Some(caller.sink.clone());
+        member.kept_until_ms = None;
+        member.token = self.next_token();
+        member.epoch += 1;
+        member.last_seen_ms = now_ms;
+        let holder = member.holder;
+        let new = request
+            .state
+            .as_ref()
+            .filter(|state| **state != member.state);
+        let is_changed = new.is_some();
+        if let Some(state) = new {
+            member.state = state.clone();
+        }
+        add(&self.counts.resumptions, 1);
+        if !self.share_member(room, inner, Write::Resume { is_changed }, key, caller) {
+            self.resume_alone(room, inner, key, is_changed, caller);
+        }
+        Some((key, holder))
+    }
+
+    /// Publishes the changed state of a member that is back to this node's members, and answers its join.
+    pub(crate) fn resume_alone(
+        &self,
+        room: &Room<S>,
+        inner: &mut Inner<S>,
+        key: usize,
+        is_changed: bool,
+        caller: &Caller<S>,
+    ) {
+        if is_changed {
+            inner.seq += 1;
+            let event = inner.members[key].event(Kind::Update, &room.json, inner.seq);
+            let is_degraded = inner.is_degraded();
+            self.send(
+                inner,
+                Event {
+                    is_degraded,
+                    ..event
+                },
+            );
+        }
+        self.answer_join_alone(inner, key, caller, true);
+    }
+
+    fn answer_join_alone(
+        &self,
+        inner: &Inner<S>,
+        key: usize,
+        caller: &Caller<S>,
+        is_resumed: bool,
+    ) {
+        let member = &inner.members[key];
+        let answer = JoinAnswer {
+            conn: &member.conn,
+            epoch: member.epoch,
+            seq: inner.seq,
+            token: member.token,
+            is_resumed,
+            is_degraded: inner.is_degraded(),
+        };
+        self.answer_join(caller, &answer, |out| inner.write_snapshot(out));
+    }
+
+    /// Answers a join with ok; `snapshot` appends the members.
+    pub(crate) fn answer_join(
+        &self,
+        caller: &Caller<S>,
+        answer: &JoinAnswer<'_>,
+        snapshot: impl FnOnce(&mut Vec<u8>),
+    ) {
+        add(&self.counts.joins, 1);
+        caller.answer(|out| answer.write(self.settings.is_compatible, out, snapshot));
+    }
+
+    fn next_token(&self) -> Option<Token> {
+        (self.settings.grace_ms() > 0).then(Token::new)
+    }
+}
+
+impl<S> Member<S> {
+    /// Joins the same room again.
+    fn begin_again(&mut self, user: &str, state: Option<State>, now_ms: u64) {
+        self.user_json = quoted(user);
+        self.state = state.unwrap_or_default();
+        self.epoch = now_ms.max(self.epoch + 1);
+        self.last_seen_ms = now_ms;
+    }
+}
+
+impl<S: Sink> Inner<S> {
+    /// Appends the members of a room that this node knows, separated by commas.
+    fn write_snapshot(&self, out: &mut Vec<u8>) {
+        let mut is_first = true;
+        let mut separate = |out: &mut Vec<u8>| {
+            if !std::mem::take(&mut is_first) {
+                out.push(b',');
+            }
+        };
+        for (_, member) in self.members.iter().filter(|(_, member)| member.is_visible) {
+            separate(out);
+            member.write(out);
+        }
+        let elsewhere = self.shared.iter().flat_map(|shared| &shared.elsewhere);
+        for (conn, remote) in elsewhere {
+            if let Some(shown) = remote.shown(conn) {
+                separate(out);
+                shown.write(out);
+            }
+        }
+    }
+}

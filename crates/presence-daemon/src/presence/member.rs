@@ -1,0 +1,136 @@
+//! Members of rooms: the connections of users.
+
+use super::event::{Event, Kind, push};
+use super::json::{push_number, quoted};
+use super::state::State;
+
+/// A connection in a room.
+#[derive(Debug)]
+pub(crate) struct Member<S> {
+    /// The client, unless its connection broke and its place is kept.
+    pub(crate) sink: Option<S>,
+    /// The number of the join or resumption that holds the place. It is never used again.
+    pub(crate) holder: u64,
+    pub(crate) conn: Box<str>,
+    pub(crate) user_json: Box<str>,
+    pub(crate) state: State,
+    /// Time of the last join or heartbeat.
+    pub(crate) last_seen_ms: u64,
+    pub(crate) epoch: u64,
+    pub(crate) token: Option<Token>,
+    /// Time until which the place of a broken connection is kept.
+    pub(crate) kept_until_ms: Option<u64>,
+    /// True once its join was published: from then on it gets events and is in snapshots.
+    pub(crate) is_visible: bool,
+    /// True if the other nodes may know of it.
+    pub(crate) is_shared: bool,
+}
+
+impl<S> Member<S> {
+    pub(crate) fn new(holder: u64, conn: &str, user: &str, state: State, now_ms: u64) -> Self {
+        Self {
+            sink: None,
+            holder,
+            conn: conn.into(),
+            user_json: quoted(user),
+            state,
+            last_seen_ms: now_ms,
+            epoch: now_ms,
+            token: None,
+            kept_until_ms: None,
+            is_visible: false,
+            is_shared: false,
+        }
+    }
+
+    /// Returns true if no heartbeat came within the TTL.
+    pub(crate) fn is_expired(&self, now_ms: u64, ttl_ms: u64) -> bool {
+        now_ms >= self.last_seen_ms.saturating_add(ttl_ms)
+    }
+
+    /// Returns true if its connection broke and did not come back within the grace time.
+    pub(crate) fn is_abandoned(&self, now_ms: u64) -> bool {
+        self.kept_until_ms.is_some_and(|until| now_ms >= until)
+    }
+
+    /// Returns an event about the member.
+    pub(crate) fn event<'a>(&'a self, kind: Kind, room_json: &'a str, seq: u64) -> Event<'a> {
+        Event {
+            kind,
+            room_json,
+            user_json: &self.user_json,
+            conn: &self.conn,
+            state: self.state.as_str(),
+            ts: self.last_seen_ms,
+            epoch: self.epoch,
+            seq,
+            is_degraded: false,
+        }
+    }
+
+    /// Appends the member as it stands in snapshots.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let shown = Shown {
+            conn: &self.conn,
+            user_json: &self.user_json,
+            state: self.state.as_str(),
+            last_seen_ms: self.last_seen_ms,
+            epoch: self.epoch,
+        };
+        shown.write(out);
+    }
+}
+
+/// A member as it stands in snapshots.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) conn: &'a str,
+    pub(crate) user_json: &'a str,
+    pub(crate) state: &'a str,
+    pub(crate) last_seen_ms: u64,
+    pub(crate) epoch: u64,
+}
+
+impl Shown<'_> {
+    /// Appends the member as JSON.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        push(out, "{\"connId\":\"");
+        push(out, self.conn);
+        push(out, "\",\"userId\":");
+        push(out, self.user_json);
+        push(out, ",\"state\":");
+        push(out, self.state);
+        push(out, ",\"lastSeenMs\":");
+        push_number(self.last_seen_ms, out);
+        push(out, ",\"epoch\":");
+        push_number(self.epoch, out);
+        push(out, "}");
+    }
+}
+
+/// Proves that a client held a place: 128 random bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token(u128);
+
+impl Token {
+    pub(crate) fn new() -> Self {
+        Self(rand::random())
+    }
+
+    /// Parses what [`Token::to_text`] returned.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u128::from_str_radix(text, 16).ok();
+        number.filter(|_| is_hex).map(Self)
+    }
+
+    pub(crate) fn to_text(self) -> String {
+        format!("{:032x}", self.0)
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Token(…)")
+    }
+}

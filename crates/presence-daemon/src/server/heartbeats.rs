@@ -1,0 +1,115 @@
+//! The pings of a worker's sessions. All sessions have the same interval, so two queues in the order of time replace
+//! their timers.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::sync::Notify;
+use tokio::time::sleep_until;
+
+use crate::engine::disconnect_reason::DisconnectReason;
+use crate::engine::frame::Frame;
+use crate::engine::session::millis;
+use crate::server::worker::{Slot, Worker};
+
+/// The times at which sessions are to be pinged, or must have answered.
+#[derive(Debug, Default)]
+pub(crate) struct Heartbeats {
+    queues: RefCell<Queues>,
+    /// Notified when an entry precedes all others.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    pings: VecDeque<Due>,
+    answers: VecDeque<Due>,
+}
+
+/// A ping, or an answer to one, that is due for a session at a time of the engine's clock.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    at: u64,
+    slot: Slot,
+}
+
+impl Heartbeats {
+    /// Adds a session, whose next ping is due at a time.
+    pub(crate) fn add(&self, at: u64, slot: Slot) {
+        let pings = &mut self.queues.borrow_mut().pings;
+        // The index is the end of the queue, except for a session that was upgraded.
+        let index = pings.partition_point(|due| due.at <= at);
+        pings.insert(index, Due { at, slot });
+        if index == 0 {
+            self.changed.notify_one();
+        }
+    }
+
+    fn next(&self) -> Option<u64> {
+        let queues = self.queues.borrow();
+        let fronts = [queues.pings.front(), queues.answers.front()];
+        fronts.into_iter().flatten().map(|due| due.at).min()
+    }
+
+    fn take(&self, now: u64, queue: impl Fn(&mut Queues) -> &mut VecDeque<Due>) -> Option<Due> {
+        let mut queues = self.queues.borrow_mut();
+        let queue = queue(&mut queues);
+        queue.front().filter(|due| due.at <= now)?;
+        queue.pop_front()
+    }
+}
+
+/// Pings the sessions of a worker, and ends those that do not answer.
+pub(crate) async fn run(worker: Rc<Worker>) {
+    let heartbeats = &worker.heartbeats;
+    let ping = Frame::from_text("2");
+    loop {
+        let now = worker.engine.now();
+        while let Some(due) = heartbeats.take(now, |queues| &mut queues.pings) {
+            send_ping(&worker, due.slot, now, &ping);
+        }
+        while let Some(due) = heartbeats.take(now, |queues| &mut queues.answers) {
+            check_answer(&worker, due, now);
+        }
+        let changed = heartbeats.changed.notified();
+        match heartbeats.next() {
+            None => changed.await,
+            Some(at) => tokio::select! {
+                () = sleep_until(worker.engine.instant(at)) => {}
+                () = changed => {}
+            },
+        }
+    }
+}
+
+fn send_ping(worker: &Worker, slot: Slot, now: u64, ping: &Frame) {
+    let Some(session) = worker.session(slot) else {
+        return;
+    };
+    let config = &worker.engine.config;
+    if session.connection.begin_ping() {
+        session.connection.send(ping.clone());
+        let next = now + millis(config.ping_interval);
+        session.next_ping.store(next, Relaxed);
+    }
+    let at = now + millis(config.ping_timeout);
+    let answers = &mut worker.heartbeats.queues.borrow_mut().answers;
+    answers.push_back(Due { at, slot });
+}
+
+fn check_answer(worker: &Worker, due: Due, now: u64) {
+    let Some(session) = worker.session(due.slot) else {
+        return;
+    };
+    if session.connection.awaits_pong.load(Relaxed) {
+        session.connection.close(DisconnectReason::PingTimeout);
+    } else if session.is_unused() {
+        session.connection.close(DisconnectReason::ProtocolError);
+    } else {
+        // If the timeout is longer than the interval, the next ping is overdue.
+        let next = session.next_ping.load(Relaxed).max(now);
+        worker.heartbeats.add(next, due.slot);
+    }
+}

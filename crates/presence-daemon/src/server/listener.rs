@@ -1,0 +1,60 @@
+//! The listening sockets: one per worker, on one port.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd as _;
+use std::os::fd::OwnedFd;
+
+use anyhow::Context as _;
+use daemon_kit::backlog;
+use nix::sys::socket::{
+    self, AddressFamily, SockFlag, SockType, SockaddrStorage, setsockopt, sockopt,
+};
+
+const FLAGS: SockFlag = SockFlag::SOCK_NONBLOCK.union(SockFlag::SOCK_CLOEXEC);
+/// Connections that may wait to be accepted; the kernel limits it to `net.core.somaxconn`.
+const BACKLOG: u32 = 65_535;
+/// Send buffer of a client's socket; Linux uses twice as much. Without this limit the kernel would hold megabytes for a
+/// client that does not read.
+const SEND_BUFFER: usize = 64 * 1024;
+
+/// Creates listeners on one port; the kernel distributes connections among them.
+pub(crate) fn bind(
+    mut address: SocketAddr,
+    count: usize,
+) -> anyhow::Result<(Vec<TcpListener>, SocketAddr)> {
+    let doing = |address| {
+        let remedy = "choose another port with --port, or another address with --bind";
+        format!("cannot listen on {address} ({remedy})")
+    };
+    if address.port() != 0 {
+        // Without SO_REUSEPORT: with it, a second daemon of the same user would take half of the first one's clients.
+        drop(TcpListener::bind(address).with_context(|| doing(address))?);
+    }
+    let mut listeners = Vec::new();
+    for _ in 0..count {
+        let listener = TcpListener::from(listen(address).with_context(|| doing(address))?);
+        address = listener
+            .local_addr()
+            .context("cannot determine the address of a listener")?;
+        listeners.push(listener);
+    }
+    Ok((listeners, address))
+}
+
+fn listen(address: SocketAddr) -> nix::Result<OwnedFd> {
+    let family = if address.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
+    let listener = socket::socket(family, SockType::Stream, FLAGS, None)?;
+    setsockopt(&listener, sockopt::ReuseAddr, &true)?;
+    setsockopt(&listener, sockopt::ReusePort, &true)?;
+    // Connections inherit their listener's options.
+    setsockopt(&listener, sockopt::TcpNoDelay, &true)?;
+    setsockopt(&listener, sockopt::KeepAlive, &true)?;
+    setsockopt(&listener, sockopt::SndBuf, &SEND_BUFFER)?;
+    socket::bind(listener.as_raw_fd(), &SockaddrStorage::from(address))?;
+    socket::listen(&listener, backlog(BACKLOG))?;
+    Ok(listener)
+}

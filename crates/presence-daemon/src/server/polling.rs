@@ -1,0 +1,126 @@
+//! Long-polling: a GET request waits for packets of the server, and a POST request carries packets of the client.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use tokio::task::spawn_local;
+
+use crate::counts::Count;
+use crate::engine::connection::Connection;
+use crate::engine::disconnect_reason::DisconnectReason;
+use crate::engine::payload;
+use crate::engine::session::{Protocol, Session};
+use crate::engine::websocket::Fault;
+use crate::server::refusal::Refusal;
+use crate::server::worker::{Held, Worker};
+
+/// Opens a session, and returns the payload of its handshake.
+pub(crate) fn open(worker: &Rc<Worker>, protocol: Protocol) -> Result<Vec<u8>, Refusal> {
+    let engine = &worker.engine;
+    let session = Session::new(engine, protocol).ok_or(Refusal::Full)?;
+    engine.counts.add(Count::HandshakesPolling, 1);
+    engine.keep(&session);
+    let handshake = session.handshake(&["websocket"]);
+    spawn_local(hold(worker.hold(session)));
+    Ok(handshake.into_bytes())
+}
+
+/// Keeps a session until it ends or a WebSocket takes over.
+async fn hold(held: Held) {
+    let connection = &held.session().connection;
+    let ended = poll_fn(|context| connection.poll_end_of_polling(context)).await;
+    if ended.is_none() {
+        held.hand_over();
+    }
+}
+
+/// Waits for packets. Returns the payload of the response.
+pub(crate) async fn poll(worker: &Worker, session: &Session) -> Result<Vec<u8>, Refusal> {
+    let connection = &session.connection;
+    if connection.is_upgraded() {
+        return Err(Refusal::BadRequest);
+    }
+    if !connection.begin_poll() {
+        session.refuse(Fault::Protocol);
+        return Err(Refusal::BadRequest);
+    }
+    let mut poll = Poll {
+        connection,
+        is_answered: false,
+    };
+    let frames = poll_fn(|context| connection.poll_queue(context)).await;
+    poll.is_answered = true;
+    let payload = payload::encode(&frames.ok_or(Refusal::UnknownSession)?);
+    let counts = &worker.engine.counts;
+    counts.add(Count::BytesSent, payload.len() as u64);
+    Ok(payload)
+}
+
+/// A GET request that waits. If it is dropped because the client cancelled it, the session ends: packets might have
+/// been lost.
+struct Poll<'a> {
+    connection: &'a Connection,
+    is_answered: bool,
+}
+
+impl Drop for Poll<'_> {
+    fn drop(&mut self) {
+        self.connection.end_poll();
+        if !self.is_answered {
+            self.connection.close(DisconnectReason::ConnectionLost);
+        }
+    }
+}
+
+/// Handles the packets of a POST request.
+pub(crate) async fn post(
+    worker: &Worker,
+    session: &Arc<Session>,
+    body: &mut Incoming,
+) -> Result<(), Refusal> {
+    if session.connection.is_upgraded() {
+        return Err(Refusal::BadRequest);
+    }
+    if session.is_posting.swap(true, Relaxed) {
+        session.refuse(Fault::Protocol);
+        return Err(Refusal::BadRequest);
+    }
+    let posting = Posting(session);
+    let body = read(worker, body).await?;
+    let received = payload::decode(&body, |message| session.receive(message));
+    drop(posting);
+    received.map_err(|fault| {
+        session.refuse(fault);
+        Refusal::BadRequest
+    })
+}
+
+async fn read(worker: &Worker, body: &mut Incoming) -> Result<Bytes, Refusal> {
+    let limit = worker.engine.config.max_payload;
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Refusal::TooLarge);
+    }
+    let collected = Limited::new(body, limit).collect().await;
+    let body = collected.map_err(|error| match error.is::<LengthLimitError>() {
+        true => Refusal::TooLarge,
+        false => Refusal::BadRequest,
+    })?;
+    let bytes = body.to_bytes();
+    let counts = &worker.engine.counts;
+    counts.add(Count::BytesReceived, bytes.len() as u64);
+    Ok(bytes)
+}
+
+/// A POST request that is being handled.
+struct Posting<'a>(&'a Session);
+
+impl Drop for Posting<'_> {
+    fn drop(&mut self) {
+        self.0.is_posting.store(false, Relaxed);
+    }
+}

@@ -1,0 +1,273 @@
+//! Sessions over long-polling, and their upgrade to WebSocket.
+
+use std::io::Write as _;
+use std::thread;
+use std::time::Duration;
+
+use presence_daemon::config::ServerConfig;
+use tungstenite::Message;
+
+use crate::support::{
+    Client, POLLING, Polled, TestServer, WEBSOCKET, config, http, http_with, stream, wait_until,
+};
+
+#[test]
+fn a_session_offers_the_upgrade() {
+    let server = TestServer::start(config());
+    let (status, body) = server.get(POLLING);
+    assert_eq!(status, 200);
+    assert!(body.starts_with("0{"), "{body}");
+    assert!(body.contains(r#""upgrades":["websocket"]"#), "{body}");
+    // The slash at the end of the path may be missing.
+    assert_eq!(server.get("/socket.io?EIO=4&transport=polling").0, 200);
+}
+
+#[test]
+fn bad_handshakes_get_the_code_of_the_protocol() {
+    let server = TestServer::start(config());
+    for (method, query, code) in [
+        ("GET", "EIO=4", 0),
+        ("GET", "EIO=4&transport=abc", 0),
+        ("GET", "EIO=4&transport=polling&sid=abc", 1),
+        ("GET", "EIO=4&transport=polling&sid=aaaaaaaaaaaaaaaaaaaa", 1),
+        (
+            "POST",
+            "EIO=4&transport=polling&sid=aaaaaaaaaaaaaaaaaaaa",
+            1,
+        ),
+        (
+            "GET",
+            "EIO=4&transport=websocket&sid=aaaaaaaaaaaaaaaaaaaa",
+            1,
+        ),
+        ("POST", "EIO=4&transport=polling", 2),
+        ("PUT", "EIO=4&transport=polling", 2),
+        ("GET", "EIO=4&transport=websocket", 3),
+        ("GET", "transport=polling", 5),
+        ("GET", "EIO=abc&transport=polling", 5),
+        ("GET", "EIO=3&transport=polling", 5),
+    ] {
+        let (status, body) = http(server.address, method, &format!("/socket.io/?{query}"), b"");
+        assert_eq!(status, 400, "{method} {query}");
+        let start = format!("{{\"code\":{code},\"message\":\"");
+        assert!(body.starts_with(&start), "{method} {query}: {body}");
+    }
+    assert_eq!(server.metric("presence_handshakes_refused_total"), 12);
+}
+
+#[test]
+fn packets_share_a_payload() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    session.join();
+    session.send(
+        "42[\"message\",1]\x1e42[\"message\",2]\x1e\
+        451-[\"message\",{\"_placeholder\":true,\"num\":0}]\x1ebAQIDBA==",
+    );
+    let (status, body) = session.get();
+    assert_eq!(status, 200);
+    let expected = "42[\"message-back\",1]\x1e42[\"message-back\",2]\x1e\
+        451-[\"message-back\",{\"_placeholder\":true,\"num\":0}]\x1ebAQIDBA==";
+    assert_eq!(body, expected);
+}
+
+#[test]
+fn a_poll_waits_for_a_packet() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    session.join();
+    thread::scope(|scope| {
+        let poll = scope.spawn(|| session.get());
+        session.send("42[\"message\",1]");
+        let (status, body) = poll.join().unwrap();
+        assert_eq!((status, &*body), (200, "42[\"message-back\",1]"));
+    });
+}
+
+/// Starts a poll, and waits until the server has its request.
+fn with_waiting_poll<T>(session: &Polled<'_>, act: impl FnOnce() -> T) -> ((u16, String), T) {
+    thread::scope(|scope| {
+        let poll = scope.spawn(|| session.get());
+        // Nothing shows that a poll waits, so it gets a head start; the answers are the same without it.
+        thread::sleep(Duration::from_millis(100));
+        let acted = act();
+        (poll.join().expect("the poll is answered"), acted)
+    })
+}
+
+#[test]
+fn a_second_poll_closes_the_session() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    let (first, second) = with_waiting_poll(&session, || session.get());
+    let mut answers = [first, second];
+    answers.sort_unstable();
+    assert_eq!(answers[0], (200, "1".to_owned()));
+    assert_eq!(answers[1].0, 400);
+    assert_eq!(session.get().0, 400);
+}
+
+#[test]
+fn a_cancelled_poll_closes_the_session() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    session.join();
+    let mut poll = stream(server.address);
+    let request = format!("GET {} HTTP/1.1\r\nHost: test\r\n\r\n", session.path());
+    poll.write_all(request.as_bytes()).unwrap();
+    drop(poll);
+    wait_until("the session has ended", || {
+        server.metric("presence_connections_open") == 0
+    });
+    assert_eq!(session.get().0, 400);
+}
+
+#[test]
+fn the_close_of_a_client_ends_its_poll() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    let (poll, _) = with_waiting_poll(&session, || session.send("1"));
+    assert_eq!(poll, (200, "6".to_owned()));
+    assert_eq!(session.get().0, 400);
+}
+
+#[test]
+fn broken_payloads_close_the_session() {
+    let server = TestServer::start(config());
+    for body in ["abc", "", "4", "2", "b!", "42[\"message\"]", "40\x1e40[]"] {
+        let session = server.poll();
+        let (status, _) = session.post(body);
+        assert_eq!(status, 400, "{body:?}");
+        assert_eq!(session.get().0, 400, "{body:?}");
+    }
+    assert_eq!(server.metric("presence_connections_open"), 0);
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_refused() {
+    let server = TestServer::start(ServerConfig {
+        max_payload: 1000,
+        ..config()
+    });
+    let session = server.poll();
+    assert_eq!(session.post(&"4".repeat(1001)).0, 413);
+    session.join();
+}
+
+#[test]
+fn a_polled_session_is_pinged_and_ends_without_an_answer() {
+    let server = TestServer::start(ServerConfig {
+        ping_interval: Duration::from_millis(300),
+        ping_timeout: Duration::from_millis(200),
+        ..config()
+    });
+    let session = server.poll();
+    for _ in 0..3 {
+        assert_eq!(session.get(), (200, "2".to_owned()));
+        session.send("3");
+    }
+    wait_until("it has ended", || {
+        server.metric("presence_connections_closed_total{reason=\"ping_timeout\"}") == 1
+    });
+    assert_eq!(session.post("3").0, 400);
+}
+
+/// Opens a WebSocket for a session.
+fn probe(server: &TestServer, session: &Polled<'_>) -> Client {
+    let path = format!("{WEBSOCKET}&sid={}", session.id);
+    let mut socket = Client::open(server.address, &path);
+    socket.send("2probe");
+    assert_eq!(socket.text(), "3probe");
+    socket
+}
+
+#[test]
+fn a_websocket_takes_over_with_everything_that_waits() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    session.join();
+    session.send("42[\"message\",1]");
+    let mut socket = probe(&server, &session);
+    socket.send("5");
+    assert_eq!(socket.text(), r#"42["message-back",1]"#);
+    socket.echo("2");
+    // The session is one of the WebSocket alone.
+    assert_eq!(session.get().0, 400);
+    assert_eq!(session.post("42[\"message\",3]").0, 400);
+    let path = format!("{WEBSOCKET}&sid={}", session.id);
+    let url = format!("ws://{}{path}", server.address);
+    let refused = tungstenite::client(&url, stream(server.address));
+    assert!(refused.is_err(), "a second WebSocket took over");
+    socket.echo("4");
+    assert_eq!(server.metric("presence_upgrades_total"), 1);
+    assert_eq!(server.metric("presence_connections_open"), 1);
+    drop(socket);
+    wait_until("it has left", || {
+        server.metric("presence_connections_open") == 0
+    });
+}
+
+#[test]
+fn a_poll_ends_when_a_websocket_takes_over() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    session.join();
+    let (poll, mut socket) = with_waiting_poll(&session, || probe(&server, &session));
+    assert_eq!(poll, (200, "6".to_owned()));
+    assert_eq!(session.get(), (200, "6".to_owned()));
+    socket.send("5");
+    socket.send("42[\"message\",1]");
+    assert_eq!(socket.text(), r#"42["message-back",1]"#);
+}
+
+#[test]
+fn a_failed_upgrade_leaves_the_session_polled() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    session.join();
+    let mut socket = probe(&server, &session);
+    socket.send("42[\"message\",1]");
+    assert_eq!(socket.close_code(), Some(1002));
+    session.send("42[\"message\",2]");
+    assert_eq!(session.get(), (200, "42[\"message-back\",2]".to_owned()));
+    // And it may try again.
+    let mut socket = probe(&server, &session);
+    socket.send("5");
+    socket.echo("3");
+}
+
+#[test]
+fn an_upgraded_session_keeps_its_pings() {
+    let server = TestServer::start(ServerConfig {
+        ping_interval: Duration::from_millis(300),
+        ping_timeout: Duration::from_millis(5000),
+        ..config()
+    });
+    let session = server.poll();
+    session.join();
+    let mut socket = probe(&server, &session);
+    socket.send("5");
+    assert_eq!(socket.read(), Message::text("2"));
+    socket.send("3");
+    socket.echo("1");
+}
+
+#[test]
+fn pages_of_the_allowed_origin_alone_may_read_responses() {
+    let origin = "https://app.example";
+    let server = TestServer::start(ServerConfig {
+        cors_origin: Some(origin.to_owned()),
+        ..config()
+    });
+    let ask = |method, origin| {
+        let headers = format!("Origin: {origin}\r\nAccess-Control-Request-Headers: x-a\r\n");
+        let (head, _) = http_with(server.address, method, POLLING, &headers, b"");
+        head.to_lowercase()
+    };
+    let allowed = format!("access-control-allow-origin: {origin}");
+    assert!(ask("GET", origin).contains(&allowed));
+    let preflight = ask("OPTIONS", origin);
+    assert!(preflight.starts_with("http/1.1 204"), "{preflight}");
+    assert!(preflight.contains("access-control-allow-headers: x-a"));
+    assert!(!ask("GET", "https://other.example").contains("access-control"));
+}

@@ -1,0 +1,396 @@
+//! Finds every event that was lost, duplicated, reordered or wrong, by arithmetic.
+//!
+//! Each change of a user carries a sequence number, `n`. For each receiver and each sender of its room, the audit keeps
+//! the last `n` that arrived and which of the 32 before it have: two words. For each receiver it keeps the same of the
+//! room's own sequence, `seq`. A membership begins with the snapshot of its join, so a receiver that was away is compared
+//! from there on.
+//!
+//! While a receiver joins, the two words of a sender are what was acknowledged when the join was sent, and the last
+//! number that arrived since.
+
+mod counts;
+mod shown;
+mod window;
+
+use crate::population::Part;
+use crate::protocol::ProtocolError;
+use crate::protocol::presence::{EventType, Member, PresenceEvent};
+use crate::users::{Phase, Sender, User, hash};
+
+pub(crate) use counts::AuditCounts;
+use shown::Shown;
+use window::{Arrival, Window};
+
+/// The audit of the rooms of one worker.
+#[derive(Debug)]
+pub(crate) struct Audit {
+    part: Part,
+    /// The earliest time that a stamp can have.
+    origin: u64,
+    /// For each receiver, one for each member of its room.
+    windows: Vec<Window>,
+    receivers: Vec<Receiver>,
+    /// True once the last events should have arrived: what comes later is counted, and not compared.
+    has_finished: bool,
+    pub(crate) counts: AuditCounts,
+}
+
+/// The room's sequence as a receiver sees it.
+#[derive(Debug, Clone, Copy)]
+struct Receiver {
+    /// The sequence numbers in the window count from here.
+    base: u64,
+    window: Window,
+    membership: Membership,
+    /// True if the sequence starts again with the next event: a node that can't reach the others has one of its own.
+    is_degraded: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Membership {
+    None,
+    /// The join is not acknowledged.
+    Joining,
+    Member,
+}
+
+impl Audit {
+    pub(crate) fn new(part: Part, origin: u64) -> Self {
+        let users = part.users() as usize;
+        let receiver = Receiver {
+            base: 0,
+            window: Window::after(0),
+            membership: Membership::None,
+            is_degraded: false,
+        };
+        Self {
+            part,
+            origin,
+            windows: vec![Window::after(0); users * part.population.users_per_room as usize],
+            receivers: vec![receiver; users],
+            has_finished: false,
+            counts: AuditCounts::default(),
+        }
+    }
+
+    /// Returns the memory for a user in a room of this size.
+    #[cfg(test)]
+    pub(crate) const fn bytes_per_user(users_per_room: usize) -> usize {
+        size_of::<Receiver>() + users_per_room * size_of::<Window>()
+    }
+
+    fn size(&self) -> usize {
+        self.part.population.users_per_room as usize
+    }
+
+    /// Returns the first user of a user's room.
+    fn first_of_room(&self, user: u32) -> usize {
+        self.part.room_of(user) as usize * self.size()
+    }
+
+    fn window(&mut self, receiver: u32, member: u32) -> &mut Window {
+        let size = self.size();
+        &mut self.windows[receiver as usize * size + member as usize]
+    }
+
+    /// Begins a membership: the join of `receiver` is being sent.
+    pub(crate) fn begin_join(&mut self, receiver: u32, users: &[User]) {
+        let first = self.first_of_room(receiver);
+        for member in 0..self.size() {
+            let acked = users[first + member].sender.acked;
+            *self.window(receiver, member as u32) = Window {
+                last: acked,
+                seen: 0,
+            };
+        }
+        let state = &mut self.receivers[receiver as usize];
+        state.membership = Membership::Joining;
+        (state.base, state.window) = (0, Window::after(0));
+        state.is_degraded = false;
+    }
+
+    /// Ends a membership. If it ended with the connection, numbers that are missing may have been under way.
+    pub(crate) fn end(&mut self, receiver: u32, is_orderly: bool) {
+        let state = &mut self.receivers[receiver as usize];
+        let was_member = state.membership == Membership::Member;
+        state.membership = Membership::None;
+        if was_member && is_orderly && !self.has_finished {
+            self.count_missing(receiver);
+        }
+    }
+
+    fn count_missing(&mut self, receiver: u32) {
+        self.counts.sequence_gaps += u64::from(self.receivers[receiver as usize].window.missing());
+        for member in 0..self.size() as u32 {
+            let missing = self.window(receiver, member).missing();
+            self.counts.lost += u64::from(missing);
+        }
+    }
+
+    /// Checks the snapshot of a join that was sent at `sent`, and begins to compare from there. Returns the number of its
+    /// members.
+    ///
+    /// # Errors
+    /// The snapshot can't be read.
+    pub(crate) fn joined<'a>(
+        &mut self,
+        receiver: u32,
+        (sent, seq): (u64, Option<u64>),
+        snapshot: impl Iterator<Item = Result<Member<'a>, ProtocolError>>,
+        users: &[User],
+    ) -> Result<u64, ProtocolError> {
+        let (room, first) = (self.part.room_of(receiver), self.first_of_room(receiver));
+        let mut members = 0;
+        let mut shown = Shown::new(self.size());
+        for entry in snapshot {
+            let entry = entry?;
+            members += 1;
+            let Some(member) = self.part.member_named(room, &entry.user_id) else {
+                continue;
+            };
+            let sender = &users[first + member as usize].sender;
+            // The user may have been here before, in this run or in an earlier one.
+            if hash(&entry.conn_id) == sender.connection {
+                if shown.add(member) {
+                    self.counts.snapshot_errors += 1;
+                }
+                let n = entry.stamp.and_then(|stamp| u32::try_from(stamp.n).ok());
+                self.shown(receiver, member, n, sender);
+            }
+        }
+        for member in 0..self.size() {
+            let user = &users[first + member];
+            if !shown.has(member as u32) {
+                self.not_shown(receiver, member as u32, user, sent);
+            }
+        }
+        self.begin_sequence(receiver, seq);
+        Ok(members)
+    }
+
+    /// Begins to compare with a member's number in the snapshot.
+    fn shown(&mut self, receiver: u32, member: u32, n: Option<u32>, sender: &Sender) {
+        let window = self.window(receiver, member);
+        let (acked, arrived) = (window.last, window.seen);
+        let n = n.filter(|n| (acked..=sender.n).contains(n));
+        *window = Window::after(n.unwrap_or(acked).max(arrived));
+        self.counts.snapshot_errors += u64::from(n.is_none());
+    }
+
+    /// Checks that a member that the snapshot does not show was not joined all the time since the join was sent.
+    fn not_shown(&mut self, receiver: u32, member: u32, user: &User, sent: u64) {
+        let sender = &user.sender;
+        let is_own = self.part.member_of(receiver) == member;
+        let was_joined = sender.joined_at < sent && user.phase == Phase::Joined;
+        let is_missing = is_own || (was_joined && user.can_send());
+        let window = self.window(receiver, member);
+        let arrived = window.seen;
+        *window = Window::after(match arrived {
+            0 => sender.acked,
+            arrived => arrived,
+        });
+        self.counts.snapshot_errors += u64::from(is_missing);
+    }
+
+    fn begin_sequence(&mut self, receiver: u32, seq: Option<u64>) {
+        let state = &mut self.receivers[receiver as usize];
+        state.membership = Membership::Member;
+        // Events may have arrived while the join was under way.
+        state.base = seq.unwrap_or(0).max(state.base);
+        state.window = Window::after(0);
+    }
+
+    /// Checks an event that `receiver` got at `now`. Returns the intended start of the change, if it is a new change of
+    /// another user.
+    pub(crate) fn event(
+        &mut self,
+        receiver: u32,
+        event: &PresenceEvent<'_>,
+        users: &[User],
+        now: u64,
+    ) -> Option<u64> {
+        self.counts.events += 1;
+        if self.has_finished {
+            return None;
+        }
+        let room = self.part.room_of(receiver);
+        let membership = self.receivers[receiver as usize].membership;
+        if membership == Membership::None || !self.part.is_room(room, &event.room_id) {
+            self.counts.wrong_room += 1;
+            return None;
+        }
+        let in_sequence = self.sequence(receiver, event);
+        let Some(member) = self.part.member_named(room, &event.user_id) else {
+            self.counts.foreign += 1;
+            return None;
+        };
+        let sender = &users[self.first_of_room(receiver) + member as usize].sender;
+        let is_own = self.part.member_of(receiver) == member;
+        match event.kind {
+            EventType::Update => {
+                let (n, t) = self.stamp(event, sender, now)?;
+                let is_new = self.update(receiver, member, n, in_sequence);
+                (is_new && !is_own).then_some(t)
+            }
+            EventType::Join => {
+                let repeats_own = is_own && hash(&event.conn_id) == sender.connection;
+                if !repeats_own {
+                    self.counts.judge(in_sequence);
+                }
+                let (n, _) = self.stamp(event, sender, now)?;
+                self.rejoin(receiver, member, n, (event, sender));
+                None
+            }
+            EventType::Leave => {
+                self.counts.judge(in_sequence);
+                None
+            }
+        }
+    }
+
+    /// Follows the room's sequence. Returns the place of the event, if the server numbers its events and the receiver's
+    /// join is acknowledged.
+    fn sequence(&mut self, receiver: u32, event: &PresenceEvent<'_>) -> Option<Arrival> {
+        let seq = event.seq?;
+        let state = &mut self.receivers[receiver as usize];
+        if state.membership == Membership::Joining {
+            state.base = state.base.max(seq);
+            return None;
+        }
+        let restarts = event.degraded != state.is_degraded;
+        let number = seq.checked_sub(state.base);
+        if restarts || number.is_some_and(|number| number > u64::from(u32::MAX)) {
+            state.is_degraded = event.degraded;
+            (state.base, state.window) = (seq, Window::after(0));
+            return None;
+        }
+        let number = number.unwrap_or(0) as u32;
+        if state.base == 0 && state.window == Window::after(0) {
+            // The join had no number: the sequence begins with the first event.
+            (state.base, state.window) = (seq, Window::after(0));
+            return None;
+        }
+        let arrival = state.window.arrive(number);
+        if let Arrival::Later { lost } = arrival {
+            self.counts.sequence_gaps += u64::from(lost);
+        }
+        Some(arrival)
+    }
+
+    /// Returns the stamp of an event, if its sender can have sent it.
+    fn stamp(
+        &mut self,
+        event: &PresenceEvent<'_>,
+        sender: &Sender,
+        now: u64,
+    ) -> Option<(u32, u64)> {
+        let connection = hash(&event.conn_id);
+        let is_sender = connection == sender.connection || connection == sender.previous;
+        let stamp = event.stamp.filter(|stamp| {
+            stamp.n <= u64::from(sender.n) && (self.origin..=now).contains(&stamp.t)
+        });
+        match stamp.filter(|_| is_sender) {
+            Some(stamp) => Some((stamp.n as u32, stamp.t)),
+            None => {
+                self.counts.wrong_state += 1;
+                None
+            }
+        }
+    }
+
+    /// Takes an update. Returns true if it is new.
+    fn update(&mut self, receiver: u32, member: u32, n: u32, in_sequence: Option<Arrival>) -> bool {
+        let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
+        let window = self.window(receiver, member);
+        if is_joining {
+            window.seen = window.seen.max(n);
+            return true;
+        }
+        let arrival = window.arrive(n);
+        // The sequence of the room orders the changes of different senders too.
+        self.counts.judge(match arrival {
+            Arrival::Later { .. } => in_sequence,
+            late_or_again => Some(late_or_again),
+        });
+        if let Arrival::Later { lost } = arrival {
+            self.counts.lost += u64::from(lost);
+        }
+        arrival != Arrival::Again
+    }
+
+    /// Begins a new membership of a sender, as a receiver sees it: all changes of the one before should have arrived.
+    fn rejoin(
+        &mut self,
+        receiver: u32,
+        member: u32,
+        n: u32,
+        (event, sender): (&PresenceEvent<'_>, &Sender),
+    ) {
+        let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
+        let is_current = hash(&event.conn_id) == sender.connection;
+        let window = self.window(receiver, member);
+        if is_joining {
+            window.seen = window.seen.max(n);
+            return;
+        }
+        let before = std::mem::replace(window, Window::after(n));
+        // An event that comes again must not begin a membership again.
+        if n < before.last {
+            *window = before;
+            return;
+        }
+        self.counts.lost += u64::from(before.missing());
+        if is_current {
+            let unseen = u64::from(sender.acked_before.saturating_sub(before.last));
+            match sender.has_broken {
+                true => self.counts.lost_with_sender += unseen,
+                false => self.counts.lost += unseen,
+            }
+        }
+    }
+
+    /// Returns true if each member of a room has received all changes that were acknowledged.
+    pub(crate) fn is_settled(&self, room: u32, users: &[User]) -> bool {
+        let first = room as usize * self.size();
+        let members = first..first + self.size();
+        members.clone().all(|receiver| {
+            let windows = &self.windows[receiver * self.size()..][..self.size()];
+            let senders = &users[members.clone()];
+            !self.is_audited(receiver, users)
+                || windows
+                    .iter()
+                    .zip(senders)
+                    .all(|(window, user)| window.last >= user.sender.acked)
+        })
+    }
+
+    fn is_audited(&self, receiver: usize, users: &[User]) -> bool {
+        users[receiver].can_send() && self.receivers[receiver].membership == Membership::Member
+    }
+
+    /// Counts what is missing at the end: each member should have received the last change of each sender that was
+    /// acknowledged.
+    pub(crate) fn finish(&mut self, users: &[User]) {
+        self.has_finished = true;
+        for receiver in 0..self.receivers.len() {
+            if !self.is_audited(receiver, users) {
+                continue;
+            }
+            let receiver = receiver as u32;
+            self.count_missing(receiver);
+            let first = self.first_of_room(receiver);
+            for member in 0..self.size() {
+                let sender = &users[first + member].sender;
+                let last = self.window(receiver, member as u32).last;
+                let unseen = u64::from(sender.acked.saturating_sub(last));
+                match sender.is_joined() {
+                    true => self.counts.lost += unseen,
+                    false => self.counts.lost_with_sender += unseen,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! The counts of the audit.
+
+use load::recorder::Recorder;
+
+use super::window::Arrival;
+use crate::outcome::count;
+
+/// The findings of the audit since they were last recorded.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AuditCounts {
+    pub(crate) events: u64,
+    pub(crate) lost: u64,
+    pub(crate) lost_with_sender: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) reordered: u64,
+    pub(crate) wrong_room: u64,
+    pub(crate) wrong_state: u64,
+    pub(crate) snapshot_errors: u64,
+    pub(crate) sequence_gaps: u64,
+    pub(crate) foreign: u64,
+}
+
+impl AuditCounts {
+    /// Counts an event that did not arrive in its place.
+    pub(super) fn judge(&mut self, arrival: Option<Arrival>) {
+        match arrival {
+            Some(Arrival::Late) => self.reordered += 1,
+            Some(Arrival::Again) => self.duplicated += 1,
+            Some(Arrival::Later { .. }) | None => {}
+        }
+    }
+
+    /// Records the counts, and resets them. Errors are recorded even if there are none, so that a result shows that it
+    /// was audited.
+    pub(crate) fn write(&mut self, record: &Recorder, is_last: bool) {
+        let counts = std::mem::take(self);
+        for (name, number) in [
+            (count::EVENTS, counts.events),
+            (count::LOST, counts.lost),
+            (count::LOST_WITH_SENDER, counts.lost_with_sender),
+            (count::DUPLICATED, counts.duplicated),
+            (count::REORDERED, counts.reordered),
+            (count::WRONG_ROOM, counts.wrong_room),
+            (count::WRONG_STATE, counts.wrong_state),
+            (count::SNAPSHOT_ERRORS, counts.snapshot_errors),
+            (count::SEQUENCE_GAPS, counts.sequence_gaps),
+            (count::FOREIGN, counts.foreign),
+        ] {
+            if number > 0 || is_last {
+                record.count(name, number);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The check before a run, and the command `check`: two users join a room, and every answer and event is verified.
+
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use harness::cli::lines_of_files;
+use harness::failure::Failure;
+use harness::verify::check::{self, Finding};
+use load::net::dial::Peer;
+use load::net::tls::TlsOptions;
+use load::plan::Invalid;
+use subject::daemon::Endpoint;
+
+use crate::protocol::presence::{EventType, Stamp};
+use crate::protocol::socket::Socket;
+use crate::settings::Settings;
+use crate::spec::SPEC;
+use crate::target::Server;
+
+mod client;
+
+use client::{Client, JoinAnswer};
+
+/// Maximum time for each step.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Options of the `check` subcommand.
+#[derive(Debug, Args)]
+pub struct CheckOptions {
+    #[command(flatten)]
+    options: check::Options,
+    /// Check servers that are already running
+    #[arg(value_name = "URL", conflicts_with = "daemon")]
+    urls: Vec<String>,
+}
+
+/// Checks the named servers. Returns true if each answered correctly.
+pub(crate) fn run(typed: &CheckOptions) -> Result<bool, Failure> {
+    let settings = Settings {
+        // Only the answers are checked; the daemons use self-signed certificates.
+        tls_insecure: true,
+        ..Settings::default()
+    };
+    let tls = settings.tls();
+    if typed.urls.is_empty() {
+        return check::check_daemons(&SPEC.protocol, &typed.options, |name, endpoint| {
+            vec![Finding {
+                name: name.to_owned(),
+                found: check_daemon(endpoint, &settings, &tls),
+            }]
+        });
+    }
+    let mut all_right = true;
+    for url in lines_of_files("URL", typed.urls.clone())? {
+        let server = Server::parse(&url, &tls)?;
+        let found = verify(&server, &settings);
+        all_right &= check::print(&[Finding { name: url, found }])?;
+    }
+    Ok(all_right)
+}
+
+fn check_daemon(
+    endpoint: &Endpoint,
+    settings: &Settings,
+    tls: &TlsOptions,
+) -> anyhow::Result<String> {
+    let url = endpoint
+        .url
+        .as_deref()
+        .context("its manifest has no `url`")?;
+    verify(&Server::parse(url, tls)?, settings)
+}
+
+/// Joins a room of its own with two users: a heartbeat of one must reach both, and its leave the other. Returns what was
+/// found.
+///
+/// # Errors
+/// No connection, no Socket.IO server, or a wrong answer or event, with the remedy.
+pub(crate) fn verify(server: &Server, settings: &Settings) -> anyhow::Result<String> {
+    let room = format!("drover-check-{:016x}", rand::random::<u64>());
+    let mut first = connect(server)?;
+    let joined = first.join(&room, "check-1", Some(stamp(1)))?;
+    ensure!(
+        shows(&joined, &first, "check-1", stamp(1)),
+        "the snapshot of the first join does not show the joined member in its state: {:?}",
+        joined.members
+    );
+    let mut second = connect(server)?;
+    let joined = second.join(&room, "check-2", Some(stamp(2)))?;
+    ensure!(
+        shows(&joined, &first, "check-1", stamp(1)) && joined.members.len() == 2,
+        "the snapshot of the second join does not show both members: {:?}",
+        joined.members
+    );
+    let seen = first.expect_event(EventType::Join, "check-2")?;
+    ensure!(
+        (seen.room.as_str(), seen.connection.as_str(), seen.stamp)
+            == (room.as_str(), second.connection(), Some(stamp(2))),
+        "the first member sees another join than that of the second: {seen:?}"
+    );
+    first.heartbeat(stamp(3), settings.padding as usize)?;
+    for client in [&mut first, &mut second] {
+        let seen = client.expect_event(EventType::Update, "check-1")?;
+        ensure!(
+            seen.stamp == Some(stamp(3)) && seen.room == room,
+            "the update does not show the state of the heartbeat: {seen:?}"
+        );
+    }
+    second.leave()?;
+    let seen = first.expect_event(EventType::Leave, "check-2")?;
+    ensure!(
+        seen.connection == second.connection() && seen.stamp.is_none(),
+        "the leave is not that of the second member: {seen:?}"
+    );
+    first.leave()?;
+    let sequence = match joined.seq {
+        Some(_) => "events are numbered",
+        None => "events are not numbered, so that lost joins and leaves are not seen",
+    };
+    Ok(format!("join, heartbeat, update and leave; {sequence}"))
+}
+
+fn stamp(n: u64) -> Stamp {
+    Stamp { n, t: 1_000 + n }
+}
+
+fn shows(joined: &JoinAnswer, client: &Client, user: &str, stamp: Stamp) -> bool {
+    let shown = (client.connection().to_owned(), user.to_owned(), Some(stamp));
+    joined.members.contains(&shown)
+}
+
+/// Opens a connection, up to the connected namespace.
+fn connect(server: &Server) -> anyhow::Result<Client> {
+    let wrong = |problem: String| Invalid::new(format!("URL {}", server.shown), problem);
+    let Peer::Tcp(address) = &server.peer else {
+        return Err(wrong("is a Unix socket: give the URL of a TCP port".to_owned()).into());
+    };
+    let stream = TcpStream::connect_timeout(address, TIMEOUT).map_err(|error| {
+        wrong(format!(
+            "cannot connect to {address} ({error}): is the server running, and is this its port?"
+        ))
+    })?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.set_nodelay(true)?;
+    let socket = Socket::new(OwnedFd::from(stream), server.tls.as_ref())?;
+    let remedy = match server.tls {
+        Some(_) => {
+            "trust its certificate with --tls-ca FILE, accept any with --tls-insecure, or write http:// if it does not use TLS"
+        }
+        None => {
+            "give the URL of one, with its path if that is not /socket.io/, and https:// if it uses TLS"
+        }
+    };
+    Client::open(socket, server.endpoint.clone()).map_err(|error| {
+        wrong(format!(
+            "does not answer as a Socket.IO server ({error:#}): {remedy}"
+        ))
+        .into()
+    })
+}

@@ -1,0 +1,88 @@
+//! The driver: its contract with the harness.
+
+use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
+use load::plan::{Invalid, Plan};
+use measure::result::{AuditInputs, RunResult};
+use measure::spec::Spec;
+use measure::tally::{Series, Tally};
+
+use crate::settings::{Mode, Settings};
+use crate::shared::Shared;
+use crate::spec::SPEC;
+use crate::{check, findings, sdk, series, summary, work};
+
+/// The load on one server, or on several nodes of it.
+#[derive(Debug)]
+pub struct PresenceLoad {
+    shared: Shared,
+}
+
+impl Driver for PresenceLoad {
+    const SPEC: &'static Spec = &SPEC;
+    type Config = Settings;
+
+    /// Describes the load. Users that wait between two heartbeats are not busy, so they are no users of the audit.
+    fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
+        Settings::validate(plan)?;
+        let settings = &plan.driver;
+        let connections = settings.connections();
+        let sentence = Settings::sentence(plan);
+        let description = Description::new(plan, &SPEC, sentence, series::HEARTBEAT, connections);
+        let inputs = description.audit_inputs;
+        let users = settings.population().users();
+        Ok(Description {
+            audit_inputs: AuditInputs {
+                users: None,
+                held: findings::is_undisturbed(plan).then_some(users),
+                ..inputs
+            },
+            longest: settings.ack_timeout,
+            opening: Some(settings.opening()),
+            busy_waits: settings.timer == crate::settings::Timer::Spin,
+            open_at_once: users,
+            ..description
+        })
+    }
+
+    fn uses_series(&self, series: Series) -> bool {
+        let settings = self.shared.settings();
+        match series {
+            series::RECONNECT => !findings::is_undisturbed(&self.shared.plan),
+            series::PROPAGATION => settings.users_per_room > 1,
+            _ => true,
+        }
+    }
+
+    fn live_line(second: &Tally, total: &Tally) -> Option<String> {
+        summary::line(second, total)
+    }
+
+    fn summary(result: &RunResult) -> Option<String> {
+        summary::render(result)
+    }
+
+    fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
+        findings::findings(plan, total)
+    }
+
+    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+        let shared = Shared::new(plan, target)?;
+        Ok(Self { shared })
+    }
+
+    /// Joins a room of its own with two users at every server: a heartbeat of one must reach both, and its leave the
+    /// other.
+    fn check(&self) -> anyhow::Result<Checked> {
+        for server in &self.shared.servers {
+            check::verify(server, self.shared.settings())?;
+        }
+        Ok(Checked::default())
+    }
+
+    async fn work(&self, worker: Worker) -> anyhow::Result<()> {
+        match self.shared.settings().mode {
+            Mode::Protocol => work::run(&self.shared, worker),
+            Mode::Sdk => sdk::run(&self.shared, worker).await,
+        }
+    }
+}

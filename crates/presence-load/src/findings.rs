@@ -1,0 +1,245 @@
+//! Findings in the totals of a run: events that were lost, duplicated, reordered or wrong, and how far the daemon's
+//! counts may differ.
+
+use load::driver::{Bounds, Findings};
+use load::plan::Plan;
+use load::recorder::UNFINISHED;
+use measure::tally::Tally;
+use measure::warning::{Kind, Severity, Warning};
+
+use crate::outcome::{self, count};
+use crate::settings::Settings;
+
+/// Returns true if the plan disturbs neither the daemon nor connections.
+pub(crate) fn is_undisturbed(plan: &Plan<Settings>) -> bool {
+    let settings = &plan.driver;
+    plan.faults.is_empty()
+        && settings.churn.is_none()
+        && settings.slow_consumers + settings.half_open == 0
+}
+
+pub(crate) fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
+    let bounds = bounds(plan, total);
+    let names = [
+        count::EVENTS,
+        count::HEARTBEATS,
+        count::JOINS,
+        count::LEAVES,
+    ];
+    Findings {
+        warnings: warnings(plan, total),
+        bounds: names.into_iter().zip(bounds).collect(),
+    }
+}
+
+/// Returns the tolerances between the driver's counts of events, heartbeats, joins and leaves, and those of the daemon.
+/// What is under way when a connection ends may have reached the other side or not, and a connection that ends is a
+/// leave.
+fn bounds(plan: &Plan<Settings>, total: &Tally) -> [Bounds; 4] {
+    let cuts = [
+        count::CONNECTIONS_LOST,
+        count::CUT,
+        count::DROPPED,
+        count::RETRIES,
+        count::NOT_BACK,
+        UNFINISHED,
+    ];
+    let failures = [
+        outcome::HEARTBEAT_TIMEOUT,
+        outcome::JOIN_TIMEOUT,
+        outcome::LEAVE_TIMEOUT,
+        outcome::CONNECTION_LOST,
+    ];
+    let failed = |kind: &&str| total.errors.get(*kind).copied().unwrap_or(0) > 0;
+    let has_cuts = cuts.iter().any(|name| total.counted(name) > 0)
+        || failures.iter().any(failed)
+        || !is_undisturbed(plan);
+    let both = Bounds {
+        daemon_less: has_cuts,
+        daemon_more: has_cuts,
+    };
+    let more = Bounds {
+        daemon_less: false,
+        ..both
+    };
+    let less = Bounds {
+        daemon_more: false,
+        ..both
+    };
+    [more, less, both, both]
+}
+
+fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
+    let lost = total.counted(count::LOST);
+    let other_gaps = total.counted(count::SEQUENCE_GAPS).saturating_sub(lost);
+    let faults = (
+        !plan.faults.is_empty(),
+        "the plan injects faults; compare with a run without",
+    );
+    let found = [
+        warning(
+            Kind::CountsDisagree,
+            lost,
+            "events of heartbeats that were acknowledged never reached a member of the room (lost)",
+            &[faults],
+            "each member must get each event (PROTOCOL.md, Events): see the daemon's log, and --debug",
+        ),
+        warning(
+            Kind::CountsDisagree,
+            other_gaps,
+            "numbers are missing in the sequence of a room, besides those of lost heartbeats (sequence_gaps)",
+            &[faults],
+            "events of joins or leaves were lost, or the server skips numbers (PROTOCOL.md, Events: seq)",
+        ),
+        warning(
+            Kind::Duplicated,
+            total.counted(count::DUPLICATED),
+            "events reached a member twice (duplicated)",
+            &[],
+            "each member must get each event once: several nodes may deliver the same event",
+        ),
+        warning(
+            Kind::OutOfOrder,
+            total.counted(count::REORDERED),
+            "events reached a member after a later one (reordered)",
+            &[],
+            "events of a room have one order, the same for all members",
+        ),
+        warning(
+            Kind::CountsDisagree,
+            total.counted(count::WRONG_ROOM),
+            "events reached a connection that is not in their room (wrong_room)",
+            &[],
+            "a server must deliver events of a room to its members only",
+        ),
+        warning(
+            Kind::CountsDisagree,
+            total.counted(count::WRONG_STATE),
+            "events showed a state that their user never had, or named another connection (wrong_state)",
+            &[],
+            "another driver may use the same rooms; otherwise the server mixes up states",
+        ),
+        warning(
+            Kind::CountsDisagree,
+            total.counted(count::SNAPSHOT_ERRORS),
+            "members were missing or wrong in the snapshots of joins (snapshot_errors)",
+            &[faults],
+            "a snapshot must show each member whose join was acknowledged, in its last acknowledged state",
+        ),
+        warning(
+            Kind::CountsDisagree,
+            total.counted(count::NOT_BACK),
+            "users had not come back when the run ended (not_back)",
+            &[],
+            "lengthen timeline.drain, or see why they can't join (--debug)",
+        ),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// Returns a warning if `number` is above 0. It is only a note if one of the excuses holds.
+fn warning(
+    kind: Kind,
+    number: u64,
+    what: &str,
+    excuses: &[(bool, &str)],
+    rule: &str,
+) -> Option<Warning> {
+    let excuse = excuses.iter().find(|(holds, _)| *holds);
+    (number > 0).then(|| Warning {
+        kind,
+        severity: excuse.map_or(Severity::Suspect, |_| Severity::Note),
+        message: format!("{number} {what}"),
+        hint: excuse.map_or(rule, |(_, excuse)| excuse).to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use load::plan::{Fault, Signal, Timeline};
+
+    use super::*;
+    use crate::spec::SPEC;
+
+    fn plan() -> Plan<Settings> {
+        let timeline = Timeline {
+            warmup: Duration::ZERO,
+            measure: Duration::from_secs(10),
+            drain: Duration::from_secs(5),
+        };
+        Plan::new("findings", timeline, Vec::new(), Settings::default())
+    }
+
+    fn faulty() -> Plan<Settings> {
+        let fault = Fault {
+            at: Duration::from_secs(1),
+            signal: Signal::Kill,
+            back_after: Some(Duration::from_secs(1)),
+            instance: None,
+            service: None,
+        };
+        Plan {
+            faults: vec![fault],
+            ..plan()
+        }
+    }
+
+    fn total(counts: &[(&'static str, u64)]) -> Tally {
+        let mut total = Tally::new(&SPEC.series);
+        for (name, number) in counts {
+            total.count(name, *number);
+        }
+        total
+    }
+
+    fn severities(plan: &Plan<Settings>, counts: &[(&'static str, u64)]) -> Vec<Severity> {
+        let found = warnings(plan, &total(counts));
+        found.iter().map(|warning| warning.severity).collect()
+    }
+
+    #[test]
+    fn each_wrong_event_is_suspect_and_losses_of_a_fault_are_notes() {
+        let (suspect, note) = (Severity::Suspect, Severity::Note);
+        assert_eq!(severities(&plan(), &[(count::LOST_WITH_SENDER, 3)]), []);
+        for (counter, of_fault) in [
+            (count::LOST, note),
+            (count::SEQUENCE_GAPS, note),
+            (count::SNAPSHOT_ERRORS, note),
+            (count::DUPLICATED, suspect),
+            (count::REORDERED, suspect),
+            (count::WRONG_ROOM, suspect),
+            (count::WRONG_STATE, suspect),
+            (count::NOT_BACK, suspect),
+        ] {
+            assert_eq!(severities(&plan(), &[(counter, 1)]), [suspect], "{counter}");
+            assert_eq!(
+                severities(&faulty(), &[(counter, 1)]),
+                [of_fault],
+                "{counter}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_gap_of_a_lost_heartbeat_is_reported_once() {
+        let both = [(count::LOST, 2), (count::SEQUENCE_GAPS, 2)];
+        assert_eq!(severities(&plan(), &both).len(), 1);
+        let more = [(count::LOST, 2), (count::SEQUENCE_GAPS, 3)];
+        assert_eq!(severities(&plan(), &more).len(), 2);
+    }
+
+    #[test]
+    fn counts_must_be_equal_unless_a_connection_was_cut() {
+        let exact = [Bounds::default(); 4];
+        assert_eq!(bounds(&plan(), &total(&[])), exact);
+        let cut = bounds(&plan(), &total(&[(count::CONNECTIONS_LOST, 1)]));
+        assert!(cut[0].daemon_more && !cut[0].daemon_less, "unread events");
+        assert!(
+            cut[1].daemon_less && !cut[1].daemon_more,
+            "unread heartbeats"
+        );
+        assert_ne!(bounds(&faulty(), &total(&[])), exact);
+    }
+}

@@ -1,0 +1,28 @@
+//! Load-tests a Socket.IO presence server and audits every event.
+//!
+//! Users join rooms, send heartbeats that change their state, and read the events of their rooms. An audit finds every
+//! event that was lost, duplicated, reordered or wrong. The driver speaks the protocol itself ([`protocol`]).
+
+mod audit;
+mod check;
+mod cli;
+mod counters;
+mod driver;
+mod findings;
+mod outcome;
+mod population;
+pub mod protocol;
+mod requests;
+mod sdk;
+mod series;
+mod settings;
+mod shared;
+mod spec;
+mod summary;
+mod target;
+mod users;
+mod validate;
+mod work;
+
+pub use driver::PresenceLoad;
+pub use settings::{Mode, Settings};

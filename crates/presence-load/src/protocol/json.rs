@@ -1,0 +1,398 @@
+//! A scanner of JSON values (RFC 8259) that allocates nothing, except for strings with escapes.
+
+use std::borrow::Cow;
+
+use super::ProtocolError;
+
+/// Maximum depth of a value that is skipped: serde_json's.
+const DEPTH: u32 = 128;
+
+const WRONG: ProtocolError = ProtocolError::Json;
+
+/// Reads one value after the other from a text.
+#[derive(Debug, Clone)]
+pub struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Creates a scanner at the beginning of a text.
+    #[must_use]
+    pub fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// Skips white space and returns the next byte without consuming it; 0 at the end.
+    #[inline]
+    pub fn peek(&mut self) -> u8 {
+        match self.text.as_bytes().get(self.at) {
+            Some(byte) if *byte > b' ' => *byte,
+            _ => self.peek_behind_space(),
+        }
+    }
+
+    fn peek_behind_space(&mut self) -> u8 {
+        let rest = &self.text.as_bytes()[self.at..];
+        let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+        self.at += rest.iter().take_while(is_space).count();
+        self.text.as_bytes().get(self.at).copied().unwrap_or(0)
+    }
+
+    /// Consumes a byte of punctuation if it comes next.
+    #[inline]
+    pub fn take(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == byte;
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    /// Consumes a byte of punctuation.
+    ///
+    /// # Errors
+    /// Something else comes.
+    #[inline]
+    pub fn expect(&mut self, byte: u8) -> Result<(), ProtocolError> {
+        self.take(byte).then_some(()).ok_or(WRONG)
+    }
+
+    /// Checks that nothing follows.
+    ///
+    /// # Errors
+    /// Something follows.
+    pub fn end(&mut self) -> Result<(), ProtocolError> {
+        self.peek();
+        (self.at == self.text.len()).then_some(()).ok_or(WRONG)
+    }
+
+    /// Returns the text that follows.
+    #[must_use]
+    pub fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Reads a string.
+    ///
+    /// # Errors
+    /// Something else comes, or an escape is invalid.
+    #[inline]
+    pub fn string(&mut self) -> Result<Cow<'a, str>, ProtocolError> {
+        self.expect(b'"')?;
+        let start = self.at;
+        match self.run()? {
+            b'"' => {
+                self.at += 1;
+                Ok(Cow::Borrowed(&self.text[start..self.at - 1]))
+            }
+            _ => {
+                self.at = start;
+                self.escaped_string().map(Cow::Owned)
+            }
+        }
+    }
+
+    /// Reads a string, or `null` as `None`.
+    ///
+    /// # Errors
+    /// Something else comes.
+    pub fn optional_string(&mut self) -> Result<Option<Cow<'a, str>>, ProtocolError> {
+        match self.take_null()? {
+            true => Ok(None),
+            false => self.string().map(Some),
+        }
+    }
+
+    /// Reads an integer of 64 bits without a sign, or `null` as `None`.
+    ///
+    /// # Errors
+    /// Something else comes: a number with a sign, a fraction or an exponent is none.
+    #[inline]
+    pub fn optional_integer(&mut self) -> Result<Option<u64>, ProtocolError> {
+        match self.take_null()? {
+            true => Ok(None),
+            false => self.integer()?.map(Some).ok_or(WRONG),
+        }
+    }
+
+    /// Reads a number. Returns `None` if it is not an integer of 64 bits without a sign.
+    ///
+    /// # Errors
+    /// Something else comes.
+    #[inline]
+    pub fn integer(&mut self) -> Result<Option<u64>, ProtocolError> {
+        self.peek();
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let mut value = 0_u64;
+        while let Some(digit @ b'0'..=b'9') = bytes.get(self.at) {
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+            self.at += 1;
+        }
+        let digits = self.at - start;
+        match bytes.get(self.at) {
+            Some(b'-' | b'.' | b'e' | b'E') => {
+                self.at = start;
+                self.skip_number().map(|()| None)
+            }
+            _ if digits == 0 || (digits > 1 && bytes[start] == b'0') => Err(WRONG),
+            // Numbers of 19 digits are below 2^64.
+            _ if digits < 20 => Ok(Some(value)),
+            _ => Ok(self.text[start..self.at].parse().ok()),
+        }
+    }
+
+    /// Reads `true` or `false`.
+    ///
+    /// # Errors
+    /// Something else comes.
+    #[inline]
+    pub fn boolean(&mut self) -> Result<bool, ProtocolError> {
+        match self.peek() {
+            b't' => self.word("true").map(|()| true),
+            _ => self.word("false").map(|()| false),
+        }
+    }
+
+    /// Consumes `null` if it comes next.
+    ///
+    /// # Errors
+    /// Another word that begins with `n`.
+    #[inline]
+    pub fn take_null(&mut self) -> Result<bool, ProtocolError> {
+        match self.peek() {
+            b'n' => self.word("null").map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// Reads an object: calls `field` with each key, at its value, which `field` must consume.
+    ///
+    /// # Errors
+    /// Something else comes, or the error of `field`.
+    #[inline]
+    pub fn object(
+        &mut self,
+        mut field: impl FnMut(&str, &mut Self) -> Result<(), ProtocolError>,
+    ) -> Result<(), ProtocolError> {
+        self.expect(b'{')?;
+        if self.take(b'}') {
+            return Ok(());
+        }
+        loop {
+            let key = self.string()?;
+            self.expect(b':')?;
+            field(&key, self)?;
+            if !self.take(b',') {
+                return self.expect(b'}');
+            }
+        }
+    }
+
+    /// Skips a value and returns its text.
+    ///
+    /// # Errors
+    /// It is not JSON, or it is nested more deeply than 128 values.
+    #[inline]
+    pub fn value(&mut self) -> Result<&'a str, ProtocolError> {
+        self.peek();
+        let start = self.at;
+        self.skip(DEPTH)?;
+        Ok(&self.text[start..self.at])
+    }
+
+    fn skip(&mut self, depth: u32) -> Result<(), ProtocolError> {
+        match self.peek() {
+            b'"' => self.skip_string(),
+            b'{' | b'[' if depth == 0 => Err(WRONG),
+            b'{' => self.skip_members(b'}', depth - 1),
+            b'[' => self.skip_members(b']', depth - 1),
+            b't' => self.word("true"),
+            b'f' => self.word("false"),
+            b'n' => self.word("null"),
+            _ => self.skip_number(),
+        }
+    }
+
+    /// Skips an object or an array, which ends with `end`.
+    fn skip_members(&mut self, end: u8, depth: u32) -> Result<(), ProtocolError> {
+        self.at += 1;
+        if self.take(end) {
+            return Ok(());
+        }
+        loop {
+            if end == b'}' {
+                self.peek();
+                self.skip_string()?;
+                self.expect(b':')?;
+            }
+            self.skip(depth)?;
+            if !self.take(b',') {
+                return self.expect(end);
+            }
+        }
+    }
+
+    fn skip_string(&mut self) -> Result<(), ProtocolError> {
+        self.expect(b'"')?;
+        while self.run()? == b'\\' {
+            self.escape()?;
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Skips a number, in the grammar of RFC 8259 §6.
+    fn skip_number(&mut self) -> Result<(), ProtocolError> {
+        let bytes = self.text.as_bytes();
+        let next = |at: usize| bytes.get(at).copied().unwrap_or_default();
+        let digits = |mut at: usize| {
+            let start = at;
+            while next(at).is_ascii_digit() {
+                at += 1;
+            }
+            (at > start).then_some(at).ok_or(WRONG)
+        };
+        self.at += usize::from(next(self.at) == b'-');
+        self.at = match next(self.at) {
+            b'0' => self.at + 1,
+            _ => digits(self.at)?,
+        };
+        if next(self.at) == b'.' {
+            self.at = digits(self.at + 1)?;
+        }
+        if next(self.at) | 0x20 == b'e' {
+            let signed = matches!(next(self.at + 1), b'+' | b'-');
+            self.at = digits(self.at + 1 + usize::from(signed))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn word(&mut self, word: &str) -> Result<(), ProtocolError> {
+        let is_next = self.text.as_bytes()[self.at..].starts_with(word.as_bytes());
+        self.at += if is_next { word.len() } else { 0 };
+        is_next.then_some(()).ok_or(WRONG)
+    }
+
+    /// Moves to the next quote or backslash, and returns it.
+    #[inline]
+    fn run(&mut self) -> Result<u8, ProtocolError> {
+        let bytes = self.text.as_bytes();
+        // Eight bytes at a time, as far as none is special.
+        while let Some(word) = bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
+            let special = special_bytes(u64::from_le_bytes(*word));
+            if special != 0 {
+                self.at += special.trailing_zeros() as usize / 8;
+                return found(bytes[self.at]);
+            }
+            self.at += 8;
+        }
+        while let Some(byte) = bytes.get(self.at) {
+            if matches!(byte, b'"' | b'\\' | ..0x20) {
+                return found(*byte);
+            }
+            self.at += 1;
+        }
+        Err(WRONG)
+    }
+
+    #[cold]
+    fn escaped_string(&mut self) -> Result<String, ProtocolError> {
+        let mut string = String::new();
+        loop {
+            let start = self.at;
+            let end = self.run()?;
+            string.push_str(&self.text[start..self.at]);
+            if end == b'"' {
+                self.at += 1;
+                return Ok(string);
+            }
+            let mut unit = self.escape()?;
+            if (0xD800..0xDC00).contains(&unit) && self.rest().starts_with('\\') {
+                let low = self.escape()?;
+                if !(0xDC00..0xE000).contains(&low) {
+                    return Err(WRONG);
+                }
+                unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
+            }
+            string.push(char::from_u32(unit).ok_or(WRONG)?);
+        }
+    }
+
+    /// Consumes an escape and returns its character, or its UTF-16 unit.
+    fn escape(&mut self) -> Result<u32, ProtocolError> {
+        let kind = *self.text.as_bytes().get(self.at + 1).ok_or(WRONG)?;
+        self.at += 2;
+        let byte = match kind {
+            b'"' | b'\\' | b'/' => kind,
+            b'b' => 8,
+            b'f' => 12,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'u' => {
+                let digits = self.text.as_bytes().get(self.at..self.at + 4);
+                self.at += 4;
+                return digits.ok_or(WRONG)?.iter().try_fold(0, |unit, byte| {
+                    let digit = char::from(*byte).to_digit(16).ok_or(WRONG)?;
+                    Ok(unit << 4 | digit)
+                });
+            }
+            _ => return Err(WRONG),
+        };
+        Ok(u32::from(byte))
+    }
+}
+
+/// Sorts what ends a run of ordinary characters: a control character ends it wrongly.
+#[inline]
+fn found(byte: u8) -> Result<u8, ProtocolError> {
+    match byte {
+        b'"' | b'\\' => Ok(byte),
+        _ => Err(WRONG),
+    }
+}
+
+/// Returns a word whose lowest set bit is in the first quote, backslash or control character of `word`.
+#[inline]
+fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 0xFF;
+    const HIGH: u64 = ONES << 7;
+    // A byte below `n` borrows from its high bit; only bytes behind the first such byte can be reported wrongly.
+    let below = |word: u64, n: u8| word.wrapping_sub(ONES * u64::from(n)) & !word & HIGH;
+    let equals = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    equals(b'"') | equals(b'\\') | below(word, 0x20)
+}
+
+/// Appends a number.
+#[inline]
+pub fn append_integer(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a string with its quotes and escapes.
+pub fn append_string(out: &mut Vec<u8>, string: &str) {
+    out.push(b'"');
+    for byte in string.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            ..0x20 => {
+                let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+                out.extend_from_slice(b"\\u00");
+                out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+            }
+            byte => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}

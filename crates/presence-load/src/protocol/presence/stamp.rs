@@ -1,0 +1,41 @@
+//! The driver's own mark inside a state.
+
+use crate::protocol::ProtocolError;
+use crate::protocol::json::Scanner;
+
+/// The driver's own mark inside a state: `{"n": sequence, "t": nanoseconds}`.
+///
+/// Node and Python servers pass integers below 2^53 unchanged. Nanoseconds of `CLOCK_MONOTONIC` exceed that after 104
+/// days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stamp {
+    /// The sequence number of the change among those of its user.
+    pub n: u64,
+    /// The intended start of the change: nanoseconds of `CLOCK_MONOTONIC`.
+    pub t: u64,
+}
+
+impl Stamp {
+    /// Scans a state: an object, or `null`. Returns true if it is an object, and its stamp if it has both numbers.
+    #[inline]
+    pub(super) fn scan(state: &mut Scanner<'_>) -> Result<(bool, Option<Self>), ProtocolError> {
+        if state.take_null()? {
+            return Ok((false, None));
+        }
+        let (mut n, mut t) = (None, None);
+        state.object(|key, value| {
+            let number = match key {
+                "n" => &mut n,
+                "t" => &mut t,
+                _ => return value.value().map(drop),
+            };
+            // The state of another program may have anything there.
+            *number = match value.peek() {
+                b'0'..=b'9' => value.integer()?,
+                _ => value.value().map(|_| None)?,
+            };
+            Ok(())
+        })?;
+        Ok((true, n.zip(t).map(|(n, t)| Self { n, t })))
+    }
+}

@@ -1,0 +1,162 @@
+//! Requests and responses on one TCP connection of a polling client, one after the other.
+
+use super::context::TransportContext;
+use super::side::Side;
+use crate::protocol::ProtocolError;
+use crate::protocol::http::{Body, Head};
+
+/// The requests of one side.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    side: Side,
+    state: State,
+    /// Bytes of an incomplete head or chunk line.
+    pub(super) unread: Vec<u8>,
+    /// The body as far as it was read.
+    body: Vec<u8>,
+    status: u16,
+    keep_alive: bool,
+    /// Number of responses on this TCP connection.
+    responses: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// There is no TCP connection, nor one that is being opened.
+    Unconnected,
+    Connecting,
+    Idle,
+    /// A request was sent.
+    Requested,
+    Body(Body),
+}
+
+/// The end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// No request was open.
+    Idle,
+    /// The server closed a connection that had been idle before it read the request: the request can be repeated.
+    Unread,
+    /// A request was open.
+    Open,
+}
+
+impl Exchange {
+    pub(super) fn new(side: Side) -> Self {
+        Self {
+            side,
+            state: State::Unconnected,
+            unread: Vec::new(),
+            body: Vec::new(),
+            status: 0,
+            keep_alive: true,
+            responses: 0,
+        }
+    }
+
+    /// Returns true if a request can be sent.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state == State::Idle
+    }
+
+    /// Returns true if a response is awaited.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.state, State::Requested | State::Body(_))
+    }
+
+    /// Asks for a TCP connection if there is none.
+    pub(super) fn open(&mut self, cx: &mut TransportContext) {
+        if self.state == State::Unconnected {
+            self.state = State::Connecting;
+            cx.actions.open(self.side);
+        }
+    }
+
+    pub(super) fn connected(&mut self) {
+        self.state = State::Idle;
+        self.unread = Vec::new();
+        self.responses = 0;
+    }
+
+    /// Sends a request: a poll, or a payload.
+    pub(super) fn request(&mut self, sid: &str, payload: Option<&[u8]>, cx: &mut TransportContext) {
+        let output = cx.actions.output(self.side);
+        let method = if payload.is_some() { "POST " } else { "GET " };
+        output.extend_from_slice(method.as_bytes());
+        cx.endpoint.append_target(output, "polling", sid);
+        output.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        output.extend_from_slice(cx.endpoint.host.as_bytes());
+        if let Some(payload) = payload {
+            let length = payload.len().to_string();
+            output.extend_from_slice(
+                b"\r\nContent-Type: text/plain;charset=UTF-8\r\nContent-Length: ",
+            );
+            output.extend_from_slice(length.as_bytes());
+        }
+        output.extend_from_slice(b"\r\nAccept: */*\r\n\r\n");
+        output.extend_from_slice(payload.unwrap_or_default());
+        self.state = State::Requested;
+    }
+
+    /// Reads from the response. Returns its status once it is complete.
+    pub(super) fn read(
+        &mut self,
+        input: &[u8],
+        taken: &mut usize,
+        cx: &mut TransportContext,
+    ) -> Result<Option<u16>, ProtocolError> {
+        loop {
+            let rest = &input[*taken..];
+            match &mut self.state {
+                State::Body(body) => {
+                    let limit = cx.endpoint.max_message;
+                    let (length, is_whole) = body.read(rest, &mut self.body, limit)?;
+                    *taken += length;
+                    return Ok(is_whole.then(|| self.complete(cx)));
+                }
+                _ if rest.is_empty() => return Ok(None),
+                State::Requested => {
+                    let Some(head) = Head::parse(rest)? else {
+                        return Ok(None);
+                    };
+                    *taken += head.length;
+                    (self.status, self.keep_alive) = (head.status, head.keep_alive);
+                    self.state = State::Body(head.body);
+                    if head.body == Body::UntilEnd {
+                        // Only a refusal needs no body.
+                        let is_refused = head.status != 200;
+                        return is_refused
+                            .then(|| Some(self.complete(cx)))
+                            .ok_or(ProtocolError::Body);
+                    }
+                }
+                _ => return Err(ProtocolError::Unrequested),
+            }
+        }
+    }
+
+    fn complete(&mut self, cx: &mut TransportContext) -> u16 {
+        self.responses += 1;
+        self.state = State::Idle;
+        if !self.keep_alive {
+            self.state = State::Unconnected;
+            cx.actions.close(self.side);
+        }
+        self.status
+    }
+
+    /// Takes the body of a complete response.
+    pub(super) fn take_body(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.body)
+    }
+
+    /// Handles the end of the connection.
+    pub(super) fn ended(&mut self) -> Ended {
+        match std::mem::replace(&mut self.state, State::Unconnected) {
+            State::Requested if self.responses > 0 && self.unread.is_empty() => Ended::Unread,
+            State::Requested | State::Body(_) => Ended::Open,
+            State::Unconnected | State::Connecting | State::Idle => Ended::Idle,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! A session over WebSocket, on one side.
+
+use std::borrow::Cow;
+
+use super::context::TransportContext;
+use super::event::{Closed, Event};
+use super::side::Side;
+use crate::protocol::ProtocolError;
+use crate::protocol::packet::{EnginePacket, Open};
+use crate::protocol::websocket::{Handshake, Message, Opcode, Reader, append_close, append_frame};
+
+/// A WebSocket, of a session of its own or of one that is being upgraded.
+#[derive(Debug)]
+pub(super) struct WebSocket {
+    pub(super) side: Side,
+    phase: Phase,
+    reader: Reader,
+}
+
+/// The progress of a WebSocket.
+#[derive(Debug)]
+enum Phase {
+    /// The TCP connection is not established.
+    New,
+    /// The response to the handshake is awaited.
+    Handshake(Box<Handshake>),
+    /// The first packet is awaited: `open`, or the answer to the probe.
+    Greeting,
+    Open,
+    /// A close frame was sent, and the server's is awaited.
+    Closing,
+    Closed,
+}
+
+/// Something that a WebSocket has received.
+pub(super) enum Received<'a> {
+    Event(Event<'a>),
+    /// The handshake of an upgrade is complete: the probe can be sent.
+    Connected,
+    /// The probe was answered.
+    Probed,
+}
+
+impl WebSocket {
+    pub(super) fn new(side: Side) -> Self {
+        Self {
+            side,
+            phase: Phase::New,
+            reader: Reader::default(),
+        }
+    }
+
+    /// Returns true if messages can be sent.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Requests the handshake. The id is that of the session to be upgraded, or empty.
+    pub(super) fn connected(&mut self, sid: &str, cx: &mut TransportContext) {
+        let handshake = Handshake::new(&mut cx.masks);
+        cx.scratch.clear();
+        cx.endpoint.append_target(&mut cx.scratch, "websocket", sid);
+        let target = String::from_utf8_lossy(&cx.scratch);
+        let output = cx.actions.output(self.side);
+        handshake.append_request(output, &cx.endpoint.host, &target);
+        self.phase = Phase::Handshake(Box::new(handshake));
+    }
+
+    /// Sends a packet.
+    pub(super) fn send(&self, packet: &[u8], cx: &mut TransportContext) {
+        let output = &mut cx.actions.output[self.side as usize];
+        append_frame(output, Opcode::Text, packet, &mut cx.masks);
+    }
+
+    /// Sends a close frame.
+    pub(super) fn close(&mut self, cx: &mut TransportContext) {
+        if matches!(self.phase, Phase::Greeting | Phase::Open) {
+            let output = &mut cx.actions.output[self.side as usize];
+            append_close(output, Some(1000), &mut cx.masks);
+            self.phase = Phase::Closing;
+        }
+    }
+
+    /// Handles the end of the data. Returns true if it was not announced.
+    pub(super) fn ended(&mut self) -> bool {
+        !matches!(
+            std::mem::replace(&mut self.phase, Phase::Closed),
+            Phase::Closed
+        )
+    }
+
+    /// Reads the next event. `is_upgrade` is true before the end of an upgrade.
+    #[inline]
+    pub(super) fn next<'a>(
+        &mut self,
+        input: &'a [u8],
+        taken: &mut usize,
+        (is_upgrade, answers_pings): (bool, bool),
+        cx: &mut TransportContext,
+    ) -> Result<Option<Received<'a>>, ProtocolError> {
+        loop {
+            if !matches!(self.phase, Phase::Open) {
+                match self.begin(input, taken, is_upgrade)? {
+                    Begun::Go => {}
+                    Begun::Wait => return Ok(None),
+                    Begun::Received(received) => return Ok(Some(received)),
+                }
+            }
+            let limit = cx.endpoint.max_message;
+            let (length, message) = self.reader.next(&input[*taken..], limit)?;
+            *taken += length;
+            let received = match message {
+                None => return Ok(None),
+                Some(Message::Text(text)) => self.packet(text, answers_pings, cx)?,
+                Some(message) => self.control(message, cx),
+            };
+            if received.is_some() {
+                return Ok(received);
+            }
+        }
+    }
+
+    /// Reads what comes before the first message, or ignores what comes after the end.
+    fn begin<'a>(
+        &mut self,
+        input: &[u8],
+        taken: &mut usize,
+        is_upgrade: bool,
+    ) -> Result<Begun<'a>, ProtocolError> {
+        match &self.phase {
+            Phase::Handshake(handshake) => {
+                let response = handshake.read_response(&input[*taken..])?;
+                let Some((length, status)) = response else {
+                    return Ok(Begun::Wait);
+                };
+                *taken += length;
+                if status != 101 {
+                    self.phase = Phase::Closed;
+                    let closed = Event::Closed(Closed::Status(status));
+                    return Ok(Begun::Received(Received::Event(closed)));
+                }
+                self.phase = Phase::Greeting;
+                Ok(match is_upgrade {
+                    true => Begun::Received(Received::Connected),
+                    false => Begun::Go,
+                })
+            }
+            Phase::Greeting | Phase::Open | Phase::Closing => Ok(Begun::Go),
+            Phase::New | Phase::Closed => {
+                *taken = input.len();
+                Ok(Begun::Wait)
+            }
+        }
+    }
+
+    /// Handles a packet.
+    #[inline]
+    fn packet<'a>(
+        &mut self,
+        text: Cow<'a, str>,
+        answers_pings: bool,
+        cx: &mut TransportContext,
+    ) -> Result<Option<Received<'a>>, ProtocolError> {
+        if !self.is_open() {
+            return self.greeting(&text);
+        }
+        let event = match EnginePacket::parse(&text)? {
+            EnginePacket::Message(_) => Event::Message(behind_type(text)),
+            EnginePacket::Ping("") => {
+                if answers_pings {
+                    self.send(b"3", cx);
+                }
+                Event::Ping
+            }
+            EnginePacket::Close => {
+                self.phase = Phase::Closed;
+                Event::Closed(Closed::Packet)
+            }
+            EnginePacket::Noop => return Ok(None),
+            _ => return Err(ProtocolError::EnginePacket),
+        };
+        Ok(Some(Received::Event(event)))
+    }
+
+    /// Handles the first packet, and those after a close frame of the client.
+    fn greeting<'a>(&mut self, text: &str) -> Result<Option<Received<'a>>, ProtocolError> {
+        if matches!(self.phase, Phase::Closing) {
+            return Ok(None);
+        }
+        self.phase = Phase::Open;
+        match EnginePacket::parse(text)? {
+            EnginePacket::Open(json) => {
+                let open = Open::parse(json)?.into_owned();
+                Ok(Some(Received::Event(Event::Opened(open))))
+            }
+            EnginePacket::Pong("probe") => Ok(Some(Received::Probed)),
+            _ => Err(ProtocolError::Open),
+        }
+    }
+
+    /// Handles a frame that is not text.
+    fn control<'a>(
+        &mut self,
+        message: Message<'a>,
+        cx: &mut TransportContext,
+    ) -> Option<Received<'a>> {
+        let output = &mut cx.actions.output[self.side as usize];
+        match message {
+            Message::Binary(bytes) => Some(Received::Event(Event::Binary(bytes))),
+            Message::Ping(payload) => {
+                append_frame(output, Opcode::Pong, payload, &mut cx.masks);
+                None
+            }
+            Message::Close(close) => {
+                if !matches!(self.phase, Phase::Closing) {
+                    append_close(output, close.code, &mut cx.masks);
+                }
+                self.phase = Phase::Closed;
+                let closed = Event::Closed(Closed::Frame(close.code));
+                Some(Received::Event(closed))
+            }
+            Message::Pong(_) | Message::Text(_) => None,
+        }
+    }
+}
+
+/// A step before the first message.
+enum Begun<'a> {
+    /// Messages follow.
+    Go,
+    /// More bytes are needed, or none are of use.
+    Wait,
+    Received(Received<'a>),
+}
+
+/// Returns a packet without its type.
+#[inline]
+pub(super) fn behind_type(packet: Cow<'_, str>) -> Cow<'_, str> {
+    match packet {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[1..]),
+        Cow::Owned(mut text) => {
+            text.remove(0);
+            Cow::Owned(text)
+        }
+    }
+}

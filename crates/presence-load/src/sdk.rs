@@ -1,0 +1,276 @@
+//! The mode `sdk`: each user is a client of `presence-sdk`, as an application would have it.
+//!
+//! The loop takes heartbeats from the schedule, and each becomes a call of `update_state`. Users, audit and series are
+//! those of the protocol mode, so that the difference of the two is what the client library costs: a task for each
+//! client, a future and an answer for each call, and a list of the room's members.
+//!
+//! Differences that remain: connections that break come back by the library's own backoff, and updates that were not
+//! acknowledged come back with them; heartbeats that only keep a membership alive are the library's own and are not
+//! counted. The library drops events with a number that it has received, so that none is found duplicated or reordered
+//! if the server numbers them; an event that it misses is a gap, and its change comes with the next snapshot.
+
+mod events;
+mod heartbeats;
+mod leaving;
+mod options;
+mod session;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use load::driver::Worker;
+use load::event_loop::{self, AsyncHandler, LoopState};
+use load::pacer::Start;
+use presence_sdk::{Options, RoomHandle};
+
+use crate::audit::Audit;
+use crate::counters::Counts;
+use crate::outcome::count;
+use crate::population::{Behaviour, Part};
+use crate::shared::Shared;
+use crate::users::{Phase, User};
+
+/// Users that begin in one turn of the loop at most.
+const BEGUN_PER_TURN: u32 = 32;
+/// Interval at which the last events are looked for, nanoseconds.
+const LOOK_NS: u64 = 5_000_000;
+
+/// Runs one worker's share of the load.
+pub(crate) async fn run(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
+    let part = Part {
+        population: shared.population,
+        share: worker.share,
+    };
+    // Its rooms are all held by other workers.
+    if part.users() == 0 {
+        return Ok(());
+    }
+    let mut worker = worker;
+    let is_even = crate::work::fit(shared, part, &mut worker);
+    let options = event_loop::Options {
+        pacing: shared.settings().timer,
+        ..event_loop::Options::default()
+    };
+    let loop_state = RefCell::new(LoopState::new(worker, options));
+    let engine = Engine::new(shared, part, is_even, &loop_state);
+    let perform = || {
+        let job = engine.load.borrow_mut().jobs.pop_front()?;
+        Some(engine.perform(job))
+    };
+    let mut readers = event_loop::run_async(&engine, &loop_state, perform).await?;
+    // Leaves are events for those who have not left.
+    let read = async {
+        while readers.next().await.is_some() {}
+        std::future::pending().await
+    };
+    tokio::select! {
+        () = engine.leave_all() => {}
+        () = read => {}
+    }
+    engine.flush();
+    Ok(())
+}
+
+/// Work that the loop hands to a future.
+#[derive(Debug, Clone, Copy)]
+enum Job {
+    /// Connects, joins, and reads events until the end.
+    Session(u32),
+    /// Sends a heartbeat that was due at a time.
+    Heartbeat(u32, u64),
+}
+
+/// The users of one worker, and what their futures share.
+struct Engine<'a> {
+    shared: &'a Shared,
+    part: Part,
+    loop_state: &'a RefCell<LoopState<()>>,
+    /// For each server, its URL and the options of its clients.
+    servers: Vec<(String, Arc<Options>)>,
+    load: RefCell<Load>,
+    is_even: bool,
+}
+
+/// The state of the users. It is never borrowed across a wait.
+#[derive(Debug)]
+struct Load {
+    users: Vec<User>,
+    rooms: Vec<Option<RoomHandle>>,
+    /// The users that send heartbeats.
+    senders: Vec<u32>,
+    audit: Audit,
+    counts: Counts,
+    jobs: VecDeque<Job>,
+    /// The next user to begin.
+    next_user: u32,
+    opened: u64,
+    joined: u64,
+    /// Heartbeats of the load that are not acknowledged, and those among them that count.
+    open: u64,
+    open_counted: u64,
+    /// Users that connect or join.
+    unsettled: u64,
+    settled_rooms: u32,
+    next_report: u64,
+}
+
+impl<'a> Engine<'a> {
+    fn new(
+        shared: &'a Shared,
+        part: Part,
+        is_even: bool,
+        loop_state: &'a RefCell<LoopState<()>>,
+    ) -> Self {
+        let state = loop_state.borrow();
+        let users = part.users() as u32;
+        let report_ns = shared.settings().report_interval.as_nanos() as u64;
+        let load = Load {
+            users: (0..users).map(|_| User::new(Behaviour::Active)).collect(),
+            rooms: (0..users).map(|_| None).collect(),
+            senders: (0..users).collect(),
+            audit: Audit::new(part, state.phases.origin),
+            counts: Counts::default(),
+            jobs: VecDeque::new(),
+            next_user: 0,
+            opened: 0,
+            joined: 0,
+            open: 0,
+            open_counted: 0,
+            unsettled: 0,
+            settled_rooms: 0,
+            next_report: state.phases.origin + report_ns,
+        };
+        state.record.count(count::USERS, u64::from(users));
+        drop(state);
+        Self {
+            servers: options::servers(shared),
+            load: RefCell::new(load),
+            shared,
+            part,
+            loop_state,
+            is_even,
+        }
+    }
+
+    async fn perform(&self, job: Job) {
+        match job {
+            // Boxed: its state is larger than that of a heartbeat.
+            Job::Session(user) => Box::pin(self.session(user)).await,
+            Job::Heartbeat(user, at) => self.heartbeat(user, at).await,
+        }
+    }
+
+    /// Lets the users begin that are due. Returns when the next one is.
+    fn begin_users(&self, load: &mut Load, state: &LoopState<()>) -> u64 {
+        let ramp_up_ns = self.shared.settings().ramp_up.as_nanos() as u64;
+        for _ in 0..BEGUN_PER_TURN {
+            let user = load.next_user;
+            if u64::from(user) >= self.part.users() || state.pacer.over(state.now) {
+                return u64::MAX;
+            }
+            let due = state.phases.origin + self.part.begins_at(user, ramp_up_ns);
+            if due > state.now {
+                return due;
+            }
+            load.next_user += 1;
+            load.unsettled += 1;
+            load.jobs.push_back(Job::Session(user));
+        }
+        state.now
+    }
+
+    /// Registers that the first attempt of a user to join has ended. The load begins when all have.
+    fn has_opened(&self, user: u32) {
+        let load = &mut *self.load.borrow_mut();
+        if std::mem::replace(&mut load.users[user as usize].has_opened, true) {
+            return;
+        }
+        load.opened += 1;
+        if load.opened == self.part.users() {
+            self.loop_state.borrow_mut().report_open();
+        }
+    }
+
+    /// Records the counts of a turn, and once a second the joined users.
+    fn record(&self, load: &mut Load, state: &LoopState<()>) {
+        load.counts.write(&state.record);
+        load.audit.counts.write(&state.record, false);
+        if state.is_second_over() {
+            state.record.count(count::HELD, load.joined);
+        }
+        let interval_ns = self.shared.settings().report_interval.as_nanos() as u64;
+        while state.share.index == 0 && state.now >= load.next_report {
+            load.next_report += interval_ns;
+            state
+                .record
+                .count(count::REPORTED_MS, interval_ns / 1_000_000);
+        }
+    }
+
+    /// Looks again soon for the last events, once the load is over and all is acknowledged.
+    fn wait_for_events(&self, load: &mut Load, state: &LoopState<()>) -> u64 {
+        if load.open > 0 || load.unsettled > 0 || !state.pacer.over(state.now) {
+            return u64::MAX;
+        }
+        let rooms = self.part.rooms() as u32;
+        while load.settled_rooms < rooms && load.audit.is_settled(load.settled_rooms, &load.users) {
+            load.settled_rooms += 1;
+        }
+        match load.settled_rooms == rooms {
+            true => u64::MAX,
+            false => state.now + LOOK_NS,
+        }
+    }
+
+    fn flush(&self) {
+        let load = &mut *self.load.borrow_mut();
+        let state = self.loop_state.borrow();
+        load.counts.write(&state.record);
+        load.audit.counts.write(&state.record, true);
+    }
+}
+
+impl AsyncHandler for Engine<'_> {
+    type Timer = ();
+
+    fn start(&self, start: Start, state: &mut LoopState<()>) {
+        let load = &mut *self.load.borrow_mut();
+        let number = match self.is_even {
+            true => start.index / state.share.of,
+            false => start.index,
+        };
+        let sender = (number % load.senders.len() as u64) as usize;
+        load.open += 1;
+        load.open_counted += u64::from(state.phases.counts(start.at));
+        let user = load.senders[sender];
+        load.jobs.push_back(Job::Heartbeat(user, start.at));
+    }
+
+    fn turn(&self, state: &mut LoopState<()>) -> anyhow::Result<u64> {
+        let load = &mut *self.load.borrow_mut();
+        let next_user = self.begin_users(load, state);
+        self.record(load, state);
+        Ok(next_user.min(self.wait_for_events(load, state)))
+    }
+
+    fn is_idle(&self, state: &LoopState<()>) -> bool {
+        let load = self.load.borrow();
+        let has_begun = u64::from(load.next_user) >= self.part.users();
+        load.open == 0
+            && load.unsettled == 0
+            && (has_begun || state.pacer.over(state.now))
+            && u64::from(load.settled_rooms) >= self.part.rooms()
+    }
+
+    fn give_up(&self, state: &mut LoopState<()>) -> anyhow::Result<()> {
+        let load = &mut *self.load.borrow_mut();
+        load.audit.finish(&load.users);
+        state.record.unfinished_many(load.open_counted);
+        let is_away = |user: &&User| user.phase != Phase::Joined && user.lost_at > 0;
+        let away = load.users.iter().filter(is_away).count() as u64;
+        state.record.count(count::NOT_BACK, away);
+        Ok(())
+    }
+}

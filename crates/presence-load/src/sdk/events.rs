@@ -1,0 +1,198 @@
+//! The events of a user, for the audit.
+
+use std::borrow::Cow;
+
+use load::clock;
+use presence_sdk::{Event, Events, LeaveReason, MemberEvent, RoomHandle, State};
+use serde::Deserialize;
+
+use super::Engine;
+use crate::protocol::presence::{EventType, Member, PresenceEvent, Reason, Stamp};
+use crate::series::{JOIN, PROPAGATION, RECONNECT};
+use crate::users::Phase;
+
+/// A state as the driver sends it. Anything else has no stamp.
+#[derive(Deserialize)]
+struct Marked {
+    n: u64,
+    t: u64,
+}
+
+impl Engine<'_> {
+    /// Reads the events of a user until its client is closed.
+    pub(super) async fn read(&self, user: u32, mut events: Events) {
+        while let Some(event) = events.next().await {
+            if self.event(user, &event) {
+                let room = self.load.borrow().rooms[user as usize].clone();
+                let sent = self.load.borrow().users[user as usize].sent;
+                let Some(room) = room else { return };
+                // Its answer comes after the events of all changes that were acknowledged when the membership began in
+                // the audit. If it fails, the connection is lost again.
+                let _ = room.heartbeat().await;
+                self.drain(user, &mut events);
+                self.take_snapshot(user, &room, sent);
+            }
+        }
+    }
+
+    /// Takes the events that have arrived.
+    pub(super) fn drain(&self, user: u32, events: &mut Events) {
+        while let Some(event) = events.try_next() {
+            self.event(user, &event);
+        }
+    }
+
+    /// Handles an event. Returns true if the room was joined again.
+    fn event(&self, user: u32, event: &Event) -> bool {
+        match event {
+            Event::Join(event) => self.presence(user, EventType::Join, event, None),
+            Event::Update(event) => self.presence(user, EventType::Update, event, None),
+            Event::Leave(event, reason) => {
+                self.presence(user, EventType::Leave, event, Some(convert(reason)));
+            }
+            Event::Disconnected(_) => {
+                let load = &mut *self.load.borrow_mut();
+                load.counts.connections_lost += 1;
+                load.users[user as usize].lost_at = clock::now();
+                self.suspend(user, load);
+            }
+            Event::Gap { expected, got } => {
+                let load = &mut *self.load.borrow_mut();
+                load.audit.counts.sequence_gaps += got.saturating_sub(*expected);
+                self.suspend(user, load);
+            }
+            Event::Reconnected { .. } | Event::Rejoined(_) => return true,
+            Event::MembershipLost(_) => {
+                let load = &mut *self.load.borrow_mut();
+                load.counts.expired += 1;
+                self.suspend(user, load);
+            }
+            Event::Lagged(lost) => self.load.borrow_mut().audit.counts.lost += lost,
+            Event::ReconnectFailed { .. } | Event::RejoinRejected { .. } => {
+                self.load.borrow_mut().counts.retries += 1;
+            }
+            _ => self.load.borrow_mut().counts.ignored += 1,
+        }
+        false
+    }
+
+    /// Ends the membership of a joined user, which the client begins again by itself.
+    fn suspend(&self, user: u32, load: &mut super::Load) {
+        if load.users[user as usize].phase != Phase::Joined {
+            return;
+        }
+        load.audit.end(user, false);
+        load.audit.begin_join(user, &load.users);
+        load.joined -= 1;
+        load.unsettled += 1;
+        let state = &mut load.users[user as usize];
+        state.phase = Phase::Joining;
+        state.sent = clock::now();
+        state.sender.joined_at = u64::MAX;
+        state.sender.has_broken = true;
+        state.sender.acked_before = state.sender.acked;
+    }
+
+    fn presence(&self, user: u32, kind: EventType, event: &MemberEvent, reason: Option<Reason>) {
+        let now = clock::now();
+        let stamp = match kind {
+            EventType::Leave => None,
+            EventType::Join | EventType::Update => stamp(&event.member.state),
+        };
+        let event = PresenceEvent {
+            kind,
+            room_id: Cow::Borrowed(&event.room),
+            user_id: Cow::Borrowed(&event.member.user_id),
+            conn_id: Cow::Borrowed(&event.member.conn_id),
+            stamp,
+            has_state: kind != EventType::Leave,
+            seq: event.seq,
+            epoch: Some(event.member.epoch),
+            ts: Some(event.ts_ms),
+            reason,
+            degraded: event.is_degraded,
+        };
+        let load = &mut *self.load.borrow_mut();
+        self.learn_connection(user, &event, load);
+        let begun = load.audit.event(user, &event, &load.users, now);
+        let state = self.loop_state.borrow();
+        if let Some(at) = begun.filter(|at| state.phases.counts(*at)) {
+            state.record.value(PROPAGATION, (now - at).max(1));
+        }
+    }
+
+    /// Takes over the connection of a user whose join is under way: the client reports it only with the answer, and the
+    /// others may have the event before.
+    fn learn_connection(&self, receiver: u32, event: &PresenceEvent<'_>, load: &mut super::Load) {
+        let room = self.part.room_of(receiver);
+        let member = self.part.member_named(room, &event.user_id);
+        let Some(member) = member.filter(|_| event.kind == EventType::Join) else {
+            return;
+        };
+        let first = receiver - self.part.member_of(receiver);
+        let state = &mut load.users[(first + member) as usize];
+        if state.phase == Phase::Joining {
+            state.sender.connect(&event.conn_id);
+        }
+    }
+
+    /// Checks the members after a join that was sent at `sent`, and begins the membership.
+    pub(super) fn take_snapshot(&self, user: u32, room: &RoomHandle, sent: u64) {
+        let Some(snapshot) = room.snapshot().filter(|snapshot| snapshot.is_current) else {
+            return;
+        };
+        let now = clock::now();
+        let load = &mut *self.load.borrow_mut();
+        let state = &mut load.users[user as usize];
+        if state.phase != Phase::Joining {
+            return;
+        }
+        state.sender.connect(&snapshot.conn_id);
+        let members = snapshot.members.iter().map(|member| {
+            Ok(Member {
+                conn_id: Cow::Borrowed(&*member.conn_id),
+                user_id: Cow::Borrowed(&*member.user_id),
+                stamp: stamp(&member.state),
+                last_seen_ms: Some(member.last_seen_ms),
+                epoch: Some(member.epoch),
+            })
+        });
+        let shown = load
+            .audit
+            .joined(user, (sent, snapshot.seq), members, &load.users);
+        load.counts.snapshot_members += shown.unwrap_or_default();
+        load.counts.joins += 1;
+        load.joined += 1;
+        load.unsettled -= 1;
+        let state = &mut load.users[user as usize];
+        state.phase = Phase::Joined;
+        state.epoch = snapshot.epoch;
+        state.sender.joined_at = now;
+        let lost_at = std::mem::take(&mut state.lost_at);
+        let loop_state = self.loop_state.borrow();
+        if lost_at > 0 {
+            loop_state.record.value(RECONNECT, now - lost_at);
+            load.counts.reconnects += 1;
+        } else {
+            loop_state.record.value(JOIN, now - sent);
+        }
+    }
+}
+
+fn stamp(state: &State) -> Option<Stamp> {
+    let marked: Marked = state.parse().ok()?;
+    Some(Stamp {
+        n: marked.n,
+        t: marked.t,
+    })
+}
+
+fn convert(reason: &LeaveReason) -> Reason {
+    match reason {
+        LeaveReason::Leave => Reason::Leave,
+        LeaveReason::Disconnect => Reason::Disconnect,
+        LeaveReason::Expired => Reason::Expired,
+        LeaveReason::NodeDown => Reason::NodeDown,
+        _ => Reason::Other,
+    }
+}

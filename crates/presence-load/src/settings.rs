@@ -1,0 +1,277 @@
+//! The driver's own settings: the `[driver]` table of a plan.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use load::duration;
+pub(crate) use load::event_loop::Pacing as Timer;
+use load::net::tls::TlsOptions;
+use load::plan::{Group, Plan};
+use serde::{Deserialize, Serialize};
+
+use crate::population::Population;
+use crate::protocol::transport::Kind;
+
+/// Time for joins that are late at the end of the ramp, before the load begins without them.
+const OPENING_MARGIN: Duration = Duration::from_secs(30);
+
+const USERS: &str = "Users";
+const CONNECTIONS: &str = "Connections";
+const DISTURBANCES: &str = "Disturbances";
+
+/// The driver's own settings, and the options of the command line that set them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[group(multiple = true, conflicts_with = "plan")]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The client that joins.
+    #[arg(skip)]
+    pub mode: Mode,
+    /// Number of rooms.
+    #[arg(skip)]
+    pub rooms: u64,
+    /// Set the number of users in each room
+    #[arg(long, help_heading = USERS, value_name = "N", default_value_t = 2)]
+    pub users_per_room: u64,
+    /// Heartbeats per second of each user. With an open loop, the rate of the plan's group replaces it.
+    #[arg(skip)]
+    pub heartbeats_per_sec: f64,
+    /// Time over which the users connect and join.
+    #[arg(skip)]
+    #[serde(with = "duration")]
+    pub ramp_up: Duration,
+    /// Fail a heartbeat, a join or a leave that is not acknowledged after this long (or --ack-timeout-ms)
+    #[arg(long, help_heading = USERS, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
+    #[serde(with = "duration")]
+    pub ack_timeout: Duration,
+    /// Send a heartbeat without a change for a user that has sent nothing for this long, so that its membership does not
+    /// expire; it is not measured
+    #[arg(long, help_heading = USERS, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    #[serde(with = "duration")]
+    pub keep_alive: Duration,
+    /// Add this many bytes to the state of each heartbeat, and so to its event
+    #[arg(long, help_heading = USERS, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    pub padding: u32,
+    /// Print a progress line each time this long has passed.
+    #[arg(skip)]
+    #[serde(with = "duration")]
+    pub report_interval: Duration,
+    /// Log each failed connection and each loss to stderr (or BENCHMARK_DEBUG=1)
+    #[arg(long, help_heading = USERS)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub debug: bool,
+    /// Choose how clients reach the server: websocket; polling (HTTP long-polling); upgrade (polling first, then
+    /// WebSocket, as browsers do)
+    #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "websocket")]
+    pub transport: Transport,
+    /// Fail a connection attempt after this long
+    #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    #[serde(with = "duration")]
+    pub connect_timeout: Duration,
+    /// Begin the load at the latest this long after the first connection attempt, even if some users have not joined
+    /// [default: 30s plus --ramp-up]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", value_parser = duration::parse)]
+    #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    pub open_timeout: Option<Duration>,
+    /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
+    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --hold; otherwise the kernel
+    /// chooses, and has about 28,000 ports]
+    #[arg(long, visible_alias = "sources", help_heading = CONNECTIONS, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source_addresses: Vec<String>,
+    /// Trust the certificates in this PEM file: CAs, or the server's own certificate [default: the CAs that this
+    /// machine trusts]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_ca: Option<PathBuf>,
+    /// Accept any server certificate
+    #[arg(long, help_heading = CONNECTIONS)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tls_insecure: bool,
+    /// Choose how to wait for the next start of an open loop. precise: one timer per start; quantum: one timer per
+    /// 500 µs; spin: busy-poll (uses a full core)
+    #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "precise")]
+    pub timer: Timer,
+    /// Let this many users per second leave and come back, during the load
+    #[arg(long, help_heading = DISTURBANCES, value_name = "PER_SECOND")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub churn: Option<f64>,
+    /// Cut this share of the connections of --churn, from 0 to 1, instead of leaving first
+    #[arg(long, help_heading = DISTURBANCES, value_name = "SHARE", default_value_t = 0.5)]
+    pub churn_cut: f64,
+    /// Let this many users stop reading once they have joined
+    #[arg(long, help_heading = DISTURBANCES, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub slow_consumers: u64,
+    /// Let the connections of this many users fall silent once they have joined: they neither read nor answer pings
+    #[arg(long, help_heading = DISTURBANCES, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub half_open: u64,
+}
+
+/// The client that joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The driver's own frames: the least work per heartbeat.
+    #[default]
+    Protocol,
+    /// The client library, as an application uses it.
+    Sdk,
+}
+
+/// The way in which clients reach the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// WebSocket from the start.
+    #[default]
+    Websocket,
+    /// HTTP long-polling.
+    Polling,
+    /// HTTP long-polling first, then WebSocket.
+    Upgrade,
+}
+
+impl Transport {
+    /// Returns the kind of a client's connection.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Websocket => Kind::WebSocket,
+            Self::Polling => Kind::Polling,
+            Self::Upgrade => Kind::Upgrade,
+        }
+    }
+
+    /// Returns the most connections of TCP that a user has open at once.
+    fn sockets(self) -> u64 {
+        match self {
+            Self::Websocket => 1,
+            Self::Polling => 2,
+            Self::Upgrade => 3,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            rooms: 100,
+            users_per_room: 2,
+            heartbeats_per_sec: 10.0,
+            ramp_up: Duration::from_secs(60),
+            ack_timeout: Duration::from_secs(2),
+            keep_alive: Duration::from_secs(10),
+            padding: 0,
+            report_interval: Duration::from_secs(5),
+            debug: false,
+            transport: Transport::default(),
+            connect_timeout: Duration::from_secs(10),
+            open_timeout: None,
+            source_addresses: Vec::new(),
+            tls_ca: None,
+            tls_insecure: false,
+            timer: Timer::default(),
+            churn: None,
+            churn_cut: 0.5,
+            slow_consumers: 0,
+            half_open: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Returns the users of the run.
+    pub(crate) fn population(&self) -> Population {
+        Population {
+            rooms: self.rooms,
+            users_per_room: self.users_per_room,
+            slow_consumers: self.slow_consumers,
+            half_open: self.half_open,
+        }
+    }
+
+    /// Returns the most connections of TCP that the run has open at once.
+    pub(crate) fn connections(&self) -> u64 {
+        self.population().users() * self.transport.sockets()
+    }
+
+    /// Returns the maximum time to connect and join all users before the load begins.
+    pub(crate) fn opening(&self) -> Duration {
+        let default = self.ramp_up.saturating_add(OPENING_MARGIN);
+        self.open_timeout.unwrap_or(default)
+    }
+
+    /// Returns the time that open heartbeats need at the end.
+    pub(crate) fn drain(&self) -> Duration {
+        self.ack_timeout.saturating_add(Duration::from_secs(3))
+    }
+
+    /// Returns the options for the certificates of servers.
+    pub(crate) fn tls(&self) -> TlsOptions {
+        TlsOptions {
+            ca: self.tls_ca.clone(),
+            insecure: self.tls_insecure,
+        }
+    }
+
+    /// Describes the plan in one sentence. The sentence does not name the daemon: runs of one plan against several
+    /// daemons are matched by it.
+    pub(crate) fn sentence(plan: &Plan<Self>) -> String {
+        let settings = &plan.driver;
+        let population = settings.population();
+        let mode = match settings.mode {
+            Mode::Protocol => "",
+            Mode::Sdk => " of the client library",
+        };
+        let over = match settings.transport {
+            Transport::Websocket => "",
+            Transport::Polling => " over long-polling",
+            Transport::Upgrade => " over long-polling with an upgrade",
+        };
+        let load = match is_closed(plan) {
+            true => format!(
+                "{} heartbeats per second of each user, each after the acknowledgement of the one before",
+                settings.heartbeats_per_sec
+            ),
+            false => format!("heartbeats: {}", plan.load_sentence()),
+        };
+        let warmup = match plan.timeline.warmup.is_zero() {
+            true => String::new(),
+            false => format!(
+                " after {} of warm-up",
+                duration::format(plan.timeline.warmup)
+            ),
+        };
+        format!(
+            "{} users{mode} in {} rooms{over}, joined over {}; {load}{} for {}{warmup}",
+            population.users(),
+            population.rooms,
+            duration::format(settings.ramp_up),
+            settings.disturbances(),
+            duration::format(plan.timeline.measure),
+        )
+    }
+
+    fn disturbances(&self) -> String {
+        let mut text = String::new();
+        if let Some(churn) = self.churn {
+            text.push_str(&format!(
+                "; {churn} users per second leave and come back, {:.0} % of them with a cut connection",
+                self.churn_cut * 100.0
+            ));
+        }
+        if self.slow_consumers > 0 {
+            text.push_str(&format!("; {} slow consumers", self.slow_consumers));
+        }
+        if self.half_open > 0 {
+            text.push_str(&format!("; {} half-open connections", self.half_open));
+        }
+        text
+    }
+}
+
+/// Returns true if each user waits for its acknowledgement.
+pub(crate) fn is_closed(plan: &Plan<Settings>) -> bool {
+    plan.groups.iter().all(Group::is_closed)
+}

@@ -1,0 +1,150 @@
+//! The state of a user, without I/O.
+
+use load::slots::Id;
+
+use crate::population::Behaviour;
+use crate::requests::Queue;
+
+/// The current activity of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Phase {
+    /// Has not begun.
+    #[default]
+    Waiting,
+    /// Connects: TCP, TLS, the transport, and the namespace.
+    Connecting,
+    /// Its join is not acknowledged.
+    Joining,
+    Joined,
+    /// Its leave is not acknowledged.
+    Leaving,
+    /// Waits until it connects again.
+    Backoff,
+    /// Does not come back.
+    Ended,
+}
+
+/// A user. It outlives its connections.
+#[derive(Debug, Default)]
+pub(crate) struct User {
+    pub(crate) connection: Option<Id>,
+    pub(crate) phase: Phase,
+    pub(crate) behaviour: Behaviour,
+    /// The index of the server that it is connected to, or connects to.
+    pub(crate) server: u8,
+    /// Failed attempts to connect since it was last joined.
+    pub(crate) attempts: u8,
+    /// True once its first attempt to join has ended: the load waits for that.
+    pub(crate) has_opened: bool,
+    /// True while it is away because the plan asks for that.
+    pub(crate) is_churning: bool,
+    pub(crate) requests: Queue,
+    /// The id of its next acknowledgement.
+    pub(crate) next_id: u32,
+    pub(crate) sender: Sender,
+    /// The epoch of its membership; 0 if the server issues none.
+    pub(crate) epoch: u64,
+    /// Start of its connection attempt.
+    pub(crate) connecting_since: u64,
+    /// Time of its last request.
+    pub(crate) sent: u64,
+    /// Time at which its connection was lost; 0 if it was not.
+    pub(crate) lost_at: u64,
+}
+
+/// The facts about a user as a sender that the audit needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sender {
+    /// The sequence number of its last change.
+    pub(crate) n: u32,
+    /// The sequence number of its last change that was acknowledged.
+    pub(crate) acked: u32,
+    /// The same when its last join was sent.
+    pub(crate) acked_before: u32,
+    /// The hash of its connection's id, and of the one before.
+    pub(crate) connection: u32,
+    pub(crate) previous: u32,
+    /// Time since which it is joined; `u64::MAX` if it is not.
+    pub(crate) joined_at: u64,
+    /// True if its last membership but this one ended with its connection.
+    pub(crate) has_broken: bool,
+}
+
+impl Sender {
+    /// Takes over the id of a new connection.
+    pub(crate) fn connect(&mut self, id: &str) {
+        let connection = hash(id);
+        if connection != self.connection {
+            self.previous = self.connection;
+            self.connection = connection;
+        }
+    }
+
+    pub(crate) fn is_joined(&self) -> bool {
+        self.joined_at != u64::MAX
+    }
+}
+
+impl User {
+    pub(crate) fn new(behaviour: Behaviour) -> Self {
+        Self {
+            behaviour,
+            sender: Sender {
+                joined_at: u64::MAX,
+                ..Sender::default()
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Returns true if it can send a heartbeat of the load.
+    pub(crate) fn can_send(&self) -> bool {
+        self.phase == Phase::Joined && self.behaviour == Behaviour::Active
+    }
+
+    /// Returns the id of the next acknowledgement.
+    pub(crate) fn take_id(&mut self) -> u32 {
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        id
+    }
+}
+
+/// Hashes the id of a connection to 32 bits: one wrong id in four milliards is taken for the right one.
+pub(crate) fn hash(id: &str) -> u32 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut hash = id.len() as u64;
+    for chunk in id.as_bytes().chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
+    }
+    // 0 stands for no connection.
+    ((hash >> 32) as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_differ_in_one_byte_have_different_hashes() {
+        let id = "Xw6kVhzp3tVnOPBgAAAB";
+        for place in 0..id.len() {
+            let mut other = id.as_bytes().to_vec();
+            other[place] ^= 1;
+            let other = String::from_utf8(other).unwrap();
+            assert_ne!(hash(id), hash(&other), "{other}");
+        }
+        assert_ne!(hash("a"), hash("a\0"));
+    }
+
+    #[test]
+    fn a_new_connection_keeps_the_one_before() {
+        let mut sender = Sender::default();
+        sender.connect("a");
+        sender.connect("b");
+        sender.connect("b");
+        assert_eq!((sender.previous, sender.connection), (hash("a"), hash("b")));
+    }
+}

@@ -1,0 +1,129 @@
+//! Users that leave and come back during the load.
+
+use load::slots::Id;
+use rand::RngExt as _;
+
+use super::losses::Ended;
+use super::{Cx, Load};
+use crate::outcome;
+use crate::population::Part;
+use crate::protocol::presence::{Ack, write_leave};
+use crate::requests::{Kind, Request};
+use crate::series::LEAVE;
+use crate::settings::Settings;
+use crate::users::Phase;
+
+/// Users that are tried to find one that can leave.
+const TRIES: u32 = 16;
+/// Users that leave in one turn of the loop at most.
+const LEFT_PER_TURN: u32 = 32;
+
+/// The rate at which users leave and come back.
+#[derive(Debug)]
+pub(super) struct Churn {
+    every_ns: f64,
+    cut: f64,
+    /// Number of users that were due.
+    due: u64,
+}
+
+impl Churn {
+    pub(super) fn new(settings: &Settings, part: Part) -> Option<Self> {
+        let share = part.users() as f64 / part.population.users() as f64;
+        settings.churn.map(|rate| Self {
+            every_ns: 1e9 / (rate * share),
+            cut: settings.churn_cut,
+            due: 0,
+        })
+    }
+}
+
+impl<'a> Load<'a> {
+    /// Lets the users leave that are due. Returns when the next one is.
+    pub(super) fn churn_users(&mut self, cx: &mut Cx<'a>) -> u64 {
+        for _ in 0..LEFT_PER_TURN {
+            let is_over = self.is_over(&cx.state);
+            let Some(churn) = &mut self.churn else {
+                return u64::MAX;
+            };
+            let (now, begin) = (cx.state.now, cx.state.phases.begin);
+            if is_over {
+                return u64::MAX;
+            }
+            let due = begin.saturating_add(((churn.due + 1) as f64 * churn.every_ns) as u64);
+            if due > now {
+                return due;
+            }
+            churn.due += 1;
+            let cuts = self.random.random_range(0.0..1.0) < churn.cut;
+            self.churn_one(cuts, cx);
+        }
+        cx.state.now
+    }
+
+    fn churn_one(&mut self, cuts: bool, cx: &mut Cx<'a>) {
+        for _ in 0..TRIES {
+            let sender = self.random.random_range(0..self.senders.len());
+            let user = self.senders[sender];
+            let state = self.user(user);
+            let Some(id) = state.connection.filter(|_| state.can_send()) else {
+                continue;
+            };
+            state.is_churning = true;
+            match cuts {
+                true => {
+                    self.counts.cut += 1;
+                    self.disconnect(id, Ended::Cut, cx);
+                }
+                false => {
+                    self.counts.left += 1;
+                    self.leave(id, user, cx);
+                }
+            }
+            return;
+        }
+    }
+
+    /// Sends the leave of a joined user.
+    pub(super) fn leave(&mut self, id: Id, user: u32, cx: &mut Cx<'a>) {
+        let now = load::clock::now();
+        let state = &mut self.users[user as usize];
+        state.phase = Phase::Leaving;
+        state.sent = now;
+        let number = state.take_id();
+        let request = Request {
+            kind: Kind::Leave,
+            id: number,
+            n: 0,
+            at: now,
+            sent: now,
+        };
+        self.requests.push(&mut state.requests, request);
+        self.joined -= 1;
+        self.unsettled += 1;
+        self.send(id, |out| write_leave(out, u64::from(number)), cx);
+    }
+
+    pub(super) fn leave_acknowledged(
+        &mut self,
+        id: Id,
+        user: u32,
+        request: &Request,
+        ack: &Ack<'_>,
+        now: u64,
+        cx: &mut Cx<'a>,
+    ) {
+        if !ack.ok {
+            self.debug(user, "the leave was refused");
+            return self.lose(id, outcome::LEAVE_REJECTED, cx);
+        }
+        cx.state.record.value(LEAVE, now - request.sent);
+        self.counts.leaves += 1;
+        let server = self.server_of(user);
+        if let Some(connection) = cx.connections.get_mut(id) {
+            connection.transport.close(&mut self.transports[server]);
+        }
+        self.perform(id, cx);
+        self.disconnect(id, Ended::Left, cx);
+    }
+}

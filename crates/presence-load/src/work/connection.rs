@@ -1,0 +1,74 @@
+//! The connection of a user: up to three connections of TCP.
+
+use load::net::write_buffer::WriteBuffer;
+
+use crate::protocol::socket::Socket;
+use crate::protocol::transport::{Side, Transport};
+
+/// The connection of a user.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(super) user: u32,
+    pub(super) transport: Transport,
+    main: Option<Stream>,
+    /// The other sides, which only polling clients have.
+    others: Option<Box<[Option<Stream>; 2]>>,
+}
+
+/// A connection of TCP.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) socket: Socket,
+    pub(super) unsent: WriteBuffer,
+    pub(super) is_connecting: bool,
+    /// True if it is closed once everything is sent.
+    pub(super) closes: bool,
+}
+
+impl Connection {
+    pub(super) fn new(user: u32, transport: Transport) -> Self {
+        Self {
+            user,
+            transport,
+            main: None,
+            others: None,
+        }
+    }
+
+    pub(super) fn stream(&mut self, side: Side) -> Option<&mut Stream> {
+        self.slot(side).as_mut()
+    }
+
+    /// Returns a side with the transport, both to be changed.
+    pub(super) fn parts(&mut self, side: Side) -> Option<(&mut Stream, &mut Transport)> {
+        let stream = match side {
+            Side::Main => self.main.as_mut(),
+            Side::Post => self.others.as_mut()?[0].as_mut(),
+            Side::Probe => self.others.as_mut()?[1].as_mut(),
+        };
+        stream.map(|stream| (stream, &mut self.transport))
+    }
+
+    /// Opens a side.
+    pub(super) fn set(&mut self, side: Side, socket: Socket) {
+        *self.slot(side) = Some(Stream {
+            socket,
+            unsent: WriteBuffer::default(),
+            is_connecting: true,
+            closes: false,
+        });
+    }
+
+    /// Closes a side.
+    pub(super) fn close(&mut self, side: Side) {
+        *self.slot(side) = None;
+    }
+
+    fn slot(&mut self, side: Side) -> &mut Option<Stream> {
+        match side {
+            Side::Main => &mut self.main,
+            Side::Post => &mut self.others.get_or_insert_default()[0],
+            Side::Probe => &mut self.others.get_or_insert_default()[1],
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Reading and writing of connections.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+
+use load::clock;
+use load::net::dial::finish;
+use load::reactor::Event;
+use load::slots::Id;
+
+use super::{Cx, Load};
+use crate::outcome;
+use crate::population::Behaviour;
+use crate::protocol::ProtocolError;
+use crate::protocol::transport::Side;
+use crate::users::Phase;
+
+impl<'a> Load<'a> {
+    /// Serves a connection of TCP that is ready.
+    pub(super) fn serve(&mut self, id: Id, event: Event, cx: &mut Cx<'a>) {
+        let side = Side::from_token_side(event.side());
+        let is_closing = event.closing || event.failed;
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        let user = connection.user;
+        let Some(stream) = connection.stream(side) else {
+            return;
+        };
+        if stream.is_connecting {
+            if let Err(errno) = finish(&stream.socket) {
+                return self.lose(id, outcome::connect_error(errno), cx);
+            }
+            stream.is_connecting = false;
+            let server = self.server_of(user);
+            if let Some(connection) = cx.connections.get_mut(id) {
+                connection
+                    .transport
+                    .connected(side, &mut self.transports[server]);
+            }
+            self.perform(id, cx);
+        } else if event.writable {
+            self.flush_side(id, side, cx);
+        }
+        if self.has_stopped_reading(user) {
+            if is_closing {
+                self.lose(id, outcome::CONNECTION_LOST, cx);
+            }
+        } else if event.readable || is_closing {
+            self.read(id, side, is_closing, cx);
+        }
+    }
+
+    fn has_stopped_reading(&self, user: u32) -> bool {
+        let user = &self.users[user as usize];
+        user.phase == Phase::Joined && user.behaviour != Behaviour::Active
+    }
+
+    /// Reads until the kernel has nothing more.
+    fn read(&mut self, id: Id, side: Side, is_closing: bool, cx: &mut Cx<'a>) {
+        loop {
+            let Some(connection) = cx.connections.get_mut(id) else {
+                return;
+            };
+            let Some((stream, transport)) = connection.parts(side) else {
+                return;
+            };
+            let kept = transport.restore(side, &mut cx.buffer);
+            let room = cx.buffer.len() - kept;
+            match stream.socket.read(&mut cx.buffer[kept..]) {
+                Ok(0) => return self.ended(id, side, cx),
+                Ok(length) => {
+                    self.counts.bytes += length as u64;
+                    self.received(id, side, kept + length, cx);
+                    // A short read took everything, unless the peer closes, or TLS holds more.
+                    let is_plain = self.shared.servers[0].tls.is_none();
+                    if length < room && !is_closing && is_plain {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    transport.keep(side, &cx.buffer[..kept]);
+                    match error.kind() {
+                        ErrorKind::Interrupted => {}
+                        ErrorKind::WouldBlock => return self.flush_side(id, side, cx),
+                        _ => return self.lose(id, outcome::CONNECTION_LOST, cx),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Processes the first `length` bytes of the buffer.
+    fn received(&mut self, id: Id, side: Side, length: usize, cx: &mut Cx<'a>) {
+        let now = clock::now();
+        // Messages borrow from the buffer while they are handled; nothing else reads meanwhile.
+        let buffer = std::mem::take(&mut cx.buffer);
+        let mut taken = 0;
+        while let Some(connection) = cx.connections.get_mut(id) {
+            let server = usize::from(self.users[connection.user as usize].server);
+            let transports = &mut self.transports[server];
+            let input = &buffer[..length];
+            let next = connection
+                .transport
+                .next(side, input, &mut taken, transports);
+            match next {
+                Ok(Some(event)) => {
+                    self.perform(id, cx);
+                    self.handle(id, event, now, cx);
+                }
+                Ok(None) => {
+                    connection.transport.keep(side, &buffer[taken..length]);
+                    self.perform(id, cx);
+                    break;
+                }
+                Err(error) => self.fail_protocol(id, error, cx),
+            }
+        }
+        cx.buffer = buffer;
+    }
+
+    /// Ends a connection because of an error of the server.
+    pub(super) fn fail_protocol(&mut self, id: Id, error: ProtocolError, cx: &mut Cx<'a>) {
+        if let Some(connection) = cx.connections.get_mut(id) {
+            let user = connection.user;
+            self.debug(user, &error.to_string());
+        }
+        self.lose(id, error.kind(), cx);
+    }
+
+    fn ended(&mut self, id: Id, side: Side, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        let server = usize::from(self.users[connection.user as usize].server);
+        // The other sides may live on.
+        connection.close(side);
+        let ended = connection
+            .transport
+            .ended(side, &mut self.transports[server]);
+        self.perform(id, cx);
+        if let Some(event) = ended {
+            self.handle(id, event, clock::now(), cx);
+        }
+    }
+
+    /// Writes what the kernel has not accepted yet.
+    fn flush_side(&mut self, id: Id, side: Side, cx: &mut Cx<'a>) {
+        let Some(stream) = cx
+            .connections
+            .get_mut(id)
+            .and_then(|entry| entry.stream(side))
+        else {
+            return;
+        };
+        if stream.unsent.is_empty() && !stream.socket.is_pending() && !stream.closes {
+            return;
+        }
+        let flushed = stream
+            .unsent
+            .flush(&mut stream.socket)
+            .and_then(|all| stream.socket.flush().map(|()| all));
+        match flushed {
+            Ok(true) if stream.closes && !stream.socket.is_pending() => {
+                if let Some(connection) = cx.connections.get_mut(id) {
+                    connection.close(side);
+                }
+            }
+            Ok(_) => {}
+            Err(_) => self.lose(id, outcome::CONNECTION_LOST, cx),
+        }
+    }
+
+    /// Sends a message of a user: the packet that `write` appends.
+    pub(super) fn send(&mut self, id: Id, write: impl FnOnce(&mut Vec<u8>), cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        let server = usize::from(self.users[connection.user as usize].server);
+        connection
+            .transport
+            .send(&mut self.transports[server], write);
+        self.perform(id, cx);
+    }
+
+    /// Performs the actions that a transport asks for.
+    pub(super) fn perform(&mut self, id: Id, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        let server = usize::from(self.users[connection.user as usize].server);
+        let actions = &mut self.transports[server].actions;
+        let is_simple = actions.is_main_output_only();
+        if is_simple && actions.output[0].is_empty() {
+            return;
+        }
+        let mut actions = std::mem::take(actions);
+        let mut failed = None;
+        for side in Side::ALL {
+            let reopens = actions.open[side as usize] && actions.close[side as usize];
+            if reopens && let Some(connection) = cx.connections.get_mut(id) {
+                connection.close(side);
+            }
+            if failed.is_none() && actions.open[side as usize] {
+                failed = self
+                    .open_side(id, side, cx)
+                    .err()
+                    .map(outcome::connect_error);
+            }
+            let written = self.write_side(id, side, &actions.output[side as usize], cx);
+            failed = failed.or(written.err());
+            if actions.close[side as usize] && !reopens {
+                self.close_side(id, side, cx);
+            }
+            if is_simple {
+                break;
+            }
+        }
+        actions.clear();
+        self.transports[server].actions = actions;
+        if let Some(kind) = failed {
+            self.lose(id, kind, cx);
+        }
+    }
+
+    fn write_side(
+        &mut self,
+        id: Id,
+        side: Side,
+        bytes: &[u8],
+        cx: &mut Cx<'a>,
+    ) -> Result<(), &'static str> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let stream = cx
+            .connections
+            .get_mut(id)
+            .and_then(|entry| entry.stream(side));
+        let stream = stream.ok_or(outcome::CONNECTION_LOST)?;
+        self.counts.bytes_sent += bytes.len() as u64;
+        if stream.is_connecting {
+            stream.unsent.append(bytes);
+            return Ok(());
+        }
+        let written = stream.unsent.write(&mut stream.socket, bytes);
+        written.map_err(|_| outcome::CONNECTION_LOST)
+    }
+
+    /// Closes a side once its output is written.
+    fn close_side(&mut self, id: Id, side: Side, cx: &mut Cx<'a>) {
+        let Some(connection) = cx.connections.get_mut(id) else {
+            return;
+        };
+        match connection.stream(side) {
+            Some(stream) if !stream.unsent.is_empty() || stream.socket.is_pending() => {
+                stream.closes = true;
+            }
+            _ => connection.close(side),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The audit finds one wrong event among many, and nothing if all is right.
+
+use crate::server::{Script, Server, Wrong};
+use crate::support::{audited, call, run};
+
+#[test]
+fn all_that_is_right_is_counted_and_nothing_is_found() {
+    for arguments in [
+        &[][..],
+        &["--pacing", "closed"],
+        &["--threads", "2"],
+        &["--rooms", "3", "--threads", "2"],
+        &["--arrival", "poisson", "--warmup", "300ms"],
+        &["--padding", "2000"],
+    ] {
+        let run = run(arguments);
+        audited(&run, &[]);
+        let result = &run.result;
+        result.adds_up();
+        let users = result.count("users");
+        let started = result.operations("started");
+        assert_eq!(
+            result.operations("ok"),
+            started,
+            "{arguments:?} {}",
+            result["errors"]
+        );
+        assert_eq!(result.count("heartbeats"), started + result.count("warmup"));
+        result.counts(&[("joins", users), ("leaves", users)]);
+        assert_eq!(result.values("join"), users);
+        assert_eq!(result.values("leave"), users);
+        // Each heartbeat reaches the two other members, each join the members before, each leave those that stay.
+        assert_eq!(result.values("propagation"), 2 * started, "{arguments:?}");
+        let rooms = users / 3;
+        let events = 3 * result.count("heartbeats") + rooms * (1 + 2 + 3) + rooms * (2 + 1);
+        assert_eq!(result.count("events"), events, "{arguments:?}");
+        assert!([0, 3].contains(&run.code), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn a_rate_gives_each_user_its_heartbeats() {
+    let run = run(&["--rooms", "5", "--threads", "3"]);
+    // 15 users × 10 per second × 1 s, shared by workers with two rooms and one: each has its own schedule.
+    assert_eq!(run.result.operations("started"), 150);
+    audited(&run, &[]);
+}
+
+/// Runs a small load on a server that makes one error, and checks what is found.
+#[track_caller]
+fn finds(wrong: Wrong, expected: &[(&str, u64)], kind: &str) {
+    let run = call(&Server::wrong(wrong), &[]).run();
+    audited(&run, expected);
+    let result = &run.result;
+    assert_eq!(result.operations("ok"), result.operations("started"));
+    let warning = result
+        .warning(kind)
+        .unwrap_or_else(|| panic!("{}", run.stdout));
+    assert_eq!(warning["severity"], "suspect", "{wrong:?}: {warning}");
+    assert_eq!(run.code, 3, "{wrong:?}");
+}
+
+#[test]
+fn an_update_that_is_not_delivered_is_lost() {
+    finds(
+        Wrong::Lose(40),
+        &[("lost", 1), ("sequence_gaps", 1)],
+        "CountsDisagree",
+    );
+}
+
+#[test]
+fn the_last_update_of_all_is_missed_too() {
+    // 60 heartbeats reach 3 members each. No event follows the last, so that only the acknowledgement tells of it.
+    finds(Wrong::Lose(179), &[("lost", 1)], "CountsDisagree");
+}
+
+#[test]
+fn an_update_that_is_delivered_twice_is_duplicated() {
+    finds(Wrong::Duplicate(40), &[("duplicated", 1)], "Duplicated");
+}
+
+#[test]
+fn an_update_that_overtakes_another_is_reordered() {
+    // Events of several senders overtake each other unnoticed by the numbers of one sender; delivery 40 and the next
+    // delivery to that member are of different senders, so the sequence of the room tells.
+    finds(Wrong::Reorder(40), &[("reordered", 1)], "OutOfOrder");
+}
+
+#[test]
+fn an_update_under_another_room_s_name_is_found() {
+    let expected = [("wrong_room", 1), ("lost", 1), ("sequence_gaps", 1)];
+    finds(Wrong::Misroute(40), &expected, "CountsDisagree");
+}
+
+#[test]
+fn a_state_that_was_never_sent_is_found() {
+    finds(
+        Wrong::Falsify(40),
+        &[("wrong_state", 1), ("lost", 1)],
+        "CountsDisagree",
+    );
+}
+
+#[test]
+fn another_s_connection_is_found() {
+    finds(
+        Wrong::Impersonate(40),
+        &[("wrong_state", 1), ("lost", 1)],
+        "CountsDisagree",
+    );
+}
+
+#[test]
+fn a_snapshot_without_a_member_is_found() {
+    // The seventh join is the first of those that come back: the others were joined long before it was sent.
+    let server = Server::wrong(Wrong::SnapshotLacks(6));
+    let run = call(&server, &["--churn", "2", "--churn-cut", "0"]).run();
+    audited(&run, &[("snapshot_errors", 1)]);
+    assert_eq!(run.code, 3);
+}
+
+#[test]
+fn a_snapshot_with_a_change_that_was_not_sent_is_found() {
+    finds(
+        Wrong::SnapshotIsAhead(5),
+        &[("snapshot_errors", 3)],
+        "CountsDisagree",
+    );
+}
+
+#[test]
+fn a_stale_snapshot_is_found_when_a_user_comes_back() {
+    // The seventh join is the first of those that come back, after half a second of heartbeats.
+    let server = Server::wrong(Wrong::SnapshotIsStale(6));
+    let run = call(&server, &["--churn", "2", "--churn-cut", "0"]).run();
+    audited(&run, &[("snapshot_errors", 2)]);
+    assert_eq!(run.code, 3);
+}
+
+#[test]
+fn a_leave_that_is_not_delivered_is_a_gap() {
+    let server = Server::wrong(Wrong::LoseLeave(0));
+    let run = call(&server, &["--churn", "2", "--churn-cut", "0"]).run();
+    audited(&run, &[("sequence_gaps", 1)]);
+    assert_eq!(run.code, 3);
+}
+
+#[test]
+fn without_numbers_of_the_server_updates_are_audited_all_the_same() {
+    for (wrong, expected) in [
+        (None, vec![]),
+        (Some(Wrong::Lose(40)), vec![("lost", 1)]),
+        (Some(Wrong::Duplicate(40)), vec![("duplicated", 1)]),
+    ] {
+        let server = Server::start(Script {
+            wrong,
+            is_unnumbered: true,
+            ..Script::default()
+        });
+        let run = call(&server, &["--churn", "5"]).run();
+        audited(&run, &expected);
+    }
+}

@@ -1,0 +1,119 @@
+//! Calls: what is refused before a run, and what a run prints.
+
+use std::net::TcpListener;
+
+use harness_testing::page;
+use harness_testing::program::Program;
+
+use crate::server::{Script, Server};
+use crate::support::{call, run};
+
+fn program(arguments: &[&str]) -> Program {
+    Program::new(env!("CARGO_BIN_EXE_presence-load")).args(arguments)
+}
+
+#[test]
+fn a_server_that_is_none_is_named_before_the_run() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = port.local_addr().unwrap();
+    drop(port);
+    let url = format!("http://{nobody}");
+    program(&[&url]).refused(2, &[&url, "refused", "is the server running"]);
+    let port = page::serve(|_, _| ("404 Not Found", String::new()));
+    let url = format!("http://127.0.0.1:{port}");
+    program(&[&url]).refused(2, &[&url, "Socket.IO", "with its path"]);
+    program(&["localhost:3000"]).refused(2, &["localhost:3000", "http://host:port"]);
+    program(&["http://127.0.0.1:9", "--rooms", "0"]).refused(2, &["driver.rooms (--rooms)"]);
+}
+
+#[test]
+fn more_users_than_ports_or_descriptors_are_refused() {
+    let users = [
+        "http://127.0.0.1:9",
+        "--rooms",
+        "400000",
+        "--users-per-room",
+        "2",
+    ];
+    program(&users).refused(2, &["source ports", "auto"]);
+    let auto = [
+        &users[..],
+        &["--source-addresses", "auto", "--processes", "1"],
+    ]
+    .concat();
+    program(&auto).refused(5, &["open", "files"]);
+}
+
+#[test]
+fn a_run_prints_the_lines_and_the_summary_of_the_reference() {
+    let server = Server::start(Script::default());
+    let run = call(&server, &["--report-interval", "500ms"]).run();
+    let lines: Vec<&str> = run
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with('['))
+        .collect();
+    assert!(
+        lines[0].contains("s] joined=6/6 heartbeat_ok="),
+        "{lines:?}"
+    );
+    assert!(
+        lines[0].contains(" events=") && lines[0].ends_with(" errors=0"),
+        "{lines:?}"
+    );
+    for line in [
+        "Clients: 6 (rooms=2, users/room=3)\n",
+        "Join successes: 6\n",
+        "Heartbeats attempted: 60\n",
+        "Heartbeat successes: 60\n",
+        "Errors: { connect: 0, joinTimeout: 0, joinRejected: 0, heartbeatTimeout: 0, heartbeatRejected: 0, leave: 0 }\n",
+        "Join latency (ms): count=6, min=",
+        "Heartbeat latency (ms): count=60, min=",
+        "Heartbeat p50 ",
+    ] {
+        assert!(run.stdout.contains(line), "{line} is not in {}", run.stdout);
+    }
+}
+
+#[test]
+fn the_reference_s_variables_describe_the_run() {
+    let server = Server::start(Script::default());
+    let mut call = program(&["--quiet"]);
+    for (name, value) in [
+        ("TARGET_URL", server.url().as_str()),
+        ("ROOM_COUNT", "1"),
+        ("USERS_PER_ROOM", "2"),
+        ("HEARTBEATS_PER_SEC", "20"),
+        ("TEST_DURATION_MS", "500"),
+        ("RAMP_UP_MS", "0"),
+        ("ACK_TIMEOUT_MS", "5000"),
+    ] {
+        call.command().env(name, value);
+    }
+    let run = call.run();
+    assert_eq!(run.result.operations("started"), 20);
+    assert_eq!(run.result["plan"]["driver"]["ack_timeout"], "5s");
+}
+
+#[test]
+fn limits_of_the_reference_are_judged() {
+    let run = run(&["--reference-limits"]);
+    let thresholds = run.result["thresholds"].as_array().unwrap();
+    assert_eq!(thresholds.len(), 4);
+}
+
+#[test]
+fn check_joins_two_users_and_verifies_all() {
+    let server = Server::start(Script::default());
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_presence-load"))
+        .args(["check", &server.url()])
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}");
+    assert!(
+        stdout.contains("join, heartbeat, update and leave"),
+        "{stdout}"
+    );
+    assert_eq!(server.requests(), (2, 1));
+}

@@ -1,0 +1,155 @@
+//! Requests that fail, connections that end, and users that come back.
+
+use harness_testing::processes::wait_until;
+
+use crate::server::{Script, Server, Wrong};
+use crate::support::{audited, call, run};
+
+#[test]
+fn users_that_leave_or_are_cut_come_back_and_nothing_is_lost() {
+    for cut in ["0", "1", "0.5"] {
+        let run = run(&["--churn", "30", "--churn-cut", cut]);
+        audited(&run, &[]);
+        let result = &run.result;
+        let [left, cut] = ["churn_left", "churn_cut"].map(|name| result.count(name));
+        assert!((20..=30).contains(&(left + cut)), "{left} + {cut}");
+        result.counts(&[
+            ("joins", 6 + left + cut),
+            ("leaves", 6 + left),
+            ("not_back", 0),
+        ]);
+        assert_eq!(
+            result
+                .error_kinds()
+                .iter()
+                .filter(|kind| **kind != "cut")
+                .count(),
+            0
+        );
+        result.adds_up();
+    }
+}
+
+#[test]
+fn a_connection_that_the_server_closes_is_lost_and_its_user_comes_back() {
+    let run = call(&Server::wrong(Wrong::Close(20)), &[]).run();
+    audited(&run, &[]);
+    let result = &run.result;
+    result.counts(&[
+        ("connections_lost", 1),
+        ("reconnects", 1),
+        ("joins", 7),
+        ("not_back", 0),
+    ]);
+    assert_eq!(result.values("reconnect"), 1);
+    // The heartbeat that was not answered, and those that were due until its user was back.
+    assert_eq!(result.error("connection_lost"), 1);
+    assert_eq!(result.operations("failed"), 1 + result.error("not_joined"));
+    assert_eq!(run.code, 1);
+}
+
+#[test]
+fn a_heartbeat_that_is_not_answered_times_out() {
+    let run = call(
+        &Server::wrong(Wrong::IgnoreHeartbeat(20)),
+        &["--ack-timeout", "300ms"],
+    )
+    .run();
+    audited(&run, &[]);
+    assert_eq!(run.result.error("heartbeat_timeout"), 1);
+    assert_eq!(run.result.operations("failed"), 1);
+    assert_eq!(run.code, 1);
+}
+
+#[test]
+fn a_refused_heartbeat_is_counted_by_its_code_and_its_user_joins_again() {
+    for (code, kind) in [
+        ("expired", "heartbeat_rejected_expired"),
+        ("not_joined", "heartbeat_rejected_not_joined"),
+        ("stale_epoch", "heartbeat_rejected_stale_epoch"),
+    ] {
+        let run = call(&Server::wrong(Wrong::Refuse(20, code)), &[]).run();
+        audited(&run, &[]);
+        assert_eq!(run.result.error(kind), 1, "{}", run.result["errors"]);
+        run.result.counts(&[("expired", 1), ("joins", 7)]);
+        assert_eq!(run.code, 1);
+    }
+}
+
+#[test]
+fn a_refused_join_is_counted_by_its_code_and_tried_again() {
+    let server = Server::wrong(Wrong::RefuseJoin(2, "room_full"));
+    let run = call(&server, &["--duration", "3s"]).run();
+    audited(&run, &[]);
+    assert_eq!(run.result.error("join_rejected_room_full"), 1);
+    run.result.counts(&[("joins", 6), ("not_back", 0)]);
+    assert_eq!(run.code, 1);
+    assert!(run.stdout.contains("joinRejected: 1"), "{}", run.stdout);
+}
+
+#[test]
+fn a_packet_that_is_none_is_an_error_of_the_server() {
+    let run = call(&Server::wrong(Wrong::Garble(20)), &[]).run();
+    assert_eq!(
+        run.result.error("protocol_socket_packet"),
+        1,
+        "{}",
+        run.result["errors"]
+    );
+    assert_eq!(run.result.count("connections_lost"), 1);
+    assert_eq!(run.code, 1);
+}
+
+#[test]
+fn slow_consumers_and_half_open_connections_disturb_nobody() {
+    let run = run(&["--slow-consumers", "1", "--half-open", "1"]);
+    audited(&run, &[]);
+    let result = &run.result;
+    assert_eq!(result.operations("started"), 40);
+    assert_eq!(result.operations("ok"), 40);
+    result.counts(&[("joins", 6), ("leaves", 4)]);
+}
+
+#[test]
+fn a_worker_without_senders_joins_its_users() {
+    // Users 2 and 5 of 6 are slow: with one user in each room, the third worker of three has no other.
+    let run = run(&[
+        "--rooms",
+        "6",
+        "--users-per-room",
+        "1",
+        "--threads",
+        "3",
+        "--slow-consumers",
+        "2",
+    ]);
+    audited(&run, &[]);
+    run.result
+        .counts(&[("users", 6), ("joins", 6), ("leaves", 4)]);
+    assert_eq!(run.result.operations("ok"), 40);
+}
+
+#[test]
+fn all_users_come_back_after_a_restart_and_nothing_is_lost_in_their_new_memberships() {
+    let server = Server::start(Script::default());
+    // The first attempt follows after 0.5 to 1.5 s.
+    let run = call(&server, &["--duration", "5s"]).start();
+    wait_until("the load has begun", || server.requests().1 > 30);
+    server.restart();
+    let run = run.end();
+    audited(&run, &[]);
+    let result = &run.result;
+    result.counts(&[
+        ("connections_lost", 6),
+        ("reconnects", 6),
+        ("joins", 12),
+        ("leaves", 6),
+        ("not_back", 0),
+    ]);
+    assert_eq!(result.values("reconnect"), 6);
+    let failed = result.error("not_joined") + result.error("connection_lost");
+    assert!(result.error("not_joined") > 0, "{}", result["errors"]);
+    assert_eq!(result.operations("failed"), failed);
+    result.adds_up();
+    assert_eq!(run.code, 1);
+}

@@ -1,0 +1,86 @@
+//! The protocol against independent implementations of it.
+
+mod packets;
+mod polling;
+mod presence;
+mod socket;
+mod upgrade;
+mod web_socket;
+mod web_socket_session;
+
+use presence_load::protocol::transport::{Endpoint, Event, Side, Transport, TransportContext};
+use presence_load::protocol::{ProtocolError, packet};
+
+/// The content of an Engine.IO handshake.
+const OPEN: &str = r#"{"sid":"abc","upgrades":["websocket"],"pingInterval":25000,"pingTimeout":20000,"maxPayload":100}"#;
+
+fn context() -> TransportContext {
+    let endpoint = Endpoint {
+        host: "127.0.0.1:3000".to_owned(),
+        path: "/socket.io/".to_owned(),
+        query: String::new(),
+        max_message: 100_000,
+    };
+    TransportContext::new(endpoint, 7)
+}
+
+/// Reads all events of a side from pieces of its data, as a caller does.
+fn read_all(
+    transport: &mut Transport,
+    side: Side,
+    pieces: &[&[u8]],
+    cx: &mut TransportContext,
+) -> Result<Vec<Event<'static>>, ProtocolError> {
+    let mut events = Vec::new();
+    let mut buffer = vec![0; 100].into_boxed_slice();
+    for piece in pieces {
+        let restored = transport.restore(side, &mut buffer);
+        let end = restored + piece.len();
+        buffer[restored..end].copy_from_slice(piece);
+        let mut taken = 0;
+        while let Some(event) = transport.next(side, &buffer[..end], &mut taken, cx)? {
+            events.push(to_owned(event));
+        }
+        transport.keep(side, &buffer[taken..end]);
+    }
+    Ok(events)
+}
+
+fn to_owned(event: Event<'_>) -> Event<'static> {
+    match event {
+        Event::Opened(open) => Event::Opened(open.into_owned()),
+        Event::Message(text) => Event::Message(text.into_owned().into()),
+        Event::Binary(bytes) => Event::Binary(bytes.into_owned().into()),
+        Event::Ping => Event::Ping,
+        Event::Upgraded => Event::Upgraded,
+        Event::Closed(how) => Event::Closed(how),
+    }
+}
+
+fn opened() -> Event<'static> {
+    let open = packet::Open::parse(OPEN).expect("it is valid");
+    Event::Opened(open.into_owned())
+}
+
+fn message(text: &'static str) -> Event<'static> {
+    Event::Message(text.into())
+}
+
+/// Takes what is to be written to a side.
+fn take_output(side: Side, cx: &mut TransportContext) -> String {
+    let output = std::mem::take(&mut cx.actions.output[side as usize]);
+    String::from_utf8(output).expect("requests are text")
+}
+
+/// Takes the sides that are to be opened.
+fn take_opened(cx: &mut TransportContext) -> Vec<Side> {
+    let open = std::mem::take(&mut cx.actions.open);
+    let sides = Side::ALL.into_iter();
+    sides.filter(|side| open[*side as usize]).collect()
+}
+
+/// Returns a response with this body.
+fn response(body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
+}

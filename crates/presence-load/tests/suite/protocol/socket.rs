@@ -1,0 +1,86 @@
+//! A socket with TLS in an edge-triggered loop, against a server of rustls.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread;
+
+use load::clock;
+use load::net::dial::{Peer, dial};
+use load::net::sources::Sources;
+use load::net::tls::{TlsClient, TlsOptions};
+use load::net::write_buffer::WriteBuffer;
+use load::reactor::Reactor;
+use presence_load::protocol::socket::Socket;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::crypto::ring;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// More than the kernel and TLS take at once.
+const SIZE: usize = 3_000_000;
+
+/// Starts a server that reads this many bytes and sends them back.
+fn serve(length: usize) -> Peer {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = Peer::Tcp(listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let (tcp, _) = listener.accept().unwrap();
+        let tls = ServerConnection::new(Arc::new(config)).unwrap();
+        let mut stream = StreamOwned::new(tls, tcp);
+        let mut bytes = vec![0; length];
+        stream.read_exact(&mut bytes).unwrap();
+        stream.write_all(&bytes).unwrap();
+        stream.flush().unwrap();
+    });
+    peer
+}
+
+/// Connects, writes all of `sent` before the handshake, and returns what comes back until the end.
+fn echo(peer: &Peer, sent: &[u8]) -> Vec<u8> {
+    let options = TlsOptions {
+        insecure: true,
+        ..TlsOptions::default()
+    };
+    let tls = TlsClient::new("localhost", &options, &[]).unwrap();
+    let mut reactor = Reactor::new(None).unwrap();
+    let socket = dial(peer, &mut Sources::none()).unwrap();
+    let mut socket = Socket::new(socket, Some(&tls)).unwrap();
+    assert!(socket.is_handshaking());
+    reactor.watch_edges(&socket, 0).unwrap();
+    let mut unsent = WriteBuffer::default();
+    unsent.append(sent);
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 64 << 10]);
+    let deadline = clock::now() + 30_000_000_000;
+    while clock::now() < deadline {
+        reactor.wait(deadline, clock::now()).unwrap();
+        loop {
+            match socket.read(&mut buffer) {
+                Ok(0) => return received,
+                Ok(length) => received.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        unsent.flush(&mut socket).unwrap();
+        socket.flush().unwrap();
+    }
+    panic!("{} of {} bytes came", received.len(), sent.len())
+}
+
+#[test]
+fn all_bytes_come_through_tls_in_order() {
+    for length in [1, SIZE] {
+        let sent: Vec<u8> = (0..length).map(|at| (at / 7) as u8).collect();
+        assert!(echo(&serve(length), &sent) == sent, "{length} bytes differ");
+    }
+}

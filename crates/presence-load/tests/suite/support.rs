@@ -1,0 +1,57 @@
+//! Calls of the program.
+
+use harness_testing::program::{CompletedRun, Program};
+
+use crate::server::{Script, Server};
+
+/// Three users in each of two rooms; each sends ten heartbeats per second for a second.
+const SMALL: [[&str; 2]; 5] = [
+    ["--rooms", "2"],
+    ["--users-per-room", "3"],
+    ["--duration", "1s"],
+    ["--ramp-up", "0s"],
+    ["--threads", "1"],
+];
+
+/// Returns a call of the program on a server: a small load, unless the arguments say otherwise.
+pub(crate) fn call(server: &Server, arguments: &[&str]) -> Program {
+    let small = SMALL
+        .iter()
+        .filter(|option| !arguments.contains(&option[0]));
+    Program::new(env!("CARGO_BIN_EXE_presence-load"))
+        .args(small.flatten())
+        .args(arguments)
+        .args([server.url()])
+}
+
+/// Runs a small load on a server that works.
+pub(crate) fn run(arguments: &[&str]) -> CompletedRun {
+    call(&Server::start(Script::default()), arguments).run()
+}
+
+/// The counters of the audit.
+pub(crate) const AUDITED: [&str; 8] = [
+    "lost",
+    "lost_with_sender",
+    "duplicated",
+    "reordered",
+    "wrong_room",
+    "wrong_state",
+    "snapshot_errors",
+    "sequence_gaps",
+];
+
+/// Checks the counters of the audit: those not named must be 0.
+#[track_caller]
+pub(crate) fn audited(run: &CompletedRun, expected: &[(&str, u64)]) {
+    for name in AUDITED {
+        let number = expected.iter().find(|counter| counter.0 == name);
+        let number = number.map_or(0, |counter| counter.1);
+        assert_eq!(
+            run.result.count(name),
+            number,
+            "{name}: {}",
+            run.result["counts"]
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Describes a service: a server that all instances of a daemon share, such as a Redis.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Manifest, Ready, Stop};
+
+/// A server that a daemon needs. A run starts it once, before the first instance of the daemon.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Commands that must succeed before anything else. They show which tool is missing.
+    #[serde(default)]
+    pub needs: Vec<Vec<String>>,
+    /// The command whose first line of output is the version; empty if there is none.
+    #[serde(default)]
+    pub version: Vec<String>,
+    /// The command that runs it in the foreground.
+    pub run: Vec<String>,
+    /// The environment of its commands, in addition to the few variables that every daemon gets.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Names of variables of the caller that its commands get too.
+    #[serde(default)]
+    pub pass_env: Vec<String>,
+    /// The condition that shows that it takes connections.
+    pub ready: Ready,
+    /// The way in which it is stopped.
+    #[serde(default)]
+    pub stop: Stop,
+}
+
+impl Service {
+    /// Returns the manifest with which the service `name` of `daemon` is launched, as a daemon is.
+    pub(crate) fn to_manifest(&self, name: &str, daemon: &Manifest) -> Manifest {
+        Manifest {
+            about: format!("the service `{name}`"),
+            serves: Vec::new(),
+            needs: self.needs.clone(),
+            build: Vec::new(),
+            test: Vec::new(),
+            version: self.version.clone(),
+            run: self.run.clone(),
+            env: self.env.clone(),
+            pass_env: self.pass_env.clone(),
+            cwd: daemon.cwd.clone(),
+            ready: self.ready.clone(),
+            url: None,
+            urls: BTreeMap::new(),
+            metrics: None,
+            counters: Vec::new(),
+            stop: self.stop,
+            services: BTreeMap::new(),
+        }
+    }
+}
+
+impl Manifest {
+    /// Returns the placeholders of its services, such as `redis.port`: those that have a value.
+    pub(crate) fn service_placeholders(&self) -> Vec<String> {
+        let of_service = |(name, service): (&String, &Service)| -> Vec<String> {
+            let service = service.to_manifest(name, self);
+            let ports = (1..=service.ports()).map(|number| match number {
+                1 => "port".to_owned(),
+                number => format!("port{number}"),
+            });
+            let socket = service.has_socket().then(|| "socket".to_owned());
+            let own = ports.chain(socket).chain(["scratch".to_owned()]);
+            own.map(|own| format!("{name}.{own}")).collect()
+        };
+        self.services.iter().flat_map(of_service).collect()
+    }
+}
