@@ -153,12 +153,14 @@ impl Session {
             .close_with(|| close_frame(code), packet, reason);
     }
 
-    /// Disconnects the sockets of the session, frees its queue and its transport, and counts its end.
+    /// Counts the end of the session, disconnects its sockets, and frees its queue and its transport.
     pub(crate) fn finish(&self, reason: DisconnectReason) {
-        self.connection.release(reason);
+        self.connection.close(reason);
         self.engine.forget(self.id);
-        self.lock_inbox(|inbox| inbox.end(&*self.engine.app, reason));
         self.engine.counts.end_session(reason);
+        self.lock_inbox(|inbox| inbox.end(&*self.engine.app, reason));
+        // Last: a client that sees the end of its connection finds it counted.
+        self.connection.release(reason);
     }
 
     /// Returns true if the client is in no namespace although the time to connect to one has passed.

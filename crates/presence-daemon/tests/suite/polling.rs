@@ -110,16 +110,20 @@ fn a_second_poll_closes_the_session() {
 #[test]
 fn a_cancelled_poll_closes_the_session() {
     let server = TestServer::start(config());
-    let session = server.poll();
-    session.join();
-    let mut poll = stream(server.address);
-    let request = format!("GET {} HTTP/1.1\r\nHost: test\r\n\r\n", session.path());
-    poll.write_all(request.as_bytes()).unwrap();
-    drop(poll);
-    wait_until("the session has ended", || {
-        server.metric("presence_connections_open") == 0
+    // A request that is cancelled before the server has begun to wait changes nothing, so a session that goes on is
+    // followed by one that gives a busy machine more time.
+    let ends = [100, 3_000].into_iter().any(|pause| {
+        let session = server.poll();
+        session.join();
+        let mut poll = stream(server.address);
+        let request = format!("GET {} HTTP/1.1\r\nHost: test\r\n\r\n", session.path());
+        poll.write_all(request.as_bytes()).unwrap();
+        thread::sleep(Duration::from_millis(pause));
+        drop(poll);
+        thread::sleep(Duration::from_millis(pause));
+        session.post("3").0 == 400 && session.get().0 == 400
     });
-    assert_eq!(session.get().0, 400);
+    assert!(ends, "the session goes on");
 }
 
 #[test]
