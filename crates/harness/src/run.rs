@@ -191,6 +191,7 @@ pub async fn run<D: Driver>(
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
     let operations = operations(&view.total, &seconds);
     warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
+    warnings.extend(faults.not_injected());
     warnings.extend(run_warnings::<D>(
         &view.total,
         &operations,

@@ -66,6 +66,8 @@ pub enum Kind {
     SharedCpus,
     /// A closed loop used neither the daemon nor the driver fully.
     Unfilled,
+    /// The run ended before all planned faults were injected.
+    FaultsNotInjected,
 }
 
 impl Kind {

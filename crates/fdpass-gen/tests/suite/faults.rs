@@ -59,6 +59,19 @@ fn nothing_is_left(result: &RunResult) {
 }
 
 #[test]
+fn a_fault_that_comes_after_the_last_stream_is_reported() {
+    let plan = "name = 'test'\ndaemon = 'rust-streaming'\n[timeline]\nmeasure = '1h'\ndrain = '20s'\n\
+                [[groups]]\nname = 'few'\nclients = 5\nops = 1\n[[faults]]\nat = '50m'\nsignal = 'KILL'\nback_after = '1s'\n[driver]\n";
+    let (_, result, _folder) = launched(plan, &["--quiet"]);
+    assert_eq!((result.operations.ok, result.faults.len()), (5, 0));
+    let warnings = &result.warnings;
+    let mut reported = warnings.iter();
+    let reported = reported.find(|warning| warning.kind == Kind::FaultsNotInjected);
+    let reported = reported.unwrap_or_else(|| panic!("{warnings:?}"));
+    assert!(reported.message.contains("KILL"), "{}", reported.message);
+}
+
+#[test]
 fn a_daemon_killed_on_purpose_comes_back_and_every_stream_is_accounted_for() {
     for signal in ["KILL", "TERM"] {
         let fault = fault(signal, "2s", "500ms");

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use measure::result::FaultResult;
+use measure::warning::Warning;
 use nix::sys::signal::Signal as Sent;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -254,6 +255,12 @@ impl Faults {
     /// Returns true while something was started again and it is not known yet whether they recover.
     pub(super) fn is_returning(&self) -> bool {
         matches!(self.stage, Stage::Returning { .. })
+    }
+
+    /// Returns a warning if the run ended before faults were injected.
+    pub(super) fn not_injected(&self) -> Option<Warning> {
+        let first = self.ahead.front().map(Fault::sentence);
+        Warning::faults_not_injected(self.ahead.len(), &first.unwrap_or_default())
     }
 
     fn since_origin(&self, at: u64) -> f64 {

@@ -163,6 +163,16 @@ impl Warning {
         )
     }
 
+    /// Reports planned faults that were not injected before the run ended, with the first one as a sentence.
+    pub fn faults_not_injected(faults: usize, first: &str) -> Option<Self> {
+        (faults > 0).then(|| {
+            Kind::FaultsNotInjected.suspect(
+                format!("the run ended before {faults} of its faults; the first: {first}"),
+                "the result says nothing about them: move them earlier, or give the load more time",
+            )
+        })
+    }
+
     /// Returns a note if a series has too few samples for its 99th percentile.
     pub fn few_samples(series: &str, samples: u64) -> Option<Self> {
         (1..MIN_SAMPLES).contains(&samples).then(|| {
