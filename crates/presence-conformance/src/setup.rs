@@ -52,6 +52,8 @@ pub(crate) enum Setup {
     TwoNodes,
     /// Two nodes with the settings of [`Setup::ShortTtl`].
     TwoNodesShortTtl,
+    /// Two nodes with the settings of [`Setup::SlowReaper`].
+    TwoNodesSlowReaper,
 }
 
 pub(crate) const PING_INTERVAL_MS: u64 = 600;
@@ -77,14 +79,14 @@ impl Setup {
         };
         let compat = ("PRESENCE_COMPAT", "true".to_owned());
         match self {
-            Self::Usual => Vec::new(),
+            Self::Usual | Self::TwoNodes => Vec::new(),
             Self::ShortPing => vec![
                 ("PRESENCE_PING_INTERVAL_MS", PING_INTERVAL_MS.to_string()),
                 ("PRESENCE_PING_TIMEOUT_MS", PING_TIMEOUT_MS.to_string()),
             ],
             Self::SmallPayload => vec![("PRESENCE_MAX_PAYLOAD", MAX_PAYLOAD.to_string())],
-            Self::ShortTtl => times(TTL_MS, REAPER_MS),
-            Self::SlowReaper => times(TTL_MS, 600_000),
+            Self::ShortTtl | Self::TwoNodesShortTtl => times(TTL_MS, REAPER_MS),
+            Self::SlowReaper | Self::TwoNodesSlowReaper => times(TTL_MS, 600_000),
             Self::Resume => vec![("PRESENCE_RESUME_GRACE_MS", GRACE_MS.to_string())],
             Self::Compat => vec![compat],
             Self::CompatShortTtl => [vec![compat], times(TTL_MS, REAPER_MS)].concat(),
@@ -98,15 +100,13 @@ impl Setup {
             Self::FewConnections => vec![("PRESENCE_MAX_CONNECTIONS", MOST.to_string())],
             Self::CorsOrigin => vec![("PRESENCE_CORS_ORIGIN", ORIGIN.to_owned())],
             Self::CorsAny => vec![("PRESENCE_CORS_ORIGIN", "*".to_owned())],
-            Self::TwoNodes => Vec::new(),
-            Self::TwoNodesShortTtl => times(TTL_MS, REAPER_MS),
         }
     }
 
     /// Returns the number of nodes of a launched server.
     pub(crate) fn node_count(self) -> usize {
         match self {
-            Self::TwoNodes | Self::TwoNodesShortTtl => 2,
+            Self::TwoNodes | Self::TwoNodesShortTtl | Self::TwoNodesSlowReaper => 2,
             _ => 1,
         }
     }
@@ -127,12 +127,13 @@ impl Setup {
         };
         match self {
             Self::Usual => Ok(None),
-            Self::TwoNodes | Self::TwoNodesShortTtl if server.other_node().is_none() => {
-                Ok(Some(NO_OTHER_NODE))
-            }
+            _ if self.node_count() > 1 && server.other_node().is_none() => Ok(Some(NO_OTHER_NODE)),
             Self::TwoNodes => Ok(None),
             _ if !is_launched => Ok(Some("it needs a server with other settings: use --daemon")),
-            Self::ShortTtl | Self::SlowReaper | Self::TwoNodesShortTtl => Ok(None),
+            Self::ShortTtl
+            | Self::SlowReaper
+            | Self::TwoNodesShortTtl
+            | Self::TwoNodesSlowReaper => Ok(None),
             Self::ShortPing => announced(
                 |handshake| handshake.ping_interval.as_millis() == u128::from(PING_INTERVAL_MS),
                 "the server ignores PRESENCE_PING_INTERVAL_MS",

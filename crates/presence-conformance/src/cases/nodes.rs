@@ -437,7 +437,7 @@ fn expiry(case: Begin<'_>) {
             })
         });
     case("presence, nodes: no snapshot of the other node has a member past its TTL")
-        .on(Setup::TwoNodesShortTtl)
+        .on(Setup::TwoNodesSlowReaper)
         .check(|server| {
             let [here, there] = server.nodes()?;
             let room = server.name("room");
