@@ -108,9 +108,21 @@ impl Launcher {
         prepared: &Prepared,
         variables: &[(&str, &str)],
     ) -> Result<Daemon, DaemonError> {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let environment: Vec<(String, String)> = variables.iter().map(owned).collect();
-        self.wait(prepared.start(&environment, &Options::default()))
+        self.wait(prepared.start(&owned(variables), &Options::default()))
+    }
+
+    /// Starts several instances of a daemon as [`Self::start`] starts one. They share the services of its manifest,
+    /// which are stopped with the last instance.
+    ///
+    /// # Errors
+    /// As those of [`Self::start`]; instances that have started are then killed.
+    pub fn start_nodes(
+        &self,
+        prepared: &Prepared,
+        count: usize,
+        variables: &[(&str, &str)],
+    ) -> Result<Vec<Daemon>, DaemonError> {
+        self.wait(prepared.start_several(count, &owned(variables), &Options::default()))
     }
 
     /// Starts a daemon as [`Self::start`] does, calls `act`, and stops the daemon.
@@ -154,4 +166,9 @@ impl Launcher {
     pub fn stop(&self, mut daemon: Daemon) {
         let _ = self.wait(daemon.stop());
     }
+}
+
+fn owned(variables: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    variables.iter().map(owned).collect()
 }

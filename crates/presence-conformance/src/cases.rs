@@ -23,6 +23,7 @@ use crate::websocket::{self, Received, WebSocket};
 mod acknowledgements;
 mod arguments;
 mod compatibility;
+mod cors;
 mod echo;
 mod events;
 mod expiry;
@@ -30,8 +31,10 @@ mod frames;
 mod handshake;
 mod heartbeats;
 mod joins;
+mod limits;
 mod malformed;
 mod namespaces;
+mod nodes;
 mod pings;
 mod resumption;
 mod sessions;
@@ -52,6 +55,7 @@ pub(crate) fn all() -> Vec<Case> {
         handshake::cases,
         sessions::cases,
         upgrades::cases,
+        cors::cases,
         pings::cases,
         frames::cases,
         namespaces::cases,
@@ -64,7 +68,9 @@ pub(crate) fn all() -> Vec<Case> {
         events::cases,
         expiry::cases,
         resumption::cases,
+        limits::cases,
         compatibility::cases,
+        nodes::cases,
     ] {
         add(&case);
     }
@@ -102,16 +108,21 @@ mod tests {
     #[test]
     fn every_case_has_a_name_of_its_own_that_begins_with_its_source() {
         let cases = all();
-        assert!(cases.len() >= 380, "{} cases", cases.len());
+        assert!(cases.len() >= 430, "{} cases", cases.len());
         let mut names = BTreeSet::new();
         for case in &cases {
             let name = &case.name;
             assert!(names.insert(name.clone()), "{name} is there twice");
             let (source, rest) = name.split_once(": ").unwrap_or_default();
             assert!(!rest.is_empty(), "{name} has no `source: rule`");
-            let is_known = ["Engine.IO 4, ", "RFC 6455, ", "Socket.IO 5, ", "presence, "]
-                .iter()
-                .any(|known| source.starts_with(known));
+            let known = [
+                "Engine.IO 4, ",
+                "Fetch, ",
+                "RFC 6455, ",
+                "Socket.IO 5, ",
+                "presence, ",
+            ];
+            let is_known = known.iter().any(|known| source.starts_with(known));
             assert!(is_known, "{name} names no source");
             assert!(!name.contains(['#', '\\', '\n']), "{name}");
         }

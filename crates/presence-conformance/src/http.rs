@@ -34,11 +34,25 @@ pub(crate) fn request(
     target: &str,
     body: &[u8],
 ) -> anyhow::Result<Pending> {
+    request_with(server, method, target, &[], body)
+}
+
+/// Sends a request with further headers.
+pub(crate) fn request_with(
+    server: &Server,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> anyhow::Result<Pending> {
     let mut stream = server.dial()?;
     let mut bytes = format!(
         "{method} {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAccept: */*\r\n",
         server.host()
     );
+    for (name, value) in headers {
+        bytes += &format!("{name}: {value}\r\n");
+    }
     if method != "GET" {
         let length = body.len();
         bytes += &format!("Content-Type: text/plain;charset=UTF-8\r\nContent-Length: {length}\r\n");

@@ -9,6 +9,7 @@ use anyhow::ensure;
 use clap::Args;
 use harness::failure::Failure;
 use harness::verify::conformance::{Finished, Options, Source, Suite};
+use load::plan::Invalid;
 
 mod case;
 mod cases;
@@ -37,9 +38,10 @@ const PROTOCOL: &str = "presence";
 pub struct ConformanceArgs {
     #[command(flatten)]
     options: Options,
-    /// Test a server that is already running: http://host:port; cases that need other settings are skipped
+    /// Test a server that is already running: http://host:port; give it twice for two nodes that share their rooms;
+    /// cases that need other settings are skipped
     #[arg(long, value_name = "URL", conflicts_with = "daemon")]
-    url: Option<String>,
+    url: Vec<String>,
 }
 
 /// Runs the selected cases, and returns true if none of them failed. A launched server is started once for each
@@ -54,11 +56,17 @@ pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
         cases: cases::all(),
         name: |case| &case.name,
     };
-    let running = typed.url.as_ref().map(|url| -> Result<_, Failure> {
-        let server = Server::parse(url)?;
-        Ok((server.address(), server))
-    });
-    suite.run(&typed.options, running.transpose()?, |source, cases| {
+    let nodes: Vec<Server> = typed
+        .url
+        .iter()
+        .map(|url| Server::parse(url))
+        .collect::<Result<_, _>>()?;
+    if nodes.len() > 2 {
+        let problem = "is given more than twice: give one server, or two nodes of one";
+        return Err(Invalid::new("--url", problem).into());
+    }
+    let running = Server::with_nodes(nodes).map(|server| (server.address(), server));
+    suite.run(&typed.options, running, |source, cases| {
         runner::run(&source, cases)
     })
 }

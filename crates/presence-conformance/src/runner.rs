@@ -11,7 +11,7 @@ use subject::daemon::{Daemon, Prepared};
 
 use crate::case::Case;
 use crate::server::Server;
-use crate::setup::Setup;
+use crate::setup::{NO_OTHER_NODE, Setup};
 
 /// The number of cases that run at a time. They spend most of their time waiting for a ping or an expiry.
 const THREADS: usize = 8;
@@ -72,15 +72,20 @@ fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Fai
     let mut daemons = Vec::new();
     let mut targets = BTreeMap::new();
     for setup in setups(cases) {
+        let node_count = setup.node_count();
+        if node_count > 1 && prepared.manifest().services.is_empty() {
+            targets.insert(setup, Target::Skipped(NO_OTHER_NODE));
+            continue;
+        }
         let variables = setup.variables();
         let variables: Vec<(&str, &str)> = variables
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
-        let target = match launcher.start(prepared, &variables) {
-            Ok(daemon) => {
-                let server = server_of(&daemon)?;
-                daemons.push(daemon);
+        let target = match launcher.start_nodes(prepared, node_count, &variables) {
+            Ok(nodes) => {
+                let server = server_of(&nodes)?;
+                daemons.extend(nodes);
                 Target::new(server, setup, true)
             }
             Err(error) if variables.is_empty() => return Err(error.into()),
@@ -106,15 +111,20 @@ fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Fai
     Ok(finished)
 }
 
-fn server_of(daemon: &Daemon) -> Result<Server, Failure> {
-    let url = daemon.endpoint().url.as_deref();
-    let missing = || {
-        Invalid::new(
-            "url",
-            "is missing in the daemon's manifest: see daemons/README.md",
-        )
-    };
-    Ok(Server::parse(url.ok_or_else(missing)?)?)
+/// Returns the server of one node, or of two.
+fn server_of(nodes: &[Daemon]) -> Result<Server, Failure> {
+    let servers = nodes.iter().map(|node| {
+        let url = node.endpoint().url.as_deref();
+        let missing = || {
+            Invalid::new(
+                "url",
+                "is missing in the daemon's manifest: see daemons/README.md",
+            )
+        };
+        Server::parse(url.ok_or_else(missing)?)
+    });
+    let servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
+    Ok(Server::with_nodes(servers).expect("a launched server has one node or two"))
 }
 
 fn finish_all(targets: &BTreeMap<Setup, Target>, cases: &[Case]) -> Vec<Finished> {

@@ -19,6 +19,8 @@ pub(crate) struct Server {
     port: u16,
     /// The path of Socket.IO requests.
     path: String,
+    /// Another node that serves the same rooms.
+    other_node: Option<Box<Self>>,
 }
 
 impl Server {
@@ -39,6 +41,7 @@ impl Server {
             host: host.to_owned(),
             port: url.port_or_known_default().unwrap_or(80),
             path: path.to_owned(),
+            other_node: None,
         })
     }
 
@@ -48,6 +51,27 @@ impl Server {
             path: path.to_owned(),
             ..self.clone()
         }
+    }
+
+    /// Returns a server of one node, or of two that serve the same rooms; `None` for another number.
+    pub(crate) fn with_nodes(nodes: Vec<Self>) -> Option<Self> {
+        let mut nodes = nodes.into_iter();
+        let (first, other_node) = (nodes.next()?, nodes.next().map(Box::new));
+        nodes.next().is_none().then_some(Self {
+            other_node,
+            ..first
+        })
+    }
+
+    /// Returns the other node that serves the same rooms, if there is one.
+    pub(crate) fn other_node(&self) -> Option<&Self> {
+        self.other_node.as_deref()
+    }
+
+    /// Returns both nodes.
+    pub(crate) fn nodes(&self) -> anyhow::Result<[&Self; 2]> {
+        let other = self.other_node().context("the server has one node")?;
+        Ok([self, other])
     }
 
     /// Returns host and port.

@@ -1,10 +1,13 @@
 //! Settings of a server that cases need.
 
+use std::time::Duration;
+
 use anyhow::ensure;
 use serde_json::json;
 
 use crate::engine::Engine;
-use crate::handshake::Handshake;
+use crate::handshake::{Handshake, POLLING};
+use crate::http;
 use crate::member::Member;
 use crate::packet::Kind;
 use crate::server::Server;
@@ -31,6 +34,26 @@ pub(crate) enum Setup {
     CompatShortTtl,
     /// The echo mode: the server sends events back and has the namespace `/custom`.
     Echo,
+    /// Clients must connect to a namespace within [`CONNECT_MS`].
+    ShortConnect,
+    /// Rooms of at most [`MOST`] members.
+    SmallRooms,
+    /// At most [`MOST`] rooms.
+    FewRooms,
+    /// At most [`MOST`] members in all rooms.
+    FewUsers,
+    /// At most [`MOST`] sessions.
+    FewConnections,
+    /// Pages of [`ORIGIN`] may use the server.
+    CorsOrigin,
+    /// Pages of all origins may use the server.
+    CorsAny,
+    /// Two nodes that share their rooms.
+    TwoNodes,
+    /// Two nodes with the settings of [`Setup::ShortTtl`].
+    TwoNodesShortTtl,
+    /// Two nodes with the settings of [`Setup::SlowReaper`].
+    TwoNodesSlowReaper,
 }
 
 pub(crate) const PING_INTERVAL_MS: u64 = 600;
@@ -39,6 +62,11 @@ pub(crate) const MAX_PAYLOAD: u64 = 20_000;
 pub(crate) const TTL_MS: u64 = 2_000;
 pub(crate) const REAPER_MS: u64 = 200;
 pub(crate) const GRACE_MS: u64 = 2_500;
+pub(crate) const CONNECT_MS: u64 = 1_500;
+pub(crate) const MOST: usize = 3;
+pub(crate) const ORIGIN: &str = "https://app.example";
+/// The time after [`CONNECT_MS`] in which a server that heeds it has disconnected a client.
+const CONNECT_SLACK: Duration = Duration::from_secs(5);
 
 impl Setup {
     /// Returns the environment variables of a launched server.
@@ -51,18 +79,35 @@ impl Setup {
         };
         let compat = ("PRESENCE_COMPAT", "true".to_owned());
         match self {
-            Self::Usual => Vec::new(),
+            Self::Usual | Self::TwoNodes => Vec::new(),
             Self::ShortPing => vec![
                 ("PRESENCE_PING_INTERVAL_MS", PING_INTERVAL_MS.to_string()),
                 ("PRESENCE_PING_TIMEOUT_MS", PING_TIMEOUT_MS.to_string()),
             ],
             Self::SmallPayload => vec![("PRESENCE_MAX_PAYLOAD", MAX_PAYLOAD.to_string())],
-            Self::ShortTtl => times(TTL_MS, REAPER_MS),
-            Self::SlowReaper => times(TTL_MS, 600_000),
+            Self::ShortTtl | Self::TwoNodesShortTtl => times(TTL_MS, REAPER_MS),
+            Self::SlowReaper | Self::TwoNodesSlowReaper => times(TTL_MS, 600_000),
             Self::Resume => vec![("PRESENCE_RESUME_GRACE_MS", GRACE_MS.to_string())],
             Self::Compat => vec![compat],
             Self::CompatShortTtl => [vec![compat], times(TTL_MS, REAPER_MS)].concat(),
             Self::Echo => vec![("PRESENCE_CONFORMANCE_ECHO", "true".to_owned())],
+            Self::ShortConnect => {
+                vec![("PRESENCE_CONNECT_TIMEOUT_MS", CONNECT_MS.to_string())]
+            }
+            Self::SmallRooms => vec![("PRESENCE_MAX_ROOM_MEMBERS", MOST.to_string())],
+            Self::FewRooms => vec![("PRESENCE_MAX_ROOMS", MOST.to_string())],
+            Self::FewUsers => vec![("PRESENCE_MAX_USERS", MOST.to_string())],
+            Self::FewConnections => vec![("PRESENCE_MAX_CONNECTIONS", MOST.to_string())],
+            Self::CorsOrigin => vec![("PRESENCE_CORS_ORIGIN", ORIGIN.to_owned())],
+            Self::CorsAny => vec![("PRESENCE_CORS_ORIGIN", "*".to_owned())],
+        }
+    }
+
+    /// Returns the number of nodes of a launched server.
+    pub(crate) fn node_count(self) -> usize {
+        match self {
+            Self::TwoNodes | Self::TwoNodesShortTtl | Self::TwoNodesSlowReaper => 2,
+            _ => 1,
         }
     }
 
@@ -82,8 +127,13 @@ impl Setup {
         };
         match self {
             Self::Usual => Ok(None),
+            _ if self.node_count() > 1 && server.other_node().is_none() => Ok(Some(NO_OTHER_NODE)),
+            Self::TwoNodes => Ok(None),
             _ if !is_launched => Ok(Some("it needs a server with other settings: use --daemon")),
-            Self::ShortTtl | Self::SlowReaper => Ok(None),
+            Self::ShortTtl
+            | Self::SlowReaper
+            | Self::TwoNodesShortTtl
+            | Self::TwoNodesSlowReaper => Ok(None),
             Self::ShortPing => announced(
                 |handshake| handshake.ping_interval.as_millis() == u128::from(PING_INTERVAL_MS),
                 "the server ignores PRESENCE_PING_INTERVAL_MS",
@@ -108,8 +158,62 @@ impl Setup {
                 let is_missing = socket.packet()?.kind != Kind::Connect;
                 Ok(is_missing.then_some("the server has no echo mode"))
             }
+            Self::ShortConnect => {
+                let limit = Duration::from_millis(CONNECT_MS) + CONNECT_SLACK;
+                let is_missing = !Engine::open(server)?.socket.ends_within(limit)?;
+                Ok(is_missing.then_some("the server ignores PRESENCE_CONNECT_TIMEOUT_MS"))
+            }
+            Self::SmallRooms => {
+                let room = server.name("room");
+                let is_missing = takes_more_than_most(server, || room.clone())?;
+                Ok(is_missing.then_some("the server ignores PRESENCE_MAX_ROOM_MEMBERS"))
+            }
+            Self::FewRooms => {
+                let is_missing = takes_more_than_most(server, || server.name("room"))?;
+                Ok(is_missing.then_some("the server ignores PRESENCE_MAX_ROOMS"))
+            }
+            Self::FewUsers => {
+                let is_missing = takes_more_than_most(server, || server.name("room"))?;
+                Ok(is_missing.then_some("the server ignores PRESENCE_MAX_USERS"))
+            }
+            Self::FewConnections => {
+                let open = || Engine::open(server);
+                let _sessions: Vec<Engine> = (0..MOST).map(|_| open()).collect::<Result<_, _>>()?;
+                let response = http::get(server, &server.target(POLLING))?.response()?;
+                let is_missing = response.status == 200;
+                Ok(is_missing.then_some("the server ignores PRESENCE_MAX_CONNECTIONS"))
+            }
+            Self::CorsOrigin | Self::CorsAny => {
+                let headers = [("Origin", ORIGIN)];
+                let target = server.target(POLLING);
+                let response = http::request_with(server, "GET", &target, &headers, b"")?;
+                let is_missing = response
+                    .response()?
+                    .header("access-control-allow-origin")
+                    .is_none();
+                Ok(is_missing.then_some("the server ignores PRESENCE_CORS_ORIGIN"))
+            }
         }
     }
+}
+
+/// The reason to skip cases about several nodes.
+pub(crate) const NO_OTHER_NODE: &str =
+    "it needs two nodes: use --daemon with a manifest that has a service, or give --url twice";
+
+/// Returns true if the server takes more than [`MOST`] members in these rooms.
+fn takes_more_than_most(server: &Server, room: impl Fn() -> String) -> anyhow::Result<bool> {
+    let mut members = Vec::new();
+    let mut is_taken = true;
+    for _ in 0..=MOST {
+        let mut member = Member::open(server)?;
+        is_taken = member.ask_to_join(&room(), "someone")?["ok"] == true;
+        members.push(member);
+    }
+    for member in &mut members {
+        ensure!(member.leave()?["ok"] == true, "a leave was refused");
+    }
+    Ok(is_taken)
 }
 
 /// Returns the answer to a join.

@@ -14,7 +14,7 @@ use tungstenite::handshake::HandshakeError;
 use tungstenite::protocol::{CloseFrame, frame::coding::CloseCode};
 use tungstenite::{Error, Message};
 
-use crate::server::{LIMIT, Server};
+use crate::server::{LIMIT, Server, Stopwatch};
 
 /// The key with which raw frames are masked.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
@@ -142,6 +142,25 @@ impl WebSocket {
                     "close code {code:?}, expected one of {codes:?}"
                 );
                 return Ok(());
+            }
+        }
+    }
+
+    /// Returns true if the connection ends within a time. Messages before its end are skipped.
+    pub(crate) fn ends_within(&mut self, limit: Duration) -> anyhow::Result<bool> {
+        let began = Stopwatch::new();
+        loop {
+            let left = limit.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            self.0.get_ref().set_read_timeout(Some(left))?;
+            match self.0.read() {
+                Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {}
+                Ok(Message::Close(_)) => return Ok(true),
+                Err(error) if is_end(&error) => return Ok(true),
+                Ok(_) => {}
+                Err(error) => return Err(error).context("the server violates RFC 6455"),
             }
         }
     }

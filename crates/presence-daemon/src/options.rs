@@ -93,6 +93,14 @@ pub struct Options {
     #[arg(long, value_name = "MS", default_value = "20000")]
     ping_timeout_ms: NonZeroU64,
 
+    /// Close a connection that has not sent the head of a request within this many milliseconds
+    #[arg(long, value_name = "MS", default_value = "10000")]
+    head_timeout_ms: NonZeroU64,
+
+    /// Wait this many milliseconds for a WebSocket to take over from long-polling; then polling goes on
+    #[arg(long, value_name = "MS", default_value = "10000")]
+    upgrade_timeout_ms: NonZeroU64,
+
     /// Disconnect a client that has joined no namespace after this many milliseconds
     #[arg(long, value_name = "MS", default_value = "45000")]
     connect_timeout_ms: NonZeroU64,
@@ -156,6 +164,8 @@ impl Options {
             workers: self.workers.unwrap_or(default.workers),
             ping_interval: Duration::from_millis(self.ping_interval_ms.get()),
             ping_timeout: Duration::from_millis(self.ping_timeout_ms.get()),
+            head_timeout: Duration::from_millis(self.head_timeout_ms.get()),
+            upgrade_timeout: Duration::from_millis(self.upgrade_timeout_ms.get()),
             connect_timeout: Duration::from_millis(self.connect_timeout_ms.get()),
             max_payload: self.max_payload,
             max_connections: self.max_connections.unwrap_or(default.max_connections),
@@ -193,6 +203,29 @@ mod tests {
     }
 
     #[test]
+    fn the_timeouts_of_a_server_are_options_whose_defaults_are_those_of_its_configuration() {
+        let timeouts = |server: &ServerConfig| {
+            [
+                server.head_timeout,
+                server.upgrade_timeout,
+                server.connect_timeout,
+            ]
+        };
+        let default = parse(&[]).unwrap().server;
+        assert_eq!(timeouts(&default), timeouts(&ServerConfig::default()));
+        let changed = parse(&[
+            "--head-timeout-ms",
+            "1",
+            "--upgrade-timeout-ms",
+            "2",
+            "--connect-timeout-ms",
+            "3",
+        ]);
+        let expected = [1, 2, 3].map(Duration::from_millis);
+        assert_eq!(timeouts(&changed.unwrap().server), expected);
+    }
+
+    #[test]
     fn variables_have_the_names_that_the_model_uses() {
         let command = Options::with_variables();
         let variables: Vec<_> = command
@@ -204,6 +237,8 @@ mod tests {
             "REDIS_URL",
             "PRESENCE_TTL_MS",
             "PRESENCE_REAPER_INTERVAL_MS",
+            "PRESENCE_HEAD_TIMEOUT_MS",
+            "PRESENCE_UPGRADE_TIMEOUT_MS",
         ] {
             assert!(variables.contains(&name), "{name}: {variables:?}");
         }
@@ -215,6 +250,8 @@ mod tests {
             (["--port", "70000"], "PORT"),
             (["--ttl-ms", "0"], "PRESENCE_TTL_MS"),
             (["--bind", "here"], "PRESENCE_BIND"),
+            (["--head-timeout-ms", "0"], "PRESENCE_HEAD_TIMEOUT_MS"),
+            (["--upgrade-timeout-ms", "x"], "PRESENCE_UPGRADE_TIMEOUT_MS"),
         ] {
             let complaint = parse(&arguments).unwrap_err();
             assert!(complaint.contains(variable), "{complaint}");

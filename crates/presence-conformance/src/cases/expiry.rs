@@ -5,15 +5,15 @@ use std::time::Duration;
 use super::*;
 use crate::setup::{REAPER_MS, TTL_MS};
 
-const TTL: Duration = Duration::from_millis(TTL_MS);
-const REAPER: Duration = Duration::from_millis(REAPER_MS);
+pub(super) const TTL: Duration = Duration::from_millis(TTL_MS);
+pub(super) const REAPER: Duration = Duration::from_millis(REAPER_MS);
 /// The largest difference between the clocks of two processes.
-const TOLERANCE: Duration = Duration::from_millis(20);
+pub(super) const TOLERANCE: Duration = Duration::from_millis(20);
 /// The time that a busy machine may add.
 const SLACK: Duration = Duration::from_secs(4);
 
 /// Calls `act` with a member whose lease is renewed by heartbeats that ask for no answer.
-fn with_observer<T>(
+pub(super) fn with_observer<T>(
     server: &Server,
     room: &str,
     act: impl FnOnce(&mut Member) -> anyhow::Result<T>,

@@ -6,6 +6,7 @@ pub(super) fn cases(case: Begin<'_>) {
     accepted(case);
     refused_requests(case);
     refused_websockets(case);
+    offers(case);
 }
 
 fn accepted(case: Begin<'_>) {
@@ -128,6 +129,47 @@ fn refused_websockets(case: Begin<'_>) {
             websocket::Opened::Accepted(socket) => is_closed_at_once(*socket),
         },
     );
+}
+
+/// The headers of a client that offers HTTP/2 to every server (RFC 7540, 3.2).
+const OFFER: [(&str, &str); 3] = [
+    ("Connection", "Upgrade, HTTP2-Settings"),
+    ("Upgrade", "h2c"),
+    ("HTTP2-Settings", "AAMAAABkAAQAAP__"),
+];
+
+/// A server may ignore the header `Upgrade` or refuse the request (RFC 9110, 7.8), but it must not change to a protocol
+/// that it does not speak.
+fn offers(case: Begin<'_>) {
+    case("Engine.IO 4, handshake: a polling request that offers h2c is served or refused")
+        .check_robust(|server| {
+            let target = server.target(POLLING);
+            let response = http::request_with(server, "GET", &target, &OFFER, b"")?.response()?;
+            response.has_status(&[200, 400])?;
+            match response.status {
+                200 => Handshake::parse(response.ok()?).map(drop),
+                _ => Ok(()),
+            }
+        });
+    case("Engine.IO 4, polling: a session goes on after requests that ask for another protocol")
+        .check_robust(|server| {
+            let polling = Polling::open(server)?;
+            polling.send_all(&["40"])?;
+            for headers in [
+                &OFFER[..],
+                &[("Connection", "Upgrade"), ("Upgrade", "websocket")],
+            ] {
+                let target = polling.target();
+                let response = http::request_with(server, "POST", &target, headers, b"3")?;
+                response.response()?.has_status(&[200, 400, 405])?;
+            }
+            let answer = polling.poll()?.response()?;
+            ensure!(
+                answer.ok()?.starts_with("40{"),
+                "the poll is answered with {answer:?}"
+            );
+            Ok(())
+        });
 }
 
 /// Asserts that a WebSocket is refused, or closed before anything else.

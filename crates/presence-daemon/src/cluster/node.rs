@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use daemon_kit::cli::print_note;
 use redis::{Cmd, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::watch;
@@ -51,13 +51,22 @@ impl<S: Sink> Node<S> {
     /// Creates a node for a service with a link.
     ///
     /// # Errors
-    /// The address of Redis is not understood.
+    /// The address of Redis is not understood, or one of TLS.
     pub(crate) fn new(
         presence: Arc<Presence<S>>,
         counts: Arc<Counts>,
         settings: ClusterSettings,
         clock: Clock,
     ) -> anyhow::Result<Self> {
+        let is_tls = ["rediss://", "valkeys://"]
+            .iter()
+            .any(|scheme| settings.url.starts_with(scheme));
+        // Without the address: it may have a password.
+        ensure!(
+            !is_tls,
+            "TLS to Redis is not supported (--redis, REDIS_URL); give a redis:// address in a network that you trust, \
+             or that of a local TLS tunnel such as stunnel"
+        );
         parse_url(&settings.url).context(
             "cannot use the address of Redis (--redis, REDIS_URL); write redis://HOST:PORT",
         )?;

@@ -163,11 +163,16 @@ impl Session {
         self.connection.release(reason);
     }
 
+    /// Returns the milliseconds of the engine's clock at which the client must have connected to a namespace.
+    pub(crate) fn connect_due(&self) -> u64 {
+        self.opened
+            .saturating_add(millis(self.engine.config.connect_timeout))
+    }
+
     /// Returns true if the client is in no namespace although the time to connect to one has passed.
     pub(crate) fn is_unused(&self) -> bool {
-        let age = self.engine.now().saturating_sub(self.opened);
         self.protocol == Protocol::SocketIo
-            && age > millis(self.engine.config.connect_timeout)
+            && self.engine.now() >= self.connect_due()
             && self.lock_inbox(|inbox| inbox.is_empty())
     }
 

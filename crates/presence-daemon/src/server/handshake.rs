@@ -10,7 +10,7 @@ const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Returns the value of `Sec-WebSocket-Accept`; `None` if the headers of the request are not those of a handshake.
 pub(crate) fn accept_key(headers: &HeaderMap) -> Option<HeaderValue> {
-    let asks = has_token(headers, header::UPGRADE, "websocket")
+    let asks = asks_for_websocket(headers)
         && has_token(headers, header::CONNECTION, "upgrade")
         && has_token(headers, header::SEC_WEBSOCKET_VERSION, "13");
     let key = headers.get(header::SEC_WEBSOCKET_KEY)?.as_bytes();
@@ -22,6 +22,11 @@ pub(crate) fn accept_key(headers: &HeaderMap) -> Option<HeaderValue> {
     hash.update(key);
     hash.update(GUID);
     HeaderValue::from_str(&BASE64_STANDARD.encode(hash.finish())).ok()
+}
+
+/// Returns true if one of the protocols that a client offers to change to is WebSocket.
+pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    has_token(headers, header::UPGRADE, "websocket")
 }
 
 /// Returns true if a header, which may be a list and may occur several times, contains a token.

@@ -26,6 +26,8 @@ pub(crate) struct Heartbeats {
 struct Queues {
     pings: VecDeque<Due>,
     answers: VecDeque<Due>,
+    /// The times at which clients must have connected to a namespace.
+    connects: VecDeque<Due>,
 }
 
 /// A ping, or an answer to one, that is due for a session at a time of the engine's clock.
@@ -38,10 +40,20 @@ struct Due {
 impl Heartbeats {
     /// Adds a session, whose next ping is due at a time.
     pub(crate) fn add(&self, at: u64, slot: Slot) {
-        let pings = &mut self.queues.borrow_mut().pings;
+        self.insert(at, slot, |queues| &mut queues.pings);
+    }
+
+    /// Adds the time at which a session must have connected to a namespace.
+    pub(crate) fn add_connect(&self, at: u64, slot: Slot) {
+        self.insert(at, slot, |queues| &mut queues.connects);
+    }
+
+    fn insert(&self, at: u64, slot: Slot, queue: impl Fn(&mut Queues) -> &mut VecDeque<Due>) {
+        let mut queues = self.queues.borrow_mut();
+        let queue = queue(&mut queues);
         // The index is the end of the queue, except for a session that was upgraded.
-        let index = pings.partition_point(|due| due.at <= at);
-        pings.insert(index, Due { at, slot });
+        let index = queue.partition_point(|due| due.at <= at);
+        queue.insert(index, Due { at, slot });
         if index == 0 {
             self.changed.notify_one();
         }
@@ -49,7 +61,12 @@ impl Heartbeats {
 
     fn next(&self) -> Option<u64> {
         let queues = self.queues.borrow();
-        let fronts = [queues.pings.front(), queues.answers.front()];
+        let Queues {
+            pings,
+            answers,
+            connects,
+        } = &*queues;
+        let fronts = [pings.front(), answers.front(), connects.front()];
         fronts.into_iter().flatten().map(|due| due.at).min()
     }
 
@@ -72,6 +89,9 @@ pub(crate) async fn run(worker: Rc<Worker>) {
         }
         while let Some(due) = heartbeats.take(now, |queues| &mut queues.answers) {
             check_answer(&worker, due, now);
+        }
+        while let Some(due) = heartbeats.take(now, |queues| &mut queues.connects) {
+            check_connect(&worker, due.slot);
         }
         let changed = heartbeats.changed.notified();
         match heartbeats.next() {
@@ -97,6 +117,14 @@ fn send_ping(worker: &Worker, slot: Slot, now: u64, ping: &Frame) {
     let at = now + millis(config.ping_timeout);
     let answers = &mut worker.heartbeats.queues.borrow_mut().answers;
     answers.push_back(Due { at, slot });
+}
+
+fn check_connect(worker: &Worker, slot: Slot) {
+    if let Some(session) = worker.session(slot)
+        && session.is_unused()
+    {
+        session.connection.close(DisconnectReason::ProtocolError);
+    }
 }
 
 fn check_answer(worker: &Worker, due: Due, now: u64) {

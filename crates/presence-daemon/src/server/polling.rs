@@ -124,3 +124,73 @@ impl Drop for Posting<'_> {
         self.0.is_posting.store(false, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::task::{Context, Poll as Polled, Wake, Waker};
+    use std::thread::{self, Thread};
+
+    use super::*;
+    use crate::counts::Counts;
+    use crate::engine::frame::Frame;
+    use crate::engine::websocket::close_frame;
+
+    /// Wakes a thread.
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    /// Runs a poll function to its end on this thread.
+    fn wait<T>(mut poll: impl FnMut(&mut Context<'_>) -> Polled<T>) -> T {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            if let Polled::Ready(value) = poll(&mut Context::from_waker(&waker)) {
+                return value;
+            }
+            thread::park();
+        }
+    }
+
+    /// A GET, the POST that closes the session, and the task that ends it may run on three workers.
+    #[test]
+    fn a_poll_that_waits_gets_the_last_packets_of_a_session_that_ends_on_another_worker() {
+        for round in 0..3_000 {
+            let connection = Connection::new(1_000, Arc::new(Counts::new(1)));
+            let waits = Barrier::new(3);
+            let payload = thread::scope(|scope| {
+                let get = scope.spawn(|| {
+                    assert!(connection.begin_poll());
+                    waits.wait();
+                    let frames = wait(|context| connection.poll_queue(context));
+                    connection.end_poll();
+                    payload::encode(&frames.expect("the queue had packets when the session ended"))
+                });
+                scope.spawn(|| {
+                    waits.wait();
+                    if round % 2 == 0 {
+                        connection.send(Frame::from_text("4a"));
+                    }
+                    connection.close_with(|| close_frame(None), "6", DisconnectReason::Client);
+                });
+                scope.spawn(|| {
+                    waits.wait();
+                    let ended = wait(|context| connection.poll_end_of_polling(context));
+                    assert_eq!(ended, Some(DisconnectReason::Client));
+                    connection.release(DisconnectReason::Client);
+                });
+                get.join().expect("no panic")
+            });
+            let expected: &[&[u8]] = match round % 2 == 0 {
+                // The event may be taken before the session is closed.
+                true => &[b"4a\x1e6", b"4a"],
+                false => &[b"6"],
+            };
+            assert!(expected.contains(&&*payload), "{payload:?}");
+        }
+    }
+}

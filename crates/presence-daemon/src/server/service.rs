@@ -13,7 +13,7 @@ use tokio::task::spawn_local;
 
 use crate::counts::Count;
 use crate::engine::session::{Protocol, Session};
-use crate::server::handshake::accept_key;
+use crate::server::handshake::{accept_key, asks_for_websocket};
 use crate::server::query::{Query, Transport};
 use crate::server::refusal::Refusal;
 use crate::server::worker::Worker;
@@ -77,8 +77,8 @@ async fn serve(
     let uri = request.uri().clone();
     let query = Query::parse(uri.query().unwrap_or_default());
     let transport = query.transport.ok_or(Refusal::UnknownTransport)?;
-    // A handshake of WebSocket must name its transport.
-    if transport == Transport::Polling && request.headers().contains_key(header::UPGRADE) {
+    // A handshake of WebSocket must name its transport. Offers of other protocols are ignored (RFC 9110 §7.8).
+    if transport == Transport::Polling && asks_for_websocket(request.headers()) {
         return Err(Refusal::BadRequest);
     }
     let Some(id) = query.session else {

@@ -98,6 +98,7 @@ impl Worker {
         let generation = self.generation.get();
         self.generation.set(generation.wrapping_add(1));
         let next_ping = session.next_ping.load(Relaxed);
+        let connect_due = session.connect_due();
         let index = self.sessions.borrow_mut().insert(Entry {
             session: Arc::clone(&session),
             generation,
@@ -107,6 +108,7 @@ impl Worker {
             generation,
         };
         self.heartbeats.add(next_ping, slot);
+        self.heartbeats.add_connect(connect_due, slot);
         Held {
             session: Some(session),
             slot,

@@ -179,3 +179,29 @@ fn a_resumed_member_is_unseen_on_the_other_node() {
     );
     assert_eq!(update["connId"], json!(conn));
 }
+
+#[test]
+fn an_address_of_redis_that_cannot_be_used_is_refused_with_a_remedy_and_without_its_password() {
+    for (url, words) in [
+        (
+            "rediss://ann:hidden@127.0.0.1:1",
+            "TLS to Redis is not supported",
+        ),
+        (
+            "http://ann:hidden@127.0.0.1:1",
+            "cannot use the address of Redis",
+        ),
+    ] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_presence-daemon"))
+            .args(["--port", "0", "--redis", url])
+            .env_clear()
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let error = String::from_utf8(output.stderr).unwrap();
+        for word in [words, "--redis", "REDIS_URL", "redis://"] {
+            assert!(error.contains(word), "{word} is not in: {error}");
+        }
+        assert!(!error.contains("hidden"), "{error}");
+    }
+}

@@ -155,19 +155,25 @@ fn a_client_that_does_not_answer_a_ping_is_disconnected() {
 }
 
 #[test]
-fn a_client_that_connects_to_no_namespace_is_disconnected() {
+fn a_client_that_connects_to_no_namespace_in_time_is_disconnected() {
     let server = TestServer::start(ServerConfig {
-        connect_timeout: Duration::from_millis(100),
-        ..config_with_pings()
+        connect_timeout: Duration::from_millis(1_500),
+        ..config()
     });
-    let mut client = server.connect();
-    client.text();
-    assert_eq!(client.text(), "2");
-    client.send("3");
-    client.close_code();
-    wait_until("it is gone", || {
-        server.metric("presence_connections_open") == 0
+    let mut connected = server.join();
+    let mut echo = Client::open(server.address, "/engine.io/?EIO=4&transport=websocket");
+    echo.text();
+    let polled = server.poll();
+    let mut silent = server.connect();
+    silent.text();
+    silent.close_code();
+    wait_until("both are gone", || {
+        server.metric("presence_connections_closed_total{reason=\"protocol_error\"}") == 2
     });
+    assert_eq!(polled.get().0, 400);
+    connected.echo("1");
+    echo.send("4a");
+    assert_eq!(echo.text(), "4a");
 }
 
 /// An application that panics on demand.

@@ -147,6 +147,28 @@ impl Prepared {
         Ok(daemon)
     }
 
+    /// Starts several instances as [`Self::start`] starts one, with services that they share. The services belong to
+    /// the last instance, so it must be stopped last.
+    ///
+    /// # Errors
+    /// As those of [`Self::start`]; what has started is then killed.
+    pub async fn start_several(
+        &self,
+        count: usize,
+        extra_env: &[(String, String)],
+        options: &Options,
+    ) -> Result<Vec<Daemon>, DaemonError> {
+        let services = self.start_services(options).await?;
+        let mut daemons = Vec::new();
+        for _ in 0..count {
+            daemons.push(self.start_with(&services, extra_env, options).await?);
+        }
+        if let Some(last) = daemons.last_mut() {
+            last.services = services;
+        }
+        Ok(daemons)
+    }
+
     /// Starts the services that all instances of the daemon share, one after the other, and returns once they are
     /// ready.
     ///

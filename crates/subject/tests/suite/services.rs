@@ -78,6 +78,28 @@ async fn a_daemon_that_is_launched_alone_has_its_own_service_and_stops_it() {
 }
 
 #[tokio::test]
+async fn several_instances_share_a_service_that_ends_with_the_last_of_them() {
+    let project = Project::with("user", &user());
+    let prepared = project.prepare("user").unwrap();
+    let started = prepared.start_several(2, &[], &Options::default()).await;
+    let [mut one, mut two] = <[Daemon; 2]>::try_from(started.unwrap()).unwrap();
+    assert!(one.services().is_empty());
+    let [shared] = two.services() else {
+        panic!("{two:?}")
+    };
+    let given = first_line(shared);
+    let given = given.trim_start_matches("up ");
+    for daemon in [&one, &two] {
+        assert!(first_line(daemon).starts_with(given));
+    }
+    let pids = pids(shared);
+    one.stop().await;
+    assert!(pids.iter().all(|pid| is_running(*pid)));
+    two.stop().await;
+    assert!(!pids.iter().any(|pid| is_running(*pid)));
+}
+
+#[tokio::test]
 async fn a_service_started_again_keeps_its_port_and_its_folder() {
     let project = Project::with("user", &user());
     let prepared = project.prepare("user").unwrap();
