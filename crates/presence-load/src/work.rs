@@ -128,16 +128,16 @@ impl<'a> Load<'a> {
             .filter(|user| behaviour(*user) == Behaviour::Active)
             .collect();
         let seed = shared.plan.seed.wrapping_add(state.share.index);
-        let servers = shared.servers.iter();
-        let transports = servers
-            .map(|server| TransportContext::new(server.endpoint.clone(), rand::random()))
-            .collect();
+        let transports = (0..).zip(&shared.servers).map(|(index, server)| {
+            // The servers' keys differ, and so do those of workers with consecutive seeds.
+            TransportContext::new(server.endpoint.clone(), seed ^ index << 32)
+        });
         let sources = Sources::new(shared.sources.clone(), state.share);
         Self {
             users: users.map(|user| User::new(behaviour(user))).collect(),
             requests: Requests::default(),
             audit: Audit::new(part, state.phases.origin),
-            transports,
+            transports: transports.collect(),
             sources,
             names: Names::default(),
             counts: Counts::default(),

@@ -89,6 +89,8 @@ struct State {
     joins: u64,
     heartbeats: u64,
     connections: u64,
+    /// The keys of the handshakes.
+    keys: Vec<String>,
     stalled_until: u64,
     /// Actual duration of the stall.
     stalled_ns: u64,
@@ -156,6 +158,11 @@ impl Server {
         }
     }
 
+    /// Returns the keys of the handshakes so far.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.state.lock().unwrap().keys.clone()
+    }
+
     /// Returns the number of joins and heartbeats that were carried out or refused.
     pub(crate) fn requests(&self) -> (u64, u64) {
         let state = self.state.lock().unwrap();
@@ -166,9 +173,10 @@ impl Server {
 /// Serves a connection until its end.
 fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
-    upgrade(&mut stream)?;
+    let key = upgrade(&mut stream)?;
     let connection = {
         let mut state = state.lock().unwrap();
+        state.keys.push(key);
         state.connections += 1;
         format!("connection-{}", state.connections)
     };
