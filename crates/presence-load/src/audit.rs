@@ -13,6 +13,7 @@
 
 mod counts;
 mod presence;
+mod room;
 mod shown;
 mod window;
 
@@ -23,6 +24,7 @@ use crate::users::{Memberships, Phase, Sender, User, hash};
 
 pub(crate) use counts::AuditCounts;
 use presence::{Connection, Presence};
+pub use room::AuditedRoom;
 use shown::Shown;
 use window::{Arrival, Window};
 
