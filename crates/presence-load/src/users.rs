@@ -138,7 +138,7 @@ impl Memberships {
     }
 
     /// Registers that the current connection joins again, or was told that other nodes can't be reached.
-    pub(crate) fn doubt(&mut self) {
+    pub(crate) fn set_uncertain(&mut self) {
         self.is_uncertain = true;
         self.certain &= !(Self::JOIN | Self::LEAVE);
     }

@@ -67,13 +67,20 @@ impl Presence {
         let is_certain = sender.certain & u16::from(bit) != 0;
         let is_once = is_certain || connection == Connection::Current && !sender.is_uncertain;
         let (has_arrived, need_not) = (self.bits & BITS, self.bits >> 4);
-        let arrival = if has_arrived & bit != 0 && is_once {
-            Arrival::Again
-        } else if has_arrived & (bit - 1) != 0 && is_certain && need_not & bit == 0 {
-            Arrival::Late
-        } else {
-            Arrival::Later { lost: 0 }
-        };
+        let leave = self::bit(connection, Memberships::LEAVE);
+        let has_left = has_arrived & leave != 0 && sender.certain & u16::from(leave) == 0;
+        let arrival =
+            if has_left && event == Memberships::JOIN && (has_arrived | need_not) & bit != 0 {
+                // The server had removed the member, and it is back with its connection.
+                self.bits &= !leave;
+                Arrival::Later { lost: 0 }
+            } else if has_arrived & bit != 0 && is_once {
+                Arrival::Again
+            } else if has_arrived & (bit - 1) != 0 && is_certain && need_not & bit == 0 {
+                Arrival::Late
+            } else {
+                Arrival::Later { lost: 0 }
+            };
         self.bits |= bit;
         (arrival, lost)
     }

@@ -468,7 +468,7 @@ fn an_expired_member_leaves_and_joins_again_with_its_connection() {
     use EventType::{Join, Leave};
     let mut room = Room::new();
     room.announce(0, Leave, "c1");
-    room.users[1].sender.memberships.doubt();
+    room.users[1].sender.memberships.set_uncertain();
     room.audit.end(1);
     room.come_back("c1");
     for kind in [Join, Leave, Join] {
@@ -478,6 +478,22 @@ fn an_expired_member_leaves_and_joins_again_with_its_connection() {
     room.announce(0, Leave, "c1");
     room.audit.finish(&room.users);
     assert_eq!(room.audit.counts, counted(5));
+}
+
+#[test]
+fn a_member_that_another_node_had_removed_comes_back_without_its_knowledge() {
+    use EventType::{Join, Leave};
+    let mut room = Room::new();
+    for kind in [Leave, Join, Leave, Join] {
+        room.announce(0, kind, "c1");
+    }
+    assert_eq!(room.audit.counts, counted(4));
+    room.announce(0, Join, "c1");
+    assert_eq!(room.audit.counts.duplicated, 1);
+    room.leave(NOW - 1);
+    room.audit.finish(&room.users);
+    // Both other users have missed its own leave.
+    assert_eq!(room.audit.counts.lost_leaves, 2);
 }
 
 #[test]

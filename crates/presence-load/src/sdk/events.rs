@@ -90,7 +90,7 @@ impl Engine<'_> {
         state.sent = clock::now();
         state.sender.joined_at = u64::MAX;
         state.sender.has_broken = true;
-        state.sender.memberships.doubt();
+        state.sender.memberships.set_uncertain();
         state.sender.acked_before = state.sender.acked;
     }
 

@@ -167,7 +167,7 @@ impl<'a> Load<'a> {
         state.epoch = ack.self_epoch.unwrap_or(0);
         state.sender.joined_at = now;
         match ack.degraded {
-            true => state.sender.memberships.doubt(),
+            true => state.sender.memberships.set_uncertain(),
             false => state.sender.memberships.publish(Memberships::JOIN),
         }
         (state.attempts, state.is_churning) = (0, false);
@@ -194,7 +194,7 @@ impl<'a> Load<'a> {
         state.sender.joined_at = u64::MAX;
         // The server no longer sends events to it, so those that are missing may be on no way.
         state.sender.has_broken = true;
-        state.sender.memberships.doubt();
+        state.sender.memberships.set_uncertain();
         self.audit.end(user);
         self.counts.expired += 1;
         self.joined -= 1;
