@@ -290,8 +290,10 @@ impl Audit {
         let is_own = self.part.member_of(receiver) == member;
         match event.kind {
             EventType::Update => {
-                let (n, t) = self.stamp(event, sender, now)?;
-                let is_new = self.update(receiver, member, n, in_sequence);
+                let (n, t) = self.stamp((receiver, member), event, sender, now)?;
+                // Its new connection may overtake what was under way on one that broke.
+                let is_overtaken = sender.has_broken && hash(&event.conn_id) != sender.connection;
+                let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
                 (is_new && !is_own).then_some(t)
             }
             EventType::Join => {
@@ -300,7 +302,7 @@ impl Audit {
                     let place = (receiver, member, Memberships::JOIN);
                     self.arrive(place, (event, sender), in_sequence);
                 }
-                let (n, _) = self.stamp(event, sender, now)?;
+                let (n, _) = self.stamp((receiver, member), event, sender, now)?;
                 self.rejoin(receiver, member, n, (event, sender));
                 None
             }
@@ -352,8 +354,12 @@ impl Audit {
         let connection = match hash(&event.conn_id) {
             current if current == sender.connection => Connection::Current,
             previous if previous == sender.previous => Connection::Previous,
-            // Leaves of connections that broke may come late.
-            _ => return self.counts.judge(in_sequence),
+            // The receiver is behind, or it is the late leave of a connection that broke.
+            _ => {
+                let presence = self.presence(receiver, member);
+                presence.arrive_behind(sender.memberships);
+                return self.counts.judge(in_sequence);
+            }
         };
         let presence = self.presence(receiver, member);
         let (arrival, lost) = presence.arrive(connection, kind, sender.memberships);
@@ -370,16 +376,20 @@ impl Audit {
     /// Returns the stamp of an event, if its sender can have sent it.
     fn stamp(
         &mut self,
+        (receiver, member): (u32, u32),
         event: &PresenceEvent<'_>,
         sender: &Sender,
         now: u64,
     ) -> Option<(u32, u64)> {
         let connection = hash(&event.conn_id);
+        let is_behind = self
+            .presence(receiver, member)
+            .is_behind(sender.memberships);
         let is_sender = connection == sender.connection || connection == sender.previous;
         let stamp = event.stamp.filter(|stamp| {
             stamp.n <= u64::from(sender.n) && (self.origin..=now).contains(&stamp.t)
         });
-        match stamp.filter(|_| is_sender) {
+        match stamp.filter(|_| is_sender || is_behind) {
             Some(stamp) => Some((stamp.n as u32, stamp.t)),
             None => {
                 self.counts.wrong_state += 1;
@@ -389,7 +399,13 @@ impl Audit {
     }
 
     /// Takes an update. Returns true if it is new.
-    fn update(&mut self, receiver: u32, member: u32, n: u32, in_sequence: Option<Arrival>) -> bool {
+    fn update(
+        &mut self,
+        (receiver, member): (u32, u32),
+        n: u32,
+        is_overtaken: bool,
+        in_sequence: Option<Arrival>,
+    ) -> bool {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
         let window = self.window(receiver, member);
         if is_joining {
@@ -400,6 +416,7 @@ impl Audit {
         // The sequence of the room orders the changes of different senders too.
         self.counts.judge(match arrival {
             Arrival::Later { .. } => in_sequence,
+            Arrival::Again if is_overtaken => in_sequence,
             late_or_again => Some(late_or_again),
         });
         if let Arrival::Later { lost } = arrival {

@@ -85,6 +85,20 @@ impl Presence {
         (arrival, lost)
     }
 
+    /// Returns true if events of connections before the sender's last two may be under way to the receiver.
+    pub(super) fn is_behind(self, sender: Memberships) -> bool {
+        self.behind(sender) >= 2
+    }
+
+    /// Takes a join or leave of a connection before the sender's last two. It can't be told which, so none of those
+    /// connections is judged.
+    pub(super) fn arrive_behind(&mut self, sender: Memberships) {
+        if self.is_behind(sender) {
+            self.connections = sender.connections.wrapping_sub(2);
+            self.bits = BITS << 4;
+        }
+    }
+
     /// Returns the events that must have arrived by now, and have not.
     pub(super) fn missing(self, sender: Memberships) -> u16 {
         let behind = 2 * self.behind(sender);

@@ -497,6 +497,71 @@ fn a_member_that_another_node_had_removed_comes_back_without_its_knowledge() {
 }
 
 #[test]
+fn a_receiver_that_is_behind_gets_events_of_connections_that_are_long_gone() {
+    use EventType::{Join, Leave};
+    let mut room = Room::new();
+    let connections = ["c1", "c7", "c8", "c9"];
+    for next in &connections[1..] {
+        room.leave(NOW);
+        room.come_back(next);
+    }
+    for receiver in [0, 2] {
+        for pair in connections.windows(2) {
+            room.announce(receiver, Leave, pair[0]);
+            room.announce(receiver, Join, pair[1]);
+        }
+    }
+    room.audit.finish(&room.users);
+    assert_eq!(room.audit.counts, counted(12));
+    assert_eq!(behind(|room| room.announce(0, Join, "c7")), (0, 0, 0));
+    // Those of the last two connections must arrive.
+    assert_eq!(behind(|room| room.announce(0, Leave, "c7")), (0, 0, 0));
+    assert_eq!(behind(|room| room.announce(0, Join, "c8")), (1, 2, 0));
+    assert_eq!(behind(|room| room.announce(0, Join, "cx")), (0, 0, 0));
+    assert_eq!(
+        behind(|room| {
+            room.announce(0, Join, "c9");
+            room.announce(0, Join, "cx");
+        }),
+        (2, 3, 1)
+    );
+}
+
+/// User 1 has left with `c1`, `c7` and `c8`, and come back with `c9`, when user 0 gets these events. Returns the lost
+/// joins, the lost leaves, and the wrong states after them.
+fn behind(receive: impl Fn(&mut Room)) -> (u64, u64, u64) {
+    let mut room = Room::new();
+    for next in ["c7", "c8", "c9"] {
+        room.leave(NOW);
+        room.come_back(next);
+    }
+    receive(&mut room);
+    room.audit.leave(0, &room.users);
+    let counts = room.audit.counts;
+    (counts.lost_joins, counts.lost_leaves, counts.wrong_state)
+}
+
+#[test]
+fn a_new_connection_may_overtake_what_was_under_way_on_one_that_broke() {
+    for (has_broken, duplicated) in [(true, 0), (false, 1)] {
+        let mut room = Room::new();
+        room.users[1].sender.n = 1;
+        room.users[1].sender.has_broken = has_broken;
+        room.connect(1, "c7");
+        let mut update = room.event(1, 1, 0);
+        update.seq = None;
+        let join = PresenceEvent {
+            kind: EventType::Join,
+            conn_id: "c7".into(),
+            ..update.clone()
+        };
+        room.receive(0, &join);
+        room.receive(0, &update);
+        assert_eq!(room.audit.counts.duplicated, duplicated);
+    }
+}
+
+#[test]
 fn a_member_that_had_left_before_the_join_is_lingering_in_its_snapshot() {
     let sent = NOW - 100;
     for (left_at, comes_back, lingering) in [
