@@ -382,14 +382,15 @@ impl Audit {
         now: u64,
     ) -> Option<(u32, u64)> {
         let connection = hash(&event.conn_id);
-        let is_behind = self
-            .presence(receiver, member)
-            .is_behind(sender.memberships);
-        let is_sender = connection == sender.connection || connection == sender.previous;
+        let is_sender = connection == sender.connection
+            || connection == sender.previous
+            || self
+                .presence(receiver, member)
+                .is_behind(sender.memberships);
         let stamp = event.stamp.filter(|stamp| {
             stamp.n <= u64::from(sender.n) && (self.origin..=now).contains(&stamp.t)
         });
-        match stamp.filter(|_| is_sender || is_behind) {
+        match stamp.filter(|_| is_sender) {
             Some(stamp) => Some((stamp.n as u32, stamp.t)),
             None => {
                 self.counts.wrong_state += 1;
