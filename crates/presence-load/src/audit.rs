@@ -290,7 +290,7 @@ impl Audit {
         let is_own = self.part.member_of(receiver) == member;
         match event.kind {
             EventType::Update => {
-                let (n, t) = self.stamp((receiver, member), event, sender, now)?;
+                let (n, t) = self.stamp((receiver, member), event, users, now)?;
                 // Its new connection may overtake what was under way on one that broke.
                 let is_overtaken = sender.has_broken && hash(&event.conn_id) != sender.connection;
                 let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
@@ -302,7 +302,7 @@ impl Audit {
                     let place = (receiver, member, Memberships::JOIN);
                     self.arrive(place, (event, sender), in_sequence);
                 }
-                let (n, _) = self.stamp((receiver, member), event, sender, now)?;
+                let (n, _) = self.stamp((receiver, member), event, users, now)?;
                 self.rejoin(receiver, member, n, (event, sender));
                 None
             }
@@ -373,20 +373,35 @@ impl Audit {
         }
     }
 
+    /// Returns true if an event may be of a connection before the sender's last two: the receiver is behind, or the
+    /// server has carried out late what was under way on a connection that broke.
+    #[cold]
+    fn is_of_older_connection(
+        &self,
+        (receiver, member): (u32, u32),
+        connection: u32,
+        users: &[User],
+    ) -> bool {
+        let room = &users[self.first_of_room(receiver)..][..self.size()];
+        let sender = &room[member as usize].sender;
+        let presence = self.presences[receiver as usize * self.size() + member as usize];
+        presence.is_behind(sender.memberships)
+            || sender.has_broken && room.iter().all(|user| user.sender.connection != connection)
+    }
+
     /// Returns the stamp of an event, if its sender can have sent it.
     fn stamp(
         &mut self,
         (receiver, member): (u32, u32),
         event: &PresenceEvent<'_>,
-        sender: &Sender,
+        users: &[User],
         now: u64,
     ) -> Option<(u32, u64)> {
+        let sender = &users[self.first_of_room(receiver) + member as usize].sender;
         let connection = hash(&event.conn_id);
         let is_sender = connection == sender.connection
             || connection == sender.previous
-            || self
-                .presence(receiver, member)
-                .is_behind(sender.memberships);
+            || self.is_of_older_connection((receiver, member), connection, users);
         let stamp = event.stamp.filter(|stamp| {
             stamp.n <= u64::from(sender.n) && (self.origin..=now).contains(&stamp.t)
         });
