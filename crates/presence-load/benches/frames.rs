@@ -1,12 +1,13 @@
 //! Cost of a heartbeat in the driver besides system calls and records: writing it, and reading what it causes. CPU time
 //! is measured, so that other work on the machine counts little.
 
-use std::hint::black_box;
-use std::time::Duration;
+#[path = "support/cpu_time.rs"]
+mod cpu_time;
 
-use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use std::hint::black_box;
+
+use cpu_time::{CpuTime, criterion};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use load::clock;
 use presence_load::protocol::packet::EnginePacket;
 use presence_load::protocol::presence::{Incoming, PresenceEvent, Stamp, write_heartbeat};
 use presence_load::protocol::transport::{
@@ -153,48 +154,9 @@ fn parsing(criterion: &mut Criterion<CpuTime>) {
     });
 }
 
-/// The CPU time of the thread.
-struct CpuTime;
-
-/// Formats durations.
-static WALL_TIME: WallTime = WallTime;
-
-impl Measurement for CpuTime {
-    type Intermediate = u64;
-    type Value = Duration;
-
-    fn start(&self) -> u64 {
-        clock::thread_cpu_ns()
-    }
-
-    fn end(&self, start: u64) -> Duration {
-        Duration::from_nanos(clock::thread_cpu_ns() - start)
-    }
-
-    fn add(&self, one: &Duration, other: &Duration) -> Duration {
-        *one + *other
-    }
-
-    fn zero(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn to_f64(&self, value: &Duration) -> f64 {
-        value.as_nanos() as f64
-    }
-
-    fn formatter(&self) -> &dyn ValueFormatter {
-        WALL_TIME.formatter()
-    }
-}
-
-fn cpu_time() -> Criterion<CpuTime> {
-    Criterion::default().with_measurement(CpuTime)
-}
-
 criterion_group! {
     name = benches;
-    config = cpu_time();
+    config = criterion();
     targets = writing, reading, parsing
 }
 criterion_main!(benches);

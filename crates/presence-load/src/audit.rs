@@ -5,19 +5,26 @@
 //! room's own sequence, `seq`. A membership begins with the snapshot of its join, so a receiver that was away is compared
 //! from there on.
 //!
+//! Joins and leaves carry no number of their sender, but each of its connections has one of each. For each receiver and
+//! sender, two octets say which of the last two connections' have arrived.
+//!
 //! While a receiver joins, the two words of a sender are what was acknowledged when the join was sent, and the last
 //! number that arrived since.
 
 mod counts;
+mod presence;
+mod room;
 mod shown;
 mod window;
 
 use crate::population::Part;
 use crate::protocol::ProtocolError;
 use crate::protocol::presence::{EventType, Member, PresenceEvent};
-use crate::users::{Phase, Sender, User, hash};
+use crate::users::{Memberships, Phase, Sender, User, hash};
 
 pub(crate) use counts::AuditCounts;
+use presence::{Connection, Presence};
+pub use room::AuditedRoom;
 use shown::Shown;
 use window::{Arrival, Window};
 
@@ -29,6 +36,7 @@ pub(crate) struct Audit {
     origin: u64,
     /// For each receiver, one for each member of its room.
     windows: Vec<Window>,
+    presences: Vec<Presence>,
     receivers: Vec<Receiver>,
     /// True once the last events should have arrived: what comes later is counted, and not compared.
     has_finished: bool,
@@ -63,10 +71,12 @@ impl Audit {
             membership: Membership::None,
             is_degraded: false,
         };
+        let pairs = users * part.population.users_per_room as usize;
         Self {
             part,
             origin,
-            windows: vec![Window::after(0); users * part.population.users_per_room as usize],
+            windows: vec![Window::after(0); pairs],
+            presences: vec![Presence::begin(Memberships::default()); pairs],
             receivers: vec![receiver; users],
             has_finished: false,
             counts: AuditCounts::default(),
@@ -76,7 +86,7 @@ impl Audit {
     /// Returns the memory for a user in a room of this size.
     #[cfg(test)]
     pub(crate) const fn bytes_per_user(users_per_room: usize) -> usize {
-        size_of::<Receiver>() + users_per_room * size_of::<Window>()
+        size_of::<Receiver>() + users_per_room * (size_of::<Window>() + size_of::<Presence>())
     }
 
     fn size(&self) -> usize {
@@ -93,15 +103,21 @@ impl Audit {
         &mut self.windows[receiver as usize * size + member as usize]
     }
 
+    fn presence(&mut self, receiver: u32, member: u32) -> &mut Presence {
+        let size = self.size();
+        &mut self.presences[receiver as usize * size + member as usize]
+    }
+
     /// Begins a membership: the join of `receiver` is being sent.
     pub(crate) fn begin_join(&mut self, receiver: u32, users: &[User]) {
         let first = self.first_of_room(receiver);
         for member in 0..self.size() {
-            let acked = users[first + member].sender.acked;
+            let sender = &users[first + member].sender;
             *self.window(receiver, member as u32) = Window {
-                last: acked,
+                last: sender.acked,
                 seen: 0,
             };
+            *self.presence(receiver, member as u32) = Presence::begin(sender.memberships);
         }
         let state = &mut self.receivers[receiver as usize];
         state.membership = Membership::Joining;
@@ -109,14 +125,46 @@ impl Audit {
         state.is_degraded = false;
     }
 
-    /// Ends a membership. If it ended with the connection, numbers that are missing may have been under way.
-    pub(crate) fn end(&mut self, receiver: u32, is_orderly: bool) {
-        let state = &mut self.receivers[receiver as usize];
-        let was_member = state.membership == Membership::Member;
-        state.membership = Membership::None;
-        if was_member && is_orderly && !self.has_finished {
-            self.count_missing(receiver);
+    /// Ends a membership with its connection: numbers that are missing may have been under way.
+    pub(crate) fn end(&mut self, receiver: u32) {
+        self.receivers[receiver as usize].membership = Membership::None;
+    }
+
+    /// Ends a membership whose leave was acknowledged.
+    pub(crate) fn leave(&mut self, receiver: u32, users: &[User]) {
+        let was_member = self.receivers[receiver as usize].membership == Membership::Member;
+        self.end(receiver);
+        if !was_member || self.has_finished {
+            return;
         }
+        self.count_missing(receiver);
+        for (member, sender) in self.others(receiver, users) {
+            // Events that were published after the request to leave may not arrive.
+            let skipped = self.presence(receiver, member).skipped(sender.memberships);
+            self.counts.lose(skipped);
+        }
+    }
+
+    /// Returns the joins and leaves of a sender that a receiver has missed. The server may have removed the receiver
+    /// after its last request, without its knowledge; but it was a member when an event arrived.
+    fn missed(&self, receiver: u32, member: u32, sender: &Sender, users: &[User]) -> u16 {
+        let presence = self.presences[receiver as usize * self.size() + member as usize];
+        match users[receiver as usize].sent > sender.published_by() {
+            true => presence.missing(sender.memberships),
+            false => presence.skipped(sender.memberships),
+        }
+    }
+
+    /// Returns the other members of a receiver's room.
+    fn others<'a>(
+        &self,
+        receiver: u32,
+        users: &'a [User],
+    ) -> impl Iterator<Item = (u32, &'a Sender)> + use<'a> {
+        let own = self.part.member_of(receiver);
+        let room = &users[self.first_of_room(receiver)..][..self.size()];
+        let members = (0..).zip(room).map(|(member, user)| (member, &user.sender));
+        members.filter(move |(member, _)| *member != own)
     }
 
     fn count_missing(&mut self, receiver: u32) {
@@ -142,6 +190,7 @@ impl Audit {
         let (room, first) = (self.part.room_of(receiver), self.first_of_room(receiver));
         let mut members = 0;
         let mut shown = Shown::new(self.size());
+        let mut shown_before = Shown::new(self.size());
         for entry in snapshot {
             let entry = entry?;
             members += 1;
@@ -149,8 +198,13 @@ impl Audit {
                 continue;
             };
             let sender = &users[first + member as usize].sender;
+            let connection = hash(&entry.conn_id);
             // The user may have been here before, in this run or in an earlier one.
-            if hash(&entry.conn_id) == sender.connection {
+            if connection == sender.left && sender.left_at < sent {
+                self.counts.lingering += 1;
+            } else if connection == sender.previous {
+                shown_before.add(member);
+            } else if connection == sender.connection {
                 if shown.add(member) {
                     self.counts.snapshot_errors += 1;
                 }
@@ -160,9 +214,17 @@ impl Audit {
         }
         for member in 0..self.size() {
             let user = &users[first + member];
-            if !shown.has(member as u32) {
-                self.not_shown(receiver, member as u32, user, sent);
+            let member = member as u32;
+            if !shown.has(member) {
+                self.not_shown(receiver, member, user, sent);
             }
+            let is_coming = matches!(user.phase, Phase::Joining | Phase::Joined);
+            // If it was joined all the time, its absence is an error of the snapshot.
+            let will_join = !shown.has(member) && is_coming && user.sender.joined_at >= sent;
+            let memberships = user.sender.memberships;
+            let presence = self.presence(receiver, member);
+            let shows = (shown_before.has(member), shown.has(member));
+            presence.compare(shows, will_join, memberships);
         }
         self.begin_sequence(receiver, seq);
         Ok(members)
@@ -228,21 +290,25 @@ impl Audit {
         let is_own = self.part.member_of(receiver) == member;
         match event.kind {
             EventType::Update => {
-                let (n, t) = self.stamp(event, sender, now)?;
-                let is_new = self.update(receiver, member, n, in_sequence);
+                let (n, t) = self.stamp((receiver, member), event, users, now)?;
+                // Its new connection may overtake what was under way on one that broke.
+                let is_overtaken = sender.has_broken && hash(&event.conn_id) != sender.connection;
+                let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
                 (is_new && !is_own).then_some(t)
             }
             EventType::Join => {
                 let repeats_own = is_own && hash(&event.conn_id) == sender.connection;
                 if !repeats_own {
-                    self.counts.judge(in_sequence);
+                    let place = (receiver, member, Memberships::JOIN);
+                    self.arrive(place, (event, sender), in_sequence);
                 }
-                let (n, _) = self.stamp(event, sender, now)?;
+                let (n, _) = self.stamp((receiver, member), event, users, now)?;
                 self.rejoin(receiver, member, n, (event, sender));
                 None
             }
             EventType::Leave => {
-                self.counts.judge(in_sequence);
+                let place = (receiver, member, Memberships::LEAVE);
+                self.arrive(place, (event, sender), in_sequence);
                 None
             }
         }
@@ -277,15 +343,65 @@ impl Audit {
         Some(arrival)
     }
 
+    /// Takes a join or leave of a sender's connection.
+    fn arrive(
+        &mut self,
+        (receiver, member, kind): (u32, u32, u16),
+        (event, sender): (&PresenceEvent<'_>, &Sender),
+        in_sequence: Option<Arrival>,
+    ) {
+        let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
+        let connection = match hash(&event.conn_id) {
+            current if current == sender.connection => Connection::Current,
+            previous if previous == sender.previous => Connection::Previous,
+            // The receiver is behind, or it is the late leave of a connection that broke.
+            _ => {
+                let presence = self.presence(receiver, member);
+                presence.arrive_behind(sender.memberships);
+                return self.counts.judge(in_sequence);
+            }
+        };
+        let presence = self.presence(receiver, member);
+        let (arrival, lost) = presence.arrive(connection, kind, sender.memberships);
+        self.counts.judge(match arrival {
+            Arrival::Later { .. } => in_sequence,
+            late_or_again => Some(late_or_again),
+        });
+        // What was published before the snapshot need not arrive.
+        if !is_joining {
+            self.counts.lose(lost);
+        }
+    }
+
+    /// Returns true if an event may be of a connection before the sender's last two: the receiver is behind, or the
+    /// server has carried out late what was under way on a connection that broke.
+    #[cold]
+    fn is_of_older_connection(
+        &self,
+        (receiver, member): (u32, u32),
+        connection: u32,
+        users: &[User],
+    ) -> bool {
+        let room = &users[self.first_of_room(receiver)..][..self.size()];
+        let sender = &room[member as usize].sender;
+        let presence = self.presences[receiver as usize * self.size() + member as usize];
+        presence.is_behind(sender.memberships)
+            || sender.has_broken && room.iter().all(|user| user.sender.connection != connection)
+    }
+
     /// Returns the stamp of an event, if its sender can have sent it.
     fn stamp(
         &mut self,
+        (receiver, member): (u32, u32),
         event: &PresenceEvent<'_>,
-        sender: &Sender,
+        users: &[User],
         now: u64,
     ) -> Option<(u32, u64)> {
+        let sender = &users[self.first_of_room(receiver) + member as usize].sender;
         let connection = hash(&event.conn_id);
-        let is_sender = connection == sender.connection || connection == sender.previous;
+        let is_sender = connection == sender.connection
+            || connection == sender.previous
+            || self.is_of_older_connection((receiver, member), connection, users);
         let stamp = event.stamp.filter(|stamp| {
             stamp.n <= u64::from(sender.n) && (self.origin..=now).contains(&stamp.t)
         });
@@ -299,7 +415,13 @@ impl Audit {
     }
 
     /// Takes an update. Returns true if it is new.
-    fn update(&mut self, receiver: u32, member: u32, n: u32, in_sequence: Option<Arrival>) -> bool {
+    fn update(
+        &mut self,
+        (receiver, member): (u32, u32),
+        n: u32,
+        is_overtaken: bool,
+        in_sequence: Option<Arrival>,
+    ) -> bool {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
         let window = self.window(receiver, member);
         if is_joining {
@@ -310,6 +432,7 @@ impl Audit {
         // The sequence of the room orders the changes of different senders too.
         self.counts.judge(match arrival {
             Arrival::Later { .. } => in_sequence,
+            Arrival::Again if is_overtaken => in_sequence,
             late_or_again => Some(late_or_again),
         });
         if let Arrival::Later { lost } = arrival {
@@ -349,22 +472,24 @@ impl Audit {
         }
     }
 
-    /// Returns true if each member of a room has received all changes that were acknowledged.
+    /// Returns true if each member of a room has received all that was acknowledged.
     pub(crate) fn is_settled(&self, room: u32, users: &[User]) -> bool {
         let first = room as usize * self.size();
         let members = first..first + self.size();
         members.clone().all(|receiver| {
             let windows = &self.windows[receiver * self.size()..][..self.size()];
-            let senders = &users[members.clone()];
+            let mut pairs = windows.iter().zip(&users[members.clone()]);
+            let receiver = receiver as u32;
+            let mut others = self.others(receiver, users);
             !self.is_audited(receiver, users)
-                || windows
-                    .iter()
-                    .zip(senders)
-                    .all(|(window, user)| window.last >= user.sender.acked)
+                || pairs.all(|(window, user)| window.last >= user.sender.acked)
+                    && others
+                        .all(|(member, sender)| self.missed(receiver, member, sender, users) == 0)
         })
     }
 
-    fn is_audited(&self, receiver: usize, users: &[User]) -> bool {
+    fn is_audited(&self, receiver: u32, users: &[User]) -> bool {
+        let receiver = receiver as usize;
         users[receiver].can_send() && self.receivers[receiver].membership == Membership::Member
     }
 
@@ -372,12 +497,15 @@ impl Audit {
     /// acknowledged.
     pub(crate) fn finish(&mut self, users: &[User]) {
         self.has_finished = true;
-        for receiver in 0..self.receivers.len() {
+        for receiver in 0..self.receivers.len() as u32 {
             if !self.is_audited(receiver, users) {
                 continue;
             }
-            let receiver = receiver as u32;
             self.count_missing(receiver);
+            for (member, sender) in self.others(receiver, users) {
+                let missed = self.missed(receiver, member, sender, users);
+                self.counts.lose(missed);
+            }
             let first = self.first_of_room(receiver);
             for member in 0..self.size() {
                 let sender = &users[first + member].sender;

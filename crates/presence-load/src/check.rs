@@ -1,7 +1,5 @@
 //! The check before a run, and the command `check`: two users join a room, and every answer and event is verified.
 
-use std::net::TcpStream;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -9,14 +7,11 @@ use clap::Args;
 use harness::cli::lines_of_files;
 use harness::failure::Failure;
 use harness::verify::check::{self, Finding};
-use load::net::dial::Peer;
 use load::net::tls::TlsOptions;
-use load::plan::Invalid;
 use subject::daemon::Endpoint;
 
 use crate::protocol::presence::{EventType, Stamp};
-use crate::protocol::socket::Socket;
-use crate::settings::Settings;
+use crate::settings::{Settings, Transport};
 use crate::spec::SPEC;
 use crate::target::Server;
 
@@ -35,6 +30,9 @@ pub struct CheckOptions {
     /// Check servers that are already running
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
+    /// Choose how the users reach the server
+    #[arg(long, value_enum, default_value = "websocket")]
+    transport: Transport,
 }
 
 /// Checks the named servers. Returns true if each answered correctly.
@@ -42,6 +40,7 @@ pub(crate) fn run(typed: &CheckOptions) -> Result<bool, Failure> {
     let settings = Settings {
         // Only the answers are checked; the daemons use self-signed certificates.
         tls_insecure: true,
+        transport: typed.transport,
         ..Settings::default()
     };
     let tls = settings.tls();
@@ -81,14 +80,14 @@ fn check_daemon(
 /// No connection, no Socket.IO server, or a wrong answer or event, with the remedy.
 pub(crate) fn verify(server: &Server, settings: &Settings) -> anyhow::Result<String> {
     let room = format!("drover-check-{:016x}", rand::random::<u64>());
-    let mut first = connect(server)?;
+    let mut first = Client::connect(server, settings.transport)?;
     let joined = first.join(&room, "check-1", Some(stamp(1)))?;
     ensure!(
         shows(&joined, &first, "check-1", stamp(1)),
         "the snapshot of the first join does not show the joined member in its state: {:?}",
         joined.members
     );
-    let mut second = connect(server)?;
+    let mut second = Client::connect(server, settings.transport)?;
     let joined = second.join(&room, "check-2", Some(stamp(2)))?;
     ensure!(
         shows(&joined, &first, "check-1", stamp(1)) && joined.members.len() == 2,
@@ -130,35 +129,4 @@ fn stamp(n: u64) -> Stamp {
 fn shows(joined: &JoinAnswer, client: &Client, user: &str, stamp: Stamp) -> bool {
     let shown = (client.connection().to_owned(), user.to_owned(), Some(stamp));
     joined.members.contains(&shown)
-}
-
-/// Opens a connection, up to the connected namespace.
-fn connect(server: &Server) -> anyhow::Result<Client> {
-    let wrong = |problem: String| Invalid::new(format!("URL {}", server.shown), problem);
-    let Peer::Tcp(address) = &server.peer else {
-        return Err(wrong("is a Unix socket: give the URL of a TCP port".to_owned()).into());
-    };
-    let stream = TcpStream::connect_timeout(address, TIMEOUT).map_err(|error| {
-        wrong(format!(
-            "cannot connect to {address} ({error}): is the server running, and is this its port?"
-        ))
-    })?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.set_nodelay(true)?;
-    let socket = Socket::new(OwnedFd::from(stream), server.tls.as_ref())?;
-    let remedy = match server.tls {
-        Some(_) => {
-            "trust its certificate with --tls-ca FILE, accept any with --tls-insecure, or write http:// if it does not use TLS"
-        }
-        None => {
-            "give the URL of one, with its path if that is not /socket.io/, and https:// if it uses TLS"
-        }
-    };
-    Client::open(socket, server.endpoint.clone()).map_err(|error| {
-        wrong(format!(
-            "does not answer as a Socket.IO server ({error:#}): {remedy}"
-        ))
-        .into()
-    })
 }

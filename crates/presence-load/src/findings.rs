@@ -71,7 +71,9 @@ fn bounds(plan: &Plan<Settings>, total: &Tally) -> [Bounds; 4] {
 
 fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
     let lost = total.counted(count::LOST);
-    let other_gaps = total.counted(count::SEQUENCE_GAPS).saturating_sub(lost);
+    let unannounced = total.counted(count::LOST_JOINS) + total.counted(count::LOST_LEAVES);
+    let gaps = total.counted(count::SEQUENCE_GAPS);
+    let other_gaps = gaps.saturating_sub(lost + unannounced);
     let faults = (
         !plan.faults.is_empty(),
         "the plan injects faults; compare with a run without",
@@ -86,10 +88,17 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
         ),
         warning(
             Kind::CountsDisagree,
-            other_gaps,
-            "numbers are missing in the sequence of a room, besides those of lost heartbeats (sequence_gaps)",
+            unannounced,
+            "events of joins or leaves that were acknowledged never reached a member of the room (lost_joins, lost_leaves)",
             &[faults],
-            "events of joins or leaves were lost, or the server skips numbers (PROTOCOL.md, Events: seq)",
+            "each member must get each event (PROTOCOL.md, Events): see the daemon's log, and --debug",
+        ),
+        warning(
+            Kind::CountsDisagree,
+            other_gaps,
+            "numbers are missing in the sequence of a room, besides those of lost events (sequence_gaps)",
+            &[faults],
+            "leaves of broken connections were lost, or the server skips numbers (PROTOCOL.md, Events: seq)",
         ),
         warning(
             Kind::Duplicated,
@@ -125,6 +134,13 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             "members were missing or wrong in the snapshots of joins (snapshot_errors)",
             &[faults],
             "a snapshot must show each member whose join was acknowledged, in its last acknowledged state",
+        ),
+        warning(
+            Kind::CountsDisagree,
+            total.counted(count::LINGERING),
+            "members were in the snapshots of joins after their leave was acknowledged (lingering)",
+            &[faults],
+            "a snapshot must not show a member that has left: the server keeps it, or tells its nodes too late",
         ),
         warning(
             Kind::CountsDisagree,
@@ -205,6 +221,9 @@ mod tests {
         assert_eq!(severities(&plan(), &[(count::LOST_WITH_SENDER, 3)]), []);
         for (counter, of_fault) in [
             (count::LOST, note),
+            (count::LOST_JOINS, note),
+            (count::LOST_LEAVES, note),
+            (count::LINGERING, note),
             (count::SEQUENCE_GAPS, note),
             (count::SNAPSHOT_ERRORS, note),
             (count::DUPLICATED, suspect),
@@ -223,11 +242,13 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_of_a_lost_heartbeat_is_reported_once() {
-        let both = [(count::LOST, 2), (count::SEQUENCE_GAPS, 2)];
-        assert_eq!(severities(&plan(), &both).len(), 1);
-        let more = [(count::LOST, 2), (count::SEQUENCE_GAPS, 3)];
-        assert_eq!(severities(&plan(), &more).len(), 2);
+    fn a_gap_of_a_lost_event_is_reported_once() {
+        for lost in [count::LOST, count::LOST_JOINS, count::LOST_LEAVES] {
+            let both = [(lost, 2), (count::SEQUENCE_GAPS, 2)];
+            assert_eq!(severities(&plan(), &both).len(), 1);
+            let more = [(lost, 2), (count::SEQUENCE_GAPS, 3)];
+            assert_eq!(severities(&plan(), &more).len(), 2);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod driver;
 mod findings;
 mod outcome;
 mod population;
+mod progress;
 pub mod protocol;
 mod requests;
 mod sdk;
@@ -24,5 +25,6 @@ mod users;
 mod validate;
 mod work;
 
+pub use audit::AuditedRoom;
 pub use driver::PresenceLoad;
 pub use settings::{Mode, Settings};

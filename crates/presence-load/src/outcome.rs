@@ -23,6 +23,9 @@ pub(crate) mod count {
     pub(crate) const LOST: &str = "lost";
     /// Updates whose sender's connection was lost before they reached a member, although they were acknowledged.
     pub(crate) const LOST_WITH_SENDER: &str = "lost_with_sender";
+    /// Joins and leaves that were acknowledged, and of which a member never received the event.
+    pub(crate) const LOST_JOINS: &str = "lost_joins";
+    pub(crate) const LOST_LEAVES: &str = "lost_leaves";
     /// Events received twice.
     pub(crate) const DUPLICATED: &str = "duplicated";
     /// Events received after a later one.
@@ -33,6 +36,8 @@ pub(crate) mod count {
     pub(crate) const WRONG_STATE: &str = "wrong_state";
     /// Members that a snapshot lacks, or shows in a state that they did not have.
     pub(crate) const SNAPSHOT_ERRORS: &str = "snapshot_errors";
+    /// Members that a snapshot shows although their leave was acknowledged before the join was sent.
+    pub(crate) const LINGERING: &str = "lingering";
     /// Numbers missing in the sequence of a room, as a receiver saw it: lost events of any type.
     pub(crate) const SEQUENCE_GAPS: &str = "sequence_gaps";
     /// Events of users that are not of this run.

@@ -29,6 +29,7 @@ use crate::audit::Audit;
 use crate::counters::Counts;
 use crate::outcome::count;
 use crate::population::{Behaviour, Part};
+use crate::progress::Progress;
 use crate::shared::Shared;
 use crate::users::{Phase, User};
 
@@ -113,7 +114,7 @@ struct Load {
     /// Users that connect or join.
     unsettled: u64,
     settled_rooms: u32,
-    next_report: u64,
+    progress: Progress,
 }
 
 impl<'a> Engine<'a> {
@@ -125,7 +126,6 @@ impl<'a> Engine<'a> {
     ) -> Self {
         let state = loop_state.borrow();
         let users = part.users() as u32;
-        let report_ns = shared.settings().report_interval.as_nanos() as u64;
         let load = Load {
             users: (0..users).map(|_| User::new(Behaviour::Active)).collect(),
             rooms: (0..users).map(|_| None).collect(),
@@ -140,7 +140,7 @@ impl<'a> Engine<'a> {
             open_counted: 0,
             unsettled: 0,
             settled_rooms: 0,
-            next_report: state.phases.origin + report_ns,
+            progress: Progress::new(shared.settings().report_interval, state.phases.origin),
         };
         state.record.count(count::USERS, u64::from(users));
         drop(state);
@@ -197,16 +197,7 @@ impl<'a> Engine<'a> {
     fn record(&self, load: &mut Load, state: &LoopState<()>) {
         load.counts.write(&state.record);
         load.audit.counts.write(&state.record, false);
-        if state.is_second_over() {
-            state.record.count(count::HELD, load.joined);
-        }
-        let interval_ns = self.shared.settings().report_interval.as_nanos() as u64;
-        while state.share.index == 0 && state.now >= load.next_report {
-            load.next_report += interval_ns;
-            state
-                .record
-                .count(count::REPORTED_MS, interval_ns / 1_000_000);
-        }
+        load.progress.write(load.joined, state);
     }
 
     /// Looks again soon for the last events, once the load is over and all is acknowledged.

@@ -68,6 +68,11 @@ pub(crate) struct Sender {
     pub(crate) joined_at: u64,
     /// True if its last membership but this one ended with its connection.
     pub(crate) has_broken: bool,
+    /// Its joins and leaves.
+    pub(crate) memberships: Memberships,
+    /// The hash of the last connection whose leave was acknowledged, and the time of that.
+    pub(crate) left: u32,
+    pub(crate) left_at: u64,
 }
 
 impl Sender {
@@ -77,11 +82,65 @@ impl Sender {
         if connection != self.connection {
             self.previous = self.connection;
             self.connection = connection;
+            self.memberships.begin();
+        }
+    }
+
+    /// Registers that its leave was acknowledged.
+    pub(crate) fn leave_acknowledged(&mut self, now: u64) {
+        (self.left, self.left_at) = (self.connection, now);
+        self.memberships.publish(Memberships::LEAVE);
+    }
+
+    /// Returns the time by which its last certain join or leave was published; `u64::MAX` if that is not known.
+    pub(crate) fn published_by(&self) -> u64 {
+        match self.memberships.certain & Memberships::LEAVE {
+            0 => self.joined_at,
+            _ => self.left_at,
         }
     }
 
     pub(crate) fn is_joined(&self) -> bool {
         self.joined_at != u64::MAX
+    }
+}
+
+/// The joins and leaves of a user that were published for certain: each other member of the room gets them once.
+///
+/// A connection has one of each. The leave of a connection that broke is not certain, nor is anything of one that joins
+/// again because the server had removed the member.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Memberships {
+    /// Number of connections, modulo 256.
+    pub(crate) connections: u8,
+    /// True if nothing is certain of the current connection.
+    pub(crate) is_uncertain: bool,
+    /// Two bits for each of the last eight connections, the current one lowest: [`LEAVE`](Self::LEAVE) and
+    /// [`JOIN`](Self::JOIN).
+    pub(crate) certain: u16,
+}
+
+impl Memberships {
+    pub(crate) const LEAVE: u16 = 1;
+    pub(crate) const JOIN: u16 = 2;
+
+    fn begin(&mut self) {
+        self.connections = self.connections.wrapping_add(1);
+        self.is_uncertain = false;
+        self.certain <<= 2;
+    }
+
+    /// Registers that the current connection's join or leave was acknowledged.
+    pub(crate) fn publish(&mut self, event: u16) {
+        if !self.is_uncertain {
+            self.certain |= event;
+        }
+    }
+
+    /// Registers that the current connection joins again, or was told that other nodes can't be reached.
+    pub(crate) fn set_uncertain(&mut self) {
+        self.is_uncertain = true;
+        self.certain &= !(Self::JOIN | Self::LEAVE);
     }
 }
 

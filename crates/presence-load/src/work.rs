@@ -16,8 +16,8 @@ use rand::rngs::StdRng;
 
 use crate::audit::Audit;
 use crate::counters::Counts;
-use crate::outcome::count;
 use crate::population::{Behaviour, Names, Part};
+use crate::progress::Progress;
 use crate::protocol::transport::TransportContext;
 use crate::requests::Requests;
 use crate::shared::Shared;
@@ -112,7 +112,7 @@ struct Load<'a> {
     unsettled: u64,
     /// Rooms whose members have received all that was acknowledged. Nothing changes in them once the load is over.
     settled_rooms: u32,
-    next_report: u64,
+    progress: Progress,
     timeout_ns: u64,
     connect_timeout_ns: u64,
     keep_alive_ns: u64,
@@ -128,16 +128,16 @@ impl<'a> Load<'a> {
             .filter(|user| behaviour(*user) == Behaviour::Active)
             .collect();
         let seed = shared.plan.seed.wrapping_add(state.share.index);
-        let servers = shared.servers.iter();
-        let transports = servers
-            .map(|server| TransportContext::new(server.endpoint.clone(), rand::random()))
-            .collect();
+        let transports = (0..).zip(&shared.servers).map(|(index, server)| {
+            // The servers' keys differ, and so do those of workers with consecutive seeds.
+            TransportContext::new(server.endpoint.clone(), seed ^ index << 32)
+        });
         let sources = Sources::new(shared.sources.clone(), state.share);
         Self {
             users: users.map(|user| User::new(behaviour(user))).collect(),
             requests: Requests::default(),
             audit: Audit::new(part, state.phases.origin),
-            transports,
+            transports: transports.collect(),
             sources,
             names: Names::default(),
             counts: Counts::default(),
@@ -151,7 +151,7 @@ impl<'a> Load<'a> {
             open: 0,
             unsettled: 0,
             settled_rooms: 0,
-            next_report: state.phases.origin + settings.report_interval.as_nanos() as u64,
+            progress: Progress::new(settings.report_interval, state.phases.origin),
             timeout_ns: settings.ack_timeout.as_nanos() as u64,
             connect_timeout_ns: settings.connect_timeout.as_nanos() as u64,
             keep_alive_ns: settings.keep_alive.as_nanos() as u64,
@@ -174,16 +174,7 @@ impl<'a> Load<'a> {
     fn record(&mut self, state: &LoopState<Timer>) {
         self.counts.write(&state.record);
         self.audit.counts.write(&state.record, false);
-        if state.is_second_over() {
-            state.record.count(count::HELD, self.joined);
-        }
-        let interval_ns = self.shared.settings().report_interval.as_nanos() as u64;
-        while state.share.index == 0 && state.now >= self.next_report {
-            self.next_report += interval_ns;
-            state
-                .record
-                .count(count::REPORTED_MS, interval_ns / 1_000_000);
-        }
+        self.progress.write(self.joined, state);
     }
 
     /// Returns true if each member of each room has received all that was acknowledged. Once the load is over, rooms

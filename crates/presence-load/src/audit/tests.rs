@@ -66,7 +66,35 @@ impl Room {
         assert_eq!(joined, Ok(snapshot.len() as u64));
         let user = &mut self.users[user as usize];
         user.phase = Phase::Joined;
-        user.sender.joined_at = NOW - 5_000;
+        (user.sent, user.sender.joined_at) = (NOW, NOW - 5_000);
+        user.sender.memberships.publish(Memberships::JOIN);
+    }
+
+    /// Ends the membership of user 1 with a leave that is acknowledged at a time.
+    fn leave(&mut self, now: u64) {
+        self.audit.leave(1, &self.users);
+        let user = &mut self.users[1];
+        user.sender.leave_acknowledged(now);
+        (user.phase, user.sender.joined_at) = (Phase::Backoff, u64::MAX);
+    }
+
+    /// Lets user 1 come back with another connection.
+    fn come_back(&mut self, connection: &str) {
+        self.connect(1, connection);
+        self.audit.begin_join(1, &self.users);
+        self.joined(1, &[(0, "c0", 0), (1, connection, 0), (2, "c2", 0)]);
+    }
+
+    /// Delivers a join or leave of user 1, without a number of the server.
+    fn announce(&mut self, receiver: u32, kind: EventType, connection: &str) {
+        let event = PresenceEvent {
+            kind,
+            conn_id: connection.to_owned().into(),
+            stamp: (kind == EventType::Join).then_some(Stamp { n: 0, t: ORIGIN }),
+            seq: None,
+            ..self.event(1, 0, 0)
+        };
+        self.receive(receiver, &event);
     }
 
     fn name(&mut self, user: u32) -> String {
@@ -241,7 +269,7 @@ fn users_of_others_are_foreign_and_count_in_the_sequence() {
     room.receive(0, &event);
     let event = room.event(1, 1, 6);
     room.receive(0, &event);
-    room.audit.end(0, true);
+    room.audit.leave(0, &room.users);
     let counts = room.audit.counts;
     assert_eq!(
         (counts.foreign, counts.sequence_gaps, counts.lost),
@@ -293,7 +321,7 @@ fn a_snapshot_that_lacks_a_member_is_wrong_unless_it_joined_or_left_meanwhile() 
 fn a_receiver_that_was_away_is_compared_from_its_snapshot_on() {
     let mut room = Room::new();
     room.send(1, 7);
-    room.audit.end(0, false);
+    room.audit.end(0);
     room.connect(0, "c9");
     room.audit.begin_join(0, &room.users);
     (room.seq, room.users[1].sender.n) = (20, 9);
@@ -364,4 +392,280 @@ fn a_node_that_is_cut_off_has_a_sequence_of_its_own() {
         room.receive(0, &event);
     }
     assert_eq!(room.audit.counts.sequence_gaps, 0);
+}
+
+/// Joins and leaves of user 1: it leaves with `c1` and comes back with `c7`. Each of the two others gets the events that
+/// are listed for it. Returns the counts of lost joins, lost leaves, duplicated and reordered events.
+fn announced(to_first: &[(EventType, &str)], to_other: &[(EventType, &str)]) -> [u64; 4] {
+    let mut room = Room::new();
+    room.leave(NOW);
+    room.come_back("c7");
+    for (receiver, events) in [(0, to_first), (2, to_other)] {
+        for (kind, connection) in events {
+            room.announce(receiver, *kind, connection);
+        }
+    }
+    let is_complete = room.audit.is_settled(0, &room.users);
+    room.audit.finish(&room.users);
+    let counts = room.audit.counts;
+    assert_eq!(is_complete, counts.lost_joins + counts.lost_leaves == 0);
+    [
+        counts.lost_joins,
+        counts.lost_leaves,
+        counts.duplicated,
+        counts.reordered,
+    ]
+}
+
+#[test]
+fn each_join_and_leave_must_arrive_once_and_in_order_without_numbers_of_the_server() {
+    use EventType::{Join, Leave};
+    let all = [(Leave, "c1"), (Join, "c7")];
+    assert_eq!(announced(&all, &all), [0, 0, 0, 0]);
+    assert_eq!(announced(&all[..1], &all), [1, 0, 0, 0]);
+    assert_eq!(announced(&all, &all[1..]), [0, 1, 0, 0]);
+    assert_eq!(announced(&[], &[]), [2, 2, 0, 0]);
+    let leave_twice = [all[0], all[0], all[1]];
+    assert_eq!(announced(&leave_twice, &all), [0, 0, 1, 0]);
+    let join_twice = [all[0], all[1], all[1]];
+    assert_eq!(announced(&all, &join_twice), [0, 0, 1, 0]);
+    assert_eq!(announced(&[all[1], all[0]], &all), [0, 0, 0, 1]);
+    // Its first join was in the snapshots of the others.
+    assert_eq!(announced(&[(Join, "c1"), all[0], all[1]], &all), [0; 4]);
+}
+
+#[test]
+fn the_leave_of_a_connection_that_broke_may_come_late_or_never() {
+    use EventType::{Join, Leave};
+    let cases: [&[(EventType, &str)]; 4] = [
+        &[(Leave, "c1"), (Join, "c7")],
+        &[(Join, "c7"), (Leave, "c1")],
+        &[(Join, "c7")],
+        &[(Join, "c7"), (Leave, "c0")],
+    ];
+    for events in cases {
+        let mut room = Room::new();
+        room.audit.end(1);
+        room.come_back("c7");
+        for (receiver, (kind, connection)) in [0, 2]
+            .iter()
+            .flat_map(|to| events.iter().map(move |event| (*to, event)))
+        {
+            room.announce(receiver, *kind, connection);
+        }
+        assert!(room.audit.is_settled(0, &room.users));
+        room.audit.finish(&room.users);
+        assert_eq!(
+            room.audit.counts,
+            counted(2 * events.len() as u64),
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
+fn an_expired_member_leaves_and_joins_again_with_its_connection() {
+    use EventType::{Join, Leave};
+    let mut room = Room::new();
+    room.announce(0, Leave, "c1");
+    room.users[1].sender.memberships.set_uncertain();
+    room.audit.end(1);
+    room.come_back("c1");
+    for kind in [Join, Leave, Join] {
+        room.announce(0, kind, "c1");
+    }
+    room.leave(NOW);
+    room.announce(0, Leave, "c1");
+    room.audit.finish(&room.users);
+    assert_eq!(room.audit.counts, counted(5));
+}
+
+#[test]
+fn a_member_that_another_node_had_removed_comes_back_without_its_knowledge() {
+    use EventType::{Join, Leave};
+    let mut room = Room::new();
+    for kind in [Leave, Join, Leave, Join] {
+        room.announce(0, kind, "c1");
+    }
+    assert_eq!(room.audit.counts, counted(4));
+    room.announce(0, Join, "c1");
+    assert_eq!(room.audit.counts.duplicated, 1);
+    room.leave(NOW - 1);
+    room.audit.finish(&room.users);
+    // Both other users have missed its own leave.
+    assert_eq!(room.audit.counts.lost_leaves, 2);
+}
+
+#[test]
+fn a_receiver_that_is_behind_gets_events_of_connections_that_are_long_gone() {
+    use EventType::{Join, Leave};
+    let mut room = Room::new();
+    let connections = ["c1", "c7", "c8", "c9"];
+    for next in &connections[1..] {
+        room.leave(NOW);
+        room.come_back(next);
+    }
+    for receiver in [0, 2] {
+        for pair in connections.windows(2) {
+            room.announce(receiver, Leave, pair[0]);
+            room.announce(receiver, Join, pair[1]);
+        }
+    }
+    room.audit.finish(&room.users);
+    assert_eq!(room.audit.counts, counted(12));
+    assert_eq!(behind(|room| room.announce(0, Join, "c7")), (0, 0, 0));
+    // Those of the last two connections must arrive.
+    assert_eq!(behind(|room| room.announce(0, Leave, "c7")), (0, 0, 0));
+    assert_eq!(behind(|room| room.announce(0, Join, "c8")), (1, 2, 0));
+    assert_eq!(behind(|room| room.announce(0, Join, "cx")), (0, 0, 0));
+    assert_eq!(
+        behind(|room| {
+            room.announce(0, Join, "c9");
+            room.announce(0, Join, "cx");
+        }),
+        (2, 3, 1)
+    );
+}
+
+/// User 1 has left with `c1`, `c7` and `c8`, and come back with `c9`, when user 0 gets these events. Returns the lost
+/// joins, the lost leaves, and the wrong states after them.
+fn behind(receive: impl Fn(&mut Room)) -> (u64, u64, u64) {
+    let mut room = Room::new();
+    for next in ["c7", "c8", "c9"] {
+        room.leave(NOW);
+        room.come_back(next);
+    }
+    receive(&mut room);
+    room.audit.leave(0, &room.users);
+    let counts = room.audit.counts;
+    (counts.lost_joins, counts.lost_leaves, counts.wrong_state)
+}
+
+#[test]
+fn a_late_update_of_a_connection_that_broke_is_not_wrong() {
+    for (connection, has_broken, wrong) in [("c1", true, 0), ("c1", false, 1), ("c2", true, 1)] {
+        let mut room = Room::new();
+        room.users[1].sender.n = 1;
+        for next in ["c7", "c8"] {
+            room.connect(1, next);
+            room.announce(0, EventType::Join, next);
+        }
+        room.users[1].sender.has_broken = has_broken;
+        let mut update = room.event(1, 1, 0);
+        (update.seq, update.conn_id) = (None, connection.into());
+        room.receive(0, &update);
+        assert_eq!(room.audit.counts.wrong_state, wrong, "{connection}");
+    }
+}
+
+#[test]
+fn a_new_connection_may_overtake_what_was_under_way_on_one_that_broke() {
+    for (has_broken, duplicated) in [(true, 0), (false, 1)] {
+        let mut room = Room::new();
+        room.users[1].sender.n = 1;
+        room.users[1].sender.has_broken = has_broken;
+        room.connect(1, "c7");
+        let mut update = room.event(1, 1, 0);
+        update.seq = None;
+        let join = PresenceEvent {
+            kind: EventType::Join,
+            conn_id: "c7".into(),
+            ..update.clone()
+        };
+        room.receive(0, &join);
+        room.receive(0, &update);
+        assert_eq!(room.audit.counts.duplicated, duplicated);
+    }
+}
+
+#[test]
+fn a_member_that_had_left_before_the_join_is_lingering_in_its_snapshot() {
+    let sent = NOW - 100;
+    for (left_at, comes_back, lingering) in [
+        (sent - 1, false, 1),
+        (sent, false, 0),
+        (sent - 1, true, 1),
+        (sent, true, 0),
+    ] {
+        let mut room = Room::new();
+        room.leave(left_at);
+        if comes_back {
+            room.come_back("c7");
+        }
+        room.audit.begin_join(0, &room.users);
+        let mut snapshot = vec![(0, "c0", 0), (1, "c1", 0), (2, "c2", 0)];
+        snapshot.extend(comes_back.then_some((1, "c7", 0)));
+        room.joined(0, &snapshot);
+        let counts = room.audit.counts;
+        let found = (counts.lingering, counts.snapshot_errors);
+        assert_eq!(found, (lingering, 0), "{left_at} {comes_back}");
+    }
+}
+
+/// User 0 joins while user 1 leaves and comes back; its snapshot shows user 1 under these connections. Returns the joins
+/// and leaves that must still arrive.
+fn awaited(shown: &[&str]) -> (u64, u64) {
+    let mut room = Room::new();
+    room.audit.end(0);
+    room.connect(0, "c9");
+    room.users[0].phase = Phase::Joining;
+    room.audit.begin_join(0, &room.users);
+    room.leave(NOW - 50);
+    room.come_back("c7");
+    room.users[1].sender.joined_at = NOW - 20;
+    let mut snapshot = vec![(0, "c9", 0), (2, "c2", 0)];
+    snapshot.extend(shown.iter().map(|connection| (1, *connection, 0)));
+    room.joined(0, &snapshot);
+    room.users[2].phase = Phase::Backoff;
+    room.users[1].behaviour = Behaviour::SlowConsumer;
+    room.audit.finish(&room.users);
+    let counts = room.audit.counts;
+    assert_eq!(counts.snapshot_errors + counts.lingering, 0);
+    (counts.lost_joins, counts.lost_leaves)
+}
+
+#[test]
+fn what_the_snapshot_does_not_include_must_arrive() {
+    assert_eq!(awaited(&["c1"]), (1, 1));
+    assert_eq!(awaited(&[]), (1, 0));
+    assert_eq!(awaited(&["c7"]), (0, 0));
+}
+
+#[test]
+fn a_member_that_may_have_expired_has_missed_nothing_after_its_last_request() {
+    use EventType::{Join, Leave};
+    for (sent, events, lost) in [
+        (NOW - 5_000, &[][..], (0, 0)),
+        (NOW - 4_999, &[], (2, 2)),
+        (NOW - 5_000, &[(Leave, "c1")], (0, 0)),
+        (NOW - 5_000, &[(Join, "c7")], (0, 2)),
+    ] {
+        let mut room = Room::new();
+        room.leave(NOW);
+        room.come_back("c7");
+        for receiver in [0, 2] {
+            room.users[receiver as usize].sent = sent;
+            for (kind, connection) in events {
+                room.announce(receiver, *kind, connection);
+            }
+        }
+        room.audit.finish(&room.users);
+        let counts = room.audit.counts;
+        let found = (counts.lost_joins, counts.lost_leaves);
+        assert_eq!(found, lost, "{sent} {events:?}");
+    }
+}
+
+#[test]
+fn a_member_that_leaves_has_missed_what_came_before_the_last_event() {
+    use EventType::Join;
+    let mut room = Room::new();
+    room.leave(NOW);
+    room.come_back("c7");
+    room.announce(0, Join, "c7");
+    room.audit.leave(0, &room.users);
+    // Nothing shows that user 2 did not leave before.
+    room.audit.leave(2, &room.users);
+    let counts = room.audit.counts;
+    assert_eq!((counts.lost_joins, counts.lost_leaves), (0, 1));
 }

@@ -1,10 +1,16 @@
-//! A blocking client over WebSocket.
+//! A blocking client over the transport of a run.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::mem;
+use std::net::TcpStream;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use anyhow::{Context as _, bail, ensure};
 use load::clock;
+use load::net::dial::Peer;
+use load::plan::Invalid;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::TIMEOUT;
 use crate::protocol::packet;
@@ -12,12 +18,16 @@ use crate::protocol::presence::{
     EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
 use crate::protocol::socket::Socket;
-use crate::protocol::transport::{Endpoint, Event, Kind, Side, Transport, TransportContext};
+use crate::protocol::transport::{Event, Side, Transport, TransportContext};
+use crate::settings;
+use crate::target::Server;
 
 /// A client that is connected to the namespace.
 #[derive(Debug)]
-pub(super) struct Client {
-    socket: Socket,
+pub(super) struct Client<'a> {
+    server: &'a Server,
+    /// The connections of TCP, by side.
+    sockets: [Option<Socket>; 3],
     transport: Transport,
     context: TransportContext,
     buffer: Box<[u8]>,
@@ -30,6 +40,7 @@ pub(super) struct Client {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Received {
     Opened,
+    Upgraded,
     Connected(String),
     Ack(u64, Answer),
     Event(SeenEvent),
@@ -63,31 +74,61 @@ pub(super) struct SeenEvent {
     pub(super) stamp: Option<Stamp>,
 }
 
-impl Client {
-    /// Connects to the namespace over a socket that is connected.
-    pub(super) fn open(socket: Socket, endpoint: Endpoint) -> anyhow::Result<Self> {
+impl<'a> Client<'a> {
+    /// Connects to the namespace of a server.
+    ///
+    /// # Errors
+    /// No connection, or no Socket.IO server, with the remedy.
+    pub(super) fn connect(
+        server: &'a Server,
+        transport: settings::Transport,
+    ) -> anyhow::Result<Self> {
         let mut client = Self {
-            socket,
-            transport: Transport::new(Kind::WebSocket),
-            context: TransportContext::new(endpoint, rand::random()),
+            server,
+            sockets: [Some(dial(server)?), None, None],
+            transport: Transport::new(transport.kind()),
+            context: TransportContext::new(server.endpoint.clone(), rand::random()),
             buffer: vec![0; 64 * 1024].into(),
             connection: String::new(),
             next_id: 0,
             received: Vec::new(),
         };
-        client.transport.connected(Side::Main, &mut client.context);
-        client.write()?;
-        client.wait("the handshake", |received| {
+        let remedy = match server.tls {
+            Some(_) => {
+                "trust its certificate with --tls-ca FILE, accept any with --tls-insecure, or write http:// if it does not use TLS"
+            }
+            None => {
+                "give the URL of one, with its path if that is not /socket.io/, https:// if it uses TLS, and the --transport that it serves"
+            }
+        };
+        client.open(transport).map_err(|error| {
+            wrong(
+                server,
+                format!("does not answer as a Socket.IO server ({error:#}): {remedy}"),
+            )
+        })?;
+        Ok(client)
+    }
+
+    fn open(&mut self, transport: settings::Transport) -> anyhow::Result<()> {
+        self.transport.connected(Side::Main, &mut self.context);
+        self.perform()?;
+        self.wait("the handshake", |received| {
             matches!(received, Received::Opened)
         })?;
-        client.send(packet::write_connect)?;
-        let connected = client.wait("the connection to the namespace", |received| {
+        if transport == settings::Transport::Upgrade {
+            self.wait("the upgrade to WebSocket", |received| {
+                matches!(received, Received::Upgraded)
+            })?;
+        }
+        self.send(packet::write_connect)?;
+        let connected = self.wait("the connection to the namespace", |received| {
             matches!(received, Received::Connected(_))
         })?;
         if let Received::Connected(connection) = connected {
-            client.connection = connection;
+            self.connection = connection;
         }
-        Ok(client)
+        Ok(())
     }
 
     /// Returns the id of the connection.
@@ -167,17 +208,36 @@ impl Client {
 
     fn send(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> anyhow::Result<()> {
         self.transport.send(&mut self.context, write);
-        self.write()
+        self.perform()
     }
 
-    fn write(&mut self) -> anyhow::Result<()> {
-        let mut output = mem::take(&mut self.context.actions.output[0]);
-        self.context.actions.clear();
-        self.socket.write_all(&output).context("cannot send")?;
-        self.socket.flush().context("cannot send")?;
-        output.clear();
-        self.context.actions.output[0] = output;
-        Ok(())
+    /// Performs the actions that the transport asks for, and those that follow from them.
+    fn perform(&mut self) -> anyhow::Result<()> {
+        loop {
+            let actions = mem::take(&mut self.context.actions);
+            let mut opened = Vec::new();
+            for side in Side::ALL {
+                let socket = &mut self.sockets[side as usize];
+                let output = &actions.output[side as usize];
+                if actions.open[side as usize] {
+                    *socket = Some(dial(self.server)?);
+                    opened.push(side);
+                }
+                if let Some(socket) = socket.as_mut().filter(|_| !output.is_empty()) {
+                    socket.write_all(output).context("cannot send")?;
+                    socket.flush().context("cannot send")?;
+                }
+                if actions.close[side as usize] && !actions.open[side as usize] {
+                    *socket = None;
+                }
+            }
+            if opened.is_empty() {
+                return Ok(());
+            }
+            for side in opened {
+                self.transport.connected(side, &mut self.context);
+            }
+        }
     }
 
     /// Reads until a message is the one that is wanted, and takes it.
@@ -206,10 +266,15 @@ impl Client {
         }
     }
 
+    /// Reads what the next side has that has anything.
     fn read(&mut self) -> anyhow::Result<()> {
-        let kept = self.transport.restore(Side::Main, &mut self.buffer);
-        let length = match self.socket.read(&mut self.buffer[kept..]) {
-            Ok(0) => bail!("the server closed the connection"),
+        let side = self.wait_for_side()?;
+        let Some(socket) = &mut self.sockets[side as usize] else {
+            return Ok(());
+        };
+        let kept = self.transport.restore(side, &mut self.buffer);
+        let length = match socket.read(&mut self.buffer[kept..]) {
+            Ok(0) => return self.ended(side),
             Ok(length) => kept + length,
             Err(error) if error.kind() == ErrorKind::Interrupted => kept,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -221,14 +286,65 @@ impl Client {
         loop {
             let input = &self.buffer[..length];
             let transport = &mut self.transport;
-            match transport.next(Side::Main, input, &mut taken, &mut self.context)? {
+            match transport.next(side, input, &mut taken, &mut self.context)? {
                 Some(event) => self.received.extend(read_event(event)?),
                 None => break,
             }
         }
-        self.transport.keep(Side::Main, &self.buffer[taken..length]);
-        self.write()
+        self.transport.keep(side, &self.buffer[taken..length]);
+        self.perform()
     }
+
+    /// Returns a side that has bytes, or has ended.
+    fn wait_for_side(&self) -> anyhow::Result<Side> {
+        let open = Side::ALL.into_iter().zip(&self.sockets);
+        let open: Vec<(Side, &Socket)> = open
+            .filter_map(|(side, socket)| socket.as_ref().map(|socket| (side, socket)))
+            .collect();
+        let mut polled: Vec<PollFd<'_>> = open
+            .iter()
+            .map(|(_, socket)| PollFd::new(socket.as_fd(), PollFlags::POLLIN))
+            .collect();
+        loop {
+            match poll(&mut polled, PollTimeout::try_from(TIMEOUT)?) {
+                Err(Errno::EINTR) => {}
+                polled => break polled.map(drop)?,
+            }
+        }
+        let ready = polled.iter().position(|polled| polled.any() == Some(true));
+        let ready = ready.with_context(|| format!("nothing came within {TIMEOUT:?}"))?;
+        Ok(open[ready].0)
+    }
+
+    /// Handles the end of a side. Polling clients may open it again.
+    fn ended(&mut self, side: Side) -> anyhow::Result<()> {
+        self.sockets[side as usize] = None;
+        let ended = self.transport.ended(side, &mut self.context);
+        ensure!(ended.is_none(), "the server closed the connection");
+        self.perform()
+    }
+}
+
+/// Opens a connection of TCP.
+fn dial(server: &Server) -> anyhow::Result<Socket> {
+    let Peer::Tcp(address) = &server.peer else {
+        let problem = "is a Unix socket: give the URL of a TCP port".to_owned();
+        return Err(wrong(server, problem).into());
+    };
+    let stream = TcpStream::connect_timeout(address, TIMEOUT).map_err(|error| {
+        let problem = format!(
+            "cannot connect to {address} ({error}): is the server running, and is this its port?"
+        );
+        wrong(server, problem)
+    })?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.set_nodelay(true)?;
+    Ok(Socket::new(OwnedFd::from(stream), server.tls.as_ref())?)
+}
+
+fn wrong(server: &Server, problem: String) -> Invalid {
+    Invalid::new(format!("URL {}", server.shown), problem)
 }
 
 fn read_event(event: Event<'_>) -> anyhow::Result<Option<Received>> {
@@ -238,7 +354,8 @@ fn read_event(event: Event<'_>) -> anyhow::Result<Option<Received>> {
         Event::Closed(how) => Some(Received::Ended(format!(
             "the server closed the session ({how:?})"
         ))),
-        Event::Binary(_) | Event::Ping | Event::Upgraded => None,
+        Event::Upgraded => Some(Received::Upgraded),
+        Event::Binary(_) | Event::Ping => None,
     })
 }
 

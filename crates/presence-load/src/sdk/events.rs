@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::Engine;
 use crate::protocol::presence::{EventType, Member, PresenceEvent, Reason, Stamp};
 use crate::series::{JOIN, PROPAGATION, RECONNECT};
-use crate::users::Phase;
+use crate::users::{Memberships, Phase};
 
 /// A state as the driver sends it. Anything else has no stamp.
 #[derive(Deserialize)]
@@ -81,7 +81,7 @@ impl Engine<'_> {
         if load.users[user as usize].phase != Phase::Joined {
             return;
         }
-        load.audit.end(user, false);
+        load.audit.end(user);
         load.audit.begin_join(user, &load.users);
         load.joined -= 1;
         load.unsettled += 1;
@@ -90,6 +90,7 @@ impl Engine<'_> {
         state.sent = clock::now();
         state.sender.joined_at = u64::MAX;
         state.sender.has_broken = true;
+        state.sender.memberships.set_uncertain();
         state.sender.acked_before = state.sender.acked;
     }
 
@@ -168,6 +169,7 @@ impl Engine<'_> {
         state.phase = Phase::Joined;
         state.epoch = snapshot.epoch;
         state.sender.joined_at = now;
+        state.sender.memberships.publish(Memberships::JOIN);
         let lost_at = std::mem::take(&mut state.lost_at);
         let loop_state = self.loop_state.borrow();
         if lost_at > 0 {

@@ -66,7 +66,7 @@ impl Engine<'_> {
             .join_room_with(&names.room, &names.user, &state)
             .await;
         let room = room.map_err(|error| {
-            self.load.borrow_mut().audit.end(user, false);
+            self.load.borrow_mut().audit.end(user);
             join_outcome(&error)
         })?;
         // Events before the snapshot are taken first: the snapshot includes them.

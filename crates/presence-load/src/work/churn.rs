@@ -119,6 +119,7 @@ impl<'a> Load<'a> {
         }
         cx.state.record.value(LEAVE, now - request.sent);
         self.counts.leaves += 1;
+        self.user(user).sender.leave_acknowledged(now);
         let server = self.server_of(user);
         if let Some(connection) = cx.connections.get_mut(id) {
             connection.transport.close(&mut self.transports[server]);

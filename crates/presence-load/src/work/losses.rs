@@ -77,7 +77,10 @@ impl<'a> Load<'a> {
         let phase = state.phase;
         state.sender.joined_at = u64::MAX;
         state.sender.has_broken = ended != Ended::Left;
-        self.audit.end(user, ended == Ended::Left);
+        match ended {
+            Ended::Left => self.audit.leave(user, &self.users),
+            Ended::Lost(_) | Ended::Cut => self.audit.end(user),
+        }
         match phase {
             Phase::Joined => {
                 self.joined -= 1;

@@ -14,7 +14,7 @@ use crate::protocol::presence::{
 use crate::protocol::transport::{Closed, Event};
 use crate::requests::{Kind, Request};
 use crate::series::{CONNECT, JOIN, PROPAGATION, RECONNECT};
-use crate::users::Phase;
+use crate::users::{Memberships, Phase};
 
 impl<'a> Load<'a> {
     /// Handles an event of a transport that came at `now`.
@@ -166,6 +166,10 @@ impl<'a> Load<'a> {
         state.phase = Phase::Joined;
         state.epoch = ack.self_epoch.unwrap_or(0);
         state.sender.joined_at = now;
+        match ack.degraded {
+            true => state.sender.memberships.set_uncertain(),
+            false => state.sender.memberships.publish(Memberships::JOIN),
+        }
         (state.attempts, state.is_churning) = (0, false);
         let lost_at = std::mem::take(&mut state.lost_at);
         if lost_at > 0 {
@@ -190,7 +194,8 @@ impl<'a> Load<'a> {
         state.sender.joined_at = u64::MAX;
         // The server no longer sends events to it, so those that are missing may be on no way.
         state.sender.has_broken = true;
-        self.audit.end(user, false);
+        state.sender.memberships.set_uncertain();
+        self.audit.end(user);
         self.counts.expired += 1;
         self.joined -= 1;
         self.unsettled += 1;

@@ -91,13 +91,16 @@ pub(crate) fn updates_of_all(reports: &[Report], updates: usize) -> anyhow::Resu
 }
 
 /// Counts of a driver's run that must be 0.
-const FAULTS: [&str; 7] = [
+const FAULTS: [&str; 10] = [
     "lost",
+    "lost_joins",
+    "lost_leaves",
     "duplicated",
     "reordered",
     "wrong_room",
     "wrong_state",
     "snapshot_errors",
+    "lingering",
     "sequence_gaps",
 ];
 

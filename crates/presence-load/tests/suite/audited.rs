@@ -1,5 +1,7 @@
 //! The audit finds one wrong event among many, and nothing if all is right.
 
+use std::thread;
+
 use crate::server::{Script, Server, Wrong};
 use crate::support::{audited, call, run};
 
@@ -49,7 +51,30 @@ fn a_rate_gives_each_user_its_heartbeats() {
 /// Runs a small load on a server that makes one error, and checks what is found.
 #[track_caller]
 fn finds(wrong: Wrong, expected: &[(&str, u64)], kind: &str) {
-    let run = call(&Server::wrong(wrong), &[]).run();
+    let script = Script {
+        wrong: Some(wrong),
+        ..Script::default()
+    };
+    finds_in(script, &[], expected, kind);
+}
+
+/// Runs a small load whose users leave and come back on a server that makes one error, with or without numbers, and
+/// checks what is found.
+#[track_caller]
+fn finds_in_churn(wrong: Wrong, is_unnumbered: bool, expected: &[(&str, u64)], kind: &str) {
+    let script = Script {
+        wrong: Some(wrong),
+        is_unnumbered,
+        ..Script::default()
+    };
+    let churn = ["--churn", "2", "--churn-cut", "0"];
+    finds_in(script, &churn, expected, kind);
+}
+
+#[track_caller]
+fn finds_in(script: Script, arguments: &[&str], expected: &[(&str, u64)], kind: &str) {
+    let wrong = script.wrong;
+    let run = call(&Server::start(script), arguments).run();
     audited(&run, expected);
     let result = &run.result;
     assert_eq!(result.operations("ok"), result.operations("started"));
@@ -114,10 +139,8 @@ fn another_s_connection_is_found() {
 #[test]
 fn a_snapshot_without_a_member_is_found() {
     // The seventh join is the first of those that come back: the others were joined long before it was sent.
-    let server = Server::wrong(Wrong::SnapshotLacks(6));
-    let run = call(&server, &["--churn", "2", "--churn-cut", "0"]).run();
-    audited(&run, &[("snapshot_errors", 1)]);
-    assert_eq!(run.code, 3);
+    let expected = [("snapshot_errors", 1)];
+    finds_in_churn(Wrong::SnapshotLacks(6), false, &expected, "CountsDisagree");
 }
 
 #[test]
@@ -132,33 +155,58 @@ fn a_snapshot_with_a_change_that_was_not_sent_is_found() {
 #[test]
 fn a_stale_snapshot_is_found_when_a_user_comes_back() {
     // The seventh join is the first of those that come back, after half a second of heartbeats.
-    let server = Server::wrong(Wrong::SnapshotIsStale(6));
-    let run = call(&server, &["--churn", "2", "--churn-cut", "0"]).run();
-    audited(&run, &[("snapshot_errors", 2)]);
-    assert_eq!(run.code, 3);
+    let (wrong, expected) = (Wrong::SnapshotIsStale(6), [("snapshot_errors", 2)]);
+    finds_in_churn(wrong, false, &expected, "CountsDisagree");
 }
 
 #[test]
-fn a_leave_that_is_not_delivered_is_a_gap() {
-    let server = Server::wrong(Wrong::LoseLeave(0));
-    let run = call(&server, &["--churn", "2", "--churn-cut", "0"]).run();
-    audited(&run, &[("sequence_gaps", 1)]);
-    assert_eq!(run.code, 3);
+fn a_member_that_left_before_the_join_and_is_in_its_snapshot_is_found() {
+    // The user that left last is the one whose join is the seventh.
+    let (wrong, expected) = (Wrong::SnapshotLingers(6), [("lingering", 1)]);
+    finds_in_churn(wrong, false, &expected, "CountsDisagree");
+}
+
+/// The first delivery to another member of the join of a user that comes back: until then, each of the two rooms has
+/// delivered 1 + 2 + 3 joins.
+const JOIN: u64 = 12;
+
+#[test]
+fn a_join_or_leave_that_is_not_delivered_is_lost_with_and_without_numbers() {
+    for (wrong, counter) in [
+        (Wrong::LoseJoin(JOIN), "lost_joins"),
+        (Wrong::LoseLeave(0), "lost_leaves"),
+    ] {
+        let expected = [(counter, 1), ("sequence_gaps", 1)];
+        // Each run waits for the event until the end of its drain.
+        thread::scope(|scope| {
+            scope.spawn(|| finds_in_churn(wrong, false, &expected, "CountsDisagree"));
+            scope.spawn(|| finds_in_churn(wrong, true, &expected[..1], "CountsDisagree"));
+        });
+    }
 }
 
 #[test]
-fn without_numbers_of_the_server_updates_are_audited_all_the_same() {
-    for (wrong, expected) in [
-        (None, vec![]),
-        (Some(Wrong::Lose(40)), vec![("lost", 1)]),
-        (Some(Wrong::Duplicate(40)), vec![("duplicated", 1)]),
+fn a_join_or_leave_that_is_delivered_twice_is_duplicated_with_and_without_numbers() {
+    for wrong in [Wrong::DuplicateJoin(JOIN), Wrong::DuplicateLeave(0)] {
+        for is_unnumbered in [false, true] {
+            finds_in_churn(wrong, is_unnumbered, &[("duplicated", 1)], "Duplicated");
+        }
+    }
+}
+
+#[test]
+fn without_numbers_of_the_server_all_is_audited_while_users_leave_and_are_cut() {
+    for (wrong, churn, expected) in [
+        (None, "30", vec![]),
+        (Some(Wrong::Lose(40)), "5", vec![("lost", 1)]),
+        (Some(Wrong::Duplicate(40)), "5", vec![("duplicated", 1)]),
     ] {
         let server = Server::start(Script {
             wrong,
             is_unnumbered: true,
             ..Script::default()
         });
-        let run = call(&server, &["--churn", "5"]).run();
+        let run = call(&server, &["--churn", churn, "--churn-cut", "0.3"]).run();
         audited(&run, &expected);
     }
 }

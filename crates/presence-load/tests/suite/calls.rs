@@ -1,6 +1,7 @@
 //! Calls: what is refused before a run, and what a run prints.
 
 use std::net::TcpListener;
+use std::process::Command;
 
 use harness_testing::page;
 use harness_testing::program::Program;
@@ -96,24 +97,62 @@ fn the_reference_s_variables_describe_the_run() {
 }
 
 #[test]
+fn runs_with_the_same_seed_are_the_same() {
+    let key_of = |seed: &str| {
+        let server = Server::start(Script::default());
+        let one = ["--rooms", "1", "--users-per-room", "1"];
+        let seeded = ["--duration", "100ms", "--seed", seed];
+        call(&server, &[one, seeded].concat()).run();
+        // The check before the run has two connections.
+        server.keys().split_off(2)
+    };
+    let key = key_of("7");
+    assert_eq!(key.len(), 1);
+    assert_eq!(key_of("7"), key);
+    assert_ne!(key_of("8"), key);
+}
+
+#[test]
 fn limits_of_the_reference_are_judged() {
     let run = run(&["--reference-limits"]);
     let thresholds = run.result["thresholds"].as_array().unwrap();
     assert_eq!(thresholds.len(), 4);
 }
 
-#[test]
-fn check_joins_two_users_and_verifies_all() {
-    let server = Server::start(Script::default());
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_presence-load"))
+/// Checks a server. Returns true if it was right, and what was printed.
+fn check(server: &Server, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_presence-load"))
         .args(["check", &server.url()])
+        .args(arguments)
         .output()
         .unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{stdout}");
+    (output.status.success(), stdout.into_owned())
+}
+
+#[test]
+fn check_joins_two_users_and_verifies_all() {
+    let server = Server::start(Script::default());
+    let (is_right, stdout) = check(&server, &[]);
+    assert!(is_right, "{stdout}");
     assert!(
         stdout.contains("join, heartbeat, update and leave"),
         "{stdout}"
     );
     assert_eq!(server.requests(), (2, 1));
+}
+
+#[test]
+fn check_uses_the_transport_that_was_chosen() {
+    // The server speaks WebSocket only.
+    let server = Server::start(Script::default());
+    for transport in ["polling", "upgrade"] {
+        let (is_right, stdout) = check(&server, &["--transport", transport]);
+        assert!(!is_right, "{stdout}");
+        assert!(
+            stdout.contains("does not answer as a Socket.IO server"),
+            "{stdout}"
+        );
+        assert_eq!(server.requests(), (0, 0));
+    }
 }

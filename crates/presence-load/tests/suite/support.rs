@@ -30,14 +30,17 @@ pub(crate) fn run(arguments: &[&str]) -> CompletedRun {
 }
 
 /// The counters of the audit.
-pub(crate) const AUDITED: [&str; 8] = [
+pub(crate) const AUDITED: [&str; 11] = [
     "lost",
     "lost_with_sender",
+    "lost_joins",
+    "lost_leaves",
     "duplicated",
     "reordered",
     "wrong_room",
     "wrong_state",
     "snapshot_errors",
+    "lingering",
     "sequence_gaps",
 ];
 

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 
 use tungstenite::handshake::derive_accept_key;
 
-/// Reads the handshake of WebSocket and answers it.
-pub(super) fn upgrade(stream: &mut TcpStream) -> Option<()> {
+/// Reads the handshake of WebSocket and answers it. Returns its key.
+pub(super) fn upgrade(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -20,7 +20,8 @@ pub(super) fn upgrade(stream: &mut TcpStream) -> Option<()> {
     let response = format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
     );
-    stream.write_all(response.as_bytes()).ok()
+    stream.write_all(response.as_bytes()).ok()?;
+    Some(key.to_owned())
 }
 
 /// The frames of a client.

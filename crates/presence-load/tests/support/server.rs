@@ -31,8 +31,16 @@ pub(crate) enum Wrong {
     Falsify(u64),
     /// An update names the connection of another member.
     Impersonate(u64),
+    /// A join is not delivered to one member.
+    LoseJoin(u64),
+    /// A join is delivered twice to one member.
+    DuplicateJoin(u64),
     /// A leave is not delivered to one member.
     LoseLeave(u64),
+    /// A leave is delivered twice to one member.
+    DuplicateLeave(u64),
+    /// The snapshot of a join shows the member that left the room last, too.
+    SnapshotLingers(u64),
     /// The snapshot of a join lacks the first member.
     SnapshotLacks(u64),
     /// The snapshot of a join shows all members in the state of their own join.
@@ -76,12 +84,13 @@ struct State {
     /// True once a room of the load was joined: the check before it goes well, and is not counted.
     has_begun: bool,
     rooms: BTreeMap<String, Room>,
-    /// Deliveries of updates and leaves, joins, heartbeats, and connections so far.
-    updates: u64,
-    leaves: u64,
+    /// Deliveries so far of events of each type; joins, heartbeats, and connections.
+    deliveries: BTreeMap<&'static str, u64>,
     joins: u64,
     heartbeats: u64,
     connections: u64,
+    /// The keys of the handshakes.
+    keys: Vec<String>,
     stalled_until: u64,
     /// Actual duration of the stall.
     stalled_ns: u64,
@@ -91,6 +100,7 @@ struct State {
 struct Room {
     seq: u64,
     members: Vec<Member>,
+    last_left: Option<Member>,
 }
 
 #[derive(Debug)]
@@ -148,6 +158,11 @@ impl Server {
         }
     }
 
+    /// Returns the keys of the handshakes so far.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.state.lock().unwrap().keys.clone()
+    }
+
     /// Returns the number of joins and heartbeats that were carried out or refused.
     pub(crate) fn requests(&self) -> (u64, u64) {
         let state = self.state.lock().unwrap();
@@ -158,9 +173,10 @@ impl Server {
 /// Serves a connection until its end.
 fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
-    upgrade(&mut stream)?;
+    let key = upgrade(&mut stream)?;
     let connection = {
         let mut state = state.lock().unwrap();
+        state.keys.push(key);
         state.connections += 1;
         format!("connection-{}", state.connections)
     };
@@ -244,7 +260,8 @@ impl State {
     fn join(&mut self, join: &Value, connection: &str, stream: &TcpStream) -> Option<Value> {
         let room = join["roomId"].as_str()?;
         if room.starts_with("room-") && !std::mem::replace(&mut self.has_begun, true) {
-            (self.joins, self.heartbeats, self.updates, self.leaves) = (0, 0, 0, 0);
+            (self.joins, self.heartbeats) = (0, 0);
+            self.deliveries.clear();
         }
         let number = self.joins;
         self.joins += 1;
@@ -270,7 +287,9 @@ impl State {
         self.publish(room, event);
         let wrong = self.wrong();
         let room = &self.rooms[room];
-        let shown = room.members.iter().map(|member| {
+        let lingering = room.last_left.iter();
+        let lingering = lingering.filter(|_| wrong == Some(Wrong::SnapshotLingers(number)));
+        let shown = room.members.iter().chain(lingering).map(|member| {
             let state = match wrong {
                 Some(Wrong::SnapshotIsStale(at)) if at == number => member.first_state.clone(),
                 Some(Wrong::SnapshotIsAhead(at)) if at == number => {
@@ -344,12 +363,10 @@ impl State {
         };
         let mut event = event("leave", &room, member);
         event["state"] = Value::Null;
-        let members = &mut self
-            .rooms
-            .get_mut(&room)
-            .expect("the member was in it")
-            .members;
-        members.retain(|member| member.connection != connection);
+        let in_room = self.rooms.get_mut(&room).expect("the member was in it");
+        let mut members = in_room.members.iter();
+        let place = members.position(|member| member.connection == connection);
+        in_room.last_left = place.map(|place| in_room.members.remove(place));
         self.publish(&room, event);
     }
 
@@ -368,36 +385,32 @@ impl State {
             .iter()
             .map(|of| of.connection.clone())
             .collect();
+        let kinds = ["join", "leave", "update"];
+        let kind = kinds.into_iter().find(|kind| event["type"] == *kind);
+        let kind = kind.expect("an event has one of the three types");
         for member in &mut room.members {
-            let counter = match event["type"].as_str() {
-                Some("update") => &mut self.updates,
-                Some("leave") => &mut self.leaves,
-                _ => {
-                    member.deliver(&event);
-                    continue;
-                }
-            };
-            let number = *counter;
-            *counter += 1;
-            let is_update = event["type"] == "update";
-            let wrong = planned.filter(|wrong| wrong.is_at(number, is_update));
+            let delivered = self.deliveries.entry(kind).or_default();
+            let delivery = (kind, *delivered);
+            *delivered += 1;
+            let wrong = planned.filter(|wrong| wrong.delivery() == Some(delivery));
             member.deliver_wrongly(wrong, event.clone(), &connections);
         }
     }
 }
 
 impl Wrong {
-    /// Returns true if this delivery is the wrong one.
-    fn is_at(self, number: u64, is_update: bool) -> bool {
+    /// Returns the delivery that is wrong: the type of its event, and its number.
+    fn delivery(self) -> Option<(&'static str, u64)> {
         match self {
             Self::Lose(at)
             | Self::Duplicate(at)
             | Self::Reorder(at)
             | Self::Misroute(at)
             | Self::Falsify(at)
-            | Self::Impersonate(at) => is_update && at == number,
-            Self::LoseLeave(at) => !is_update && at == number,
-            _ => false,
+            | Self::Impersonate(at) => Some(("update", at)),
+            Self::LoseJoin(at) | Self::DuplicateJoin(at) => Some(("join", at)),
+            Self::LoseLeave(at) | Self::DuplicateLeave(at) => Some(("leave", at)),
+            _ => None,
         }
     }
 }
@@ -405,8 +418,10 @@ impl Wrong {
 impl Member {
     fn deliver_wrongly(&mut self, wrong: Option<Wrong>, mut event: Value, connections: &[String]) {
         match wrong {
-            Some(Wrong::Lose(_) | Wrong::LoseLeave(_)) => return,
-            Some(Wrong::Duplicate(_)) => self.deliver(&event),
+            Some(Wrong::Lose(_) | Wrong::LoseJoin(_) | Wrong::LoseLeave(_)) => return,
+            Some(Wrong::Duplicate(_) | Wrong::DuplicateJoin(_) | Wrong::DuplicateLeave(_)) => {
+                self.deliver(&event);
+            }
             Some(Wrong::Reorder(_)) => {
                 self.held = Some(event);
                 return;

@@ -1,0 +1,99 @@
+//! A room without connections, which benches the audit.
+
+use load::schedule::Share;
+
+use super::Audit;
+use crate::population::{Behaviour, Part, Population};
+use crate::protocol::ProtocolError;
+use crate::protocol::presence::{Member, PresenceEvent};
+use crate::requests::{Kind, Request, Requests};
+use crate::users::{Phase, User};
+
+/// The room `room-001` with its users `user-1-1` and so on, as the audit of a worker sees them.
+#[derive(Debug)]
+pub struct AuditedRoom {
+    audit: Audit,
+    users: Vec<User>,
+    requests: Requests,
+    now: u64,
+}
+
+impl AuditedRoom {
+    /// Creates a room whose users are connected as `c0`, `c1` and so on, and are not joined.
+    #[must_use]
+    pub fn new(users: u32) -> Self {
+        let part = Part {
+            population: Population {
+                rooms: 1,
+                users_per_room: users.into(),
+                slow_consumers: 0,
+                half_open: 0,
+            },
+            share: Share::ALL,
+        };
+        let connected = (0..users).map(|user| {
+            let mut connected = User::new(Behaviour::Active);
+            connected.sender.connect(&format!("c{user}"));
+            connected
+        });
+        Self {
+            audit: Audit::new(part, 0),
+            users: connected.collect(),
+            requests: Requests::default(),
+            now: 1,
+        }
+    }
+
+    /// Joins a user, and checks the snapshot with the sequence number `seq`. Returns the number of its members.
+    ///
+    /// # Errors
+    /// The snapshot can't be read.
+    pub fn join<'a>(
+        &mut self,
+        user: u32,
+        seq: u64,
+        snapshot: impl Iterator<Item = Result<Member<'a>, ProtocolError>>,
+    ) -> Result<u64, ProtocolError> {
+        self.now += 1;
+        self.audit.begin_join(user, &self.users);
+        let begun = (self.now, Some(seq));
+        let members = self.audit.joined(user, begun, snapshot, &self.users)?;
+        let user = &mut self.users[user as usize];
+        (user.phase, user.sender.joined_at) = (Phase::Joined, self.now);
+        Ok(members)
+    }
+
+    /// Sends a heartbeat of a user, and takes its acknowledgement.
+    pub fn heartbeat(&mut self, user: u32) {
+        self.now += 1;
+        let user = &mut self.users[user as usize];
+        user.sender.n += 1;
+        let request = Request {
+            kind: Kind::Heartbeat,
+            id: user.take_id(),
+            n: user.sender.n,
+            at: self.now,
+            sent: self.now,
+        };
+        self.requests.push(&mut user.requests, request);
+        if let Some(request) = self.requests.take(&mut user.requests, request.id) {
+            user.sender.acked = user.sender.acked.max(request.n);
+        }
+    }
+
+    /// Audits an event that a user receives. Returns the intended start of its change, if it is new.
+    pub fn receive(&mut self, user: u32, event: &PresenceEvent<'_>) -> Option<u64> {
+        self.now += 1;
+        self.audit.event(user, event, &self.users, self.now)
+    }
+
+    /// Returns true if nothing was lost, duplicated, reordered or wrong so far.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        let counts = super::AuditCounts {
+            events: self.audit.counts.events,
+            ..super::AuditCounts::default()
+        };
+        self.audit.counts == counts
+    }
+}
