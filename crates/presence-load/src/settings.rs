@@ -100,7 +100,8 @@ pub struct Settings {
     /// Cut this share of the connections of --churn, from 0 to 1, instead of leaving first
     #[arg(long, help_heading = DISTURBANCES, value_name = "SHARE", default_value_t = 0.5)]
     pub churn_cut: f64,
-    /// Let this many users stop reading once they have joined
+    /// Let this many users stop reading once they have joined: their connections; with --mode sdk, the events of the
+    /// library, which goes on reading
     #[arg(long, help_heading = DISTURBANCES, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub slow_consumers: u64,
     /// Let the connections of this many users fall silent once they have joined: they neither read nor answer pings

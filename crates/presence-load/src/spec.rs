@@ -129,6 +129,7 @@ const COUNTERS: &[CounterSpec] = &[
     CounterSpec::new(count::LATE_ACKS, "late acks", DeliveryEvent),
     CounterSpec::new(count::EXPIRED, "expired", DeliveryEvent),
     CounterSpec::new(count::DROPPED, "dropped", DeliveryEvent),
+    CounterSpec::new(count::UNREAD, "unread", DeliveryEvent),
     CounterSpec::new(count::LEFT, "left", DeliveryEvent),
     CounterSpec::new(count::CUT, "cut", DeliveryEvent),
     CounterSpec::new(count::NOT_BACK, "not back", DeliveryEvent),

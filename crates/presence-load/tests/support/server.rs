@@ -41,6 +41,8 @@ pub(crate) enum Wrong {
     SnapshotIsAhead(u64),
     /// A heartbeat is not answered.
     IgnoreHeartbeat(u64),
+    /// A leave is not answered.
+    IgnoreLeave(u64),
     /// A heartbeat is refused with this code, and its member removed.
     Refuse(u64, &'static str),
     /// A join is refused with this code.
@@ -76,11 +78,12 @@ struct State {
     /// True once a room of the load was joined: the check before it goes well, and is not counted.
     has_begun: bool,
     rooms: BTreeMap<String, Room>,
-    /// Deliveries of updates and leaves, joins, heartbeats, and connections so far.
+    /// Deliveries of updates and leaves, joins, heartbeats, requests to leave, and connections so far.
     updates: u64,
     leaves: u64,
     joins: u64,
     heartbeats: u64,
+    left: u64,
     connections: u64,
     stalled_until: u64,
     /// Actual duration of the stall.
@@ -148,6 +151,11 @@ impl Server {
         }
     }
 
+    /// Returns the number of requests to leave since the load began.
+    pub(crate) fn leave_requests(&self) -> u64 {
+        self.state.lock().unwrap().left
+    }
+
     /// Returns the number of joins and heartbeats that were carried out or refused.
     pub(crate) fn requests(&self) -> (u64, u64) {
         let state = self.state.lock().unwrap();
@@ -196,8 +204,11 @@ fn request(
         "presence:join" => state.join(&arguments[1], connection, stream),
         "presence:heartbeat" => state.heartbeat(&arguments[1], connection)?,
         _ => {
+            let number = state.left;
+            state.left += 1;
             state.disconnect(connection);
-            Some(json!({"ok": true}))
+            let is_silent = state.wrong() == Some(Wrong::IgnoreLeave(number));
+            (!is_silent).then(|| json!({"ok": true}))
         }
     };
     match answer {
@@ -245,6 +256,7 @@ impl State {
         let room = join["roomId"].as_str()?;
         if room.starts_with("room-") && !std::mem::replace(&mut self.has_begun, true) {
             (self.joins, self.heartbeats, self.updates, self.leaves) = (0, 0, 0, 0);
+            self.left = 0;
         }
         let number = self.joins;
         self.joins += 1;
