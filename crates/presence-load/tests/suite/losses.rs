@@ -113,20 +113,22 @@ fn slow_consumers_and_half_open_connections_disturb_nobody() {
 #[test]
 fn a_worker_without_senders_joins_its_users() {
     // Users 2 and 5 of 6 are slow: with one user in each room, the third worker of three has no other.
-    let run = run(&[
-        "--rooms",
-        "6",
-        "--users-per-room",
-        "1",
-        "--threads",
-        "3",
-        "--slow-consumers",
-        "2",
-    ]);
-    audited(&run, &[]);
-    run.result
-        .counts(&[("users", 6), ("joins", 6), ("leaves", 4)]);
-    assert_eq!(run.result.operations("ok"), 40);
+    let arguments = ["--rooms", "6", "--users-per-room", "1", "--threads", "3"];
+    for churn in [&[][..], &["--churn", "10"]] {
+        let run = run(&[&arguments[..], &["--slow-consumers", "2"], churn].concat());
+        audited(&run, &[]);
+        let left = run.result.count("churn_left");
+        let away = left + run.result.count("churn_cut");
+        run.result
+            .counts(&[("users", 6), ("joins", 6 + away), ("leaves", 4 + left)]);
+        assert_eq!(run.result.operations("started"), 40);
+        assert_eq!(away > 0, !churn.is_empty(), "{}", run.result["counts"]);
+        assert!(
+            run.result.warning("WorkersFailed").is_none(),
+            "{}",
+            run.stdout
+        );
+    }
 }
 
 #[test]

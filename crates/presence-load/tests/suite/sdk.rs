@@ -235,6 +235,11 @@ fn a_worker_without_senders_joins_its_users() {
         audited(&run, &[]);
         let away = run.result.count("churn_left") + run.result.count("churn_cut");
         run.result.counts(&[("users", 6), ("joins", 6 + away)]);
+        assert!(
+            run.result.warning("WorkersFailed").is_none(),
+            "{}",
+            run.stdout
+        );
         assert!(run.result.operations("ok") > 0, "{further:?}");
         assert_eq!(run.result.operations("failed"), 0, "{further:?}");
     }
