@@ -229,7 +229,8 @@ impl Audit {
         match event.kind {
             EventType::Update => {
                 let (n, t) = self.stamp(event, sender, now)?;
-                let is_new = self.update(receiver, member, n, in_sequence);
+                let is_current = hash(&event.conn_id) == sender.connection;
+                let is_new = self.update(receiver, member, (n, is_current), in_sequence);
                 (is_new && !is_own).then_some(t)
             }
             EventType::Join => {
@@ -298,8 +299,14 @@ impl Audit {
         }
     }
 
-    /// Takes an update. Returns true if it is new.
-    fn update(&mut self, receiver: u32, member: u32, n: u32, in_sequence: Option<Arrival>) -> bool {
+    /// Takes an update, of the sender's current connection or of the one before. Returns true if it is new.
+    fn update(
+        &mut self,
+        receiver: u32,
+        member: u32,
+        (n, is_current): (u32, bool),
+        in_sequence: Option<Arrival>,
+    ) -> bool {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
         let window = self.window(receiver, member);
         if is_joining {
@@ -307,9 +314,11 @@ impl Audit {
             return true;
         }
         let arrival = window.arrive(n);
-        // The sequence of the room orders the changes of different senders too.
+        // The sequence of the room orders the changes of different senders too. A server may carry out the last requests
+        // of a connection that was cut after the join of the next one, which had their changes already.
         self.counts.judge(match arrival {
             Arrival::Later { .. } => in_sequence,
+            _ if !is_current => in_sequence,
             late_or_again => Some(late_or_again),
         });
         if let Arrival::Later { lost } = arrival {

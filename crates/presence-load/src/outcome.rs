@@ -43,8 +43,8 @@ pub(crate) mod count {
     pub(crate) const IGNORED: &str = "ignored";
     /// Joined users, reported once a second by each worker.
     pub(crate) const HELD: &str = "held";
-    /// Open connections, reported once a second by each worker in the mode `sdk`.
-    pub(crate) const OPEN: &str = "open";
+    /// Connections that were opened and are no longer open, in the mode `sdk`, until the end of the load.
+    pub(crate) const CLOSED: &str = "closed";
     /// Connections that ended while their user was joined.
     pub(crate) const CONNECTIONS_LOST: &str = "connections_lost";
     /// Users that joined again after their connection was lost.

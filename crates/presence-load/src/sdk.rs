@@ -126,6 +126,9 @@ struct Load {
     /// The next user to begin.
     next_user: u32,
     opened: u64,
+    /// Connections that were opened, and those that are counted as closed.
+    connections: u64,
+    closed_connections: u64,
     joined: u64,
     /// Heartbeats of the load that are not acknowledged, and those among them that count.
     open: u64,
@@ -165,6 +168,8 @@ impl<'a> Engine<'a> {
             jobs: VecDeque::new(),
             next_user: 0,
             opened: 0,
+            connections: 0,
+            closed_connections: 0,
             joined: 0,
             open: 0,
             open_counted: 0,
@@ -226,6 +231,7 @@ impl<'a> Engine<'a> {
 
     /// Records the counts of a turn, and once a second the joined users.
     fn record(&self, load: &mut Load, state: &LoopState<Next>) {
+        load.connections += load.counts.connected;
         load.counts.write(&state.record);
         load.audit.counts.write(&state.record, false);
         if state.is_second_over() {
@@ -235,7 +241,11 @@ impl<'a> Engine<'a> {
                 .iter()
                 .flatten()
                 .filter(|client| is_open(client));
-            state.record.count(count::OPEN, open.count() as u64);
+            // A connection that the library opened again is counted once its room is joined.
+            let closed = load.connections.saturating_sub(open.count() as u64);
+            let more = closed.saturating_sub(load.closed_connections);
+            load.closed_connections += more;
+            state.record.count(count::CLOSED, more);
             // Nobody reads that their connection broke.
             let broken = load.unread.iter().filter(|(user, _)| {
                 let client = load.clients[*user as usize].as_ref();
@@ -299,8 +309,13 @@ impl AsyncHandler for Engine<'_> {
 
     fn timer(&self, Next(sender): Next, state: &mut LoopState<Next>) {
         let load = &mut *self.load.borrow_mut();
-        let closed = load.closed.as_ref();
-        if let Some(start) = closed.and_then(|closed| closed.next(sender, state)) {
+        let Some(closed) = &load.closed else {
+            return;
+        };
+        if load.users[load.senders[sender as usize] as usize].is_churning {
+            // It is away because the plan asks for that.
+            state.timers.set(closed.next_at(state.now), Next(sender));
+        } else if let Some(start) = closed.next(sender, state) {
             Self::begin_heartbeat(sender, start, load, state);
         }
     }

@@ -21,9 +21,12 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> Option<String> {
     let elapsed_s = total.counted(count::REPORTED_MS) as f64 / 1e3;
     let users = total.counted(count::USERS);
     // The protocol mode does not report it, and neither does the reference's script.
-    let connected = match total.counts.contains_key(count::OPEN) {
-        true => format!("connected={}/{users} ", second.counted(count::OPEN)),
-        false => String::new(),
+    let connected = match total.counts.get(count::CLOSED) {
+        Some(closed) => {
+            let open = total.counted(count::CONNECTED).saturating_sub(*closed);
+            format!("connected={open}/{users} ")
+        }
+        None => String::new(),
     };
     Some(format!(
         "[{elapsed_s:.1}s] {connected}joined={}/{users} heartbeat_ok={}/{} events={} errors={}",

@@ -343,6 +343,25 @@ fn what_a_sender_sent_before_it_joined_again_is_lost_and_excused_if_its_connecti
 }
 
 #[test]
+fn an_update_of_the_connection_before_may_follow_the_join_of_the_next_once() {
+    let mut room = Room::new();
+    room.send(1, 2);
+    let updates = [room.event(1, 1, 4), room.event(1, 2, 6)];
+    room.receive(0, &updates[0]);
+    room.connect(1, "c1-again");
+    let join = PresenceEvent {
+        kind: EventType::Join,
+        conn_id: "c1-again".into(),
+        ..room.event(1, 2, 5)
+    };
+    room.receive(0, &join);
+    room.receive(0, &updates[1]);
+    assert_eq!(room.audit.counts, counted(3));
+    room.receive(0, &updates[1]);
+    assert_eq!(room.audit.counts.duplicated, 1);
+}
+
+#[test]
 fn a_leave_that_never_comes_is_a_gap_of_the_sequence() {
     let mut room = Room::new();
     room.send(1, 1);

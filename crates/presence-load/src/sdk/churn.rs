@@ -28,9 +28,12 @@ impl Engine<'_> {
         for _ in 0..TRIES {
             let sender = load.random.random_range(0..load.senders.len());
             let user = load.senders[sender];
+            let closed = load.closed.as_ref();
+            // The first heartbeat of a closed loop has its time, so its user must be there.
+            let has_begun = closed.is_none_or(|closed| closed.has_begun(sender));
             let state = &mut load.users[user as usize];
             let client = load.clients[user as usize].clone();
-            let Some(client) = client.filter(|_| state.can_send()) else {
+            let Some(client) = client.filter(|_| has_begun && state.can_send()) else {
                 continue;
             };
             state.is_churning = true;

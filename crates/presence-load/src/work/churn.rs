@@ -84,8 +84,11 @@ impl<'a> Load<'a> {
         for _ in 0..TRIES {
             let sender = self.random.random_range(0..self.senders.len());
             let user = self.senders[sender];
+            let closed = self.closed.as_ref();
+            // The first heartbeat of a closed loop has its time, so its user must be there.
+            let has_begun = closed.is_none_or(|closed| closed.has_begun(sender));
             let state = self.user(user);
-            let Some(id) = state.connection.filter(|_| state.can_send()) else {
+            let Some(id) = state.connection.filter(|_| has_begun && state.can_send()) else {
                 continue;
             };
             state.is_churning = true;

@@ -64,6 +64,11 @@ impl ClosedLoop {
         self.previous[sender as usize] = Some(start);
     }
 
+    /// Returns true if a sender has sent its first heartbeat.
+    pub(crate) fn has_begun(&self, sender: usize) -> bool {
+        self.previous[sender].is_some()
+    }
+
     /// Returns when a sender whose heartbeat ended at `now` sends the next one.
     pub(crate) fn next_at(&self, now: u64) -> u64 {
         now + self.think_ns
@@ -97,8 +102,14 @@ impl<'a> Load<'a> {
     }
 
     pub(super) fn next_of_sender(&mut self, sender: u32, cx: &mut Cx<'a>) {
-        let closed = self.closed.as_ref();
-        if let Some(start) = closed.and_then(|closed| closed.next(sender, &mut cx.state)) {
+        let Some(closed) = &self.closed else {
+            return;
+        };
+        if self.users[self.senders[sender as usize] as usize].is_churning {
+            // It is away because the plan asks for that.
+            let at = closed.next_at(cx.state.now);
+            cx.state.timers.set(at, Timer::Next(sender));
+        } else if let Some(start) = closed.next(sender, &mut cx.state) {
             self.begin_heartbeat(sender, start, cx);
         }
     }

@@ -7,8 +7,13 @@ use crate::support::{audited, call, run};
 
 #[test]
 fn users_that_leave_or_are_cut_come_back_and_nothing_is_lost() {
-    for cut in ["0", "1", "0.5"] {
-        let run = run(&["--churn", "30", "--churn-cut", cut]);
+    for (pacing, cut) in [
+        ("open", "0"),
+        ("open", "1"),
+        ("open", "0.5"),
+        ("closed", "0.5"),
+    ] {
+        let run = run(&["--churn", "30", "--churn-cut", cut, "--pacing", pacing]);
         audited(&run, &[]);
         let result = &run.result;
         let [left, cut] = ["churn_left", "churn_cut"].map(|name| result.count(name));

@@ -47,6 +47,8 @@ pub(crate) enum Wrong {
     Refuse(u64, &'static str),
     /// A join is refused with this code.
     RefuseJoin(u64, &'static str),
+    /// All joins from this one on are refused with this code.
+    RefuseJoinsFrom(u64, &'static str),
     /// The connection is closed instead of answering a heartbeat.
     Close(u64),
     /// A heartbeat is answered with a packet that is none.
@@ -260,9 +262,12 @@ impl State {
         }
         let number = self.joins;
         self.joins += 1;
-        if let Some(Wrong::RefuseJoin(at, code)) = self.wrong()
-            && at == number
-        {
+        let refused = match self.wrong() {
+            Some(Wrong::RefuseJoin(at, code)) if at == number => Some(code),
+            Some(Wrong::RefuseJoinsFrom(from, code)) if from <= number => Some(code),
+            _ => None,
+        };
+        if let Some(code) = refused {
             return Some(json!({"ok": false, "error": "as planned", "code": code}));
         }
         let member = Member {
