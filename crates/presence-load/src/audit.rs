@@ -429,7 +429,8 @@ impl Audit {
             return true;
         }
         let arrival = window.arrive(n);
-        // The sequence of the room orders the changes of different senders too.
+        // The sequence of the room orders the changes of different senders too. A server may carry out the last requests
+        // of a connection that was cut after the join of the next one, which had their changes already.
         self.counts.judge(match arrival {
             Arrival::Later { .. } => in_sequence,
             Arrival::Again if is_overtaken => in_sequence,

@@ -25,6 +25,7 @@ pub(crate) struct Counts {
     pub(crate) cut: u64,
     pub(crate) expired: u64,
     pub(crate) dropped: u64,
+    pub(crate) unread: u64,
     pub(crate) bytes: u64,
     pub(crate) bytes_sent: u64,
 }
@@ -51,6 +52,7 @@ impl Counts {
             (count::CUT, counts.cut),
             (count::EXPIRED, counts.expired),
             (count::DROPPED, counts.dropped),
+            (count::UNREAD, counts.unread),
             (count::BYTES, counts.bytes),
             (count::BYTES_SENT, counts.bytes_sent),
         ] {

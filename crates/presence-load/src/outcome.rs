@@ -48,6 +48,8 @@ pub(crate) mod count {
     pub(crate) const IGNORED: &str = "ignored";
     /// Joined users, reported once a second by each worker.
     pub(crate) const HELD: &str = "held";
+    /// Connections that were opened and are no longer open, in the mode `sdk`, until the end of the load.
+    pub(crate) const CLOSED: &str = "closed";
     /// Connections that ended while their user was joined.
     pub(crate) const CONNECTIONS_LOST: &str = "connections_lost";
     /// Users that joined again after their connection was lost.
@@ -64,6 +66,8 @@ pub(crate) mod count {
     pub(crate) const EXPIRED: &str = "expired";
     /// Connections of slow consumers and half-open connections that the server closed.
     pub(crate) const DROPPED: &str = "dropped";
+    /// Events that the client library dropped because a slow consumer did not read them.
+    pub(crate) const UNREAD: &str = "unread";
     /// Users of the run; each worker counts its own once.
     pub(crate) const USERS: &str = "users";
     /// Milliseconds since the first connection, added at each progress report.

@@ -62,7 +62,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub debug: bool,
     /// Choose how clients reach the server: websocket; polling (HTTP long-polling); upgrade (polling first, then
-    /// WebSocket, as browsers do)
+    /// WebSocket, as browsers do). Only websocket with --mode sdk
     #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "websocket")]
     pub transport: Transport,
     /// Fail a connection attempt after this long
@@ -75,8 +75,8 @@ pub struct Settings {
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub open_timeout: Option<Duration>,
     /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
-    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --hold; otherwise the kernel
-    /// chooses, and has about 28,000 ports]
+    /// many of 127.0.0.0/8 as needed, for a server on this machine. Not with --mode sdk [default: auto with --hold;
+    /// otherwise the kernel chooses, and has about 28,000 ports]
     #[arg(long, visible_alias = "sources", help_heading = CONNECTIONS, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<String>,
@@ -100,10 +100,12 @@ pub struct Settings {
     /// Cut this share of the connections of --churn, from 0 to 1, instead of leaving first
     #[arg(long, help_heading = DISTURBANCES, value_name = "SHARE", default_value_t = 0.5)]
     pub churn_cut: f64,
-    /// Let this many users stop reading once they have joined
+    /// Let this many users stop reading once they have joined: their connections; with --mode sdk, the events of the
+    /// library, which goes on reading
     #[arg(long, help_heading = DISTURBANCES, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub slow_consumers: u64,
-    /// Let the connections of this many users fall silent once they have joined: they neither read nor answer pings
+    /// Let the connections of this many users fall silent once they have joined: they neither read nor answer
+    /// pings. Not with --mode sdk
     #[arg(long, help_heading = DISTURBANCES, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub half_open: u64,
 }

@@ -7,7 +7,7 @@ use load::net::sources;
 use load::plan::{Invalid, Plan};
 use subject::headroom::require_ports;
 
-use crate::population::Population;
+use crate::population::{Names, Part, Population};
 use crate::settings::{self, Settings};
 use crate::target::Server;
 
@@ -61,6 +61,15 @@ impl Shared {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.plan.driver
+    }
+
+    /// Prints a line about a user, with `--debug`.
+    pub(crate) fn debug(&self, part: Part, user: u32, text: &str) {
+        if self.settings().debug {
+            let mut names = Names::default();
+            part.write_names(user, &mut names);
+            harness::output::note(&format!("debug: {}: {text}", names.user));
+        }
     }
 
     /// Returns the index of the server of a user, counted over the whole run.

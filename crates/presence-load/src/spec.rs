@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use measure::spec::CounterRole::{
-    BytesReceived, BytesSent, DeliveryError, DeliveryEvent, DependentRate, Detail, Held, Lost,
-    Opened, Reconnects, Retries, Warmup,
+    BytesReceived, BytesSent, Closed, DeliveryError, DeliveryEvent, DependentRate, Detail, Held,
+    Lost, Opened, Reconnects, Retries, Warmup,
 };
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{Detail as DetailSeries, Headline, Main};
@@ -115,6 +115,7 @@ const COUNTERS: &[CounterSpec] = &[
     CounterSpec::new(count::BYTES, "read", BytesReceived),
     CounterSpec::new(count::BYTES_SENT, "sent", BytesSent),
     CounterSpec::new(count::CONNECTED, "opened", Opened),
+    CounterSpec::new(count::CLOSED, "closed", Closed),
     CounterSpec::new(count::HELD, "held", Held),
     CounterSpec::new(count::CONNECTIONS_LOST, "lost connections", Lost),
     CounterSpec::new(count::LOST, "lost", DeliveryError),
@@ -132,6 +133,7 @@ const COUNTERS: &[CounterSpec] = &[
     CounterSpec::new(count::LATE_ACKS, "late acks", DeliveryEvent),
     CounterSpec::new(count::EXPIRED, "expired", DeliveryEvent),
     CounterSpec::new(count::DROPPED, "dropped", DeliveryEvent),
+    CounterSpec::new(count::UNREAD, "unread", DeliveryEvent),
     CounterSpec::new(count::LEFT, "left", DeliveryEvent),
     CounterSpec::new(count::CUT, "cut", DeliveryEvent),
     CounterSpec::new(count::NOT_BACK, "not back", DeliveryEvent),

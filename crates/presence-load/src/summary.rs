@@ -19,10 +19,18 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> Option<String> {
         return None;
     }
     let elapsed_s = total.counted(count::REPORTED_MS) as f64 / 1e3;
+    let users = total.counted(count::USERS);
+    // The protocol mode does not report it, and neither does the reference's script.
+    let connected = match total.counts.get(count::CLOSED) {
+        Some(closed) => {
+            let open = total.counted(count::CONNECTED).saturating_sub(*closed);
+            format!("connected={open}/{users} ")
+        }
+        None => String::new(),
+    };
     Some(format!(
-        "[{elapsed_s:.1}s] joined={}/{} heartbeat_ok={}/{} events={} errors={}",
+        "[{elapsed_s:.1}s] {connected}joined={}/{users} heartbeat_ok={}/{} events={} errors={}",
         second.counted(count::HELD),
-        total.counted(count::USERS),
         total.counted(OK),
         total.counted(STARTED),
         total.counted(count::EVENTS),

@@ -161,6 +161,16 @@ impl User {
         self.phase == Phase::Joined && self.behaviour == Behaviour::Active
     }
 
+    /// Returns true for a user that was joined, and has not come back.
+    pub(crate) fn is_away(&self) -> bool {
+        let is_on_its_way = matches!(
+            self.phase,
+            Phase::Connecting | Phase::Joining | Phase::Backoff
+        );
+        let was_joined = self.lost_at > 0 || self.is_churning || self.sender.has_broken;
+        is_on_its_way && was_joined && self.behaviour == Behaviour::Active
+    }
+
     /// Returns the id of the next acknowledgement.
     pub(crate) fn take_id(&mut self) -> u32 {
         let id = self.next_id;

@@ -38,10 +38,6 @@ impl Settings {
         validate_groups(plan)?;
         if settings.mode == Mode::Sdk {
             settings.validate_sdk()?;
-            if is_closed(plan) {
-                let problem = "a closed loop is not available with driver.mode = \"sdk\": give the group a rate";
-                return Err(Invalid::new("groups", problem));
-            }
         }
         settings.tls().validate()?;
         // The ports of a running server are known once its URL is read; a launched daemon has one.
@@ -157,15 +153,24 @@ impl Settings {
 
     /// Refuses what the client library does not do.
     fn validate_sdk(&self) -> Result<(), Invalid> {
-        for (setting, is_set) in [
-            ("transport", self.transport != Transport::Websocket),
-            ("churn", self.churn.is_some()),
-            ("slow_consumers", self.slow_consumers > 0),
-            ("half_open", self.half_open > 0),
-            ("source_addresses", !self.source_addresses.is_empty()),
+        for (setting, is_set, problem) in [
+            (
+                "transport",
+                self.transport != Transport::Websocket,
+                "must be websocket with --mode sdk, because presence-sdk has no other transport: leave the option out, or use --mode protocol",
+            ),
+            (
+                "half_open",
+                self.half_open > 0,
+                "is not available with --mode sdk, because presence-sdk reads and answers pings as long as it is connected: use --mode protocol",
+            ),
+            (
+                "source_addresses",
+                !self.source_addresses.is_empty(),
+                "are not available with --mode sdk, because presence-sdk lets the kernel choose them: use --mode protocol, or leave the option out (--heartbeats-per-sec 0.1 instead of --hold)",
+            ),
         ] {
             if is_set {
-                let problem = "is not available with --mode sdk: use --mode protocol";
                 return Err(invalid(setting, problem));
             }
         }

@@ -35,11 +35,10 @@ mod session;
 mod stream;
 
 use arrivals::Arrivals;
-use churn::Churn;
+pub(crate) use churn::{Churn, LEFT_PER_TURN, TRIES};
 use connection::Connection;
 use ending::Ending;
-use pace::ClosedLoop;
-pub(crate) use pace::fit;
+pub(crate) use pace::{ClosedLoop, fit, is_over};
 
 /// Size of the read buffer, which all connections share.
 const READ_BUFFER: usize = 64 * 1024;
@@ -143,7 +142,7 @@ impl<'a> Load<'a> {
             counts: Counts::default(),
             arrivals: Arrivals::new(settings.ramp_up, state.phases.origin),
             closed: ClosedLoop::new(shared, senders.len()),
-            churn: Churn::new(settings, part),
+            churn: Churn::new(settings, part, senders.len()),
             ending: Ending::default(),
             random: StdRng::seed_from_u64(seed),
             is_even,
@@ -189,11 +188,7 @@ impl<'a> Load<'a> {
 
     /// Prints a line, with `--debug`.
     fn debug(&self, user: u32, text: &str) {
-        if self.shared.settings().debug {
-            let (room, member) = (self.part.index_of(user), self.part.member_of(user) + 1);
-            let room = room / self.part.population.users_per_room + 1;
-            harness::output::note(&format!("debug: user-{room}-{member}: {text}"));
-        }
+        self.shared.debug(self.part, user, text);
     }
 }
 

@@ -28,6 +28,7 @@ use crate::wire::Wire;
 /// | [`RoomHandle::heartbeat`] | fails with [`Error::Disconnected`] |
 /// | [`RoomHandle::leave`] | succeeds: a disconnection is a leave, and the room is not joined again |
 /// | [`RoomHandle::members`], [`RoomHandle::snapshot`] | return what was last known |
+/// | [`reconnect`](Self::reconnect) | has no effect |
 /// | [`close`](Self::close) | succeeds |
 #[derive(Clone)]
 pub struct RealtimeClient {
@@ -147,6 +148,18 @@ impl RealtimeClient {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.inner.shared.lock().status == Status::Closed
+    }
+
+    /// Drops the connection without a farewell, and opens a new one at once: for a program that knows earlier than the
+    /// timeouts that the connection is dead or slow, because the network has changed or the machine has slept.
+    ///
+    /// All follows as if the connection had broken: [`Event::Disconnected`](crate::Event::Disconnected) with
+    /// [`DisconnectCause::Requested`](crate::DisconnectCause::Requested), the calls as in the table above, the new join,
+    /// and [`Event::Reconnected`](crate::Event::Reconnected). Only the first attempt has no delay; it counts among the
+    /// attempts of [`Reconnect`](crate::Reconnect). While disconnected it has no effect. It does not wait.
+    pub fn reconnect(&self) {
+        // It fails if the client is closed.
+        let _ = self.inner.shared.push(Command::Reconnect);
     }
 
     /// Leaves the room, closes the connection, and waits until the last frames were sent, for 1 s at most.

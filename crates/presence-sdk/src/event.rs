@@ -115,6 +115,8 @@ pub enum DisconnectCause {
     Protocol(String),
     /// Reading or writing failed.
     Io(String),
+    /// The program asked for a new connection ([`RealtimeClient::reconnect`](crate::RealtimeClient::reconnect)).
+    Requested,
 }
 
 impl fmt::Display for DisconnectCause {
@@ -125,6 +127,7 @@ impl fmt::Display for DisconnectCause {
             Self::HeartbeatTimeout => formatter.write_str("heartbeats were not answered"),
             Self::Protocol(reason) => write!(formatter, "the server broke the protocol: {reason}"),
             Self::Io(reason) => write!(formatter, "the connection failed: {reason}"),
+            Self::Requested => formatter.write_str("the program asked for a new connection"),
         }
     }
 }

@@ -57,12 +57,20 @@
 //! resume token if the server gave one; [`Event::Reconnected`] says if the membership was kept. The table of
 //! [`RealtimeClient`] has what each call does meanwhile. Events of the time in between are lost: read the
 //! [members](RoomHandle::members) again. This also applies if the server closes the connection with a Socket.IO
-//! disconnect packet.
+//! disconnect packet. A program that knows that its network has changed calls [`RealtimeClient::reconnect`] instead of
+//! waiting for a timeout.
 //!
 //! # Lost events
 //!
 //! A server numbers the events of a room. When a number is missing, the client reports [`Event::Gap`], joins again to get
 //! a new snapshot, and reports [`Event::Rejoined`]. Events with a number that was received before are dropped.
+//!
+//! # Slow readers
+//!
+//! A program that does not read its events holds up neither the server nor its own client: the client goes on reading the
+//! connection, sending heartbeats and keeping the list of members. Events wait in one queue of
+//! [`Options::event_capacity`] at most, 256 by default; then the oldest are dropped, and the reader gets
+//! [`Event::Lagged`] with their number once it reads again. A client without an [`Events`] stream keeps none.
 //!
 //! # Cancel safety
 //!

@@ -39,6 +39,8 @@ pub(crate) struct Session {
     /// The time of the server's next ping at the latest. `None` while disconnected.
     ping_deadline: Option<Instant>,
     ping_within: std::time::Duration,
+    /// True if the open connection is to be dropped for a new one.
+    wants_reconnect: bool,
     /// The caller of a close, if it waits. `Some` once the client was asked to close.
     closing: Option<Option<Reply<()>>>,
 }
@@ -85,6 +87,7 @@ impl Session {
             next_heartbeat: None,
             ping_deadline: None,
             ping_within: std::time::Duration::ZERO,
+            wants_reconnect: false,
             closing: None,
         }
     }
@@ -96,6 +99,11 @@ impl Session {
     /// Returns true once the client was asked to close.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.is_some()
+    }
+
+    /// Returns true, once, if the open connection is to be dropped for a new one.
+    pub(crate) fn take_reconnect(&mut self) -> bool {
+        std::mem::take(&mut self.wants_reconnect)
     }
 
     /// Returns the caller that waits for the end of the client.

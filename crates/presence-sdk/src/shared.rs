@@ -38,6 +38,7 @@ pub(crate) enum Command {
         generation: u64,
         reply: Option<Reply<()>>,
     },
+    Reconnect,
     Close(Option<Reply<()>>),
 }
 

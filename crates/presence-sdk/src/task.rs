@@ -66,10 +66,12 @@ impl Task {
             let opened = Instant::now();
             self.session.on_connected(ping_within, is_first, opened);
             is_first = false;
+            let is_at_once;
             match std::future::poll_fn(|cx| self.poll_serve(cx)).await {
                 End::Closing => return Box::pin(self.close()).await,
                 End::Broken(cause) => {
                     self.wire = None;
+                    is_at_once = cause == DisconnectCause::Requested;
                     self.session.on_disconnected(cause);
                 }
             }
@@ -77,7 +79,7 @@ impl Task {
                 attempts = 0;
             }
             // Boxed: the handshake needs kilobytes, for a short time.
-            self.wire = Box::pin(self.reconnect(&mut attempts)).await;
+            self.wire = Box::pin(self.reconnect(&mut attempts, is_at_once)).await;
         }
     }
 
@@ -98,15 +100,19 @@ impl Task {
         }
     }
 
-    /// Tries to open a connection until it succeeds. Returns `None` if the client is to end.
-    async fn reconnect(&mut self, attempts: &mut u32) -> Option<Wire> {
+    /// Tries to open a connection until it succeeds, for the first time at once or after a delay. Returns `None` if the
+    /// client is to end.
+    async fn reconnect(&mut self, attempts: &mut u32, mut is_at_once: bool) -> Option<Wire> {
         loop {
             let limit = self.options.reconnect.attempts;
             if self.session.is_closing() || limit.is_some_and(|limit| *attempts >= limit) {
                 self.confirm_close();
                 return None;
             }
-            let delay = self.options.reconnect.delay(*attempts);
+            let delay = match std::mem::take(&mut is_at_once) {
+                true => Duration::ZERO,
+                false => self.options.reconnect.delay(*attempts),
+            };
             *attempts = attempts.saturating_add(1);
             let (endpoint, options) = (self.endpoint.clone(), Arc::clone(&self.options));
             let mut attempt = Box::pin(async move {
@@ -148,6 +154,9 @@ impl Task {
     fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let now = Instant::now();
         self.take_commands(now, cx);
+        if self.session.take_reconnect() && !self.session.is_closing() {
+            return Poll::Ready(End::Broken(DisconnectCause::Requested));
+        }
         match self.poll_io(now, cx) {
             Err(cause) => Poll::Ready(End::Broken(cause)),
             Ok(()) if self.session.is_closing() => Poll::Ready(End::Closing),

@@ -65,7 +65,8 @@ struct LoadOptions {
     /// Print a progress line each time this long has passed, at most one per second (or --report-interval-ms)
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     report_interval: Duration,
-    /// Hold joined users: a heartbeat each 10 s of each user, and source addresses for as many connections as needed
+    /// Hold joined users: a heartbeat each 10 s of each user, and source addresses for as many connections as needed. Not
+    /// with --mode sdk
     #[arg(long)]
     hold: bool,
     /// Require the limits of the reference's validator: error rate 1 %, p95 150 ms, p99 300 ms, success 99 %

@@ -47,6 +47,9 @@ fn a_closed_loop_has_one_client_for_each_user_that_sends() {
         plan("--pacing closed --rooms 5 --users-per-room 4 --slow-consumers 2 --half-open 1");
     assert_eq!((plan.groups[0].clients, plan.groups[0].rate), (17, None));
     Settings::validate(&plan).unwrap();
+    let sdk = self::plan("--mode sdk --pacing closed --slow-consumers 3 --churn 1");
+    assert_eq!((sdk.groups[0].clients, sdk.groups[0].rate), (17, None));
+    Settings::validate(&sdk).unwrap();
 }
 
 #[test]
@@ -83,6 +86,9 @@ fn settings_that_do_not_fit_are_refused_by_name() {
         ("--ack-timeout 0s", "driver.ack_timeout"),
         ("--open-timeout 5s", "driver.open_timeout"),
         ("--padding 2000000", "driver.padding"),
+        ("--mode sdk --transport upgrade", "driver.transport"),
+        ("--mode sdk --half-open 1", "driver.half_open"),
+        ("--mode sdk --hold", "driver.source_addresses"),
     ] {
         let error = Settings::validate(&plan(words)).unwrap_err();
         assert!(error.field.starts_with(field), "{words}: {error}");

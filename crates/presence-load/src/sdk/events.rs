@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use load::clock;
-use presence_sdk::{Event, Events, LeaveReason, MemberEvent, RoomHandle, State};
+use presence_sdk::{DisconnectCause, Event, Events, LeaveReason, MemberEvent, RoomHandle, State};
 use serde::Deserialize;
 
 use super::Engine;
+use crate::population::Behaviour;
 use crate::protocol::presence::{EventType, Member, PresenceEvent, Reason, Stamp};
 use crate::series::{JOIN, PROPAGATION, RECONNECT};
 use crate::users::{Memberships, Phase};
@@ -19,9 +20,19 @@ struct Marked {
 }
 
 impl Engine<'_> {
-    /// Reads the events of a user until its client is closed.
+    /// Reads the events of a user until its client is closed, or until a slow consumer is joined.
     pub(super) async fn read(&self, user: u32, mut events: Events) {
-        while let Some(event) = events.next().await {
+        loop {
+            {
+                let load = &mut *self.load.borrow_mut();
+                let state = &load.users[user as usize];
+                if state.behaviour != Behaviour::Active && state.phase == Phase::Joined {
+                    return load.unread.push((user, events));
+                }
+            }
+            let Some(event) = events.next().await else {
+                return;
+            };
             if self.event(user, &event) {
                 let room = self.load.borrow().rooms[user as usize].clone();
                 let sent = self.load.borrow().users[user as usize].sent;
@@ -50,10 +61,12 @@ impl Engine<'_> {
             Event::Leave(event, reason) => {
                 self.presence(user, EventType::Leave, event, Some(convert(reason)));
             }
-            Event::Disconnected(_) => {
+            // The churn has ended the membership.
+            Event::Disconnected(DisconnectCause::Requested) => {}
+            Event::Disconnected(cause) => {
+                self.debug(user, &format!("the connection was lost: {cause}"));
                 let load = &mut *self.load.borrow_mut();
-                load.counts.connections_lost += 1;
-                load.users[user as usize].lost_at = clock::now();
+                self.lose(user, load);
                 self.suspend(user, load);
             }
             Event::Gap { expected, got } => {
@@ -61,14 +74,24 @@ impl Engine<'_> {
                 load.audit.counts.sequence_gaps += got.saturating_sub(*expected);
                 self.suspend(user, load);
             }
-            Event::Reconnected { .. } | Event::Rejoined(_) => return true,
-            Event::MembershipLost(_) => {
+            Event::Reconnected { .. } => {
+                self.load.borrow_mut().counts.connected += 1;
+                return true;
+            }
+            Event::Rejoined(_) => return true,
+            Event::MembershipLost(cause) => {
+                self.debug(user, &format!("joins again: {cause:?}"));
                 let load = &mut *self.load.borrow_mut();
                 load.counts.expired += 1;
                 self.suspend(user, load);
             }
             Event::Lagged(lost) => self.load.borrow_mut().audit.counts.lost += lost,
-            Event::ReconnectFailed { .. } | Event::RejoinRejected { .. } => {
+            Event::ReconnectFailed { error, .. } => {
+                self.debug(user, &format!("cannot connect again: {error}"));
+                self.load.borrow_mut().counts.retries += 1;
+            }
+            Event::RejoinRejected { message, .. } => {
+                self.debug(user, &format!("the join was refused: {message}"));
                 self.load.borrow_mut().counts.retries += 1;
             }
             _ => self.load.borrow_mut().counts.ignored += 1,
@@ -77,7 +100,7 @@ impl Engine<'_> {
     }
 
     /// Ends the membership of a joined user, which the client begins again by itself.
-    fn suspend(&self, user: u32, load: &mut super::Load) {
+    pub(super) fn suspend(&self, user: u32, load: &mut super::Load) {
         if load.users[user as usize].phase != Phase::Joined {
             return;
         }
@@ -171,11 +194,14 @@ impl Engine<'_> {
         state.sender.joined_at = now;
         state.sender.memberships.publish(Memberships::JOIN);
         let lost_at = std::mem::take(&mut state.lost_at);
+        let is_back = std::mem::take(&mut state.is_churning);
+        // The client of a cut connection has its room all the time, and `sent` is the time of the cut.
+        let was_cut = is_back && load.rooms[user as usize].is_some();
         let loop_state = self.loop_state.borrow();
         if lost_at > 0 {
             loop_state.record.value(RECONNECT, now - lost_at);
             load.counts.reconnects += 1;
-        } else {
+        } else if !was_cut {
             loop_state.record.value(JOIN, now - sent);
         }
     }

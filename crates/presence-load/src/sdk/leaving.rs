@@ -2,7 +2,7 @@
 
 use load::clock;
 use presence_sdk::{Error, RoomHandle};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 
 use super::Engine;
 use crate::outcome;
@@ -18,27 +18,37 @@ impl Engine<'_> {
         let mut leaving = JoinSet::new();
         let users = self.part.users() as usize;
         for user in 0..users {
-            let room = self.load.borrow_mut().rooms[user].take();
-            let is_joined = self.load.borrow().users[user].phase == Phase::Joined;
-            let Some(room) = room.filter(|_| is_joined) else {
+            let (client, room) = {
+                let load = &mut *self.load.borrow_mut();
+                if load.users[user].phase != Phase::Joined {
+                    continue;
+                }
+                (load.clients[user].take(), load.rooms[user].take())
+            };
+            let Some(room) = room else {
                 continue;
             };
-            leaving.spawn_local(leave(room));
-            if leaving.len() >= LEAVING_AT_ONCE {
-                self.count_leave(leaving.join_next().await);
+            leaving.spawn_local(async move {
+                let left = leave(room).await;
+                drop(client);
+                left
+            });
+            if leaving.len() >= LEAVING_AT_ONCE
+                && let Some(Ok(left)) = leaving.join_next().await
+            {
+                self.count_leave(&left);
             }
         }
         while let Some(left) = leaving.join_next().await {
-            self.count_leave(Some(left));
+            if let Ok(left) = left {
+                self.count_leave(&left);
+            }
         }
     }
 
-    fn count_leave(&self, left: Option<Result<Left, JoinError>>) {
-        let Some(Ok(left)) = left else {
-            return;
-        };
+    pub(super) fn count_leave(&self, left: &Left) {
         let state = self.loop_state.borrow();
-        let kind = match left.outcome {
+        let kind = match &left.outcome {
             Ok(()) => {
                 self.load.borrow_mut().counts.leaves += 1;
                 return state.record.value(LEAVE, left.ns);
@@ -53,13 +63,14 @@ impl Engine<'_> {
 }
 
 /// A leave that has ended.
-struct Left {
+pub(super) struct Left {
     /// The time that it took, in nanoseconds.
     ns: u64,
-    outcome: Result<(), Error>,
+    pub(super) outcome: Result<(), Error>,
 }
 
-async fn leave(room: RoomHandle) -> Left {
+/// Leaves a room, and waits for the answer.
+pub(super) async fn leave(room: RoomHandle) -> Left {
     let began = clock::now();
     let outcome = room.leave().await;
     Left {

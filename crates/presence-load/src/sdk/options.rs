@@ -6,36 +6,48 @@ use std::time::Duration;
 use presence_sdk::{Options, Reconnect};
 
 use crate::shared::Shared;
-use crate::target::Server;
+use crate::target;
 
 /// The bounds of the delays before a client connects again: those of the protocol mode.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
-/// Events and calls that may wait: more than a client has at the rates of a load test.
+/// Events and calls that may wait, but those of slow consumers: more than a client has at the rates of a load test.
 const QUEUE: usize = 1 << 16;
 
-/// Returns the URL of each server, and the options of its clients.
-pub(super) fn servers(shared: &Shared) -> Vec<(String, Arc<Options>)> {
+/// A server, as the clients need it.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) url: String,
+    pub(super) options: Arc<Options>,
+    /// The options of slow consumers: the library's own number of events waits for them.
+    pub(super) slow: Arc<Options>,
+}
+
+/// Returns the servers of the run.
+pub(super) fn servers(shared: &Shared) -> Vec<Server> {
     let settings = shared.settings();
-    let prepare = |server: &Server| {
-        let options = Options::new()
+    let prepare = |server: &target::Server| {
+        let slow = Options::new()
             .heartbeat_interval(settings.keep_alive)
             .ack_timeout(settings.ack_timeout)
             .connect_timeout(settings.connect_timeout)
             .reconnect(Reconnect::new(FIRST_DELAY, LONGEST_DELAY))
-            .event_capacity(QUEUE)
             .queue_capacity(QUEUE)
             .max_message_bytes(server.endpoint.max_message);
-        let options = match &server.tls {
-            Some(tls) => options.tls(Arc::clone(&tls.config)),
-            None => options,
+        let slow = match &server.tls {
+            Some(tls) => slow.tls(Arc::clone(&tls.config)),
+            None => slow,
         };
-        (url(server), Arc::new(options))
+        Server {
+            url: url(server),
+            options: Arc::new(slow.clone().event_capacity(QUEUE)),
+            slow: Arc::new(slow),
+        }
     };
     shared.servers.iter().map(prepare).collect()
 }
 
-fn url(server: &Server) -> String {
+fn url(server: &target::Server) -> String {
     let scheme = if server.tls.is_some() { "wss" } else { "ws" };
     let endpoint = &server.endpoint;
     let query = match endpoint.query.as_str() {

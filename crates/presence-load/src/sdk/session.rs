@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use load::clock;
-use presence_sdk::{Error, Events, RealtimeClient, RoomHandle};
+use presence_sdk::{Error, Events, RealtimeClient};
 use rand::RngExt as _;
 use serde::Serialize;
 
 use super::Engine;
 use crate::outcome;
-use crate::population::Names;
+use crate::population::{Behaviour, Names};
 use crate::series::CONNECT;
 use crate::users::Phase;
 
@@ -24,14 +24,17 @@ pub(super) struct Marked<'a> {
 }
 
 impl Engine<'_> {
-    /// Connects and joins, again and again until it succeeds, and reads events.
+    /// Connects and joins, again and again until it succeeds, and reads events. A user of the churn that has left connects
+    /// again at once.
     pub(super) async fn session(&self, user: u32) {
         loop {
             match self.open(user).await {
-                Ok((events, room)) => {
-                    self.load.borrow_mut().rooms[user as usize] = Some(room);
+                Ok(events) => {
                     self.read(user, events).await;
-                    return;
+                    match self.has_left(user) {
+                        true => continue,
+                        false => return,
+                    }
                 }
                 Err(kind) => self.count_failed_attempt(user, kind),
             }
@@ -40,19 +43,27 @@ impl Engine<'_> {
         }
     }
 
-    async fn open(&self, user: u32) -> Result<(Events, RoomHandle), &'static str> {
+    async fn open(&self, user: u32) -> Result<Events, &'static str> {
         let began = clock::now();
         {
             let state = &mut self.load.borrow_mut().users[user as usize];
             state.phase = Phase::Connecting;
             state.connecting_since = began;
         }
-        let (url, options) = &self.servers[self.shared.server_of(self.part.index_of(user))];
-        let client = RealtimeClient::connect_with(url, Arc::clone(options)).await;
+        let server = &self.servers[self.shared.server_of(self.part.index_of(user))];
+        let options = match self.load.borrow().users[user as usize].behaviour {
+            Behaviour::Active => &server.options,
+            Behaviour::SlowConsumer | Behaviour::HalfOpen => &server.slow,
+        };
+        let client = RealtimeClient::connect_with(&server.url, Arc::clone(options)).await;
         let client = client.map_err(|error| connect_outcome(&error))?;
         let now = clock::now();
         self.loop_state.borrow().record.value(CONNECT, now - began);
-        self.load.borrow_mut().counts.connected += 1;
+        {
+            let load = &mut *self.load.borrow_mut();
+            load.counts.connected += 1;
+            load.clients[user as usize] = Some(client.clone());
+        }
         let mut events = client.events();
         let mut names = Names::default();
         self.part.write_names(user, &mut names);
@@ -66,14 +77,17 @@ impl Engine<'_> {
             .join_room_with(&names.room, &names.user, &state)
             .await;
         let room = room.map_err(|error| {
-            self.load.borrow_mut().audit.end(user);
+            let load = &mut *self.load.borrow_mut();
+            load.audit.end(user);
+            load.clients[user as usize] = None;
             join_outcome(&error)
         })?;
         // Events before the snapshot are taken first: the snapshot includes them.
         self.drain(user, &mut events);
         self.take_snapshot(user, &room, now);
+        self.load.borrow_mut().rooms[user as usize] = Some(room);
         self.has_opened(user);
-        Ok((events, room))
+        Ok(events)
     }
 
     /// Begins a membership in the audit. Returns the number of the user's last change.
@@ -89,6 +103,7 @@ impl Engine<'_> {
     }
 
     fn count_failed_attempt(&self, user: u32, kind: &'static str) {
+        self.debug(user, &format!("cannot join: {kind}"));
         let is_first = {
             let load = &mut *self.load.borrow_mut();
             let state = &mut load.users[user as usize];

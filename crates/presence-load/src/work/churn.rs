@@ -1,9 +1,12 @@
 //! Users that leave and come back during the load.
 
+use load::event_loop::LoopState;
 use load::slots::Id;
 use rand::RngExt as _;
+use rand::rngs::StdRng;
 
 use super::losses::Ended;
+use super::pace::is_over;
 use super::{Cx, Load};
 use crate::outcome;
 use crate::population::Part;
@@ -14,13 +17,13 @@ use crate::settings::Settings;
 use crate::users::Phase;
 
 /// Users that are tried to find one that can leave.
-const TRIES: u32 = 16;
+pub(crate) const TRIES: u32 = 16;
 /// Users that leave in one turn of the loop at most.
-const LEFT_PER_TURN: u32 = 32;
+pub(crate) const LEFT_PER_TURN: u32 = 32;
 
 /// The rate at which users leave and come back.
 #[derive(Debug)]
-pub(super) struct Churn {
+pub(crate) struct Churn {
     every_ns: f64,
     cut: f64,
     /// Number of users that were due.
@@ -28,13 +31,36 @@ pub(super) struct Churn {
 }
 
 impl Churn {
-    pub(super) fn new(settings: &Settings, part: Part) -> Option<Self> {
-        let share = part.users() as f64 / part.population.users() as f64;
-        settings.churn.map(|rate| Self {
+    /// Creates the share of a worker with this number of users that send heartbeats: only those leave.
+    pub(crate) fn new(settings: &Settings, part: Part, senders: usize) -> Option<Self> {
+        let share = senders as f64 / part.population.senders() as f64;
+        let rate = settings.churn.filter(|_| senders > 0);
+        rate.map(|rate| Self {
             every_ns: 1e9 / (rate * share),
             cut: settings.churn_cut,
             due: 0,
         })
+    }
+
+    /// Takes the next user that is due to leave. Returns true if its connection is to be cut.
+    ///
+    /// # Errors
+    /// The time at which the next one is due.
+    pub(crate) fn take_due<T>(
+        &mut self,
+        state: &LoopState<T>,
+        random: &mut StdRng,
+    ) -> Result<bool, u64> {
+        if is_over(state, state.now) {
+            return Err(u64::MAX);
+        }
+        let after = ((self.due + 1) as f64 * self.every_ns) as u64;
+        let due = state.phases.begin.saturating_add(after);
+        if due > state.now {
+            return Err(due);
+        }
+        self.due += 1;
+        Ok(random.random_range(0.0..1.0) < self.cut)
     }
 }
 
@@ -42,20 +68,13 @@ impl<'a> Load<'a> {
     /// Lets the users leave that are due. Returns when the next one is.
     pub(super) fn churn_users(&mut self, cx: &mut Cx<'a>) -> u64 {
         for _ in 0..LEFT_PER_TURN {
-            let is_over = self.is_over(&cx.state);
             let Some(churn) = &mut self.churn else {
                 return u64::MAX;
             };
-            let (now, begin) = (cx.state.now, cx.state.phases.begin);
-            if is_over {
-                return u64::MAX;
-            }
-            let due = begin.saturating_add(((churn.due + 1) as f64 * churn.every_ns) as u64);
-            if due > now {
-                return due;
-            }
-            churn.due += 1;
-            let cuts = self.random.random_range(0.0..1.0) < churn.cut;
+            let cuts = match churn.take_due(&cx.state, &mut self.random) {
+                Ok(cuts) => cuts,
+                Err(next) => return next,
+            };
             self.churn_one(cuts, cx);
         }
         cx.state.now
@@ -65,8 +84,11 @@ impl<'a> Load<'a> {
         for _ in 0..TRIES {
             let sender = self.random.random_range(0..self.senders.len());
             let user = self.senders[sender];
+            let closed = self.closed.as_ref();
+            // The first heartbeat of a closed loop has its time, so its user must be there.
+            let has_begun = closed.is_none_or(|closed| closed.has_begun(sender));
             let state = self.user(user);
-            let Some(id) = state.connection.filter(|_| state.can_send()) else {
+            let Some(id) = state.connection.filter(|_| has_begun && state.can_send()) else {
                 continue;
             };
             state.is_churning = true;

@@ -2,9 +2,7 @@
 
 use super::{Cx, Load};
 use crate::outcome::{self, count};
-use crate::population::Behaviour;
 use crate::requests::Kind;
-use crate::users::{Phase, User};
 
 /// Leaves that are not acknowledged at once: each causes an event for each other member.
 const LEAVING_AT_ONCE: u64 = 128;
@@ -38,7 +36,7 @@ impl<'a> Load<'a> {
         self.audit.finish(&self.users);
         let unfinished = self.forget_requests(cx);
         cx.state.record.unfinished_many(unfinished);
-        let away = self.users.iter().filter(|user| is_away(user)).count() as u64;
+        let away = self.users.iter().filter(|user| user.is_away()).count() as u64;
         cx.state.record.count(count::NOT_BACK, away);
         self.ending.has_begun = true;
         cx.state.now = load::clock::now();
@@ -81,14 +79,4 @@ impl<'a> Load<'a> {
         }
         self.ending.leaving > 0
     }
-}
-
-/// Returns true for a user that was joined, and has not come back.
-fn is_away(user: &User) -> bool {
-    let is_on_its_way = matches!(
-        user.phase,
-        Phase::Connecting | Phase::Joining | Phase::Backoff
-    );
-    let was_joined = user.lost_at > 0 || user.is_churning || user.sender.has_broken;
-    is_on_its_way && was_joined && user.behaviour == Behaviour::Active
 }

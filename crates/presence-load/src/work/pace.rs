@@ -45,7 +45,7 @@ pub(crate) fn fit(shared: &Shared, part: Part, worker: &mut Worker) -> bool {
 
 /// The loops of users that wait for their acknowledgements.
 #[derive(Debug)]
-pub(super) struct ClosedLoop {
+pub(crate) struct ClosedLoop {
     /// The time between an acknowledgement and the next heartbeat.
     think_ns: u64,
     /// The last start of each sender.
@@ -53,30 +53,51 @@ pub(super) struct ClosedLoop {
 }
 
 impl ClosedLoop {
-    pub(super) fn new(shared: &Shared, senders: usize) -> Option<Self> {
+    pub(crate) fn new(shared: &Shared, senders: usize) -> Option<Self> {
         shared.is_closed.then(|| Self {
             think_ns: (1e9 / shared.settings().heartbeats_per_sec) as u64,
             previous: vec![None; senders],
         })
     }
 
-    pub(super) fn begin(&mut self, sender: u32, start: Start) {
+    pub(crate) fn begin(&mut self, sender: u32, start: Start) {
         self.previous[sender as usize] = Some(start);
+    }
+
+    /// Returns true if a sender has sent its first heartbeat.
+    pub(crate) fn has_begun(&self, sender: usize) -> bool {
+        self.previous[sender].is_some()
+    }
+
+    /// Returns when a sender whose heartbeat ended at `now` sends the next one.
+    pub(crate) fn next_at(&self, now: u64) -> u64 {
+        now + self.think_ns
+    }
+
+    /// Returns the next start of a sender, or `None` if it sends nothing any more.
+    pub(crate) fn next<T>(&self, sender: u32, state: &mut LoopState<T>) -> Option<Start> {
+        let previous = self.previous[sender as usize]?;
+        state.next_of_client(previous, state.now)
     }
 }
 
+/// Returns true if no heartbeat starts any more at `now`. A closed loop has no schedule beyond its first starts, and a
+/// worker without senders has none at all; both last until the end of the load.
+pub(crate) fn is_over<T>(state: &LoopState<T>, now: u64) -> bool {
+    state.pacer.over(now) && now >= state.phases.end
+}
+
 impl<'a> Load<'a> {
-    /// Returns true if no heartbeat starts any more. A closed loop has no schedule beyond its first starts, and a worker
-    /// without senders has none at all; both last until the end of the load.
     pub(super) fn is_over(&self, state: &LoopState<Timer>) -> bool {
-        state.pacer.over(state.now) && state.now >= state.phases.end
+        is_over(state, state.now)
     }
 
     /// Lets a sender of a closed loop send its next heartbeat after its think time.
     pub(super) fn wait_for_next(&mut self, sender: u32, now: u64, cx: &mut Cx<'a>) {
         if let Some(closed) = &self.closed {
-            let at = now + closed.think_ns;
-            cx.state.timers.set(at, Timer::Next(sender));
+            cx.state
+                .timers
+                .set(closed.next_at(now), Timer::Next(sender));
         }
     }
 
@@ -84,11 +105,11 @@ impl<'a> Load<'a> {
         let Some(closed) = &self.closed else {
             return;
         };
-        let Some(previous) = closed.previous[sender as usize] else {
-            return;
-        };
-        let now = cx.state.now;
-        if let Some(start) = cx.state.next_of_client(previous, now) {
+        if self.users[self.senders[sender as usize] as usize].is_churning {
+            // It is away because the plan asks for that.
+            let at = closed.next_at(cx.state.now);
+            cx.state.timers.set(at, Timer::Next(sender));
+        } else if let Some(start) = closed.next(sender, &mut cx.state) {
             self.begin_heartbeat(sender, start, cx);
         }
     }

@@ -1,5 +1,7 @@
 //! The mode `sdk`: the same audit of users that are clients of the library.
 
+use std::time::Duration;
+
 use harness_testing::program::Program;
 
 use crate::server::{Script, Server, Wrong};
@@ -14,6 +16,7 @@ fn sdk(server: &Server, arguments: &[&str]) -> Program {
 fn clients_of_the_library_are_counted_as_those_of_the_protocol() {
     for arguments in [
         &[][..],
+        &["--pacing", "closed"],
         &["--rooms", "3", "--threads", "2"],
         &["--arrival", "poisson", "--warmup", "300ms"],
         &["--padding", "2000"],
@@ -79,7 +82,7 @@ fn a_state_that_was_never_sent_is_found() {
 
 #[test]
 fn updates_of_a_broken_connection_come_back_with_it() {
-    let run = sdk(&Server::wrong(Wrong::Close(20)), &[]).run();
+    let run = sdk(&Server::wrong(Wrong::Close(20)), &["--debug"]).run();
     audited(&run, &[]);
     let result = &run.result;
     result.counts(&[
@@ -90,6 +93,8 @@ fn updates_of_a_broken_connection_come_back_with_it() {
     ]);
     assert_eq!(result.values("reconnect"), 1);
     assert_eq!(result.operations("failed"), 0, "{}", result["errors"]);
+    let debug = ": the connection was lost: the server closed the connection";
+    assert!(run.stderr.contains(debug), "{}", run.stderr);
 }
 
 #[test]
@@ -112,14 +117,170 @@ fn a_heartbeat_that_is_not_answered_times_out() {
 }
 
 #[test]
-fn what_the_library_does_not_do_is_refused() {
-    let server = Server::start(Script::default());
-    for (arguments, named) in [
-        (&["--churn", "1"][..], "churn"),
-        (&["--transport", "polling"], "transport"),
-        (&["--slow-consumers", "1"], "slow"),
-        (&["--pacing", "closed"], "closed loop"),
+fn a_closed_loop_waits_for_each_acknowledgement() {
+    // With 80 ms until the acknowledgement and 20 ms after it, each user sends at most 20 heartbeats in 2 s, not 100.
+    let script = Script {
+        delays: vec![Duration::from_millis(80)],
+        ..Script::default()
+    };
+    let closed = ["--pacing", "closed", "--heartbeats-per-sec", "50"];
+    let arguments = [&closed[..], &["--mode", "sdk", "--duration", "2s"]].concat();
+    let run = call(&Server::start(script), &arguments).run();
+    audited(&run, &[]);
+    let result = &run.result;
+    result.adds_up();
+    let started = result.operations("started");
+    assert!((12..=120).contains(&started), "{started}");
+    assert_eq!(result.operations("ok"), started, "{}", result["errors"]);
+}
+
+#[test]
+fn users_that_leave_or_are_cut_come_back_and_nothing_is_lost() {
+    for (pacing, cut) in [
+        ("open", "0"),
+        ("open", "1"),
+        ("open", "0.5"),
+        ("closed", "0.5"),
     ] {
-        sdk(&server, arguments).refused(2, &["sdk", named]);
+        let server = Server::start(Script::default());
+        let arguments = ["--churn", "30", "--churn-cut", cut, "--pacing", pacing];
+        let run = sdk(&server, &arguments).run();
+        audited(&run, &[]);
+        let result = &run.result;
+        let [left, cut] = ["churn_left", "churn_cut"].map(|name| result.count(name));
+        // As many as are there: on a busy machine users are away for long.
+        assert!((1..=30).contains(&(left + cut)), "{left} + {cut}");
+        result.counts(&[
+            ("connected", 6 + left + cut),
+            ("joins", 6 + left + cut),
+            ("leaves", 6 + left),
+            ("connections_lost", 0),
+            ("reconnects", 0),
+            ("not_back", 0),
+        ]);
+        // The library joins again by itself after a cut.
+        for series in ["connect", "join"] {
+            assert_eq!(result.values(series), 6 + left, "{series}");
+        }
+        assert_eq!(result.values("leave"), 6 + left);
+        assert_eq!(
+            result.operations("failed"),
+            0,
+            "{pacing} {}",
+            result["errors"]
+        );
+        result.adds_up();
+    }
+}
+
+#[test]
+fn a_cut_reaches_the_server_as_the_end_of_a_connection_without_a_leave() {
+    let server = Server::start(Script::default());
+    let run = sdk(&server, &["--churn", "30", "--churn-cut", "1"]).run();
+    let result = &run.result;
+    // Those of the end.
+    assert_eq!(server.leave_requests(), 6);
+    assert!(result.count("churn_cut") > 0, "{}", result["counts"]);
+}
+
+#[test]
+fn users_whose_leave_is_not_answered_come_back_and_are_counted() {
+    let server = Server::wrong(Wrong::IgnoreLeave(3));
+    let arguments = [
+        "--churn",
+        "20",
+        "--churn-cut",
+        "0",
+        "--ack-timeout",
+        "500ms",
+    ];
+    let run = sdk(&server, &[&arguments[..], &["--duration", "2s"]].concat()).run();
+    let result = &run.result;
+    assert_eq!(result.error("leave_timeout"), 1, "{}", result["errors"]);
+    result.counts(&[("connections_lost", 1), ("reconnects", 1), ("not_back", 0)]);
+    assert_eq!(result.values("reconnect"), 1);
+    assert!(run.stdout.contains("leave: 1 }"), "{}", run.stdout);
+    assert_eq!(run.code, 1);
+}
+
+#[test]
+fn users_that_cannot_come_back_are_counted() {
+    for cut in ["0", "1"] {
+        let server = Server::wrong(Wrong::RefuseJoinsFrom(6, "room_full"));
+        let arguments = ["--churn", "5", "--churn-cut", cut, "--ack-timeout", "300ms"];
+        let run = sdk(&server, &arguments).run();
+        let result = &run.result;
+        let away = result.count("churn_left") + result.count("churn_cut");
+        assert!((1..=5).contains(&away), "{away}");
+        result.counts(&[("joins", 6), ("not_back", away)]);
+        assert!(result.count("retries") >= away, "{}", result["counts"]);
+        assert_eq!(run.code, 3, "{}", run.stdout);
+    }
+}
+
+#[test]
+fn slow_consumers_disturb_nobody_and_the_library_drops_what_they_do_not_read() {
+    let server = Server::start(Script::default());
+    let arguments = ["--heartbeats-per-sec", "200", "--slow-consumers", "1"];
+    let run = call(&server, &[&["--mode", "sdk"], &arguments[..]].concat()).run();
+    audited(&run, &[]);
+    let result = &run.result;
+    assert_eq!(result.operations("started"), 1_000);
+    assert_eq!(result.operations("ok"), 1_000, "{}", result["errors"]);
+    result.counts(&[("joins", 6), ("leaves", 6), ("connections_lost", 0)]);
+    // Its room has two senders with 400 heartbeats, and three joins at most; 256 events wait for it.
+    let unread = result.count("unread");
+    assert!((100..=147).contains(&unread), "{unread}");
+}
+
+#[test]
+fn a_worker_without_senders_joins_its_users() {
+    // Users 2 and 5 of 6 are slow: with one user in each room, the third worker of three has no other.
+    let server = Server::start(Script::default());
+    let arguments = ["--rooms", "6", "--users-per-room", "1", "--threads", "3"];
+    for further in [&[][..], &["--pacing", "closed"], &["--churn", "10"]] {
+        let arguments = [&arguments[..], &["--slow-consumers", "2"], further].concat();
+        let run = sdk(&server, &arguments).run();
+        audited(&run, &[]);
+        let away = run.result.count("churn_left") + run.result.count("churn_cut");
+        run.result.counts(&[("users", 6), ("joins", 6 + away)]);
+        assert!(
+            run.result.warning("WorkersFailed").is_none(),
+            "{}",
+            run.stdout
+        );
+        assert!(run.result.operations("ok") > 0, "{further:?}");
+        assert_eq!(run.result.operations("failed"), 0, "{further:?}");
+    }
+}
+
+#[test]
+fn the_progress_line_has_the_connected_users_too() {
+    let server = Server::start(Script::default());
+    let run = sdk(&server, &["--report-interval", "500ms", "--duration", "2s"]).run();
+    let lines: Vec<&str> = run
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with('['))
+        .collect();
+    let full = "s] connected=6/6 joined=6/6 heartbeat_ok=";
+    assert!(lines.iter().any(|line| line.contains(full)), "{lines:?}");
+    for line in lines {
+        assert!(line.contains("s] connected="), "{line}");
+        assert!(line.ends_with(" errors=0"), "{line}");
+    }
+}
+
+#[test]
+fn what_the_library_does_not_do_is_refused_with_the_reason() {
+    let server = Server::start(Script::default());
+    for (arguments, reason) in [
+        (&["--transport", "polling"][..], "no other transport"),
+        (&["--transport", "upgrade"], "no other transport"),
+        (&["--half-open", "1"], "answers pings"),
+        (&["--source-addresses", "auto"], "the kernel"),
+        (&["--hold"], "--heartbeats-per-sec 0.1"),
+    ] {
+        sdk(&server, arguments).refused(2, &["sdk", reason, "use --mode protocol"]);
     }
 }

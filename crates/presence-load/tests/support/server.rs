@@ -49,10 +49,14 @@ pub(crate) enum Wrong {
     SnapshotIsAhead(u64),
     /// A heartbeat is not answered.
     IgnoreHeartbeat(u64),
+    /// A leave is not answered.
+    IgnoreLeave(u64),
     /// A heartbeat is refused with this code, and its member removed.
     Refuse(u64, &'static str),
     /// A join is refused with this code.
     RefuseJoin(u64, &'static str),
+    /// All joins from this one on are refused with this code.
+    RefuseJoinsFrom(u64, &'static str),
     /// The connection is closed instead of answering a heartbeat.
     Close(u64),
     /// A heartbeat is answered with a packet that is none.
@@ -88,6 +92,7 @@ struct State {
     deliveries: BTreeMap<&'static str, u64>,
     joins: u64,
     heartbeats: u64,
+    left: u64,
     connections: u64,
     /// The keys of the handshakes.
     keys: Vec<String>,
@@ -163,6 +168,11 @@ impl Server {
         self.state.lock().unwrap().keys.clone()
     }
 
+    /// Returns the number of requests to leave since the load began.
+    pub(crate) fn leave_requests(&self) -> u64 {
+        self.state.lock().unwrap().left
+    }
+
     /// Returns the number of joins and heartbeats that were carried out or refused.
     pub(crate) fn requests(&self) -> (u64, u64) {
         let state = self.state.lock().unwrap();
@@ -212,8 +222,11 @@ fn request(
         "presence:join" => state.join(&arguments[1], connection, stream),
         "presence:heartbeat" => state.heartbeat(&arguments[1], connection)?,
         _ => {
+            let number = state.left;
+            state.left += 1;
             state.disconnect(connection);
-            Some(json!({"ok": true}))
+            let is_silent = state.wrong() == Some(Wrong::IgnoreLeave(number));
+            (!is_silent).then(|| json!({"ok": true}))
         }
     };
     match answer {
@@ -260,14 +273,17 @@ impl State {
     fn join(&mut self, join: &Value, connection: &str, stream: &TcpStream) -> Option<Value> {
         let room = join["roomId"].as_str()?;
         if room.starts_with("room-") && !std::mem::replace(&mut self.has_begun, true) {
-            (self.joins, self.heartbeats) = (0, 0);
+            (self.joins, self.heartbeats, self.left) = (0, 0, 0);
             self.deliveries.clear();
         }
         let number = self.joins;
         self.joins += 1;
-        if let Some(Wrong::RefuseJoin(at, code)) = self.wrong()
-            && at == number
-        {
+        let refused = match self.wrong() {
+            Some(Wrong::RefuseJoin(at, code)) if at == number => Some(code),
+            Some(Wrong::RefuseJoinsFrom(from, code)) if from <= number => Some(code),
+            _ => None,
+        };
+        if let Some(code) = refused {
             return Some(json!({"ok": false, "error": "as planned", "code": code}));
         }
         let member = Member {

@@ -28,6 +28,8 @@ impl Session {
                 reply,
             } => self.on_heartbeat(generation, patch, reply, now),
             Command::Leave { generation, reply } => self.on_leave(generation, reply, now),
+            // Without a connection, a new one is being opened anyway.
+            Command::Reconnect => self.wants_reconnect = self.is_connected(),
             Command::Close(reply) => self.on_close(reply),
         }
     }

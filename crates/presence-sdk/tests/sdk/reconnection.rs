@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use presence_sdk::{Error, Event, Events, LeaveReason, RealtimeClient};
+use futures_util::StreamExt as _;
+use presence_sdk::{
+    DisconnectCause, Error, Event, Events, LeaveReason, Options, RealtimeClient, Reconnect,
+};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -313,4 +316,65 @@ async fn a_client_can_be_closed_while_it_reconnects() {
         Err(Error::Closed)
     ));
     while soon(events.next()).await.is_some() {}
+}
+
+#[tokio::test]
+async fn a_new_connection_is_opened_at_once_when_the_program_asks_for_it() {
+    let url = server::start().await;
+    let watcher = RealtimeClient::connect(&url).await.unwrap();
+    let watched = watcher.join_room("r", "watcher").await.unwrap();
+    let mut seen = watched.events();
+    // The first attempt after a loss would wait for up to an hour.
+    let hour = Duration::from_secs(3600);
+    let options = Options::new().reconnect(Reconnect::new(hour, hour));
+    let (client, room, mut events) = join(&url, options).await;
+    let patch = json!({"n": 1});
+    let mut update = Box::pin(room.update_state(&patch));
+    assert!(is_waiting(&mut update).await);
+    client.reconnect();
+    soon(update).await.unwrap();
+    let cause = wait_for(&mut events, |event| matches!(event, Event::Disconnected(_))).await;
+    assert!(matches!(
+        cause,
+        Event::Disconnected(DisconnectCause::Requested)
+    ));
+    wait_for(&mut events, |event| {
+        matches!(event, Event::Reconnected { .. })
+    })
+    .await;
+    assert!(client.is_connected());
+    // The others see the end of the connection, not a leave that was asked for.
+    wait_for(&mut seen, |event| matches!(event, Event::Leave(..))).await;
+    while watched.members().len() < 2 {
+        soon(seen.next()).await.expect("the client is open");
+    }
+    let members = watched.members();
+    let other = members.iter().find(|member| *member.user_id != *"watcher");
+    assert_eq!(other.unwrap().state.as_json(), r#"{"n":1}"#);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_program_drops_ends_without_a_farewell() {
+    let (report, mut reports) = mpsc::unbounded_channel();
+    let url = script::start(move |mut peer: Peer, index| {
+        let report = report.clone();
+        async move {
+            peer.open_and_join(index as u64 + 1, 1).await;
+            if index == 0 {
+                let last = peer.socket.next().await;
+                report.send(matches!(last, None | Some(Err(_)))).unwrap();
+                return;
+            }
+            peer.serve(2).await;
+        }
+    })
+    .await;
+    let (client, room, mut events) = join(&url, quick()).await;
+    client.reconnect();
+    assert!(soon(reports.recv()).await.unwrap(), "it sent something");
+    wait_for(&mut events, |event| {
+        matches!(event, Event::Reconnected { .. })
+    })
+    .await;
+    soon(room.heartbeat()).await.unwrap();
 }
