@@ -47,7 +47,7 @@ impl Engine<'_> {
             state.phase = Phase::Connecting;
             state.connecting_since = began;
         }
-        let (url, options) = &self.servers[self.shared.server_of(self.part.index_of(user))];
+        let (url, options) = &self.servers[self.shared.server_of(self.part.index_of(user), 0)];
         let client = RealtimeClient::connect_with(url, Arc::clone(options)).await;
         let client = client.map_err(|error| connect_outcome(&error))?;
         let now = clock::now();
