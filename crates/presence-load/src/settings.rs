@@ -74,8 +74,8 @@ pub struct Settings {
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub open_timeout: Option<Duration>,
-    /// Spread the members of each room over all nodes, which must share their rooms; a user whose node fails goes to the
-    /// next one. Without it, each room is on one node
+    /// Connect the members of each room to all nodes in turn, which must share their rooms; a user whose node fails goes
+    /// to the next one. Without it, each room is on one node
     #[arg(long, help_heading = USERS)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub spread_rooms: bool,
