@@ -47,7 +47,7 @@ impl Plan<'_> {
         format!(
             "name = 'test'\ndaemon = '{daemon}'\ninstances = {instances}\n[timeline]\nmeasure = '{seconds}s'\n\
              drain = '60s'\n[[groups]]\nname = 'heartbeats'\nrate = {rate}.0\n{lines}\n[driver]\nrooms = {rooms}\n\
-             users_per_room = {MEMBERS}\nramp_up = '{ramp_s}s'\nack_timeout = '20s'\nconnect_timeout = '30s'\n\
+             users_per_room = {MEMBERS}\nramp_up = '{ramp_s}s'\nack_timeout = '20s'\nconnect_timeout = '2m'\nopen_timeout = '5m'\n\
              {driver}\n"
         )
     }
