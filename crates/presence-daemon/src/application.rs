@@ -1,10 +1,12 @@
 //! The presence service as the application of a server.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 
 use daemon_kit::MetricsPage;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 
 use crate::app::{App, DisconnectReason, Event};
 use crate::cluster::{ClusterSettings, Counts, Node};
@@ -39,6 +41,8 @@ pub struct Config {
 pub struct Daemon {
     server: Server,
     keeper: Keeper,
+    /// Becomes true once the first attempt to reach Redis has ended; `None` for a single node.
+    has_tried: Option<watch::Receiver<bool>>,
 }
 
 impl Daemon {
@@ -68,7 +72,9 @@ impl Daemon {
                 Some(Node::new(Arc::clone(&presence), counts, settings, clock)?)
             }
         };
+        let has_tried = node.as_ref().map(Node::has_tried);
         Ok(Self {
+            has_tried,
             server: Server::bind(
                 config.server,
                 application,
@@ -91,12 +97,23 @@ impl Daemon {
         self.server.metrics_address()
     }
 
-    /// Serves until `shutdown` is ready; see [`Server::run`].
+    /// Serves until `shutdown` is ready; see [`Server::run`]. A node of several first tries to reach Redis, so that its
+    /// first clients see the members of the other nodes.
     ///
     /// # Errors
     /// A worker failed.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let ended = self.server.run(shutdown).await;
+        let mut shutdown = pin!(shutdown);
+        let tried = async {
+            if let Some(mut has_tried) = self.has_tried {
+                // An error means that the thread has ended: there is nothing to wait for.
+                let _ = has_tried.wait_for(|tried| *tried).await;
+            }
+        };
+        let ended = tokio::select! {
+            () = tried => self.server.run(shutdown).await,
+            () = &mut shutdown => Ok(()),
+        };
         self.keeper.stop();
         ended
     }

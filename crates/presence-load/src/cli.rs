@@ -21,7 +21,7 @@ use options::PlanOptions;
 /// Options of a run.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Drive the server at these URLs: http://host:port, https://…, ws://… or wss://…; users are assigned to several
+    /// Drive the server at these URLs: http://host:port, https://…, ws://… or wss://…; rooms are assigned to several
     /// nodes in turn
     #[arg(value_name = "URL", conflicts_with_all = ["daemon", "url"])]
     urls: Vec<String>,

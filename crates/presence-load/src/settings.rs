@@ -74,6 +74,11 @@ pub struct Settings {
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     pub open_timeout: Option<Duration>,
+    /// Connect the members of each room to all nodes in turn, which must share their rooms; a user whose node fails goes
+    /// to the next one. Without it, each room is on one node
+    #[arg(long, help_heading = USERS)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub spread_rooms: bool,
     /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
     /// many of 127.0.0.0/8 as needed, for a server on this machine. Not with --mode sdk [default: auto with --hold;
     /// otherwise the kernel chooses, and has about 28,000 ports]
@@ -170,6 +175,7 @@ impl Default for Settings {
             transport: Transport::default(),
             connect_timeout: Duration::from_secs(10),
             open_timeout: None,
+            spread_rooms: false,
             source_addresses: Vec::new(),
             tls_ca: None,
             tls_insecure: false,
@@ -231,6 +237,10 @@ impl Settings {
             Transport::Polling => " over long-polling",
             Transport::Upgrade => " over long-polling with an upgrade",
         };
+        let spread = match settings.spread_rooms {
+            true => " spread over all nodes",
+            false => "",
+        };
         let load = match is_closed(plan) {
             true => format!(
                 "{} heartbeats per second of each user, each after the acknowledgement of the one before",
@@ -246,7 +256,7 @@ impl Settings {
             ),
         };
         format!(
-            "{} users{mode} in {} rooms{over}, joined over {}; {load}{} for {}{warmup}",
+            "{} users{mode} in {} rooms{spread}{over}, joined over {}; {load}{} for {}{warmup}",
             population.users(),
             population.rooms,
             duration::format(settings.ramp_up),

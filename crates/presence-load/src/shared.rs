@@ -19,7 +19,7 @@ const MAX_SERVERS: usize = 256;
 pub(crate) struct Shared {
     pub(crate) plan: Plan<Settings>,
     pub(crate) population: Population,
-    /// The servers, at most 256; users are assigned to them in turn.
+    /// The servers, at most 256; rooms are assigned to them in turn, or users with `spread_rooms`.
     pub(crate) servers: Vec<Server>,
     /// The addresses that connections come from; empty if the kernel chooses.
     pub(crate) sources: Vec<IpAddr>,
@@ -72,8 +72,78 @@ impl Shared {
         }
     }
 
-    /// Returns the index of the server of a user, counted over the whole run.
-    pub(crate) fn server_of(&self, user: u64) -> usize {
-        (user % self.servers.len() as u64) as usize
+    /// Returns the index of the server for a user, counted over the whole run, after so many failed attempts to connect.
+    pub(crate) fn server_of(&self, user: u64, attempts: u64) -> usize {
+        let turn = match self.settings().spread_rooms {
+            // The user's own node may not come back, and the next one serves its room as well.
+            true => user + attempts,
+            // The nodes need not know each other: a room on two of them would be two rooms.
+            false => user / self.population.users_per_room,
+        };
+        (turn % self.servers.len() as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use load::plan::{Group, Timeline};
+
+    use super::*;
+
+    /// Returns 6 rooms of 4 users on 3 servers.
+    fn shared(spread_rooms: bool) -> Shared {
+        let driver = Settings {
+            rooms: 6,
+            users_per_room: 4,
+            spread_rooms,
+            ..Settings::default()
+        };
+        let timeline = Timeline {
+            warmup: Duration::ZERO,
+            measure: Duration::from_secs(1),
+            drain: driver.drain(),
+        };
+        let group = Group {
+            name: "heartbeats".to_owned(),
+            clients: 0,
+            ramp: Duration::ZERO,
+            rate: Some(1.0),
+            arrival: load::schedule::Arrival::default(),
+            stages: Vec::new(),
+            ops: None,
+        };
+        let plan = Plan::new("test", timeline, vec![group], driver);
+        let urls = (1..=3).map(|port| format!("http://127.0.0.1:{port}"));
+        Shared::new(&plan, &Target::of_urls(urls.collect())).unwrap()
+    }
+
+    #[test]
+    fn a_room_is_on_one_server_and_stays_there() {
+        let shared = shared(false);
+        for room in 0..6 {
+            let users = room * 4..room * 4 + 4;
+            let servers = users.flat_map(|user| (0..5).map(move |attempts| (user, attempts)));
+            let servers: BTreeSet<usize> = servers
+                .map(|(user, attempts)| shared.server_of(user, attempts))
+                .collect();
+            assert_eq!(servers, BTreeSet::from([room as usize % 3]));
+        }
+    }
+
+    #[test]
+    fn a_room_that_is_spread_is_on_all_servers_and_users_go_to_the_next_after_a_failure() {
+        let shared = shared(true);
+        for room in 0..6 {
+            let users = room * 4..room * 4 + 4;
+            let servers = users.map(|user| shared.server_of(user, 0));
+            assert_eq!(servers.collect::<BTreeSet<_>>().len(), 3);
+        }
+        assert_eq!(
+            [0, 1, 2, 3].map(|attempts| shared.server_of(7, attempts)),
+            [1, 2, 0, 1]
+        );
     }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Node<S> {
     sent: Vec<Op<S>>,
     /// The random value of the Redis that this node was last connected to.
     store: Option<String>,
+    /// Becomes true once the first attempt to reach Redis has ended.
+    has_tried: watch::Sender<bool>,
 }
 
 type Answer = Pin<Box<dyn Future<Output = RedisResult<Value>>>>;
@@ -78,7 +80,13 @@ impl<S: Sink> Node<S> {
             name: format!("{:016x}", rand::random::<u64>()),
             sent: Vec::new(),
             store: None,
+            has_tried: watch::Sender::new(false),
         })
+    }
+
+    /// Returns what becomes true once the rooms are linked, or the first attempt to reach Redis has failed.
+    pub(crate) fn has_tried(&self) -> watch::Receiver<bool> {
+        self.has_tried.subscribe()
     }
 
     /// Serves the link until `stop` is true, and then until its writes are done. Connects again and again meanwhile.
@@ -99,6 +107,7 @@ impl<S: Sink> Node<S> {
             } else {
                 0
             };
+            self.has_tried.send_replace(true);
             let Err(error) = ended else {
                 return;
             };
@@ -128,6 +137,9 @@ impl<S: Sink> Node<S> {
             self.counts
                 .degraded_us
                 .fetch_add(passed.as_micros() as u64, Relaxed);
+            if !matches!(opened, Ok(Ok(_))) {
+                self.has_tried.send_replace(true);
+            }
             match opened {
                 Ok(Ok(connection)) => {
                     if attempt > 0 {
@@ -162,6 +174,7 @@ impl<S: Sink> Node<S> {
             .is_none_or(|store| store == connection.store);
         link.open();
         presence.reunite(is_intact);
+        self.has_tried.send_replace(true);
         let mut leases = interval(self.settings.lease / 4);
         leases.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut tended: Option<Answer> = None;

@@ -6,3 +6,4 @@ mod interruptions;
 mod memory;
 mod nodes;
 mod redis;
+mod startup;

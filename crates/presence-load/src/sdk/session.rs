@@ -50,7 +50,7 @@ impl Engine<'_> {
             state.phase = Phase::Connecting;
             state.connecting_since = began;
         }
-        let server = &self.servers[self.shared.server_of(self.part.index_of(user))];
+        let server = &self.servers[self.shared.server_of(self.part.index_of(user), 0)];
         let options = match self.load.borrow().users[user as usize].behaviour {
             Behaviour::Active => &server.options,
             Behaviour::SlowConsumer | Behaviour::HalfOpen => &server.slow,

@@ -19,8 +19,7 @@ impl<'a> Load<'a> {
         // On loopback the whole handshake of TCP happens within the call.
         let index = self.part.index_of(user);
         let state = &mut self.users[user as usize];
-        // After a failed attempt it is the turn of the next node: its own may not come back.
-        let server = self.shared.server_of(index + u64::from(state.attempts));
+        let server = self.shared.server_of(index, u64::from(state.attempts));
         state.server = server as u8;
         state.phase = Phase::Connecting;
         state.connecting_since = clock::now();
