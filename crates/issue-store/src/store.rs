@@ -190,11 +190,13 @@ impl Store {
         // Each connection stays on one thread.
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = match &self.options.vfs {
-            Some(vfs) => Connection::open_with_flags_and_vfs(
-                &self.path,
-                flags | OpenFlags::SQLITE_OPEN_CREATE,
-                vfs.as_str(),
-            ),
+            Some(vfs) => {
+                let creates = match access {
+                    OpenFlags::SQLITE_OPEN_READ_WRITE => OpenFlags::SQLITE_OPEN_CREATE,
+                    _ => OpenFlags::empty(),
+                };
+                Connection::open_with_flags_and_vfs(&self.path, flags | creates, vfs.as_str())
+            }
             None => Connection::open_with_flags(&self.path, flags),
         };
         let connection = connection.doing(doing)?;
