@@ -1,0 +1,637 @@
+//! The changes that a request makes, within its part of a transaction.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
+
+use crate::blocking;
+use crate::error::{Doing as _, Error};
+use crate::ids::Ids;
+use crate::issue::{
+    Comment, Dependency, DependencyKind, Issue, IssueType, MAX_PRIORITY, MAX_TITLE, Status,
+};
+use crate::reader::{issue_of, num_of};
+use crate::time::Timestamp;
+
+/// Draws of a random id before the database is taken for broken. A draw is taken with less than one in a thousand.
+const DRAWS: usize = 100;
+/// The longest label, in bytes.
+const MAX_LABEL: usize = 200;
+
+/// A new issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NewIssue {
+    /// The id; without one the store gives a short one.
+    pub id: Option<String>,
+    /// The id of a parent: without an id of its own, the issue gets that of the parent and a number.
+    pub parent: Option<String>,
+    /// The title: 1 to [`MAX_TITLE`] bytes.
+    pub title: String,
+    /// The description.
+    pub description: String,
+    /// The design.
+    pub design: String,
+    /// The acceptance criteria.
+    pub acceptance_criteria: String,
+    /// The name of the one who works on it.
+    pub assignee: String,
+    /// The type.
+    pub issue_type: IssueType,
+    /// The priority, from 0 to [`MAX_PRIORITY`].
+    pub priority: u8,
+    /// Labels.
+    pub labels: Vec<String>,
+    /// The issues that it depends on.
+    pub dependencies: Vec<Dependency>,
+}
+
+impl Default for NewIssue {
+    fn default() -> Self {
+        Self {
+            id: None,
+            parent: None,
+            title: String::new(),
+            description: String::new(),
+            design: String::new(),
+            acceptance_criteria: String::new(),
+            assignee: String::new(),
+            issue_type: IssueType::Task,
+            priority: 2,
+            labels: Vec::new(),
+            dependencies: Vec::new(),
+        }
+    }
+}
+
+/// The changes of an issue; a field that is absent stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Patch {
+    /// The new title.
+    pub title: Option<String>,
+    /// The new description.
+    pub description: Option<String>,
+    /// The new design.
+    pub design: Option<String>,
+    /// The new acceptance criteria.
+    pub acceptance_criteria: Option<String>,
+    /// The new notes.
+    pub notes: Option<String>,
+    /// The new progress.
+    pub status: Option<Status>,
+    /// The new priority.
+    pub priority: Option<u8>,
+    /// The new type.
+    pub issue_type: Option<IssueType>,
+    /// The new assignee; an empty name is none.
+    pub assignee: Option<String>,
+    /// Labels to add.
+    pub add_labels: Vec<String>,
+    /// Labels to remove.
+    pub remove_labels: Vec<String>,
+    /// Labels to have, instead of all others.
+    pub set_labels: Option<Vec<String>>,
+}
+
+/// Makes the changes of one request.
+#[derive(Debug)]
+pub struct Changes<'a> {
+    connection: &'a Connection,
+    ids: &'a mut Ids,
+    prefix: &'a str,
+    now: Timestamp,
+}
+
+impl<'a> Changes<'a> {
+    pub(crate) fn new(
+        connection: &'a Connection,
+        ids: &'a mut Ids,
+        prefix: &'a str,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            connection,
+            ids,
+            prefix,
+            now,
+        }
+    }
+
+    /// Creates an issue.
+    ///
+    /// # Errors
+    /// A field is not allowed, the id exists, or an issue that it depends on does not.
+    pub fn create(&mut self, actor: &str, new: &NewIssue) -> Result<Issue, Error> {
+        check_title(&new.title)?;
+        check_priority(new.priority)?;
+        let parent = new.parent.as_deref();
+        let parent = parent.map(|id| Ok::<_, Error>((id, num_of(self.connection, id)?)));
+        let parent = parent.transpose()?;
+        let id = match (&new.id, parent) {
+            (Some(id), _) => {
+                check_id(id)?;
+                if self.has(id)? {
+                    return Err(Error::Exists(id.clone()));
+                }
+                id.clone()
+            }
+            (None, Some((id, num))) => self.child_id(id, num)?,
+            (None, None) => self.free_id()?,
+        };
+        self.connection
+            .prepare_cached(
+                "INSERT INTO issues (id, title, description, design, acceptance_criteria, status, priority, issue_type,
+                    assignee, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?9)",
+            )
+            .and_then(|mut statement| {
+                statement.execute(params![
+                    id,
+                    new.title,
+                    new.description,
+                    new.design,
+                    new.acceptance_criteria,
+                    new.priority,
+                    new.issue_type,
+                    new.assignee,
+                    self.now.0
+                ])
+            })
+            .doing("creating an issue")?;
+        let num = self.connection.last_insert_rowid();
+        self.event(num, actor, "created", "")?;
+        for label in &new.labels {
+            self.insert_label(num, label)?;
+        }
+        if let Some((_, parent)) = parent {
+            self.insert_dependency(num, parent, DependencyKind::ParentChild)?;
+        }
+        for dependency in &new.dependencies {
+            self.link(num, &id, &dependency.depends_on, dependency.kind)?;
+        }
+        issue_of(self.connection, num)
+    }
+
+    /// Changes an issue.
+    ///
+    /// # Errors
+    /// A field is not allowed, or the issue does not exist.
+    pub fn update(&mut self, actor: &str, id: &str, patch: &Patch) -> Result<Issue, Error> {
+        let num = num_of(self.connection, id)?;
+        let mut changed = Vec::new();
+        if let Some(title) = &patch.title {
+            check_title(title)?;
+        }
+        if let Some(priority) = patch.priority {
+            check_priority(priority)?;
+        }
+        let texts = [
+            ("title", &patch.title),
+            ("description", &patch.description),
+            ("design", &patch.design),
+            ("acceptance_criteria", &patch.acceptance_criteria),
+            ("notes", &patch.notes),
+            ("assignee", &patch.assignee),
+        ];
+        for (column, value) in texts {
+            if let Some(value) = value {
+                self.set(num, column, value)?;
+                changed.push(column);
+            }
+        }
+        if let Some(priority) = patch.priority {
+            self.set(num, "priority", &priority)?;
+            changed.push("priority");
+        }
+        if let Some(kind) = patch.issue_type {
+            self.set(num, "issue_type", &kind)?;
+            changed.push("issue_type");
+        }
+        if let Some(status) = patch.status
+            && self.set_status(num, status)?
+        {
+            changed.push("status");
+        }
+        if !changed.is_empty() {
+            self.event(num, actor, "updated", &changed.join(","))?;
+        }
+        if let Some(labels) = &patch.set_labels {
+            let kept = |label: &String| labels.contains(label);
+            let before = issue_of(self.connection, num)?.labels;
+            for label in before.iter().filter(|label| !kept(label)) {
+                self.remove_label(num, actor, label)?;
+            }
+            self.add_labels(num, actor, labels)?;
+        }
+        self.add_labels(num, actor, &patch.add_labels)?;
+        for label in &patch.remove_labels {
+            self.remove_label(num, actor, label)?;
+        }
+        self.touch(num)?;
+        issue_of(self.connection, num)
+    }
+
+    /// Closes an issue. A reason becomes a comment. A closed issue stays as it is.
+    ///
+    /// # Errors
+    /// The issue does not exist.
+    pub fn close(&mut self, actor: &str, id: &str, reason: &str) -> Result<Issue, Error> {
+        let num = num_of(self.connection, id)?;
+        if self.set_status(num, Status::Closed)? {
+            self.event(num, actor, "closed", reason)?;
+            self.touch(num)?;
+        }
+        issue_of(self.connection, num)
+    }
+
+    /// Opens an issue again. One that is not closed stays as it is.
+    ///
+    /// # Errors
+    /// The issue does not exist.
+    pub fn reopen(&mut self, actor: &str, id: &str) -> Result<Issue, Error> {
+        let num = num_of(self.connection, id)?;
+        if self.status(num)? == Status::Closed {
+            self.set_status(num, Status::Open)?;
+            self.event(num, actor, "reopened", "")?;
+            self.touch(num)?;
+        }
+        issue_of(self.connection, num)
+    }
+
+    /// Adds a dependency. One that exists in the same kind stays as it is.
+    ///
+    /// # Errors
+    /// One of the issues does not exist, they are the same, they depend on each other in another way, or the dependency
+    /// would close a circle.
+    pub fn add_dependency(
+        &mut self,
+        actor: &str,
+        id: &str,
+        depends_on: &str,
+        kind: DependencyKind,
+    ) -> Result<(), Error> {
+        let num = num_of(self.connection, id)?;
+        if self.link(num, id, depends_on, kind)? {
+            self.event(num, actor, "dependency_added", depends_on)?;
+            self.touch(num)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a dependency.
+    ///
+    /// # Errors
+    /// One of the issues, or the dependency, does not exist.
+    pub fn remove_dependency(
+        &mut self,
+        actor: &str,
+        id: &str,
+        depends_on: &str,
+    ) -> Result<(), Error> {
+        let (num, on) = (
+            num_of(self.connection, id)?,
+            num_of(self.connection, depends_on)?,
+        );
+        let Some(kind) = self.kind_between(num, on)? else {
+            return Err(Error::NoDependency {
+                issue: id.to_owned(),
+                on: depends_on.to_owned(),
+            });
+        };
+        self.connection
+            .prepare_cached("DELETE FROM dependencies WHERE issue = ? AND depends_on = ?")
+            .and_then(|mut statement| statement.execute([num, on]))
+            .doing("removing a dependency")?;
+        self.count_dependency(num, on, kind, -1)?;
+        self.event(num, actor, "dependency_removed", depends_on)?;
+        self.touch(num)
+    }
+
+    /// Adds a label. One that the issue has stays.
+    ///
+    /// # Errors
+    /// The label is not allowed, or the issue does not exist.
+    pub fn add_label(&mut self, actor: &str, id: &str, label: &str) -> Result<(), Error> {
+        let num = num_of(self.connection, id)?;
+        self.add_labels(num, actor, &[label.to_owned()])?;
+        self.touch(num)
+    }
+
+    /// Removes a label, if the issue has it.
+    ///
+    /// # Errors
+    /// The issue does not exist.
+    pub fn remove_label_of(&mut self, actor: &str, id: &str, label: &str) -> Result<(), Error> {
+        let num = num_of(self.connection, id)?;
+        self.remove_label(num, actor, label)?;
+        self.touch(num)
+    }
+
+    /// Adds a comment.
+    ///
+    /// # Errors
+    /// The text is empty, or the issue does not exist.
+    pub fn comment(&mut self, author: &str, id: &str, text: &str) -> Result<Comment, Error> {
+        if text.is_empty() {
+            return Err(Error::invalid("text", "is empty: write the comment"));
+        }
+        let num = num_of(self.connection, id)?;
+        self.connection
+            .prepare_cached(
+                "INSERT INTO comments (issue, author, text, created_at) VALUES (?, ?, ?, ?)",
+            )
+            .and_then(|mut statement| statement.execute(params![num, author, text, self.now.0]))
+            .doing("adding a comment")?;
+        let comment = Comment {
+            id: self.connection.last_insert_rowid(),
+            author: author.to_owned(),
+            text: text.to_owned(),
+            created_at: self.now,
+        };
+        self.event(num, author, "commented", "")?;
+        self.touch(num)?;
+        Ok(comment)
+    }
+
+    /// Returns the answer that was stored with an idempotency key.
+    ///
+    /// # Errors
+    /// SQLite fails.
+    pub fn answer(&self, key: &str) -> Result<Option<String>, Error> {
+        self.connection
+            .prepare_cached("SELECT answer FROM answers WHERE key = ?")
+            .and_then(|mut statement| statement.query_row([key], |row| row.get(0)).optional())
+            .doing("looking for an idempotency key")
+    }
+
+    /// Stores an answer with the idempotency key of its request, in the same transaction as the request.
+    ///
+    /// # Errors
+    /// SQLite fails.
+    pub fn keep_answer(&mut self, key: &str, answer: &str) -> Result<(), Error> {
+        self.connection
+            .prepare_cached("INSERT OR REPLACE INTO answers (key, answer, at) VALUES (?, ?, ?)")
+            .and_then(|mut statement| statement.execute(params![key, answer, self.now.0]))
+            .doing("storing an idempotency key")?;
+        Ok(())
+    }
+
+    /// Removes answers that were stored before a time.
+    ///
+    /// # Errors
+    /// SQLite fails.
+    pub fn forget_answers(&mut self, before: Timestamp) -> Result<usize, Error> {
+        self.connection
+            .prepare_cached("DELETE FROM answers WHERE at < ?")
+            .and_then(|mut statement| statement.execute([before.0]))
+            .doing("removing old idempotency keys")
+    }
+
+    /// Reads an issue as the request sees it, with its own changes.
+    ///
+    /// # Errors
+    /// The issue does not exist, or SQLite fails.
+    pub fn show(&self, id: &str) -> Result<Issue, Error> {
+        issue_of(self.connection, num_of(self.connection, id)?)
+    }
+
+    fn has(&self, id: &str) -> Result<bool, Error> {
+        match num_of(self.connection, id) {
+            Ok(_) => Ok(true),
+            Err(Error::NoIssue(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn free_id(&mut self) -> Result<String, Error> {
+        let issues: i64 = self
+            .connection
+            .prepare_cached("SELECT sum(issues) FROM counters")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .doing("counting issues")?;
+        for _ in 0..DRAWS {
+            let id = self.ids.draw(self.prefix, issues as u64);
+            if !self.has(&id)? {
+                return Ok(id);
+            }
+        }
+        let problem = format!("{DRAWS} random ids are all taken: give the issue an id");
+        Err(Error::invalid("id", problem))
+    }
+
+    /// Returns the next child id of a parent. Numbers are given once, also if their issue has another id.
+    fn child_id(&self, parent: &str, num: i64) -> Result<String, Error> {
+        loop {
+            let number: i64 = self
+                .connection
+                .prepare_cached(
+                    "UPDATE issues SET children = children + 1 WHERE num = ? RETURNING children",
+                )
+                .and_then(|mut statement| statement.query_row([num], |row| row.get(0)))
+                .doing("numbering a child")?;
+            let id = format!("{parent}.{number}");
+            // Somebody may have chosen it.
+            if !self.has(&id)? {
+                return Ok(id);
+            }
+        }
+    }
+
+    fn status(&self, num: i64) -> Result<Status, Error> {
+        self.connection
+            .prepare_cached("SELECT status FROM issues WHERE num = ?")
+            .and_then(|mut statement| statement.query_row([num], |row| row.get(0)))
+            .doing("reading the status")
+    }
+
+    /// Sets the status. Returns false if it was the same.
+    fn set_status(&mut self, num: i64, status: Status) -> Result<bool, Error> {
+        let before = self.status(num)?;
+        if before == status {
+            return Ok(false);
+        }
+        let closed_at = (status == Status::Closed).then_some(self.now.0);
+        self.connection
+            .prepare_cached("UPDATE issues SET status = ?, closed_at = ? WHERE num = ?")
+            .and_then(|mut statement| statement.execute(params![status, closed_at, num]))
+            .doing("setting the status")?;
+        match (before, status) {
+            (_, Status::Closed) => blocking::finished_changed(self.connection, num, -1)?,
+            (Status::Closed, _) => blocking::finished_changed(self.connection, num, 1)?,
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn set(
+        &self,
+        num: i64,
+        column: &'static str,
+        value: &dyn rusqlite::ToSql,
+    ) -> Result<(), Error> {
+        let statement = format!("UPDATE issues SET {column} = ? WHERE num = ?");
+        self.connection
+            .prepare_cached(&statement)
+            .and_then(|mut statement| statement.execute(params![value, num]))
+            .doing("changing an issue")?;
+        Ok(())
+    }
+
+    /// Notes the time of a change. It never goes back, even if the clock does.
+    fn touch(&self, num: i64) -> Result<(), Error> {
+        self.connection
+            .prepare_cached("UPDATE issues SET updated_at = max(updated_at, ?) WHERE num = ?")
+            .and_then(|mut statement| statement.execute([self.now.0, num]))
+            .doing("noting the time of a change")?;
+        Ok(())
+    }
+
+    fn event(&self, num: i64, actor: &str, kind: &str, value: &str) -> Result<(), Error> {
+        self.connection
+            .prepare_cached(
+                "INSERT INTO events (issue, actor, kind, value, at) VALUES (?, ?, ?, ?, ?)",
+            )
+            .and_then(|mut statement| {
+                statement.execute(params![num, actor, kind, value, self.now.0])
+            })
+            .doing("recording an event")?;
+        Ok(())
+    }
+
+    fn add_labels(&self, num: i64, actor: &str, labels: &[String]) -> Result<(), Error> {
+        for label in labels {
+            if self.insert_label(num, label)? {
+                self.event(num, actor, "label_added", label)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a label. Returns false if the issue has it.
+    fn insert_label(&self, num: i64, label: &str) -> Result<bool, Error> {
+        if label.is_empty() || label.len() > MAX_LABEL {
+            let problem = format!("{label:?} must have 1 to {MAX_LABEL} bytes");
+            return Err(Error::invalid("label", problem));
+        }
+        let added = self
+            .connection
+            .prepare_cached("INSERT OR IGNORE INTO labels (issue, label) VALUES (?, ?)")
+            .and_then(|mut statement| statement.execute(params![num, label]))
+            .doing("adding a label")?;
+        Ok(added > 0)
+    }
+
+    fn remove_label(&self, num: i64, actor: &str, label: &str) -> Result<(), Error> {
+        let removed = self
+            .connection
+            .prepare_cached("DELETE FROM labels WHERE issue = ? AND label = ?")
+            .and_then(|mut statement| statement.execute(params![num, label]))
+            .doing("removing a label")?;
+        match removed {
+            0 => Ok(()),
+            _ => self.event(num, actor, "label_removed", label),
+        }
+    }
+
+    /// Adds a dependency. Returns false if it exists.
+    fn link(
+        &self,
+        num: i64,
+        id: &str,
+        depends_on: &str,
+        kind: DependencyKind,
+    ) -> Result<bool, Error> {
+        let on = num_of(self.connection, depends_on)?;
+        if num == on {
+            let problem = format!("{id} cannot depend on itself");
+            return Err(Error::invalid("depends_on", problem));
+        }
+        if let Some(found) = self.kind_between(num, on)? {
+            if found == kind {
+                return Ok(false);
+            }
+            return Err(Error::DependencyExists {
+                issue: id.to_owned(),
+                on: depends_on.to_owned(),
+                kind: found.name(),
+            });
+        }
+        if self.reaches(on, num)? {
+            return Err(Error::Cycle {
+                issue: id.to_owned(),
+                on: depends_on.to_owned(),
+            });
+        }
+        self.insert_dependency(num, on, kind)?;
+        Ok(true)
+    }
+
+    fn insert_dependency(&self, num: i64, on: i64, kind: DependencyKind) -> Result<(), Error> {
+        self.connection
+            .prepare_cached("INSERT INTO dependencies (issue, depends_on, kind) VALUES (?, ?, ?)")
+            .and_then(|mut statement| statement.execute(params![num, on, kind]))
+            .doing("adding a dependency")?;
+        self.count_dependency(num, on, kind, 1)
+    }
+
+    /// Notes that a dependency was added (+1) or removed (-1).
+    fn count_dependency(
+        &self,
+        num: i64,
+        on: i64,
+        kind: DependencyKind,
+        by: i64,
+    ) -> Result<(), Error> {
+        match kind {
+            DependencyKind::Blocks if self.status(on)? != Status::Closed => {
+                blocking::blocker_changed(self.connection, num, by)
+            }
+            DependencyKind::ParentChild if blocking::is_blocked(self.connection, on)? => {
+                blocking::parent_changed(self.connection, num, by)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn kind_between(&self, num: i64, on: i64) -> Result<Option<DependencyKind>, Error> {
+        self.connection
+            .prepare_cached("SELECT kind FROM dependencies WHERE issue = ? AND depends_on = ?")
+            .and_then(|mut statement| statement.query_row([num, on], |row| row.get(0)).optional())
+            .doing("looking for a dependency")
+    }
+
+    /// Returns true if an issue depends on another one, directly or through others.
+    fn reaches(&self, from: i64, to: i64) -> Result<bool, Error> {
+        let statement = "WITH RECURSIVE reached (num) AS (
+                SELECT ?1 UNION SELECT depends_on FROM dependencies JOIN reached ON issue = num)
+            SELECT EXISTS (SELECT 1 FROM reached WHERE num = ?2)";
+        self.connection
+            .prepare_cached(statement)
+            .and_then(|mut statement| statement.query_row([from, to], |row| row.get(0)))
+            .doing("looking for a circle of dependencies")
+    }
+}
+
+fn check_title(title: &str) -> Result<(), Error> {
+    if title.is_empty() || title.len() > MAX_TITLE {
+        let problem = format!("has {} bytes: 1 to {MAX_TITLE} are allowed", title.len());
+        return Err(Error::invalid("title", problem));
+    }
+    Ok(())
+}
+
+fn check_priority(priority: u8) -> Result<(), Error> {
+    if priority > MAX_PRIORITY {
+        let problem = format!("is {priority}: 0 (the most urgent) to {MAX_PRIORITY} are allowed");
+        return Err(Error::invalid("priority", problem));
+    }
+    Ok(())
+}
+
+fn check_id(id: &str) -> Result<(), Error> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if id.is_empty() || id.len() > 100 || !id.bytes().all(fits) {
+        let problem = format!("{id:?} must be 1 to 100 of a-z, A-Z, 0-9, '-', '_' and '.'");
+        return Err(Error::invalid("id", problem));
+    }
+    Ok(())
+}

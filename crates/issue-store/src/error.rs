@@ -1,0 +1,169 @@
+//! The errors of the store, each with a code that a program can distinguish.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// The kind of an error, as the protocol of the daemon names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// A value is not allowed.
+    Validation,
+    /// No issue, comment or dependency has this id.
+    NotFound,
+    /// A dependency would close a circle.
+    Cycle,
+    /// Something with this id exists already, or was changed by someone else.
+    Conflict,
+    /// The database is locked by another program.
+    Busy,
+    /// The database or its disk failed.
+    Internal,
+}
+
+impl Code {
+    /// Returns the name of the code in the protocol.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Validation => "validation",
+            Self::NotFound => "not_found",
+            Self::Cycle => "cycle",
+            Self::Conflict => "conflict",
+            Self::Busy => "busy",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// An error of the store. Nothing of the request that caused it is stored.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A field has a value that is not allowed.
+    #[error("{field}: {problem}")]
+    Invalid {
+        /// The field of the request.
+        field: &'static str,
+        /// The problem with its remedy.
+        problem: String,
+    },
+    /// An issue does not exist.
+    #[error("no issue has the id {0:?}")]
+    NoIssue(String),
+    /// Several issues begin with a shortened id.
+    #[error("{prefix:?} could be {}: write more of the id", candidates.join(", "))]
+    Ambiguous {
+        /// The beginning of an id.
+        prefix: String,
+        /// The first ids that begin so.
+        candidates: Vec<String>,
+    },
+    /// A dependency does not exist.
+    #[error("{issue} does not depend on {on}")]
+    NoDependency {
+        /// The id of the dependent issue.
+        issue: String,
+        /// The id of the other issue.
+        on: String,
+    },
+    /// A dependency would close a circle.
+    #[error("{on} depends on {issue} already, directly or through other issues")]
+    Cycle {
+        /// The id of the dependent issue.
+        issue: String,
+        /// The id of the other issue.
+        on: String,
+    },
+    /// An id is in use.
+    #[error("an issue with the id {0:?} exists")]
+    Exists(String),
+    /// Two issues depend on each other in another way already.
+    #[error("{issue} depends on {on} already, as {kind}: remove that dependency first")]
+    DependencyExists {
+        /// The id of the dependent issue.
+        issue: String,
+        /// The id of the other issue.
+        on: String,
+        /// The kind of the dependency.
+        kind: &'static str,
+    },
+    /// The database is not one that this version can use.
+    #[error("{}: {problem}", path.display())]
+    Unusable {
+        /// The database.
+        path: PathBuf,
+        /// The problem with its remedy.
+        problem: String,
+    },
+    /// The lock file cannot be used.
+    #[error("locking {}: {source}", path.display())]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// The reason of the kernel.
+        source: std::io::Error,
+    },
+    /// SQLite failed.
+    #[error("{doing}: {source}")]
+    Database {
+        /// The interrupted step.
+        doing: &'static str,
+        /// The reason of SQLite.
+        source: rusqlite::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn invalid(field: &'static str, problem: impl Into<String>) -> Self {
+        Self::Invalid {
+            field,
+            problem: problem.into(),
+        }
+    }
+
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Invalid { .. } | Self::Ambiguous { .. } => Code::Validation,
+            Self::NoIssue(_) | Self::NoDependency { .. } => Code::NotFound,
+            Self::Cycle { .. } => Code::Cycle,
+            Self::Exists(_) | Self::DependencyExists { .. } => Code::Conflict,
+            Self::Database { source, .. }
+                if matches!(
+                    source.sqlite_error_code(),
+                    Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
+                ) =>
+            {
+                Code::Busy
+            }
+            Self::Unusable { .. } | Self::Lock { .. } | Self::Database { .. } => Code::Internal,
+        }
+    }
+
+    /// Returns true if the request was wrong, and false if the database failed. After a failure the transaction has
+    /// ended, so the other requests of its group are not stored either.
+    #[must_use]
+    pub fn is_of_request(&self) -> bool {
+        !matches!(self.code(), Code::Busy | Code::Internal)
+    }
+}
+
+/// Names the step in which SQLite failed.
+pub(crate) trait Doing<T> {
+    fn doing(self, doing: &'static str) -> Result<T, Error>;
+}
+
+impl<T> Doing<T> for Result<T, rusqlite::Error> {
+    fn doing(self, doing: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::Database { doing, source })
+    }
+}

@@ -1,0 +1,190 @@
+//! Issues, and the records that belong to them.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// The longest title, in bytes.
+pub const MAX_TITLE: usize = 500;
+/// The least urgent priority; 0 is the most urgent.
+pub const MAX_PRIORITY: u8 = 4;
+
+/// Defines an enum whose variants have names in the protocol and numbers in the database.
+macro_rules! stored_enum {
+    ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$variant_doc:meta])* $variant:ident = $number:literal $text:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $text)] $variant = $number),*
+        }
+
+        impl $name {
+            /// All values.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Returns the name in the protocol.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = crate::error::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($text => Ok(Self::$variant),)*
+                    _ => {
+                        let names = Self::ALL.iter().map(|value| value.name()).collect::<Vec<_>>();
+                        let problem = format!("{text:?} is not one of {}", names.join(", "));
+                        Err(crate::error::Error::invalid($field, problem))
+                    }
+                }
+            }
+        }
+
+        impl ToSql for $name {
+            fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                Ok(ToSqlOutput::from(*self as i64))
+            }
+        }
+
+        impl FromSql for $name {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                match value.as_i64()? {
+                    $($number => Ok(Self::$variant),)*
+                    other => Err(FromSqlError::OutOfRange(other)),
+                }
+            }
+        }
+    };
+}
+
+stored_enum! {
+    /// The progress of an issue.
+    Status, "status" {
+        /// Nobody works on it.
+        Open = 0 "open",
+        /// Somebody works on it.
+        InProgress = 1 "in_progress",
+        /// It waits for something that is not an issue.
+        Blocked = 2 "blocked",
+        /// It is finished.
+        Closed = 3 "closed",
+    }
+}
+
+stored_enum! {
+    /// The type of an issue.
+    IssueType, "issue_type" {
+        /// Something is wrong.
+        Bug = 0 "bug",
+        /// Something is missing.
+        Feature = 1 "feature",
+        /// Something is to be done.
+        Task = 2 "task",
+        /// A collection of other issues.
+        Epic = 3 "epic",
+        /// Something that users do not notice.
+        Chore = 4 "chore",
+    }
+}
+
+stored_enum! {
+    /// The relation of an issue to the one it depends on.
+    DependencyKind, "kind" {
+        /// The other issue must be closed first.
+        Blocks = 0 "blocks",
+        /// The issues concern each other.
+        Related = 1 "related",
+        /// The other issue is the parent. An issue is not ready while its parent is blocked.
+        ParentChild = 2 "parent-child",
+        /// The issue was found during the work on the other one.
+        DiscoveredFrom = 3 "discovered-from",
+    }
+}
+
+/// An issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issue {
+    /// The id: a prefix and a short random text, or the id of the parent and a number.
+    pub id: String,
+    /// The title: 1 to [`MAX_TITLE`] bytes.
+    pub title: String,
+    /// The description.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The design.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub design: String,
+    /// The acceptance criteria.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub acceptance_criteria: String,
+    /// Notes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// The progress.
+    pub status: Status,
+    /// The priority, from 0 (the most urgent) to [`MAX_PRIORITY`].
+    pub priority: u8,
+    /// The type.
+    pub issue_type: IssueType,
+    /// The name of the one who works on it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub assignee: String,
+    /// The time of its creation.
+    pub created_at: Timestamp,
+    /// The time of its last change.
+    pub updated_at: Timestamp,
+    /// The time since when it is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+    /// Its labels, in the order of the alphabet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// The issues that it depends on, in the order of their ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<Dependency>,
+}
+
+/// A dependency of an issue.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Dependency {
+    /// The id of the issue that is depended on.
+    pub depends_on: String,
+    /// The relation to it.
+    pub kind: DependencyKind,
+}
+
+/// A comment on an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comment {
+    /// The number of the comment; later ones have greater numbers.
+    pub id: i64,
+    /// Its author.
+    pub author: String,
+    /// Its text.
+    pub text: String,
+    /// The time of its creation.
+    pub created_at: Timestamp,
+}
+
+/// A change of an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// The number of the event in the database; later ones have greater numbers.
+    pub id: i64,
+    /// The id of the changed issue.
+    pub issue: String,
+    /// The one who made the change.
+    pub actor: String,
+    /// The kind of the change, such as `created` or `label_added`.
+    pub kind: String,
+    /// The changed value, such as a label or the names of the changed fields.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// The time of the change.
+    pub at: Timestamp,
+}

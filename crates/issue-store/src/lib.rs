@@ -1,0 +1,38 @@
+//! Stores issues in one SQLite database: dependencies without cycles, labels, comments, the events of each issue, and
+//! which issues are ready to be worked on.
+//!
+//! A [`Store`] is a database file. Its [`Writer`] holds the only connection that writes; it commits several requests as
+//! one [`Group`], each in a savepoint of its own, so that a request that fails takes nothing of the others with it.
+//! [`Reader`]s read beside it and never wait for it (SQLite's write-ahead log).
+//!
+//! Several processes may use one database at once. They queue for the write lock in the kernel (`flock` on a file
+//! beside the database) instead of polling SQLite's own lock.
+//!
+//! Whether an issue is ready is stored with it: the number of unfinished issues that block it, and the number of its
+//! parents that are blocked. Both are columns that a partial index covers, so that reading the first ready issues costs
+//! the same in a database of any size. A write pays for it when it finishes or reopens an issue: one update for each
+//! issue that it blocked, and for the children of those whose state changed.
+
+mod blocking;
+mod changes;
+mod error;
+mod filter;
+mod ids;
+mod issue;
+mod lock;
+mod reader;
+mod schema;
+mod store;
+mod time;
+mod writer;
+
+pub use changes::{Changes, NewIssue, Patch};
+pub use error::{Code, Error};
+pub use filter::{Filter, ReadyFilter};
+pub use issue::{
+    Comment, Dependency, DependencyKind, Event, Issue, IssueType, MAX_PRIORITY, MAX_TITLE, Status,
+};
+pub use reader::{Reader, Stats, TreeNode};
+pub use store::{Durability, Options, Store};
+pub use time::Timestamp;
+pub use writer::{Group, Writer};

@@ -1,0 +1,229 @@
+//! A database file, and the connections to it.
+
+use std::fmt;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::{Doing as _, Error};
+use crate::ids::Ids;
+use crate::lock::LockFile;
+use crate::reader::Reader;
+use crate::schema;
+use crate::writer::Writer;
+
+/// The oldest SQLite that is allowed: 3.7.0 to 3.51.2 can corrupt a write-ahead log when a checkpoint and a write of
+/// two connections meet (<https://sqlite.org/wal.html>, "the WAL-reset bug").
+const OLDEST_SQLITE: i32 = 3_051_003;
+/// Time for which a connection waits for a lock that another program holds, without the queue of this one.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Statements that a connection keeps prepared.
+const STATEMENTS: usize = 128;
+/// Pages of the database that a connection keeps in memory, in KiB (a negative number, as SQLite wants it).
+const WRITER_CACHE: i64 = -8_192;
+const READER_CACHE: i64 = -1_024;
+
+/// The protection of acknowledged writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// A commit is on the disk before it returns: it survives a loss of power.
+    #[default]
+    Fsync,
+    /// A commit is with the operating system: it survives the death of the process.
+    Os,
+    /// The same, and a checkpoint does not wait for the disk either: a loss of power may corrupt the database.
+    None,
+}
+
+impl Durability {
+    /// Returns the name of the mode.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fsync => "fsync",
+            Self::Os => "os",
+            Self::None => "none",
+        }
+    }
+
+    /// Returns the value of `PRAGMA synchronous`.
+    fn synchronous(self) -> &'static str {
+        match self {
+            Self::Fsync => "FULL",
+            Self::Os => "NORMAL",
+            Self::None => "OFF",
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for Durability {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Fsync, Self::Os, Self::None];
+        let found = all.into_iter().find(|mode| mode.name() == text);
+        found.ok_or_else(|| format!("{text:?} is not one of fsync, os, none"))
+    }
+}
+
+/// Settings of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The protection of acknowledged writes.
+    pub durability: Durability,
+    /// The beginning of new ids.
+    pub prefix: String,
+    /// The seed of new ids, for tests; without one they are random.
+    pub seed: Option<u64>,
+    /// The virtual file system of SQLite, for tests; without one it is that of the operating system.
+    pub vfs: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Fsync,
+            prefix: "issue".to_owned(),
+            seed: None,
+            vfs: None,
+        }
+    }
+}
+
+/// A database of issues.
+#[derive(Debug, Clone)]
+pub struct Store {
+    path: PathBuf,
+    options: Options,
+}
+
+impl Store {
+    /// Opens a database, and creates it with mode 0600 if it is missing. Waits for the write lock while the tables are
+    /// created or updated.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is not a database of this program or of this version, or SQLite is too old.
+    pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        let unusable = |problem: String| Error::Unusable {
+            path: path.to_owned(),
+            problem,
+        };
+        if rusqlite::version_number() < OLDEST_SQLITE {
+            let version = rusqlite::version();
+            return Err(unusable(format!(
+                "SQLite {version} can corrupt it: build with 3.51.3 or newer"
+            )));
+        }
+        check_prefix(&options.prefix)?;
+        if options.vfs.is_none() && !path.exists() {
+            let created = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(path);
+            created.map_err(|error| unusable(format!("cannot be created: {error}")))?;
+        }
+        let store = Self {
+            path: path.to_owned(),
+            options,
+        };
+        let mut lock = store.lock_file()?;
+        let _locked = lock.as_mut().map(LockFile::lock).transpose()?;
+        let mut connection = store.connect(OpenFlags::SQLITE_OPEN_READ_WRITE, WRITER_CACHE)?;
+        connection
+            .pragma_update(None, "journal_mode", "WAL")
+            .doing("switching to a write-ahead log")?;
+        schema::migrate(&mut connection)?.map_err(unusable)?;
+        Ok(store)
+    }
+
+    /// Returns the path of the database.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the connection that writes.
+    ///
+    /// # Errors
+    /// The database cannot be opened.
+    pub fn writer(&self) -> Result<Writer, Error> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE, WRITER_CACHE)?;
+        // The writer checkpoints itself, after a commit has been answered.
+        connection
+            .pragma_update(None, "wal_autocheckpoint", 0)
+            .doing("turning automatic checkpoints off")?;
+        let ids = Ids::new(self.options.seed);
+        let prefix = self.options.prefix.clone();
+        Ok(Writer::new(connection, self.lock_file()?, ids, prefix))
+    }
+
+    /// Opens a connection that reads.
+    ///
+    /// # Errors
+    /// The database cannot be opened.
+    pub fn reader(&self) -> Result<Reader, Error> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY, READER_CACHE)?;
+        Ok(Reader::new(connection))
+    }
+
+    /// Returns the lock file, unless a test has put the database elsewhere.
+    fn lock_file(&self) -> Result<Option<LockFile>, Error> {
+        match self.options.vfs {
+            Some(_) => Ok(None),
+            None => LockFile::open(&self.path).map(Some),
+        }
+    }
+
+    fn connect(&self, access: OpenFlags, cache: i64) -> Result<Connection, Error> {
+        let doing = "opening the database";
+        // Each connection stays on one thread.
+        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = match &self.options.vfs {
+            Some(vfs) => {
+                let creates = match access {
+                    OpenFlags::SQLITE_OPEN_READ_WRITE => OpenFlags::SQLITE_OPEN_CREATE,
+                    _ => OpenFlags::empty(),
+                };
+                Connection::open_with_flags_and_vfs(&self.path, flags | creates, vfs.as_str())
+            }
+            None => Connection::open_with_flags(&self.path, flags),
+        };
+        let connection = connection.doing(doing)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.busy_timeout(BUSY_TIMEOUT).doing(doing)?;
+        connection
+            .pragma_update(None, "synchronous", self.options.durability.synchronous())
+            .doing(doing)?;
+        connection
+            .pragma_update(None, "cache_size", cache)
+            .doing(doing)?;
+        connection
+            .pragma_update(None, "foreign_keys", true)
+            .doing(doing)?;
+        // A damaged file under a memory map is a signal instead of an error.
+        connection
+            .pragma_update(None, "mmap_size", 0)
+            .doing(doing)?;
+        Ok(connection)
+    }
+}
+
+fn check_prefix(prefix: &str) -> Result<(), Error> {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if prefix.is_empty() || prefix.len() > 32 || !prefix.bytes().all(fits) {
+        let problem = format!("{prefix:?} must be 1 to 32 of a-z, 0-9 and _");
+        return Err(Error::invalid("prefix", problem));
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! The connection that writes: several requests in one transaction, each in a savepoint.
+
+use rusqlite::Connection;
+
+use crate::changes::Changes;
+use crate::error::{Doing as _, Error};
+use crate::ids::Ids;
+use crate::lock::{LockFile, WriteLock};
+use crate::time::Timestamp;
+
+/// The only connection of a process that writes.
+#[derive(Debug)]
+pub struct Writer {
+    connection: Connection,
+    lock: Option<LockFile>,
+    ids: Ids,
+    prefix: String,
+}
+
+/// A transaction of several requests. Dropping it stores none of them.
+#[derive(Debug)]
+pub struct Group<'a> {
+    connection: &'a Connection,
+    ids: &'a mut Ids,
+    prefix: &'a str,
+    is_open: bool,
+    /// Released after the transaction has ended.
+    _lock: Option<WriteLock<'a>>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        connection: Connection,
+        lock: Option<LockFile>,
+        ids: Ids,
+        prefix: String,
+    ) -> Self {
+        Self {
+            connection,
+            lock,
+            ids,
+            prefix,
+        }
+    }
+
+    /// Begins a transaction. Waits for those of other processes, in the order of arrival.
+    ///
+    /// # Errors
+    /// A program that does not use this queue holds SQLite's lock ([`Code::Busy`](crate::Code::Busy)), or SQLite fails.
+    pub fn begin(&mut self) -> Result<Group<'_>, Error> {
+        let lock = self.lock.as_mut().map(LockFile::lock).transpose()?;
+        self.connection
+            .execute_batch("BEGIN IMMEDIATE")
+            .doing("beginning a transaction")?;
+        Ok(Group {
+            connection: &self.connection,
+            ids: &mut self.ids,
+            prefix: &self.prefix,
+            is_open: true,
+            _lock: lock,
+        })
+    }
+
+    /// Performs one request in a transaction of its own, at this time.
+    ///
+    /// # Errors
+    /// Those of the request, and those of the transaction. Nothing is stored then.
+    pub fn apply<T>(
+        &mut self,
+        now: Timestamp,
+        request: impl FnOnce(&mut Changes<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut group = self.begin()?;
+        let applied = group.apply(now, request)?;
+        group.commit()?;
+        Ok(applied)
+    }
+
+    /// Moves as much of the write-ahead log into the database as readers allow. Returns the number of its pages that are
+    /// left; 0 lets the next commit begin the log anew.
+    ///
+    /// # Errors
+    /// SQLite fails.
+    pub fn checkpoint(&mut self) -> Result<u64, Error> {
+        let left = |row: &rusqlite::Row<'_>| {
+            let (pages, moved): (i64, i64) = (row.get(1)?, row.get(2)?);
+            Ok((pages - moved).max(0) as u64)
+        };
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], left)
+            .doing("moving the write-ahead log into the database")
+    }
+
+    /// Returns the SQLite connection, for tests and for checks that the store does not have.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl Group<'_> {
+    /// Performs a request at this time. If it fails, its part of the transaction is undone, and that of the others stays.
+    ///
+    /// # Errors
+    /// Those of the request. After one that is [not of the request](Error::is_of_request), the group cannot be committed.
+    pub fn apply<T>(
+        &mut self,
+        now: Timestamp,
+        request: impl FnOnce(&mut Changes<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let doing = "a savepoint";
+        self.execute("SAVEPOINT request").doing(doing)?;
+        let mut changes = Changes::new(self.connection, self.ids, self.prefix, now);
+        match request(&mut changes) {
+            Ok(applied) => {
+                self.execute("RELEASE request").doing(doing)?;
+                Ok(applied)
+            }
+            Err(error) => {
+                // SQLite may have ended the whole transaction already, as on a full disk.
+                if !self.connection.is_autocommit() {
+                    self.execute("ROLLBACK TO request").doing(doing)?;
+                    self.execute("RELEASE request").doing(doing)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Stores the requests. When this returns, they are as durable as the store's mode says.
+    ///
+    /// # Errors
+    /// SQLite fails. None of the requests is stored then, as far as SQLite knows: after a failed sync, open the database
+    /// again before you trust it.
+    pub fn commit(mut self) -> Result<(), Error> {
+        self.execute("COMMIT").doing("committing a transaction")?;
+        self.is_open = false;
+        Ok(())
+    }
+
+    fn execute(&self, statement: &str) -> rusqlite::Result<usize> {
+        self.connection.prepare_cached(statement)?.execute([])
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        if self.is_open && !self.connection.is_autocommit() {
+            // If this fails, the next transaction cannot begin, and says so.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+    }
+}
