@@ -65,13 +65,13 @@ macro_rules! stored_enum {
 stored_enum! {
     /// The progress of an issue.
     Status, "status" {
-        /// Nobody works on it.
+        /// No work on it has begun.
         Open = 0 "open",
-        /// Somebody works on it.
+        /// Work on it has begun.
         InProgress = 1 "in_progress",
-        /// It waits for something that is not an issue.
+        /// Waits for something that is not an issue.
         Blocked = 2 "blocked",
-        /// It is finished.
+        /// Finished.
         Closed = 3 "closed",
     }
 }

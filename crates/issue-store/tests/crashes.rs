@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crash_vfs::CrashVfs;
 use issue_store::{
     DependencyKind, Error, Filter, NewIssue, Options, Reader, Status, Store, Timestamp, Writer,
 };
+use mock_vfs::MockVfs;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -17,26 +17,26 @@ const CRASHES: u64 = 25;
 /// Disks of the test, each with a seed of its own.
 const DISKS: u64 = 60;
 
-/// What is known about the database: the status of each issue, by its id.
+/// The status of each issue, by its id.
 type Known = BTreeMap<String, Status>;
 
 struct Simulation {
-    disk: CrashVfs,
+    disk: MockVfs,
     random: StdRng,
     /// All that was acknowledged.
     acknowledged: Known,
     /// The same with the group whose commit was not answered.
-    in_doubt: Option<Known>,
+    unanswered: Option<Known>,
     next: u64,
 }
 
 impl Simulation {
     fn new(seed: u64) -> Self {
         Self {
-            disk: CrashVfs::new(seed),
+            disk: MockVfs::new(seed),
             random: StdRng::seed_from_u64(seed ^ 0x9e37_79b9),
             acknowledged: Known::new(),
-            in_doubt: None,
+            unanswered: None,
             next: 0,
         }
     }
@@ -70,10 +70,10 @@ impl Simulation {
                 _ => {}
             }
         }
-        self.in_doubt = Some(after.clone());
+        self.unanswered = Some(after.clone());
         group.commit()?;
         self.acknowledged = after;
-        self.in_doubt = None;
+        self.unanswered = None;
         if self.random.random_bool(0.2) {
             writer.checkpoint()?;
         }
@@ -142,8 +142,8 @@ impl Simulation {
         let store = self.store().unwrap();
         let reader = store.reader().unwrap();
         let found = known(&reader);
-        let in_doubt = self.in_doubt.take();
-        if Some(&found) == in_doubt.as_ref() {
+        let unanswered = self.unanswered.take();
+        if Some(&found) == unanswered.as_ref() {
             // It was committed, and the answer was lost.
             self.acknowledged = found;
         } else {
@@ -175,16 +175,19 @@ fn known(reader: &Reader) -> Known {
 /// Crashes a disk again and again. Returns how often the outcome of the last group was in doubt, and was committed.
 fn crash_repeatedly(seed: u64, crashes: u64) -> (u64, u64) {
     let mut simulation = Simulation::new(seed);
-    let (mut in_doubt, mut committed) = (0, 0);
+    let (mut unanswered, mut committed) = (0, 0);
     for _ in 0..crashes {
         simulation.write_until_power_is_lost();
         simulation.disk.crash();
-        let (was_in_doubt, before) = (simulation.in_doubt.is_some(), simulation.acknowledged.len());
+        let (was_unanswered, before) = (
+            simulation.unanswered.is_some(),
+            simulation.acknowledged.len(),
+        );
         simulation.check();
-        in_doubt += u64::from(was_in_doubt);
-        committed += u64::from(was_in_doubt && simulation.acknowledged.len() > before);
+        unanswered += u64::from(was_unanswered);
+        committed += u64::from(was_unanswered && simulation.acknowledged.len() > before);
     }
-    (in_doubt, committed)
+    (unanswered, committed)
 }
 
 #[test]
@@ -193,11 +196,11 @@ fn after_a_loss_of_power_all_that_was_acknowledged_is_there_and_groups_are_whole
         Ok(seed) => [seed.parse().expect("CRASH_SEED is a number")].into(),
         Err(_) => (0..DISKS).collect(),
     };
-    let (mut in_doubt, mut committed) = (0, 0);
+    let (mut unanswered, mut committed) = (0, 0);
     for seed in seeds {
         let crashed = std::panic::catch_unwind(|| crash_repeatedly(seed, CRASHES));
         match crashed {
-            Ok(counts) => (in_doubt, committed) = (in_doubt + counts.0, committed + counts.1),
+            Ok(counts) => (unanswered, committed) = (unanswered + counts.0, committed + counts.1),
             Err(panic) => {
                 // A failure is repeated with this seed alone.
                 std::panic::resume_unwind(Box::new(format!("CRASH_SEED={seed}: {panic:?}")));
@@ -205,5 +208,8 @@ fn after_a_loss_of_power_all_that_was_acknowledged_is_there_and_groups_are_whole
         }
     }
     // The crashes reach the instant of the commit, on both sides of it.
-    assert!(in_doubt > 100 && committed > 10, "{in_doubt} {committed}");
+    assert!(
+        unanswered > 100 && committed > 10,
+        "{unanswered} {committed}"
+    );
 }

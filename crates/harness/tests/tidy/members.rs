@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Daemon,
     /// `daemon-kit`: what daemons have in common, and nothing that measures them.
     DaemonKit,
-    /// `mock-*`: stands in for a service that a subject calls, in the tests of the subject.
+    /// `mock-*`: replaces a service or a system that a subject calls, in the tests of the subject.
     Mock,
     /// `*-sdk`, `*-store`: shared by a driver and a daemon because it is the subject's own client or storage.
     Library,
@@ -63,7 +63,9 @@ impl Kind {
     pub(crate) fn may_use(self) -> &'static [Self] {
         match self {
             Self::Features => &[],
-            Self::Measure | Self::Library | Self::Mock | Self::DaemonKit => &[Self::Features],
+            Self::Measure | Self::Mock | Self::DaemonKit => &[Self::Features],
+            // A mock only in tests.
+            Self::Library => &[Self::Features, Self::Mock],
             // The subject shares no code with the instrument but the histogram.
             Self::Load => &[Self::Measure],
             Self::Subject => &[Self::Measure, Self::Load, Self::Testing],

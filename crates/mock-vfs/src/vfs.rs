@@ -22,7 +22,7 @@ const TIME_MS: i64 = 210_866_760_000_000 + 1_770_000_000_000;
 /// Its database may be used by several connections of one thread. Connections that were opened before a crash fail in
 /// every operation; drop them.
 #[derive(Debug, Clone)]
-pub struct CrashVfs {
+pub struct MockVfs {
     name: String,
     disk: Arc<Mutex<Disk>>,
 }
@@ -43,7 +43,7 @@ struct Handle {
     deletes_on_close: bool,
 }
 
-impl CrashVfs {
+impl MockVfs {
     /// Registers a new file system without files, whose chances depend on a seed.
     ///
     /// # Panics
@@ -140,7 +140,7 @@ fn code(error: DiskError, operation: c_int) -> c_int {
 /// Returns the disk of a file system.
 ///
 /// # Safety
-/// `vfs` was registered by [`CrashVfs::new`].
+/// `vfs` was registered by [`MockVfs::new`].
 unsafe fn disk_of<'a>(vfs: *mut ffi::sqlite3_vfs) -> &'a Arc<Mutex<Disk>> {
     // SAFETY: pAppData points to an Arc that is never freed.
     unsafe { &*(*vfs).pAppData.cast::<Arc<Mutex<Disk>>>() }

@@ -1,12 +1,12 @@
 //! A file system in memory for SQLite that loses power on request.
 //!
-//! A [`CrashVfs`] keeps the writes of each file that were not synced apart from what is on its disk. At a crash, each
+//! A [`MockVfs`] keeps the writes of each file that were not synced apart from what is on its disk. At a crash, each
 //! unsynced sector of 512 bytes is written, dropped or torn, and those that are written are written in any order. The
 //! names of files behave the same: a file exists for certain once it was synced, and is gone for certain once its
 //! deletion was.
 //!
 //! Everything is drawn from a seed, so that a crash can be repeated. Errors of the disk can be injected as well:
-//! [`CrashVfs::fail_at`] ends the power at the n-th operation, and [`CrashVfs::fail_syncs`] lets syncs fail, after which
+//! [`MockVfs::fail_at`] ends the power at the n-th operation, and [`MockVfs::fail_syncs`] lets syncs fail, after which
 //! the data may be lost although later syncs succeed, as on Linux (Rebello et al., "Can Applications Recover from fsync
 //! Failures?", USENIX ATC 2020).
 //!
@@ -16,4 +16,4 @@
 mod disk;
 mod vfs;
 
-pub use vfs::CrashVfs;
+pub use vfs::MockVfs;
