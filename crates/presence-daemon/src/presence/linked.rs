@@ -150,16 +150,24 @@ impl<S: Sink> Presence<S> {
         inner.seq = inner.seq.max(numbered.seq);
         let seq = inner.seq;
         if let (Some(kind), Some(stored)) = (numbered.kind, Stored::parse(&numbered.stored)) {
-            match &numbered.cause {
+            let kind = match &numbered.cause {
                 Some(cause) => {
                     let (key, holder) = cause.op.slot;
                     if let Some(member) = inner.member(key, holder) {
                         member.is_visible = true;
                     }
+                    // The members of this node know one that the store had lost.
+                    (cause.op.write != Write::Restore).then_some(kind)
                 }
-                None => self.note(inner, kind, &numbered, stored.epoch),
+                None => {
+                    let news = news(inner, kind, &numbered);
+                    self.note(inner, kind, &numbered, stored.epoch);
+                    news
+                }
+            };
+            if let Some(kind) = kind {
+                self.send(inner, shown(room, &numbered, kind, stored, seq));
             }
-            self.send(inner, shown(room, &numbered, kind, stored, seq));
         }
         if let Some(Completed { op, snapshot }) = numbered.cause {
             self.answer_write(inner, &op, seq, numbered.kind, &snapshot);
@@ -271,6 +279,19 @@ pub(crate) fn remote_members<'a>(
         remote.remove(conn);
     }
     remote
+}
+
+/// Returns the kind of event that the members of this node are told. A node that writes its members again after the store
+/// has lost them adds them to the store, but they have not joined again.
+fn news<S>(inner: &Inner<S>, kind: Kind, numbered: &Numbered<S>) -> Option<Kind> {
+    let told = inner.shared.as_ref();
+    let told = told.map(|shared| shared.reported.as_ref().unwrap_or(&shared.elsewhere));
+    match told.and_then(|told| told.get(&numbered.conn)) {
+        Some(known) if kind == Kind::Join => {
+            (known.stored != numbered.stored).then_some(Kind::Update)
+        }
+        _ => Some(kind),
+    }
 }
 
 fn shown<'a, S>(
