@@ -22,9 +22,9 @@ pub struct Filter {
     pub assignee: Option<String>,
     /// Labels that it has, all of them.
     pub labels: Vec<String>,
-    /// Labels of which it has at least one.
+    /// Labels; it has at least one of them.
     pub labels_any: Vec<String>,
-    /// Ids, one of which is its own.
+    /// Ids; its own is among them.
     pub ids: Vec<String>,
     /// The earliest time of creation.
     pub created_after: Option<Timestamp>,

@@ -6,7 +6,7 @@ use rand::{RngExt as _, SeedableRng as _};
 const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 /// The shortest random part of an id.
 const SHORTEST: usize = 4;
-/// Ids per issue that the length allows at least: of so many, fewer than one draw in a thousand is taken.
+/// Number of possible ids for each issue, at least. So fewer than one draw in a thousand is taken.
 const SPARE: u64 = 1_000;
 
 /// Draws the random parts of ids.

@@ -21,18 +21,20 @@ mod ids;
 mod issue;
 mod lock;
 mod reader;
+mod request;
 mod schema;
 mod store;
 mod time;
 mod writer;
 
-pub use changes::{Changes, NewIssue, Patch};
+pub use changes::Changes;
 pub use error::{Code, Error};
 pub use filter::{Filter, ReadyFilter};
 pub use issue::{
     Comment, Dependency, DependencyKind, Event, Issue, IssueType, MAX_PRIORITY, MAX_TITLE, Status,
 };
 pub use reader::{Reader, Stats, TreeNode};
+pub use request::{NewIssue, Patch};
 pub use store::{Durability, Options, Store};
 pub use time::Timestamp;
 pub use writer::{Group, Writer};

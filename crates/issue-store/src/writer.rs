@@ -77,7 +77,7 @@ impl Writer {
     }
 
     /// Moves as much of the write-ahead log into the database as readers allow. Returns the number of its pages that are
-    /// left; 0 lets the next commit begin the log anew.
+    /// left; after 0, the next commit starts the log from its beginning.
     ///
     /// # Errors
     /// SQLite fails.

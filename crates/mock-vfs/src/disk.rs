@@ -6,12 +6,10 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
+use crate::locks::{Locks, NONE, PENDING, RESERVED, Region, SHARED, Shared, SharedRequest};
+
 /// Bytes that a disk writes at once.
 const SECTOR: usize = 512;
-/// Bytes of a region of shared memory.
-pub(crate) const REGION: usize = 32 * 1024;
-/// Locks of shared memory.
-pub(crate) const SHARED_LOCKS: usize = 8;
 
 /// The reason why an operation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,9 +42,6 @@ pub(crate) struct Disk {
     former_regions: Vec<Region>,
 }
 
-/// A region of shared memory. Boxed, so that it stays where it is.
-type Region = Box<[u64; REGION / 8]>;
-
 /// A file.
 #[derive(Debug, Default)]
 struct File {
@@ -69,35 +64,6 @@ enum Change {
     Write { offset: usize, bytes: Vec<u8> },
     Truncate(usize),
 }
-
-/// The locks of a file, as SQLite defines them.
-#[derive(Debug, Default)]
-struct Locks {
-    /// The handles with their levels.
-    held: BTreeMap<u64, i32>,
-}
-
-/// The shared memory of a database.
-#[derive(Debug, Default)]
-struct Shared {
-    regions: Vec<Region>,
-    /// For each lock, the handles that share it, or the one that has it alone.
-    locks: [SharedLock; SHARED_LOCKS],
-}
-
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-enum SharedLock {
-    #[default]
-    Free,
-    Shared(Vec<u64>),
-    Exclusive(u64),
-}
-
-/// The levels of SQLite's file locks.
-const NONE: i32 = 0;
-const SHARED: i32 = 1;
-const RESERVED: i32 = 2;
-const PENDING: i32 = 3;
 
 impl Disk {
     pub(crate) fn new(seed: u64) -> Self {
@@ -335,7 +301,7 @@ impl Disk {
     ) -> Result<Option<*mut u64>, DiskError> {
         let regions = &mut self.file(generation, name)?.shared.regions;
         while creates && regions.len() <= index {
-            regions.push(Box::new([0; REGION / 8]));
+            regions.push(Shared::new_region());
         }
         Ok(regions.get_mut(index).map(|region| region.as_mut_ptr()))
     }
@@ -380,47 +346,6 @@ impl Disk {
         bytes
             .iter_mut()
             .for_each(|byte| *byte = self.random.random());
-    }
-}
-
-/// A request for a lock of shared memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SharedRequest {
-    Share,
-    Exclude,
-    Unlock,
-}
-
-impl SharedLock {
-    fn allows(&self, handle: u64, request: SharedRequest) -> bool {
-        match (self, request) {
-            (Self::Free, _) | (_, SharedRequest::Unlock) => true,
-            (Self::Shared(_), SharedRequest::Share) => true,
-            (Self::Shared(handles), SharedRequest::Exclude) => handles == &[handle],
-            (Self::Exclusive(owner), _) => *owner == handle,
-        }
-    }
-
-    fn change(&mut self, handle: u64, request: SharedRequest) {
-        match (&mut *self, request) {
-            (Self::Shared(handles), SharedRequest::Unlock) => {
-                handles.retain(|other| *other != handle);
-                if handles.is_empty() {
-                    *self = Self::Free;
-                }
-            }
-            (Self::Exclusive(owner), SharedRequest::Unlock) if *owner == handle => {
-                *self = Self::Free
-            }
-            (_, SharedRequest::Unlock) => {}
-            (Self::Shared(handles), SharedRequest::Share) => {
-                if !handles.contains(&handle) {
-                    handles.push(handle);
-                }
-            }
-            (_, SharedRequest::Share) => *self = Self::Shared(vec![handle]),
-            (_, SharedRequest::Exclude) => *self = Self::Exclusive(handle),
-        }
     }
 }
 

@@ -14,6 +14,7 @@
 //! their absence "powersafe overwrite" and assumes it).
 
 mod disk;
+mod locks;
 mod vfs;
 
 pub use vfs::MockVfs;

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::ffi;
 
-use crate::disk::{Disk, DiskError, REGION, SHARED_LOCKS, SharedRequest};
+use crate::disk::{Disk, DiskError};
+use crate::locks::{REGION, SHARED_LOCKS, SharedRequest};
 
 /// The longest name of a file.
 const LONGEST_NAME: c_int = 512;
@@ -109,12 +110,6 @@ impl MockVfs {
     /// Limits the bytes by which files may grow; `None` removes the limit.
     pub fn limit_room(&self, bytes: Option<u64>) {
         lock(&self.disk).room = bytes;
-    }
-
-    /// Returns the number of operations so far: reads, writes, syncs, and those of names and locks.
-    #[must_use]
-    pub fn operations(&self) -> u64 {
-        lock(&self.disk).operations
     }
 
     /// Returns the number of syncs so far.

@@ -23,7 +23,7 @@ pub(crate) mod count {
     pub(crate) const LOST: &str = "lost";
     /// Updates whose sender's connection was lost before they reached a member, although they were acknowledged.
     pub(crate) const LOST_WITH_SENDER: &str = "lost_with_sender";
-    /// Joins and leaves that were acknowledged, and of which a member never received the event.
+    /// Joins and leaves that were acknowledged, but whose event a member never received.
     pub(crate) const LOST_JOINS: &str = "lost_joins";
     pub(crate) const LOST_LEAVES: &str = "lost_leaves";
     /// Events received twice.

@@ -72,7 +72,7 @@ impl Shared {
         }
     }
 
-    /// Returns the index of the server for a user, counted over the whole run, after so many failed attempts to connect.
+    /// Returns the index of the server for a user, counted over the whole run, after this many failed attempts.
     pub(crate) fn server_of(&self, user: u64, attempts: u64) -> usize {
         let turn = match self.settings().spread_rooms {
             // The user's own node may not come back, and the next one serves its room as well.

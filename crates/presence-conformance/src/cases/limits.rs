@@ -170,7 +170,7 @@ fn users(case: Begin<'_>) {
         });
 }
 
-/// Opens [`MOST`] sessions, of which the first is polled.
+/// Opens [`MOST`] sessions: the first over polling, the others over WebSocket.
 fn open_sessions(server: &Server) -> anyhow::Result<(Polling, Vec<WebSocketClient>)> {
     let polling = until_free(|| Polling::open(server))?;
     let sockets = (1..MOST).map(|_| until_free(|| WebSocketClient::connect(server)));

@@ -43,7 +43,7 @@ fn received(members: &mut [Member]) -> anyhow::Result<Vec<Vec<Event>>> {
     members.iter_mut().map(until_last).collect()
 }
 
-/// Returns the events of [`received`] by their seqs, none of which may be missing or repeated. Only some cases are about
+/// Returns the events of [`received`] by their seqs. None may be missing or repeated. Only some cases are about
 /// the order in which they arrive.
 fn received_once(members: &mut [Member]) -> anyhow::Result<Vec<Vec<Event>>> {
     let mut lists = received(members)?;

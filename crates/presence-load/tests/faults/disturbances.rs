@@ -75,7 +75,7 @@ fn a_ramp_of_500_users_per_second_disconnects_nobody() {
 /// The requests of a handshake, up to the upgrade.
 const HEAD: &str = "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n\
     Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-/// Clients that stop half way, if this process may open so many files.
+/// Clients that stop half way, if this process may open enough files.
 const MOST_STOPPED: usize = 10_000;
 /// Descriptors for everything else.
 const OTHERS: usize = 500;
@@ -89,7 +89,7 @@ fn stopped_clients() -> usize {
     MOST_STOPPED.min(possible)
 }
 
-/// Opens connections, half of which stop within the head of their request, and half before they connect to the
+/// Opens connections: half stop within the head of their request, and half before they connect to the
 /// namespace.
 fn stop_half_way(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     let mut streams = Vec::with_capacity(count);
