@@ -9,7 +9,7 @@ use crate::tree::{folders, read, root};
 /// The purpose of a crate, as its name says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// `measure`: numbers.
+    /// `measure`, `linearizability`: computation on what was recorded.
     Measure,
     /// `load`: when operations start, and what happened to them.
     Load,
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) fn from_name(name: &str) -> Self {
         match name {
-            "measure" => Self::Measure,
+            "measure" | "linearizability" => Self::Measure,
             "load" => Self::Load,
             "subject" => Self::Subject,
             "harness" => Self::Harness,
