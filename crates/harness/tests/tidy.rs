@@ -226,7 +226,9 @@ fn every_crate_is_listed_in_the_architecture() {
 fn every_daemon_has_a_manifest_that_is_understood() {
     let daemons = folders(&root().join("daemons"));
     assert!(!daemons.is_empty(), "there is no daemon");
-    for folder in daemons {
+    // A client in another language lies beside the daemons whose protocol it speaks.
+    let is_daemon = |folder: &PathBuf| !folder.to_string_lossy().ends_with("-client");
+    for folder in daemons.into_iter().filter(is_daemon) {
         let path = folder.join("daemon.toml");
         Manifest::parse(&read(&path), &path).unwrap_or_else(|error| panic!("{error}"));
     }

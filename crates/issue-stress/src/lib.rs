@@ -1,0 +1,3 @@
+//! Databases beside the issue daemon.
+
+pub mod peers;
