@@ -1,5 +1,7 @@
 //! The changes that a request makes, within its part of a transaction.
 
+pub(crate) mod import;
+
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::blocking;
@@ -35,6 +37,32 @@ impl<'a> Changes<'a> {
             prefix,
             now,
         }
+    }
+
+    /// Performs a part of the request. If it fails, its changes are undone, and the others of the request stay.
+    ///
+    /// # Errors
+    /// Those of the part, and those of SQLite.
+    pub fn nested<T, E: From<Error>>(
+        &mut self,
+        part: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let execute = |connection: &Connection, statement| {
+            let mut statement = connection.prepare_cached(statement)?;
+            statement.execute([])
+        };
+        let doing = "a savepoint";
+        execute(self.connection, "SAVEPOINT part").doing(doing)?;
+        let performed = part(self);
+        // SQLite may have ended the whole transaction already, as on a full disk.
+        if self.connection.is_autocommit() {
+            return performed;
+        }
+        if performed.is_err() {
+            execute(self.connection, "ROLLBACK TO part").doing(doing)?;
+        }
+        execute(self.connection, "RELEASE part").doing(doing)?;
+        performed
     }
 
     /// Creates an issue.
@@ -177,7 +205,7 @@ impl<'a> Changes<'a> {
         issue_of(self.connection, num)
     }
 
-    /// Adds a dependency. One that exists in the same kind stays as it is.
+    /// Adds a dependency. One that exists in the same kind stays as it is, and the answer is false.
     ///
     /// # Errors
     /// One of the issues does not exist, they are the same, they depend on each other in another way, or the dependency
@@ -188,13 +216,14 @@ impl<'a> Changes<'a> {
         id: &str,
         depends_on: &str,
         kind: DependencyKind,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let num = num_of(self.connection, id)?;
-        if self.link(num, id, depends_on, kind)? {
+        let added = self.link(num, id, depends_on, kind)?;
+        if added {
             self.event(num, actor, "dependency_added", depends_on)?;
             self.touch(num)?;
         }
-        Ok(())
+        Ok(added)
     }
 
     /// Removes a dependency.
@@ -255,14 +284,9 @@ impl<'a> Changes<'a> {
             return Err(Error::invalid("text", "is empty: write the comment"));
         }
         let num = num_of(self.connection, id)?;
-        self.connection
-            .prepare_cached(
-                "INSERT INTO comments (issue, author, text, created_at) VALUES (?, ?, ?, ?)",
-            )
-            .and_then(|mut statement| statement.execute(params![num, author, text, self.now.0]))
-            .doing("adding a comment")?;
+        let id = self.insert_comment(num, author, text, self.now)?;
         let comment = Comment {
-            id: self.connection.last_insert_rowid(),
+            id,
             author: author.to_owned(),
             text: text.to_owned(),
             created_at: self.now,

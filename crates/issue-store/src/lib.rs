@@ -28,12 +28,13 @@ mod time;
 mod writer;
 
 pub use changes::Changes;
+pub use changes::import::{Imported, OnConflict, Record};
 pub use error::{Code, Error};
 pub use filter::{Filter, ReadyFilter};
 pub use issue::{
     Comment, Dependency, DependencyKind, Event, Issue, IssueType, MAX_PRIORITY, MAX_TITLE, Status,
 };
-pub use reader::{Reader, Stats, TreeNode};
+pub use reader::{Page, Reader, Stats, TreeNode};
 pub use request::{NewIssue, Patch};
 pub use store::{Durability, Options, Store};
 pub use time::Timestamp;

@@ -6,6 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 use serde::{Deserialize, Serialize};
 
+use crate::changes::import::Record;
 use crate::error::{Doing as _, Error};
 use crate::filter::{Conditions, Filter, ReadyFilter};
 use crate::issue::{Comment, Dependency, DependencyKind, Event, Issue, Status};
@@ -38,6 +39,15 @@ pub struct Stats {
     pub closed: u64,
     /// Open issues that can be worked on.
     pub ready: u64,
+}
+
+/// A part of an export.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    /// The records, in the order of their numbers.
+    pub records: Vec<Record>,
+    /// The number after which the next page begins; absent at the end.
+    pub next: Option<i64>,
 }
 
 /// An issue in the tree of what an issue depends on.
@@ -251,6 +261,30 @@ impl Reader {
         })
     }
 
+    /// Returns the issues with greater numbers than `after`, with all that belongs to them. A page is consistent in
+    /// itself; issues may change between two pages.
+    ///
+    /// # Errors
+    /// SQLite fails.
+    pub fn export(&self, after: i64, limit: u32) -> Result<Page, Error> {
+        self.consistent(|connection| {
+            let statement = "SELECT num FROM issues WHERE num > ? ORDER BY num LIMIT ?";
+            let nums: Vec<i64> = query(connection, statement, params![after, limit])?;
+            let next = nums.last().copied().filter(|_| nums.len() as u32 == limit);
+            let records = nums.into_iter().map(|num| {
+                Ok(Record {
+                    num,
+                    issue: issue_of(connection, num)?,
+                    comments: comments_of(connection, num)?,
+                })
+            });
+            Ok(Page {
+                records: records.collect::<Result<_, Error>>()?,
+                next,
+            })
+        })
+    }
+
     /// Returns the comments on an issue, the oldest first.
     ///
     /// # Errors
@@ -258,16 +292,7 @@ impl Reader {
     pub fn comments(&self, id: &str) -> Result<Vec<Comment>, Error> {
         self.consistent(|connection| {
             let num = num_of(connection, id)?;
-            let statement =
-                "SELECT id, author, text, created_at FROM comments WHERE issue = ? ORDER BY id";
-            query_rows(connection, statement, params![num], |row| {
-                Ok(Comment {
-                    id: row.get(0)?,
-                    author: row.get(1)?,
-                    text: row.get(2)?,
-                    created_at: Timestamp(row.get(3)?),
-                })
-            })
+            comments_of(connection, num)
         })
     }
 
@@ -400,6 +425,18 @@ pub(crate) fn issue_of(connection: &Connection, num: i64) -> Result<Issue, Error
         .and_then(|mut statement| statement.query_row([num], Loaded::read))
         .doing("reading an issue")?;
     loaded.complete(connection)
+}
+
+fn comments_of(connection: &Connection, num: i64) -> Result<Vec<Comment>, Error> {
+    let statement = "SELECT id, author, text, created_at FROM comments WHERE issue = ? ORDER BY id";
+    query_rows(connection, statement, params![num], |row| {
+        Ok(Comment {
+            id: row.get(0)?,
+            author: row.get(1)?,
+            text: row.get(2)?,
+            created_at: Timestamp(row.get(3)?),
+        })
+    })
 }
 
 /// Returns the value for LIMIT; -1 is none.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -159,14 +161,27 @@ impl Store {
     /// # Errors
     /// The database cannot be opened.
     pub fn writer(&self) -> Result<Writer, Error> {
-        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE, WRITER_CACHE)?;
-        // The writer checkpoints itself, after a commit has been answered.
+        let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE, WRITER_CACHE)?;
+        // The writer checkpoints itself, after a commit has been answered. This hook replaces SQLite's own, which would
+        // checkpoint before.
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let noted = Arc::clone(&log_pages);
+        let note = move |_: &mut rusqlite::hooks::Wal, pages| {
+            noted.store(pages, Ordering::Relaxed);
+            Ok(())
+        };
         connection
-            .pragma_update(None, "wal_autocheckpoint", 0)
+            .wal_hook(Some(note))
             .doing("turning automatic checkpoints off")?;
         let ids = Ids::new(self.options.seed);
         let prefix = self.options.prefix.clone();
-        Ok(Writer::new(connection, self.lock_file()?, ids, prefix))
+        Ok(Writer::new(
+            connection,
+            self.lock_file()?,
+            ids,
+            prefix,
+            log_pages,
+        ))
     }
 
     /// Opens a connection that reads.

@@ -1,5 +1,8 @@
 //! The connection that writes: several requests in one transaction, each in a savepoint.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
 use rusqlite::Connection;
 
 use crate::changes::Changes;
@@ -8,6 +11,9 @@ use crate::ids::Ids;
 use crate::lock::{LockFile, WriteLock};
 use crate::time::Timestamp;
 
+/// Pages of the write-ahead log at which it is moved into the database: 4 MiB.
+const CHECKPOINT_PAGES: i32 = 1_000;
+
 /// The only connection of a process that writes.
 #[derive(Debug)]
 pub struct Writer {
@@ -15,6 +21,8 @@ pub struct Writer {
     lock: Option<LockFile>,
     ids: Ids,
     prefix: String,
+    /// The pages of the write-ahead log at the last commit.
+    log_pages: Arc<AtomicI32>,
 }
 
 /// A transaction of several requests. Dropping it stores none of them.
@@ -34,12 +42,14 @@ impl Writer {
         lock: Option<LockFile>,
         ids: Ids,
         prefix: String,
+        log_pages: Arc<AtomicI32>,
     ) -> Self {
         Self {
             connection,
             lock,
             ids,
             prefix,
+            log_pages,
         }
     }
 
@@ -89,6 +99,18 @@ impl Writer {
         self.connection
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], left)
             .doing("moving the write-ahead log into the database")
+    }
+
+    /// Moves the write-ahead log into the database if it has grown long. Call it after the answers have been sent, as it
+    /// waits for the disk.
+    ///
+    /// # Errors
+    /// SQLite fails.
+    pub fn checkpoint_if_due(&mut self) -> Result<(), Error> {
+        if self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
+            self.checkpoint()?;
+        }
+        Ok(())
     }
 
     /// Returns the SQLite connection, for tests and for checks that the store does not have.

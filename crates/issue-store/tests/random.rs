@@ -76,7 +76,8 @@ proptest! {
                     changes.create("a", &new).map(drop)
                 }
                 Request::Link(from, on, kind) => {
-                    changes.add_dependency("a", &id(*from), &id(*on), DependencyKind::ALL[*kind])
+                    let kind = DependencyKind::ALL[*kind];
+                    changes.add_dependency("a", &id(*from), &id(*on), kind).map(drop)
                 }
                 Request::Unlink(from, on) => changes.remove_dependency("a", &id(*from), &id(*on)),
                 Request::SetStatus(issue, status) => {

@@ -47,7 +47,7 @@ impl Fixture {
         self.apply(|changes| changes.create("a", &new)).unwrap().id
     }
 
-    fn depend(&mut self, id: &str, on: &str, kind: DependencyKind) -> Result<(), Error> {
+    fn depend(&mut self, id: &str, on: &str, kind: DependencyKind) -> Result<bool, Error> {
         self.apply(|changes| changes.add_dependency("a", id, on, kind))
     }
 
@@ -220,7 +220,9 @@ fn dependencies_have_no_circles_and_both_ends() {
     use DependencyKind::{Blocks, ParentChild, Related};
     fixture.depend(&a, &b, Blocks).unwrap();
     fixture.depend(&b, &c, ParentChild).unwrap();
-    let code = |result: Result<(), Error>| result.unwrap_err().code();
+    fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> Code {
+        result.unwrap_err().code()
+    }
     assert_eq!(code(fixture.depend(&c, &a, Related)), Code::Cycle);
     assert_eq!(code(fixture.depend(&a, &a, Blocks)), Code::Validation);
     assert_eq!(code(fixture.depend(&a, "t-none", Blocks)), Code::NotFound);

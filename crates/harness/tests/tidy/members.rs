@@ -23,8 +23,11 @@ pub(crate) enum Kind {
     DaemonKit,
     /// `mock-*`: replaces a service or a system that a subject calls, in the tests of the subject.
     Mock,
-    /// `*-sdk`, `*-store`: shared by a driver and a daemon because it is the subject's own client or storage.
+    /// `*-sdk`, `*-store`, `*-rpc`: shared by a driver and a daemon because it is the subject's own client, storage or
+    /// protocol.
     Library,
+    /// `*-cli`: the command line of a library, and nothing that measures it.
+    Cli,
     /// `*-client`: the client side of a protocol, for drivers, instruments and conformance cases.
     Client,
     /// `null-*`: a peer that measures the driver itself.
@@ -54,7 +57,13 @@ impl Kind {
             name if name.ends_with("-client") => Self::Client,
             name if name.ends_with("-conformance") => Self::Conformance,
             name if name.ends_with("-testing") => Self::Testing,
-            name if name.ends_with("-sdk") || name.ends_with("-store") => Self::Library,
+            name if ["-sdk", "-store", "-rpc"]
+                .iter()
+                .any(|end| name.ends_with(end)) =>
+            {
+                Self::Library
+            }
+            name if name.ends_with("-cli") => Self::Cli,
             _ => Self::Driver,
         }
     }
@@ -65,7 +74,8 @@ impl Kind {
             Self::Features => &[],
             Self::Measure | Self::Mock | Self::DaemonKit => &[Self::Features],
             // A mock only in tests.
-            Self::Library => &[Self::Features, Self::Mock],
+            Self::Library => &[Self::Features, Self::Library, Self::Mock],
+            Self::Cli => &[Self::Features, Self::Library],
             // The subject shares no code with the instrument but the histogram.
             Self::Load => &[Self::Measure],
             Self::Subject => &[Self::Measure, Self::Load, Self::Testing],

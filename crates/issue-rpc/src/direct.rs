@@ -1,0 +1,77 @@
+//! Operations without a daemon.
+
+use std::path::Path;
+
+use issue_store::{Error, Options, Reader, Store, Timestamp, Writer};
+
+use crate::answer::Answer;
+use crate::code::Code;
+use crate::execute;
+use crate::operation::Operation;
+use crate::request::{Request, WriteRequest};
+
+/// A database that this process opens itself. Its answers are those of a daemon.
+#[derive(Debug)]
+pub struct Direct {
+    store: Store,
+    reader: Option<Reader>,
+    writer: Option<Writer>,
+}
+
+impl Direct {
+    /// Opens a database, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or is not a database of issues.
+    pub fn open(path: &Path, options: Options) -> Result<Self, Error> {
+        Ok(Self {
+            store: Store::open(path, options)?,
+            reader: None,
+            writer: None,
+        })
+    }
+
+    /// Performs a request. Waits for the write lock if other processes write.
+    pub fn call(&mut self, request: Request) -> Answer {
+        let Request { header, operation } = request;
+        match operation {
+            Operation::Service(_) => {
+                let problem =
+                    "there is no daemon: start issue-daemon, or do without this operation";
+                Answer::failure(Code::UnknownOperation, problem)
+            }
+            Operation::Read(read) => match self.reader() {
+                Ok(reader) => execute::read(reader, &read),
+                Err(error) => error.into(),
+            },
+            Operation::Write(write) => self
+                .write(&WriteRequest { header, write })
+                .unwrap_or_else(Answer::from),
+        }
+    }
+
+    fn write(&mut self, request: &WriteRequest) -> Result<Answer, Error> {
+        if self.writer.is_none() {
+            self.writer = Some(self.store.writer()?);
+        }
+        let writer = self.writer.as_mut().expect("it was opened above");
+        let mut group = writer.begin()?;
+        let now = Timestamp::now();
+        // The wait for the lock may have been long.
+        if request.header.is_expired((now.0 / 1_000) as u64) {
+            let problem = "the deadline passed while other processes wrote: nothing was stored";
+            return Ok(Answer::failure(Code::Timeout, problem));
+        }
+        let answer = execute::write(&mut group, now, request)?;
+        group.commit()?;
+        writer.checkpoint_if_due()?;
+        Ok(answer)
+    }
+
+    fn reader(&mut self) -> Result<&Reader, Error> {
+        match &mut self.reader {
+            Some(reader) => Ok(reader),
+            none => Ok(none.insert(self.store.reader()?)),
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! Operations and their arguments.
+
+use issue_store::{
+    DependencyKind, Filter, NewIssue, OnConflict, Patch, ReadyFilter, Record, Timestamp,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::code::Code;
+use crate::request::describe;
+
+/// The depth of a tree if none is given.
+const DEFAULT_DEPTH: u32 = 50;
+/// The records of a page if no limit is given.
+const DEFAULT_PAGE: u32 = 1_000;
+
+/// An operation with its arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operation {
+    /// Concerns the daemon and not the database.
+    Service(Service),
+    /// Reads the database.
+    Read(Read),
+    /// Changes the database.
+    Write(Write),
+}
+
+/// An operation on the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// Asks whether the daemon answers.
+    Ping,
+    /// Returns the state of the daemon.
+    Status,
+    /// Asks whether the daemon can read and write.
+    Health,
+    /// Returns the page of metrics.
+    Metrics,
+    /// Stops the daemon.
+    Shutdown,
+}
+
+/// An operation that reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    /// Returns the issues that meet a filter.
+    List(Filter),
+    /// Counts the issues that meet a filter.
+    Count(Filter),
+    /// Returns an issue.
+    Show(String),
+    /// Returns the issues that can be worked on.
+    Ready(ReadyFilter),
+    /// Returns the blocked issues.
+    Blocked,
+    /// Returns the unfinished issues that have not changed for long.
+    Stale(StaleArgs),
+    /// Returns the number of issues by status.
+    Stats,
+    /// Returns what an issue depends on.
+    DepTree(TreeArgs),
+    /// Returns the comments on an issue.
+    CommentList(String),
+    /// Completes a shortened id.
+    ResolveId(String),
+    /// Returns issues with all that belongs to them.
+    Export(PageArgs),
+    /// Returns the changes after a number.
+    GetMutations(PageArgs),
+}
+
+/// An operation that changes the database.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Creates an issue.
+    Create(Box<NewIssue>),
+    /// Changes an issue.
+    Update(Box<UpdateArgs>),
+    /// Closes an issue.
+    Close(CloseArgs),
+    /// Opens a closed issue.
+    Reopen(String),
+    /// Adds a dependency.
+    DepAdd(DepAddArgs),
+    /// Removes a dependency.
+    DepRemove(DepRemoveArgs),
+    /// Adds a label.
+    LabelAdd(LabelArgs),
+    /// Removes a label.
+    LabelRemove(LabelArgs),
+    /// Adds a comment.
+    CommentAdd(CommentArgs),
+    /// Performs several operations.
+    Batch(Batch),
+    /// Stores issues that were exported.
+    Import(ImportArgs),
+}
+
+/// Several operations in one request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// The operations; those that are wrong are refused when it is their turn.
+    pub operations: Vec<BatchItem>,
+    /// The reaction to a failure.
+    pub mode: BatchMode,
+}
+
+/// An operation of a batch: `Show` or a write, or the reason why it cannot be one.
+pub type BatchItem = Result<BatchOperation, (Code, String)>;
+
+/// An operation of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BatchOperation {
+    /// Returns an issue, with the changes of the batch.
+    Show(String),
+    /// Changes the database.
+    Write(Write),
+}
+
+/// The reaction of a batch to a failure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BatchMode {
+    /// Stops; what was done before stays.
+    #[default]
+    Stop,
+    /// Stops; nothing stays.
+    Atomic,
+    /// Goes on with the next operation.
+    Continue,
+}
+
+/// The arguments of `update`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateArgs {
+    /// The issue.
+    pub id: String,
+    /// The changes.
+    #[serde(flatten)]
+    pub patch: Patch,
+}
+
+/// The arguments of `close`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloseArgs {
+    /// The issue.
+    pub id: String,
+    /// The reason, or nothing.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// The arguments of `dep_add`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DepAddArgs {
+    /// The dependent issue.
+    pub id: String,
+    /// The issue that it depends on.
+    pub depends_on: String,
+    /// The relation.
+    #[serde(default = "blocks")]
+    pub kind: DependencyKind,
+}
+
+fn blocks() -> DependencyKind {
+    DependencyKind::Blocks
+}
+
+/// The arguments of `dep_remove`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DepRemoveArgs {
+    /// The dependent issue.
+    pub id: String,
+    /// The issue that it depends on.
+    pub depends_on: String,
+}
+
+/// The arguments of `label_add` and `label_remove`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelArgs {
+    /// The issue.
+    pub id: String,
+    /// The label.
+    pub label: String,
+}
+
+/// The arguments of `comment_add`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommentArgs {
+    /// The issue.
+    pub id: String,
+    /// The comment.
+    pub text: String,
+}
+
+/// The arguments of `import`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImportArgs {
+    /// The issues, as `export` returns them.
+    pub records: Vec<Record>,
+    /// The treatment of issues that exist.
+    #[serde(default)]
+    pub on_conflict: OnConflict,
+}
+
+/// The arguments of `stale`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StaleArgs {
+    /// The time since when the issues have not changed.
+    pub since: Timestamp,
+    /// The greatest number of issues.
+    pub limit: Option<u32>,
+}
+
+/// The arguments of `dep_tree`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeArgs {
+    /// The issue.
+    pub id: String,
+    /// The greatest number of dependencies between it and another one.
+    #[serde(default = "default_depth")]
+    pub max_depth: u32,
+}
+
+fn default_depth() -> u32 {
+    DEFAULT_DEPTH
+}
+
+/// The arguments of `export` and `get_mutations`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PageArgs {
+    /// The number of the last record of the page before.
+    pub after: i64,
+    /// The greatest number of records.
+    pub limit: u32,
+}
+
+impl Default for PageArgs {
+    fn default() -> Self {
+        Self {
+            after: 0,
+            limit: DEFAULT_PAGE,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IdArgs {
+    id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoArgs {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchArgs<'a> {
+    #[serde(borrow)]
+    operations: Vec<ItemArgs<'a>>,
+    #[serde(default)]
+    mode: BatchMode,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ItemArgs<'a> {
+    operation: String,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+}
+
+impl Operation {
+    /// Parses the arguments of an operation, which are a JSON object or null.
+    ///
+    /// # Errors
+    /// No operation has this name, or it has other arguments.
+    pub fn parse(name: &str, args: &str) -> Result<Self, (Code, String)> {
+        let is = |service| parse::<NoArgs>(args).map(|NoArgs {}| Self::Service(service));
+        let id = || parse::<IdArgs>(args).map(|args| args.id);
+        let parsed = match name {
+            "ping" => is(Service::Ping),
+            "status" => is(Service::Status),
+            "health" => is(Service::Health),
+            "metrics" => is(Service::Metrics),
+            "shutdown" => is(Service::Shutdown),
+            "list" => parse(args).map(|args| Self::Read(Read::List(args))),
+            "count" => parse(args).map(|args| Self::Read(Read::Count(args))),
+            "show" => id().map(|id| Self::Read(Read::Show(id))),
+            "ready" => parse(args).map(|args| Self::Read(Read::Ready(args))),
+            "blocked" => parse::<NoArgs>(args).map(|NoArgs {}| Self::Read(Read::Blocked)),
+            "stale" => parse(args).map(|args| Self::Read(Read::Stale(args))),
+            "stats" => parse::<NoArgs>(args).map(|NoArgs {}| Self::Read(Read::Stats)),
+            "dep_tree" => parse(args).map(|args| Self::Read(Read::DepTree(args))),
+            "comment_list" => id().map(|id| Self::Read(Read::CommentList(id))),
+            "resolve_id" => id().map(|id| Self::Read(Read::ResolveId(id))),
+            "export" => parse(args).map(|args| Self::Read(Read::Export(args))),
+            "get_mutations" => parse(args).map(|args| Self::Read(Read::GetMutations(args))),
+            _ => return Write::parse(name, args).map(Self::Write),
+        };
+        parsed.map_err(|problem| (Code::Validation, format!("{name}: {problem}")))
+    }
+}
+
+impl Write {
+    fn parse(name: &str, args: &str) -> Result<Self, (Code, String)> {
+        let parsed = match name {
+            "create" => parse(args).map(|args| Self::Create(Box::new(args))),
+            "update" => parse(args).map(|args| Self::Update(Box::new(args))),
+            "close" => parse(args).map(Self::Close),
+            "reopen" => parse::<IdArgs>(args).map(|args| Self::Reopen(args.id)),
+            "dep_add" => parse(args).map(Self::DepAdd),
+            "dep_remove" => parse(args).map(Self::DepRemove),
+            "label_add" => parse(args).map(Self::LabelAdd),
+            "label_remove" => parse(args).map(Self::LabelRemove),
+            "comment_add" => parse(args).map(Self::CommentAdd),
+            "import" => parse(args).map(Self::Import),
+            "batch" => parse_borrowed::<BatchArgs<'_>>(args).map(|args| Self::Batch(args.into())),
+            _ => {
+                let problem = format!(
+                    "no operation is called {name:?}: the operations are {}",
+                    NAMES.join(", ")
+                );
+                return Err((Code::UnknownOperation, problem));
+            }
+        };
+        parsed.map_err(|problem| (Code::Validation, format!("{name}: {problem}")))
+    }
+}
+
+impl From<BatchArgs<'_>> for Batch {
+    fn from(args: BatchArgs<'_>) -> Self {
+        let operations = args.operations.into_iter().map(|item| {
+            let args = item.args.map_or("null", RawValue::get);
+            match (
+                item.operation.as_str(),
+                Operation::parse(&item.operation, args)?,
+            ) {
+                ("batch" | "import", _) | (_, Operation::Service(_)) => Err(()),
+                (_, Operation::Read(Read::Show(id))) => Ok(BatchOperation::Show(id)),
+                (_, Operation::Read(_)) => Err(()),
+                (_, Operation::Write(write)) => Ok(BatchOperation::Write(write)),
+            }
+            .map_err(|()| {
+                let problem = format!(
+                    "{} cannot be part of a batch: send it as a request of its own",
+                    item.operation
+                );
+                (Code::Validation, problem)
+            })
+        });
+        Self {
+            operations: operations.collect(),
+            mode: args.mode,
+        }
+    }
+}
+
+/// The names of the operations.
+const NAMES: &[&str] = &[
+    "ping",
+    "status",
+    "health",
+    "metrics",
+    "create",
+    "update",
+    "close",
+    "reopen",
+    "list",
+    "count",
+    "show",
+    "ready",
+    "blocked",
+    "stale",
+    "stats",
+    "dep_add",
+    "dep_remove",
+    "dep_tree",
+    "label_add",
+    "label_remove",
+    "comment_add",
+    "comment_list",
+    "resolve_id",
+    "batch",
+    "export",
+    "import",
+    "get_mutations",
+    "shutdown",
+];
+
+fn parse<T: DeserializeOwned>(args: &str) -> Result<T, String> {
+    parse_borrowed(args)
+}
+
+/// Parses arguments. Only after a failure they are parsed again in the slower way that knows the field.
+fn parse_borrowed<'a, T: Deserialize<'a>>(args: &'a str) -> Result<T, String> {
+    let args = if args == "null" { "{}" } else { args };
+    serde_json::from_str(args).map_err(|_| {
+        let mut deserializer = serde_json::Deserializer::from_str(args);
+        match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+            Err(error) => describe(&error),
+            Ok(_) => "something follows the arguments".to_owned(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_an_operation() {
+        for name in NAMES {
+            match Operation::parse(name, "null") {
+                Ok(_) | Err((Code::Validation, _)) => {}
+                Err(other) => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused_with_the_operation_and_the_field() {
+        for (name, args, expected) in [
+            ("create", r#"{"title":1}"#, "create: title: invalid type"),
+            ("create", r#"{"titel":"a"}"#, "unknown field `titel`"),
+            ("create", r#"{"title":"a","priority":"high"}"#, "priority"),
+            (
+                "create",
+                r#"{"title":"a","issue_type":"story"}"#,
+                "expected one of `bug`",
+            ),
+            (
+                "update",
+                r#"{"id":"a","stattus":"open"}"#,
+                "unknown field `stattus`",
+            ),
+            ("update", r#"{"title":"a"}"#, "missing field `id`"),
+            ("show", "null", "missing field `id`"),
+            ("show", "[]", "show: "),
+            ("ping", r#"{"a":1}"#, "unknown field"),
+            ("list", r#"{"limit":-1}"#, "limit"),
+            (
+                "batch",
+                r#"{"operations":[{"operation":"create"}],"mode":"all"}"#,
+                "mode",
+            ),
+        ] {
+            let (code, problem) = Operation::parse(name, args).unwrap_err();
+            assert_eq!(code, Code::Validation);
+            assert!(problem.contains(expected), "{name} {args}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_batch_has_no_batch_in_it() {
+        let args = r#"{"operations":[{"operation":"show","args":{"id":"a"}},{"operation":"batch","args":{"operations":[]}},{"operation":"list"},{"operation":"nothing"}]}"#;
+        let Ok(Operation::Write(Write::Batch(batch))) = Operation::parse("batch", args) else {
+            panic!("a batch");
+        };
+        assert_eq!(batch.mode, BatchMode::Stop);
+        assert_eq!(
+            batch.operations[0],
+            Ok(BatchOperation::Show("a".to_owned()))
+        );
+        for (index, expected) in [
+            (1, Code::Validation),
+            (2, Code::Validation),
+            (3, Code::UnknownOperation),
+        ] {
+            assert_eq!(batch.operations[index].as_ref().unwrap_err().0, expected);
+        }
+    }
+}
