@@ -2,6 +2,7 @@
 //! protocol code.
 
 mod accept;
+pub mod activation;
 pub mod cli;
 mod descriptor;
 mod duration;

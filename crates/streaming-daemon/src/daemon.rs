@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use daemon_kit::activation::PassedSocket;
 use daemon_kit::{MetricsPage, MetricsServer, RateLimitedLog, finish_within, open_files};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::accept_token::AcceptToken;
-use crate::activation::PassedSocket;
 use crate::answer::Answer;
 use crate::config::{Backend, Config};
 use crate::listener::Listener;
@@ -44,7 +44,7 @@ impl Daemon {
     }
 
     /// Like [`bind`](Self::bind), but with a socket that is already listening (see
-    /// [`passed_socket`](crate::passed_socket)). Path, mode, type and backlog are the socket's own; its file is not
+    /// [`passed_socket`](daemon_kit::activation::passed_socket)). Path, mode, type and backlog are the socket's own; its file is not
     /// removed at the end.
     ///
     /// # Errors

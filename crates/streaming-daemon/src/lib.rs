@@ -13,7 +13,6 @@
 //! The wire contract is in `daemons/README.md`; the design and its costs are described in the module `shard`.
 
 mod accept_token;
-mod activation;
 mod answer;
 mod client;
 mod clock;
@@ -35,7 +34,6 @@ mod shared;
 mod socket;
 mod stream;
 
-pub use self::activation::{PassedSocket, passed_socket};
 pub use self::config::{Backend, Config, SocketType};
 pub use self::daemon::Daemon;
 pub use self::metrics::{Metrics, Summary};

@@ -4,12 +4,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use daemon_kit::activation::PassedSocket;
 use daemon_kit::{SocketFile, UnixSocket};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{self, Shutdown, SockType, UnixAddr};
 
-use crate::activation::PassedSocket;
 use crate::config::{Config, SocketType};
 
 /// A listening handoff socket, with its file if the daemon created it.
@@ -46,7 +46,10 @@ impl Listener {
         fcntl(&socket, FcntlArg::F_SETFL(flags)).context("cannot make the socket non-blocking")?;
         Ok(Self {
             socket,
-            socket_type: passed.socket_type,
+            socket_type: match passed.kind {
+                SockType::Stream => SocketType::Stream,
+                _ => SocketType::Seqpacket,
+            },
             file: None,
         })
     }

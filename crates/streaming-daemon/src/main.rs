@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use daemon_kit::activation::{PassedSocket, passed_socket};
 use daemon_kit::cli::{exit_code, parse_args, print_note, wrong_call};
 use daemon_kit::{Signals, open_files};
-use streaming_daemon::{Config, Daemon, Options, PassedSocket, Summary, passed_socket};
+use streaming_daemon::{Config, Daemon, Options, Summary};
 use tokio::runtime::Builder;
 
 const NAME: &str = env!("CARGO_PKG_NAME");

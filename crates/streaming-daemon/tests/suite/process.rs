@@ -487,7 +487,7 @@ fn a_passed_descriptor_or_count_that_is_wrong_exits_2_and_says_what_to_do() {
     let listener = listen(&folder.path().join("passed.sock"), SocketType::Seqpacket);
     let null = fs::File::open("/dev/null").unwrap().into();
     for (descriptor, count, words) in [
-        (&listener, "0", ["LISTEN_FDS", "1 for the handoff socket"]),
+        (&listener, "0", ["LISTEN_FDS", "passed sockets, which is 1"]),
         (&listener, "many", ["LISTEN_FDS", "unset"]),
         (&listener, "900", ["LISTEN_FDS", "cannot be used"]),
         (&null, "1", ["LISTEN_FDS", "is not a socket"]),

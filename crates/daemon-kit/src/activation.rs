@@ -1,7 +1,7 @@
 //! Socket activation: a listening socket passed to the process at start, as sd_listen_fds(3) describes it.
 //!
 //! `LISTEN_PID` names the process that the sockets are for, `LISTEN_FDS` their number. They are the descriptors from 3
-//! on. The handoff socket is the first of them.
+//! on. The daemon's socket is the first of them.
 #![expect(
     unsafe_code,
     reason = "descriptors that a process is started with are bare integers"
@@ -14,8 +14,6 @@ use std::process;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
 
-use crate::config::SocketType;
-
 /// The first passed descriptor: SD_LISTEN_FDS_START.
 const FIRST: RawFd = 3;
 const PID: &str = "LISTEN_PID";
@@ -24,8 +22,10 @@ const COUNT: &str = "LISTEN_FDS";
 /// A listening Unix socket that was passed to the process.
 #[derive(Debug)]
 pub struct PassedSocket {
-    pub(crate) socket: OwnedFd,
-    pub(crate) socket_type: SocketType,
+    /// The socket.
+    pub socket: OwnedFd,
+    /// Its type: `SOCK_STREAM` or `SOCK_SEQPACKET`.
+    pub kind: SockType,
 }
 
 impl PassedSocket {
@@ -40,9 +40,8 @@ impl PassedSocket {
                 seqpacket or stream, or unset {COUNT} to create one"
             ))
         };
-        let socket_type = match getsockopt(&socket, sockopt::SockType) {
-            Ok(SockType::SeqPacket) => SocketType::Seqpacket,
-            Ok(SockType::Stream) => SocketType::Stream,
+        let kind = match getsockopt(&socket, sockopt::SockType) {
+            Ok(kind @ (SockType::SeqPacket | SockType::Stream)) => kind,
             Ok(other) => return wrong(&format!("is a socket of type {other:?}")),
             Err(_) => return wrong("is not a socket"),
         };
@@ -52,10 +51,7 @@ impl PassedSocket {
         if !getsockopt(&socket, sockopt::AcceptConn).unwrap_or(false) {
             return wrong("is not listening");
         }
-        Ok(Self {
-            socket,
-            socket_type,
-        })
+        Ok(Self { socket, kind })
     }
 }
 
@@ -91,8 +87,7 @@ fn passed(variable: impl Fn(&str) -> Option<String>, own_pid: u32) -> Result<usi
     match count.parse() {
         Ok(count @ 1..) => Ok(count),
         _ => Err(format!(
-            "{COUNT} is `{count}`: set it to the number of passed sockets, 1 for the handoff \
-            socket, or unset it to create a socket"
+            "{COUNT} is `{count}`: set it to the number of passed sockets, which is 1, or unset it to create a socket"
         )),
     }
 }
@@ -141,7 +136,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("s")).unwrap();
         let passed = PassedSocket::new(listener.into()).unwrap();
-        assert_eq!(passed.socket_type, SocketType::Stream);
+        assert_eq!(passed.kind, SockType::Stream);
         let (unconnected, _) = UnixDatagram::pair().unwrap();
         for (descriptor, word) in [
             (File::open("/dev/null").unwrap().into(), "not a socket"),

@@ -1,0 +1,501 @@
+//! A connection: reads requests, sends answers, and keeps a client from using more than its share of memory.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use issue_rpc::{Answer, Code, Service};
+use slab::Slab;
+use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::config::Limits;
+use crate::counts::{add, subtract};
+use crate::lines::Lines;
+use crate::queue::Job;
+use crate::service::Services;
+use crate::session::{Session, Step, Task};
+use crate::workers::{Outcome, ReadWork, WorkResult, Workers};
+
+/// Lines from this length on are parsed by another thread, because parsing takes a microsecond per few hundred bytes.
+const LARGE_LINE: usize = 32 << 10;
+/// Bytes of answers that wait for a client before no more of its requests are read.
+const OUTBOX: usize = 1 << 20;
+/// Bytes of requests that wait to begin before no more of the client's are read.
+const WAITING: usize = 32 << 20;
+/// Bytes of requests of all connections; beyond, a connection with more than `FAIR_SHARE` is closed.
+const ALL_WAITING: usize = 256 << 20;
+const FAIR_SHARE: usize = 256 << 10;
+/// The time in which a client that was refused can read why, although it is still sending.
+const LINGER: Duration = Duration::from_secs(2);
+const SCRATCH: usize = 64 << 10;
+
+/// All connections, and what they need.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    open: RefCell<Slab<Rc<Connection>>>,
+    limits: Limits,
+    services: Services,
+    workers: Workers,
+    /// The buffer that all connections read to, one at a time.
+    scratch: RefCell<Box<[u8]>>,
+    /// Bytes of the requests of all connections that have not begun.
+    held: Cell<usize>,
+    /// Notified by the operation `shutdown`.
+    stop: Notify,
+}
+
+#[derive(Debug)]
+struct Connection {
+    number: usize,
+    state: RefCell<State>,
+    /// Notified when the interest of the connection has changed while it waits.
+    changed: Notify,
+    interest: Cell<Interest>,
+}
+
+#[derive(Debug)]
+struct State {
+    session: Session,
+    lines: Lines,
+    outbox: Outbox,
+    input: Input,
+    /// None after the connection was closed.
+    stream: Option<OwnedWriteHalf>,
+    /// The time since when a line is unfinished.
+    line_since: Option<Instant>,
+    /// Bytes that this connection has added to those of all.
+    held: usize,
+}
+
+/// The treatment of what a client sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Input {
+    /// Requests are read.
+    Open,
+    /// Further bytes are dropped until this time, so that the client can read why it was refused.
+    Dropped(Instant),
+    /// The client sends no more, or nothing more is read.
+    Ended,
+}
+
+/// Answers that wait for a client.
+#[derive(Debug, Default)]
+struct Outbox {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// The time since when the client has read nothing.
+    blocked_since: Option<Instant>,
+}
+
+/// The events that a connection waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Interest {
+    reads: bool,
+    writes: bool,
+    is_over: bool,
+}
+
+impl Connections {
+    pub(crate) fn new(limits: Limits, services: Services, workers: Workers) -> Self {
+        Self {
+            open: RefCell::default(),
+            limits,
+            services,
+            workers,
+            scratch: RefCell::new(vec![0; SCRATCH].into_boxed_slice()),
+            held: Cell::new(0),
+            stop: Notify::new(),
+        }
+    }
+
+    /// Returns the services, for the page of metrics.
+    pub(crate) fn services(&self) -> &Services {
+        &self.services
+    }
+
+    /// Waits for the operation `shutdown`.
+    pub(crate) async fn stop_requested(&self) {
+        self.stop.notified().await;
+    }
+
+    /// Serves a connection until it ends.
+    pub(crate) async fn serve(&self, stream: UnixStream) {
+        let (mut input, output) = stream.into_split();
+        let counts = &self.services.counts;
+        if self.open.borrow().len() >= self.limits.connections {
+            add(&counts.refused, 1);
+            let problem = format!(
+                "{} connections are open: close one, or try again later",
+                self.limits.connections
+            );
+            let line = Answer::failure(Code::Busy, &problem).line(None);
+            // A new connection has room for it.
+            let _ = output.try_write(line.as_bytes());
+            return;
+        }
+        add(&counts.accepted, 1);
+        add(&counts.open, 1);
+        let connection = self.add(output);
+        self.run(&connection, &mut input).await;
+        self.remove(&connection);
+        subtract(&counts.open, 1);
+    }
+
+    fn add(&self, stream: OwnedWriteHalf) -> Rc<Connection> {
+        let mut open = self.open.borrow_mut();
+        let entry = open.vacant_entry();
+        let connection = Rc::new(Connection {
+            number: entry.key(),
+            state: RefCell::new(State {
+                session: Session::default(),
+                lines: Lines::default(),
+                outbox: Outbox::default(),
+                input: Input::Open,
+                stream: Some(stream),
+                line_since: None,
+                held: 0,
+            }),
+            changed: Notify::new(),
+            interest: Cell::default(),
+        });
+        entry.insert(Rc::clone(&connection));
+        connection
+    }
+
+    async fn run(&self, connection: &Connection, input: &mut OwnedReadHalf) {
+        loop {
+            let interest = self.interest(&connection.state.borrow());
+            connection.interest.set(interest);
+            if interest.is_over {
+                return;
+            }
+            tokio::select! {
+                biased;
+                received = self.receive(connection, input), if interest.reads => {
+                    if !matches!(received, Ok(1..)) {
+                        connection.state.borrow_mut().input = Input::Ended;
+                    }
+                    if received.is_err() {
+                        return;
+                    }
+                }
+                () = writable(connection), if interest.writes => connection.flush(),
+                () = connection.changed.notified() => {}
+            }
+        }
+    }
+
+    fn interest(&self, state: &State) -> Interest {
+        let has_room = state.session.in_flight() < self.limits.in_flight
+            && state.session.waiting_bytes() < WAITING
+            && state.outbox.len() < OUTBOX;
+        let is_done = state.session.in_flight() == 0 && state.outbox.len() == 0;
+        Interest {
+            reads: match state.input {
+                Input::Open => has_room,
+                Input::Dropped(_) => true,
+                Input::Ended => false,
+            },
+            writes: state.outbox.blocked_since.is_some(),
+            is_over: state.stream.is_none() || (state.input == Input::Ended && is_done),
+        }
+    }
+
+    /// Receives once. Returns the number of bytes; 0 is the end.
+    async fn receive(
+        &self,
+        connection: &Connection,
+        input: &mut OwnedReadHalf,
+    ) -> io::Result<usize> {
+        poll_fn(|context| {
+            let mut scratch = self.scratch.borrow_mut();
+            let mut buffer = ReadBuf::new(&mut scratch);
+            ready!(Pin::new(&mut *input).poll_read(context, &mut buffer))?;
+            self.received(connection, buffer.filled());
+            Poll::Ready(Ok(buffer.filled().len()))
+        })
+        .await
+    }
+
+    fn received(&self, connection: &Connection, bytes: &[u8]) {
+        let mut state = connection.state.borrow_mut();
+        if state.input != Input::Open {
+            return;
+        }
+        let State { session, lines, .. } = &mut *state;
+        let Services {
+            identity, counts, ..
+        } = &self.services;
+        let mut finished = 0;
+        let whole = lines.push(bytes, self.limits.line_bytes, |line| {
+            finished += 1;
+            let task = match line.len() {
+                LARGE_LINE.. => Task::Unparsed(line.to_vec()),
+                _ => identity.understand(line, counts),
+            };
+            add(&counts.in_flight, 1);
+            session.push(task, line.len());
+        });
+        if whole.is_err() {
+            let problem = format!(
+                "a line is longer than {} bytes: send less at once, such as smaller batches",
+                self.limits.line_bytes
+            );
+            self.refuse(&mut state, Code::TooLarge, &problem);
+        }
+        if state.lines.unfinished() == 0 {
+            state.line_since = None;
+        } else if finished > 0 || state.line_since.is_none() {
+            state.line_since = Some(Instant::now());
+        }
+        if self.update_held(&mut state) > ALL_WAITING && state.held > FAIR_SHARE {
+            self.refuse(
+                &mut state,
+                Code::Busy,
+                "the requests of all clients take too much memory: try again later",
+            );
+        }
+        self.advance(connection, &mut state);
+        state.flush();
+    }
+
+    /// Answers a connection for the last time, after what it has asked for.
+    fn refuse(&self, state: &mut State, code: Code, problem: &str) {
+        let answer = Answer::failure(code, problem);
+        self.services.counts.answered(&answer);
+        add(&self.services.counts.in_flight, 1);
+        state.session.push(Task::Answered(answer.line(None)), 0);
+        state.lines = Lines::default();
+        state.line_since = None;
+        state.input = Input::Dropped(Instant::now() + LINGER);
+    }
+
+    /// Notes how many bytes a connection holds. Returns those of all connections.
+    fn update_held(&self, state: &mut State) -> usize {
+        let held = state.session.waiting_bytes() + state.lines.unfinished();
+        self.held.set(self.held.get() + held - state.held);
+        state.held = held;
+        self.held.get()
+    }
+
+    /// Begins all requests that can begin.
+    fn advance(&self, connection: &Connection, state: &mut State) {
+        while let Some(step) = state.session.next_step() {
+            match step {
+                Step::Send(line) => self.send(state, &line),
+                Step::Serve(header, service) => {
+                    let answer = self.services.answer(service);
+                    self.services.counts.answered(&answer);
+                    self.send(state, &answer.line(header.request_id.as_ref()));
+                    if service == Service::Shutdown {
+                        self.stop.notify_one();
+                    }
+                }
+                Step::Parse(line) => self.workers.read(connection.number, ReadWork::Parse(line)),
+                Step::Read(header, read) => self
+                    .workers
+                    .read(connection.number, ReadWork::Read(Box::new((header, read)))),
+                Step::Write(request, bytes) => {
+                    let id = request.header.request_id.clone();
+                    let job = Job {
+                        connection: connection.number,
+                        bytes,
+                        request,
+                    };
+                    if let Err(full) = self.workers.write(job) {
+                        let problem = format!(
+                            "{} writes wait already: nothing was stored: try again later",
+                            full.queued
+                        );
+                        let answer = Answer::failure(Code::Busy, &problem);
+                        self.services.counts.answered(&answer);
+                        state.session.refused(answer.line(id.as_ref()));
+                    }
+                }
+            }
+        }
+        self.update_held(state);
+    }
+
+    fn send(&self, state: &mut State, line: &str) {
+        subtract(&self.services.counts.in_flight, 1);
+        if state.stream.is_some() {
+            state.outbox.bytes.extend_from_slice(line.as_bytes());
+        }
+    }
+
+    /// Passes outcomes of the workers to their connections.
+    pub(crate) fn complete(&self, outcomes: Vec<Outcome>) {
+        let mut touched = Vec::with_capacity(outcomes.len());
+        for Outcome {
+            connection: number,
+            result,
+        } in outcomes
+        {
+            let connection = Rc::clone(&self.open.borrow()[number]);
+            let mut state = connection.state.borrow_mut();
+            match result {
+                WorkResult::Answered(line) => {
+                    state.session.answered();
+                    self.send(&mut state, &line);
+                }
+                WorkResult::Parsed(task, bytes) => state.session.parsed(*task, bytes),
+            }
+            self.advance(&connection, &mut state);
+            drop(state);
+            touched.push(connection);
+        }
+        // A connection with several answers sends them at once.
+        for connection in touched {
+            connection.flush();
+            self.settle(&connection);
+        }
+    }
+
+    /// Wakes a connection if it waits for the wrong events, and forgets it if it is closed and nothing is under way.
+    fn settle(&self, connection: &Connection) {
+        let state = connection.state.borrow();
+        if state.stream.is_some() {
+            if self.interest(&state) != connection.interest.get() {
+                connection.changed.notify_one();
+            }
+        } else if state.session.under_way() == 0 {
+            self.open.borrow_mut().try_remove(connection.number);
+        }
+    }
+
+    /// Closes a connection. What it asked for and is under way is still done; its number stays taken until then.
+    fn remove(&self, connection: &Connection) {
+        let mut state = connection.state.borrow_mut();
+        let waiting = state.session.in_flight() - state.session.under_way();
+        subtract(&self.services.counts.in_flight, waiting as u64);
+        state.session.forget_waiting();
+        state.lines = Lines::default();
+        self.update_held(&mut state);
+        state.stream = None;
+        drop(state);
+        self.settle(connection);
+    }
+
+    /// Closes connections whose clients have stalled, and ends those that were refused. Call it about once a second.
+    pub(crate) fn sweep(&self) {
+        let now = Instant::now();
+        let timeout = self.limits.stall_timeout;
+        let is_over =
+            |since: Option<Instant>| since.is_some_and(|since| now.duration_since(since) > timeout);
+        let all: Vec<_> = self
+            .open
+            .borrow()
+            .iter()
+            .map(|(_, connection)| Rc::clone(connection))
+            .collect();
+        for connection in all {
+            let mut state = connection.state.borrow_mut();
+            if is_over(state.line_since) {
+                let problem = format!(
+                    "the end of a line did not arrive within {timeout:?}: end each request with a newline"
+                );
+                self.refuse(&mut state, Code::InvalidRequest, &problem);
+                self.advance(&connection, &mut state);
+                state.flush();
+            }
+            if is_over(state.outbox.blocked_since) {
+                state.stream = None;
+            }
+            if matches!(state.input, Input::Dropped(until) if until < now) {
+                state.input = Input::Ended;
+            }
+            drop(state);
+            if self.interest(&connection.state.borrow()) != connection.interest.get() {
+                connection.changed.notify_one();
+            }
+        }
+    }
+
+    /// Reads no more requests. The connections end when theirs are answered.
+    pub(crate) fn end_input(&self) {
+        for (_, connection) in &*self.open.borrow() {
+            connection.state.borrow_mut().input = Input::Ended;
+            connection.changed.notify_one();
+        }
+    }
+
+    /// Lets the threads finish, and waits for their end.
+    pub(crate) fn finish(self) {
+        self.workers.finish();
+    }
+}
+
+/// Waits until the client has read something.
+async fn writable(connection: &Connection) {
+    poll_fn(|context| {
+        let state = connection.state.borrow();
+        match &state.stream {
+            Some(stream) => stream.as_ref().poll_write_ready(context).map(drop),
+            None => Poll::Ready(()),
+        }
+    })
+    .await;
+}
+
+impl Connection {
+    fn flush(&self) {
+        self.state.borrow_mut().flush();
+    }
+}
+
+impl State {
+    /// Sends what the client has room for.
+    fn flush(&mut self) {
+        let Some(stream) = &self.stream else { return };
+        if self.outbox.send_to(stream).is_err() {
+            self.stream = None;
+        } else if matches!(self.input, Input::Dropped(_))
+            && self.session.in_flight() == 0
+            && self.outbox.len() == 0
+        {
+            // The client sees the end after the reason, and is still listened to, as closing would discard the reason.
+            let _ = nix::sys::socket::shutdown(
+                std::os::fd::AsRawFd::as_raw_fd(stream.as_ref()),
+                nix::sys::socket::Shutdown::Write,
+            );
+        }
+    }
+}
+
+impl Outbox {
+    fn len(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    fn send_to(&mut self, stream: &OwnedWriteHalf) -> io::Result<()> {
+        while self.len() > 0 {
+            match stream.try_write(&self.bytes[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => {
+                    self.sent += sent;
+                    self.blocked_since = None;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.blocked_since.get_or_insert_with(Instant::now);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.sent = 0;
+        self.bytes.clear();
+        // A long answer must not keep its memory.
+        self.bytes.shrink_to(4 << 10);
+        Ok(())
+    }
+}

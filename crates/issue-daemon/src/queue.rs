@@ -1,0 +1,149 @@
+//! Writes that wait for the next group.
+
+use std::collections::VecDeque;
+
+use issue_rpc::WriteRequest;
+
+/// Requests of a group.
+const GROUP_REQUESTS: usize = 1_024;
+/// Bytes of the requests of a group.
+const GROUP_BYTES: usize = 8 << 20;
+/// Bytes of all requests that wait.
+const QUEUED_BYTES: usize = 256 << 20;
+
+/// A request that waits.
+#[derive(Debug)]
+pub struct Job {
+    /// The number of the connection.
+    pub connection: usize,
+    /// The length of its line, in bytes.
+    pub bytes: usize,
+    /// The request.
+    pub request: WriteRequest,
+}
+
+/// Requests that are stored together.
+#[derive(Debug, Default)]
+pub struct Group {
+    /// The requests, in the order of their arrival.
+    pub jobs: Vec<Job>,
+}
+
+/// The queue has reached a limit.
+#[derive(Debug)]
+pub struct Full {
+    /// The number of requests that wait.
+    pub queued: usize,
+}
+
+/// The requests that wait, in the order of their arrival.
+#[derive(Debug)]
+pub struct Queue {
+    jobs: VecDeque<Job>,
+    bytes: usize,
+    limit: usize,
+}
+
+impl Queue {
+    /// Creates a queue for at most this many requests.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self {
+            jobs: VecDeque::new(),
+            bytes: 0,
+            limit,
+        }
+    }
+
+    /// Adds a request.
+    ///
+    /// # Errors
+    /// Too many requests wait, or too many bytes.
+    pub fn push(&mut self, job: Job) -> Result<(), Full> {
+        let queued = self.jobs.len();
+        if queued >= self.limit || (queued > 0 && self.bytes + job.bytes > QUEUED_BYTES) {
+            return Err(Full { queued });
+        }
+        self.bytes += job.bytes;
+        self.jobs.push_back(job);
+        Ok(())
+    }
+
+    /// Removes the next group: all requests, or as many as are allowed together.
+    pub fn take_group(&mut self) -> Group {
+        let mut bytes = 0;
+        let fits = |job: &&Job| {
+            bytes += job.bytes;
+            bytes <= GROUP_BYTES
+        };
+        let fitting = self.jobs.iter().take(GROUP_REQUESTS).take_while(fits);
+        // A request that is larger alone is a group of its own.
+        let count = fitting.count().max(1).min(self.jobs.len());
+        let jobs: Vec<Job> = self.jobs.drain(..count).collect();
+        self.bytes -= jobs.iter().map(|job| job.bytes).sum::<usize>();
+        Group { jobs }
+    }
+
+    /// Returns the number of requests that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Returns true if no request waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use issue_rpc::{Header, Write};
+
+    use super::*;
+
+    fn job(connection: usize, bytes: usize) -> Job {
+        let request = WriteRequest {
+            header: Header::default(),
+            write: Write::Reopen(String::new()),
+        };
+        Job {
+            connection,
+            bytes,
+            request,
+        }
+    }
+
+    #[test]
+    fn a_group_is_all_that_waits_up_to_its_limits() {
+        let mut queue = Queue::new(10_000);
+        for connection in 0..1_500 {
+            queue.push(job(connection, 10)).unwrap();
+        }
+        queue.push(job(1_500, GROUP_BYTES)).unwrap();
+        queue.push(job(1_501, 3 * GROUP_BYTES)).unwrap();
+        let mut sizes = Vec::new();
+        let mut next = 0;
+        while !queue.is_empty() {
+            let group = queue.take_group();
+            for job in &group.jobs {
+                assert_eq!(job.connection, next, "the order of arrival is kept");
+                next += 1;
+            }
+            sizes.push(group.jobs.len());
+        }
+        assert_eq!(sizes, [GROUP_REQUESTS, 1_500 - GROUP_REQUESTS, 1, 1]);
+        assert_eq!(queue.bytes, 0);
+        assert!(queue.take_group().jobs.is_empty());
+    }
+
+    #[test]
+    fn a_full_queue_refuses_by_number_and_by_bytes() {
+        let mut queue = Queue::new(2);
+        queue.push(job(0, 1)).unwrap();
+        assert!(queue.push(job(1, QUEUED_BYTES)).is_err());
+        queue.push(job(1, 1)).unwrap();
+        assert_eq!(queue.push(job(2, 1)).unwrap_err().queued, 2);
+    }
+}

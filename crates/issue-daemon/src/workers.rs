@@ -1,0 +1,283 @@
+//! The threads that use the database: one writes, a few read.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use anyhow::Context as _;
+use issue_rpc::{Answer, Code, Header, Read};
+use issue_store::{Reader, Store, Timestamp};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+
+use crate::committer::{Committer, expired};
+use crate::counts::{Counts, add};
+use crate::queue::{Full, Group, Job, Queue};
+use crate::service::{Identity, SharedHealth};
+use crate::session::Task;
+
+/// Threads that read. More do not pay on few cores, as a read takes tens of microseconds.
+const READERS: usize = 2;
+
+/// The end of something that a connection waits for.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The number of the connection.
+    pub(crate) connection: usize,
+    pub(crate) result: WorkResult,
+}
+
+#[derive(Debug)]
+pub(crate) enum WorkResult {
+    /// The line to send.
+    Answered(String),
+    /// The request of a line of this many bytes.
+    Parsed(Box<Task>, usize),
+}
+
+/// Outcomes travel in batches, so that the thread of the connections is woken once for a group.
+pub(crate) type Outcomes = UnboundedSender<Vec<Outcome>>;
+
+/// Work for a thread that reads.
+#[derive(Debug)]
+pub(crate) enum ReadWork {
+    Parse(Vec<u8>),
+    Read(Box<(Header, Read)>),
+}
+
+/// The threads.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    writes: Arc<WriteQueue>,
+    reads: Vec<Sender<(usize, ReadWork)>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct WriteQueue {
+    state: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    queue: Queue,
+    is_closed: bool,
+}
+
+impl Workers {
+    /// Opens the connections to the database, and starts the threads.
+    ///
+    /// # Errors
+    /// The database cannot be opened, or the system refuses a thread.
+    pub(crate) fn start(
+        store: &Store,
+        queued: usize,
+        context: &Context,
+        outcomes: &Outcomes,
+    ) -> anyhow::Result<Self> {
+        let writes = Arc::new(WriteQueue {
+            state: Mutex::new(Waiting {
+                queue: Queue::new(queued),
+                is_closed: false,
+            }),
+            arrived: Condvar::new(),
+        });
+        let mut threads = Vec::new();
+        let mut spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+            threads.push(thread.context("cannot start a thread")?);
+            anyhow::Ok(())
+        };
+        let writer = Writing {
+            committer: Committer::new(store.clone())?,
+            queue: Arc::clone(&writes),
+            context: context.clone(),
+            outcomes: outcomes.clone(),
+        };
+        spawn("writer", Box::new(move || writer.run()))?;
+        let mut reads = Vec::new();
+        for _ in 0..READERS {
+            let (work, received) = channel();
+            let reading = Reading {
+                reader: store.reader()?,
+                context: context.clone(),
+                outcomes: outcomes.clone(),
+            };
+            spawn("reader", Box::new(move || reading.run(&received)))?;
+            reads.push(work);
+        }
+        Ok(Self {
+            writes,
+            reads,
+            threads,
+        })
+    }
+
+    /// Adds a write to the queue.
+    ///
+    /// # Errors
+    /// The queue is full.
+    pub(crate) fn write(&self, job: Job) -> Result<(), Full> {
+        let mut waiting = self.writes.lock();
+        let was_empty = waiting.queue.is_empty();
+        waiting.queue.push(job)?;
+        drop(waiting);
+        if was_empty {
+            self.writes.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Gives work to the thread that reads for a connection. The same one reads all of it, so its answers have the order
+    /// of the requests.
+    pub(crate) fn read(&self, connection: usize, work: ReadWork) {
+        self.reads[connection % READERS]
+            .send((connection, work))
+            .expect("a reader lives as long as its channel");
+    }
+
+    /// Lets the threads finish what they have, and waits for their end.
+    pub(crate) fn finish(self) {
+        self.writes.lock().is_closed = true;
+        self.writes.arrived.notify_one();
+        drop(self.reads);
+        for thread in self.threads {
+            // A panic was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl WriteQueue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for requests. Returns none at the end.
+    fn next_group(&self) -> Option<Group> {
+        let mut waiting = self.lock();
+        loop {
+            if !waiting.queue.is_empty() {
+                return Some(waiting.queue.take_group());
+            }
+            if waiting.is_closed {
+                return None;
+            }
+            waiting = self
+                .arrived
+                .wait(waiting)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The facts that all threads share.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) health: SharedHealth,
+}
+
+struct Writing {
+    committer: Committer,
+    queue: Arc<WriteQueue>,
+    context: Context,
+    outcomes: Outcomes,
+}
+
+impl Writing {
+    fn run(mut self) {
+        while let Some(group) = self.queue.next_group() {
+            let began = Instant::now();
+            let answers = self.commit(&group);
+            let counts = &self.context.counts;
+            add(&counts.commit_ns, began.elapsed().as_nanos() as u64);
+            add(&counts.groups, 1);
+            add(&counts.writes, group.jobs.len() as u64);
+            let outcomes = group.jobs.iter().zip(answers).map(|(job, answer)| {
+                counts.answered(&answer);
+                Outcome {
+                    connection: job.connection,
+                    result: WorkResult::Answered(
+                        answer.line(job.request.header.request_id.as_ref()),
+                    ),
+                }
+            });
+            // The daemon may have stopped waiting.
+            let _ = self.outcomes.send(outcomes.collect());
+            self.committer.maintain(Timestamp::now());
+            self.note_health();
+        }
+        self.committer.finish();
+    }
+
+    fn commit(&mut self, group: &Group) -> Vec<Answer> {
+        let committed = catch_unwind(AssertUnwindSafe(|| {
+            self.committer.commit(Timestamp::now, group)
+        }));
+        let answers = committed.unwrap_or_else(|_| {
+            let problem = "the daemon has an error, which it reported on stderr: look before you repeat the request";
+            self.committer.fail(Timestamp::now(), &"a request caused a panic");
+            vec![Answer::failure(Code::Internal, problem); group.jobs.len()]
+        });
+        self.note_health();
+        answers
+    }
+
+    fn note_health(&self) {
+        let mut shared = self
+            .context
+            .health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *shared != *self.committer.health() {
+            shared.clone_from(self.committer.health());
+        }
+    }
+}
+
+struct Reading {
+    reader: Reader,
+    context: Context,
+    outcomes: Outcomes,
+}
+
+impl Reading {
+    fn run(self, received: &Receiver<(usize, ReadWork)>) {
+        while let Ok((connection, work)) = received.recv() {
+            let result = match work {
+                ReadWork::Parse(line) => {
+                    let task = self
+                        .context
+                        .identity
+                        .understand(&line, &self.context.counts);
+                    WorkResult::Parsed(Box::new(task), line.len())
+                }
+                ReadWork::Read(read) => {
+                    let (header, read) = *read;
+                    let answer = self.read(&header, &read);
+                    self.context.counts.answered(&answer);
+                    WorkResult::Answered(answer.line(header.request_id.as_ref()))
+                }
+            };
+            let _ = self.outcomes.send(vec![Outcome { connection, result }]);
+        }
+    }
+
+    fn read(&self, header: &Header, read: &Read) -> Answer {
+        let now_ms = Timestamp::now().0 / 1_000;
+        if header.is_expired(u64::try_from(now_ms).unwrap_or(0)) {
+            return expired();
+        }
+        let answered = catch_unwind(AssertUnwindSafe(|| issue_rpc::read(&self.reader, read)));
+        answered.unwrap_or_else(|_| {
+            Answer::failure(
+                Code::Internal,
+                "the daemon has an error, which it reported on stderr",
+            )
+        })
+    }
+}
