@@ -65,6 +65,7 @@ impl Daemon {
             ..Options::default()
         };
         let store = Store::open(&database, options)?;
+        store.check_structure()?;
         let context = Context {
             identity: Arc::new(Identity {
                 database,

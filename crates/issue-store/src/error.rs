@@ -104,20 +104,20 @@ pub enum Error {
         problem: String,
     },
     /// The lock file cannot be used.
-    #[error("locking {}: {source}", path.display())]
+    #[error("locking {}: {cause}", path.display())]
     Lock {
         /// The lock file.
         path: PathBuf,
         /// The reason of the kernel.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// SQLite failed.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {cause}{}", remedy(cause))]
     Database {
         /// The interrupted step.
         doing: &'static str,
         /// The reason of SQLite.
-        source: rusqlite::Error,
+        cause: rusqlite::Error,
     },
 }
 
@@ -137,9 +137,9 @@ impl Error {
             Self::NoIssue(_) | Self::NoDependency { .. } => Code::NotFound,
             Self::Cycle { .. } => Code::Cycle,
             Self::Exists(_) | Self::DependencyExists { .. } => Code::Conflict,
-            Self::Database { source, .. }
+            Self::Database { cause, .. }
                 if matches!(
-                    source.sqlite_error_code(),
+                    cause.sqlite_error_code(),
                     Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
                 ) =>
             {
@@ -157,6 +157,21 @@ impl Error {
     }
 }
 
+/// Returns the remedy for a database that cannot be read, to follow the failure.
+fn remedy(cause: &rusqlite::Error) -> &'static str {
+    match cause.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => {
+            ": choose another path, or restore the file from a backup"
+        }
+        Some(rusqlite::ErrorCode::DatabaseCorrupt) => DAMAGE_REMEDY,
+        _ => "",
+    }
+}
+
+/// The way to recover a damaged database, to follow the damage.
+pub(crate) const DAMAGE_REMEDY: &str = ": stop all programs that use it, and copy it; then restore a backup, import the \
+    last export into a new database, or let `sqlite3 issues.db .recover` write what can be read";
+
 /// Names the step in which SQLite failed.
 pub(crate) trait Doing<T> {
     fn doing(self, doing: &'static str) -> Result<T, Error>;
@@ -164,6 +179,6 @@ pub(crate) trait Doing<T> {
 
 impl<T> Doing<T> for Result<T, rusqlite::Error> {
     fn doing(self, doing: &'static str) -> Result<T, Error> {
-        self.map_err(|source| Error::Database { doing, source })
+        self.map_err(|cause| Error::Database { doing, cause })
     }
 }

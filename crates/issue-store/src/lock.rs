@@ -41,7 +41,7 @@ impl LockFile {
                 path,
                 file: Some(file),
             }),
-            Err(source) => Err(Error::Lock { path, source }),
+            Err(cause) => Err(Error::Lock { path, cause }),
         }
     }
 
@@ -60,9 +60,9 @@ impl LockFile {
                 Err((back, nix::errno::Errno::EINTR)) => file = back,
                 Err((back, errno)) => {
                     self.file = Some(back);
-                    let source = io::Error::from(errno);
+                    let cause = io::Error::from(errno);
                     let path = self.path.clone();
-                    return Err(Error::Lock { path, source });
+                    return Err(Error::Lock { path, cause });
                 }
             }
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::error::{Doing as _, Error};
+use crate::error::{Code, DAMAGE_REMEDY, Doing as _, Error};
 use crate::ids::Ids;
 use crate::lock::LockFile;
 use crate::reader::Reader;
@@ -140,14 +140,43 @@ impl Store {
             path: path.to_owned(),
             options,
         };
-        let mut lock = store.lock_file()?;
+        match store.prepare() {
+            Ok(Ok(())) => Ok(store),
+            Ok(Err(problem)) => Err(unusable(problem)),
+            Err(error @ Error::Database { .. }) if error.code() == Code::Internal => {
+                Err(unusable(error.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates or updates the tables. Returns the problem if the database is not of this program and version.
+    fn prepare(&self) -> Result<Result<(), String>, Error> {
+        let mut lock = self.lock_file()?;
         let _locked = lock.as_mut().map(LockFile::lock).transpose()?;
-        let mut connection = store.connect(OpenFlags::SQLITE_OPEN_READ_WRITE, WRITER_CACHE)?;
+        let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE, WRITER_CACHE)?;
         connection
             .pragma_update(None, "journal_mode", "WAL")
             .doing("switching to a write-ahead log")?;
-        schema::migrate(&mut connection)?.map_err(unusable)?;
-        Ok(store)
+        schema::migrate(&mut connection)
+    }
+
+    /// Reads the whole database and checks its structure.
+    ///
+    /// # Errors
+    /// It is damaged; the error says how to recover.
+    pub fn check_structure(&self) -> Result<(), Error> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY, READER_CACHE)?;
+        let found: String = connection
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .doing("checking the database")?;
+        match found.as_str() {
+            "ok" => Ok(()),
+            damage => Err(Error::Unusable {
+                path: self.path.clone(),
+                problem: format!("is damaged ({damage}){DAMAGE_REMEDY}"),
+            }),
+        }
     }
 
     /// Returns the path of the database.

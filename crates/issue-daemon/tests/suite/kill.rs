@@ -1,0 +1,140 @@
+//! Deaths of the process under load.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::support::{Client, Daemon, reader};
+
+/// Kills of a run in CI. `ISSUE_DAEMON_KILLS` sets another number.
+const KILLS: u32 = 300;
+const AGENTS: u32 = 4;
+
+/// The issues of a client by what it knows about them.
+#[derive(Default)]
+struct Known {
+    /// The daemon said that they are stored.
+    stored: HashSet<String>,
+    /// They were sent, and not answered.
+    open: HashSet<String>,
+    /// The ids of batches that were sent: all of one, or none, must be there.
+    batches: Vec<[String; 3]>,
+}
+
+impl Known {
+    fn add(&mut self, other: Self) {
+        self.stored.extend(other.stored);
+        self.open.extend(other.open);
+        self.batches.extend(other.batches);
+    }
+}
+
+/// Creates issues until the connection ends.
+fn work(socket: &Path, prefix: &str) -> Known {
+    let mut known = Known::default();
+    let Ok(mut client) = Client::connect(socket) else {
+        return known;
+    };
+    for number in 0.. {
+        let ids = ["a", "b", "c"].map(|part| format!("{prefix}-{number}-{part}"));
+        let create = |id: &String| json!({"operation": "create", "args": {"title": "t", "id": id}});
+        let (request, ids) = if number % 3 == 0 {
+            known.batches.push(ids.clone());
+            let operations: Vec<_> = ids.iter().map(create).collect();
+            (
+                json!({"operation": "batch", "args": {"mode": "atomic", "operations": operations}}),
+                ids.to_vec(),
+            )
+        } else {
+            (create(&ids[0]), vec![ids[0].clone()])
+        };
+        if client.send(&request).is_err() {
+            known.open.extend(ids);
+            break;
+        }
+        match client.answer() {
+            Some(answer) => {
+                assert_eq!(answer["success"], true, "{answer}");
+                known.stored.extend(ids);
+            }
+            None => {
+                known.open.extend(ids);
+                break;
+            }
+        }
+    }
+    known
+}
+
+fn check(database: &Path, known: &Known) {
+    let reader = reader(database);
+    assert_eq!(reader.check().unwrap(), Vec::<String>::new());
+    let mut found = HashSet::new();
+    let mut after = 0;
+    loop {
+        let page = reader.export(after, 10_000).unwrap();
+        found.extend(page.records.into_iter().map(|record| record.issue.id));
+        match page.next {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    let lost: Vec<_> = known.stored.difference(&found).collect();
+    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    let foreign = found
+        .iter()
+        .filter(|id| !known.stored.contains(*id) && !known.open.contains(*id));
+    assert_eq!(foreign.count(), 0, "nobody sent them");
+    for batch in &known.batches {
+        let there = batch.iter().filter(|id| found.contains(*id)).count();
+        assert!(
+            there == 0 || there == batch.len(),
+            "half a batch: {batch:?}"
+        );
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_kills_at_any_time() {
+    let kills = std::env::var("ISSUE_DAEMON_KILLS").map_or(KILLS, |text| text.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("issues.db");
+    let mut known = Known::default();
+    for round in 0..kills {
+        let mut daemon = Daemon::on(&database, &[]);
+        let socket = daemon.socket.clone();
+        // Every tenth time the daemon is asked to stop, and killed while it does.
+        let is_asked = round % 10 == 9;
+        thread::scope(|scope| {
+            let agents: Vec<_> = (0..AGENTS)
+                .map(|agent| {
+                    let socket = &socket;
+                    scope.spawn(move || work(socket, &format!("k-{round}-{agent}")))
+                })
+                .collect();
+            // Spread over some groups, from the first connection on; a step that is prime to the rounds.
+            thread::sleep(Duration::from_micros(u64::from(round * 7_919 % 20_000)));
+            if is_asked {
+                daemon.signal(Signal::SIGTERM);
+                thread::sleep(Duration::from_micros(u64::from(round * 31 % 3_000)));
+            }
+            daemon.signal(Signal::SIGKILL);
+            daemon.wait();
+            for agent in agents {
+                known.add(agent.join().unwrap());
+            }
+        });
+        if round % 20 == 19 || round + 1 == kills {
+            check(&database, &known);
+        }
+    }
+    assert!(
+        known.stored.len() as u32 > kills,
+        "only {} were acknowledged",
+        known.stored.len()
+    );
+}

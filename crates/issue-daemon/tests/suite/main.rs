@@ -1,0 +1,10 @@
+//! The daemon as a process: its protocol, its limits, its end, and the faults of its disk.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod connections;
+mod disk;
+mod kill;
+mod protocol;
+mod start;
+mod support;
