@@ -17,9 +17,9 @@ const AGENTS: u32 = 4;
 /// The issues of a client by what it knows about them.
 #[derive(Default)]
 struct Known {
-    /// The daemon said that they are stored.
+    /// Acknowledged by the daemon.
     stored: HashSet<String>,
-    /// They were sent, and not answered.
+    /// Sent, and not answered.
     open: HashSet<String>,
     /// The ids of batches that were sent: all of one, or none, must be there.
     batches: Vec<[String; 3]>,
