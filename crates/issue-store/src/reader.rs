@@ -338,11 +338,20 @@ impl Reader {
 /// A row of an issue, without what stands in other tables.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    num: i64,
-    issue: Issue,
+    pub(crate) num: i64,
+    pub(crate) issue: Issue,
 }
 
 impl Loaded {
+    pub(crate) fn by_id(connection: &Connection, id: &str) -> Result<Self, Error> {
+        let statement = const_format_select!("id");
+        connection
+            .prepare_cached(statement)
+            .and_then(|mut statement| statement.query_row([id], Self::read).optional())
+            .doing("reading an issue")?
+            .ok_or_else(|| Error::NoIssue(id.to_owned()))
+    }
+
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             num: row.get(0)?,
