@@ -1,14 +1,16 @@
 //! The changes that a request makes, within its part of a transaction.
 
+mod dependencies;
 pub(crate) mod import;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::blocking;
 use crate::error::{Doing as _, Error};
+use crate::fields::Fields;
 use crate::ids::Ids;
-use crate::issue::{Comment, DependencyKind, Issue, Status};
-use crate::reader::{issue_of, num_of};
+use crate::issue::{Comment, Dependency, DependencyKind, Issue, Status};
+use crate::reader::{Loaded, issue_of, labels_of, num_of};
 use crate::request::{NewIssue, Patch, check_id, check_label, check_priority, check_title};
 use crate::time::Timestamp;
 
@@ -75,48 +77,54 @@ impl<'a> Changes<'a> {
         let parent = new.parent.as_deref();
         let parent = parent.map(|id| Ok::<_, Error>((id, num_of(self.connection, id)?)));
         let parent = parent.transpose()?;
-        let id = match (&new.id, parent) {
+        let (id, num) = match (&new.id, parent) {
             (Some(id), _) => {
                 check_id(id)?;
-                if self.has(id)? {
-                    return Err(Error::Exists(id.clone()));
-                }
-                id.clone()
+                let num = self.insert(id, new)?;
+                (id.clone(), num.ok_or_else(|| Error::Exists(id.clone()))?)
             }
-            (None, Some((id, num))) => self.child_id(id, num)?,
-            (None, None) => self.free_id()?,
+            (None, Some((id, num))) => self.insert_child(id, num, new)?,
+            (None, None) => self.insert_with_free_id(new)?,
         };
-        self.connection
-            .prepare_cached(
-                "INSERT INTO issues (id, title, description, design, acceptance_criteria, status, priority, issue_type,
-                    assignee, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?9)",
-            )
-            .and_then(|mut statement| {
-                statement.execute(params![
-                    id,
-                    new.title,
-                    new.description,
-                    new.design,
-                    new.acceptance_criteria,
-                    new.priority,
-                    new.issue_type,
-                    new.assignee,
-                    self.now.0
-                ])
-            })
-            .doing("creating an issue")?;
-        let num = self.connection.last_insert_rowid();
         self.event(num, actor, "created", "")?;
-        for label in &new.labels {
+        let mut labels = new.labels.clone();
+        labels.sort_unstable();
+        labels.dedup();
+        for label in &labels {
             self.insert_label(num, label)?;
         }
-        if let Some((_, parent)) = parent {
+        let mut dependencies = Vec::new();
+        if let Some((id, parent)) = parent {
             self.insert_dependency(num, parent, DependencyKind::ParentChild)?;
+            dependencies.push(Dependency {
+                depends_on: id.to_owned(),
+                kind: DependencyKind::ParentChild,
+            });
         }
         for dependency in &new.dependencies {
-            self.link(num, &id, &dependency.depends_on, dependency.kind)?;
+            if self.link_new(num, &id, dependency, &dependencies)? {
+                dependencies.push(dependency.clone());
+            }
         }
-        issue_of(self.connection, num)
+        dependencies.sort_unstable();
+        // Reading it from the database would cost as much as writing it.
+        Ok(Issue {
+            id,
+            title: new.title.clone(),
+            description: new.description.clone(),
+            design: new.design.clone(),
+            acceptance_criteria: new.acceptance_criteria.clone(),
+            notes: String::new(),
+            status: Status::Open,
+            priority: new.priority,
+            issue_type: new.issue_type,
+            assignee: new.assignee.clone(),
+            created_at: self.now,
+            updated_at: self.now,
+            closed_at: None,
+            labels,
+            dependencies,
+        })
     }
 
     /// Changes an issue.
@@ -124,47 +132,27 @@ impl<'a> Changes<'a> {
     /// # Errors
     /// A field is not allowed, or the issue does not exist.
     pub fn update(&mut self, actor: &str, id: &str, patch: &Patch) -> Result<Issue, Error> {
-        let num = num_of(self.connection, id)?;
-        let mut changed = Vec::new();
         if let Some(title) = &patch.title {
             check_title(title)?;
         }
         if let Some(priority) = patch.priority {
             check_priority(priority)?;
         }
-        let texts = [
-            ("title", &patch.title),
-            ("description", &patch.description),
-            ("design", &patch.design),
-            ("acceptance_criteria", &patch.acceptance_criteria),
-            ("notes", &patch.notes),
-            ("assignee", &patch.assignee),
-        ];
-        for (column, value) in texts {
-            if let Some(value) = value {
-                self.set(num, column, value)?;
-                changed.push(column);
-            }
-        }
-        if let Some(priority) = patch.priority {
-            self.set(num, "priority", &priority)?;
-            changed.push("priority");
-        }
-        if let Some(kind) = patch.issue_type {
-            self.set(num, "issue_type", &kind)?;
-            changed.push("issue_type");
-        }
-        if let Some(status) = patch.status
-            && self.set_status(num, status)?
-        {
-            changed.push("status");
+        let loaded = Loaded::by_id(self.connection, id)?;
+        let (num, before) = (loaded.num, loaded.issue.status);
+        let status = patch.status.filter(|status| *status != before);
+        let fields = Fields::new(patch, status, self.now);
+        let changed = fields.names();
+        fields.store(self.connection, num)?;
+        if let Some(status) = status {
+            self.note_status(num, before, status)?;
         }
         if !changed.is_empty() {
-            self.event(num, actor, "updated", &changed.join(","))?;
+            self.event(num, actor, "updated", &changed)?;
         }
         if let Some(labels) = &patch.set_labels {
             let kept = |label: &String| labels.contains(label);
-            let before = issue_of(self.connection, num)?.labels;
+            let before = labels_of(self.connection, num)?;
             for label in before.iter().filter(|label| !kept(label)) {
                 self.remove_label(num, actor, label)?;
             }
@@ -174,11 +162,10 @@ impl<'a> Changes<'a> {
         for label in &patch.remove_labels {
             self.remove_label(num, actor, label)?;
         }
-        self.touch(num)?;
         issue_of(self.connection, num)
     }
 
-    /// Closes an issue. A reason becomes a comment. A closed issue stays as it is.
+    /// Closes an issue. The reason stands in the event. A closed issue stays as it is.
     ///
     /// # Errors
     /// The issue does not exist.
@@ -186,7 +173,6 @@ impl<'a> Changes<'a> {
         let num = num_of(self.connection, id)?;
         if self.set_status(num, Status::Closed)? {
             self.event(num, actor, "closed", reason)?;
-            self.touch(num)?;
         }
         issue_of(self.connection, num)
     }
@@ -200,59 +186,8 @@ impl<'a> Changes<'a> {
         if self.status(num)? == Status::Closed {
             self.set_status(num, Status::Open)?;
             self.event(num, actor, "reopened", "")?;
-            self.touch(num)?;
         }
         issue_of(self.connection, num)
-    }
-
-    /// Adds a dependency. One that exists in the same kind stays as it is, and the answer is false.
-    ///
-    /// # Errors
-    /// One of the issues does not exist, they are the same, they depend on each other in another way, or the dependency
-    /// would close a circle.
-    pub fn add_dependency(
-        &mut self,
-        actor: &str,
-        id: &str,
-        depends_on: &str,
-        kind: DependencyKind,
-    ) -> Result<bool, Error> {
-        let num = num_of(self.connection, id)?;
-        let added = self.link(num, id, depends_on, kind)?;
-        if added {
-            self.event(num, actor, "dependency_added", depends_on)?;
-            self.touch(num)?;
-        }
-        Ok(added)
-    }
-
-    /// Removes a dependency.
-    ///
-    /// # Errors
-    /// One of the issues, or the dependency, does not exist.
-    pub fn remove_dependency(
-        &mut self,
-        actor: &str,
-        id: &str,
-        depends_on: &str,
-    ) -> Result<(), Error> {
-        let (num, on) = (
-            num_of(self.connection, id)?,
-            num_of(self.connection, depends_on)?,
-        );
-        let Some(kind) = self.kind_between(num, on)? else {
-            return Err(Error::NoDependency {
-                issue: id.to_owned(),
-                on: depends_on.to_owned(),
-            });
-        };
-        self.connection
-            .prepare_cached("DELETE FROM dependencies WHERE issue = ? AND depends_on = ?")
-            .and_then(|mut statement| statement.execute([num, on]))
-            .doing("removing a dependency")?;
-        self.count_dependency(num, on, kind, -1)?;
-        self.event(num, actor, "dependency_removed", depends_on)?;
-        self.touch(num)
     }
 
     /// Adds a label. One that the issue has stays.
@@ -338,44 +273,76 @@ impl<'a> Changes<'a> {
         issue_of(self.connection, num_of(self.connection, id)?)
     }
 
-    fn has(&self, id: &str) -> Result<bool, Error> {
-        match num_of(self.connection, id) {
-            Ok(_) => Ok(true),
-            Err(Error::NoIssue(_)) => Ok(false),
-            Err(error) => Err(error),
-        }
+    /// Inserts the row of an issue. Returns its number, or none if another issue has the id.
+    fn insert(&self, id: &str, new: &NewIssue) -> Result<Option<i64>, Error> {
+        let inserted = self
+            .connection
+            .prepare_cached(
+                "INSERT INTO issues (id, title, description, design, acceptance_criteria, status, priority, issue_type,
+                    assignee, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?9)
+                    ON CONFLICT (id) DO NOTHING",
+            )
+            .and_then(|mut statement| {
+                statement.execute(params![
+                    id,
+                    new.title,
+                    new.description,
+                    new.design,
+                    new.acceptance_criteria,
+                    new.priority,
+                    new.issue_type,
+                    new.assignee,
+                    self.now.0
+                ])
+            })
+            .doing("creating an issue")?;
+        Ok((inserted > 0).then(|| self.connection.last_insert_rowid()))
     }
 
-    fn free_id(&mut self) -> Result<String, Error> {
-        let issues: i64 = self
-            .connection
-            .prepare_cached("SELECT sum(issues) FROM counters")
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
-            .doing("counting issues")?;
+    fn insert_with_free_id(&mut self, new: &NewIssue) -> Result<(String, i64), Error> {
         for _ in 0..DRAWS {
-            let id = self.ids.draw(self.prefix, issues as u64);
-            if !self.has(&id)? {
-                return Ok(id);
+            let id = self.ids.draw(self.prefix, self.issues()?);
+            if let Some(num) = self.insert(&id, new)? {
+                self.ids.note_issues(num as u64);
+                return Ok((id, num));
             }
         }
         let problem = format!("{DRAWS} random ids are all taken: give the issue an id");
         Err(Error::invalid("id", problem))
     }
 
-    /// Returns the next child id of a parent. Numbers are given once, also if their issue has another id.
-    fn child_id(&self, parent: &str, num: i64) -> Result<String, Error> {
+    /// Returns the number of issues, or one that is a little out of date: it only decides on the length of new ids.
+    fn issues(&self) -> Result<u64, Error> {
+        if let Some(issues) = self.ids.issues() {
+            return Ok(issues);
+        }
+        let issues: i64 = self
+            .connection
+            .prepare_cached("SELECT coalesce(max(num), 0) FROM issues")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)))
+            .doing("counting issues")?;
+        Ok(issues as u64)
+    }
+
+    /// Inserts an issue with the next child id of a parent. Numbers are given once, also if their issue has another id.
+    fn insert_child(
+        &self,
+        parent: &str,
+        parent_num: i64,
+        new: &NewIssue,
+    ) -> Result<(String, i64), Error> {
         loop {
             let number: i64 = self
                 .connection
                 .prepare_cached(
                     "UPDATE issues SET children = children + 1 WHERE num = ? RETURNING children",
                 )
-                .and_then(|mut statement| statement.query_row([num], |row| row.get(0)))
+                .and_then(|mut statement| statement.query_row([parent_num], |row| row.get(0)))
                 .doing("numbering a child")?;
             let id = format!("{parent}.{number}");
             // Somebody may have chosen it.
-            if !self.has(&id)? {
-                return Ok(id);
+            if let Some(num) = self.insert(&id, new)? {
+                return Ok((id, num));
             }
         }
     }
@@ -387,37 +354,25 @@ impl<'a> Changes<'a> {
             .doing("reading the status")
     }
 
-    /// Sets the status. Returns false if it was the same.
+    /// Sets the status, and the time of the change. Returns false if it was the same.
     fn set_status(&mut self, num: i64, status: Status) -> Result<bool, Error> {
         let before = self.status(num)?;
         if before == status {
             return Ok(false);
         }
-        let closed_at = (status == Status::Closed).then_some(self.now.0);
-        self.connection
-            .prepare_cached("UPDATE issues SET status = ?, closed_at = ? WHERE num = ?")
-            .and_then(|mut statement| statement.execute(params![status, closed_at, num]))
-            .doing("setting the status")?;
-        match (before, status) {
-            (_, Status::Closed) => blocking::finished_changed(self.connection, num, -1)?,
-            (Status::Closed, _) => blocking::finished_changed(self.connection, num, 1)?,
-            _ => {}
-        }
+        Fields::new(&Patch::default(), Some(status), self.now).store(self.connection, num)?;
+        self.note_status(num, before, status)?;
         Ok(true)
     }
 
-    fn set(
-        &self,
-        num: i64,
-        column: &'static str,
-        value: &dyn rusqlite::ToSql,
-    ) -> Result<(), Error> {
-        let statement = format!("UPDATE issues SET {column} = ? WHERE num = ?");
-        self.connection
-            .prepare_cached(&statement)
-            .and_then(|mut statement| statement.execute(params![value, num]))
-            .doing("changing an issue")?;
-        Ok(())
+    /// Notes which issues are blocked after the status of one has changed.
+    fn note_status(&self, num: i64, before: Status, status: Status) -> Result<(), Error> {
+        match (before, status) {
+            (before, status) if before == status => Ok(()),
+            (_, Status::Closed) => blocking::finished_changed(self.connection, num, -1),
+            (Status::Closed, _) => blocking::finished_changed(self.connection, num, 1),
+            _ => Ok(()),
+        }
     }
 
     /// Notes the time of a change. It never goes back, even if the clock does.
@@ -471,83 +426,5 @@ impl<'a> Changes<'a> {
             0 => Ok(()),
             _ => self.event(num, actor, "label_removed", label),
         }
-    }
-
-    /// Adds a dependency. Returns false if it exists.
-    fn link(
-        &self,
-        num: i64,
-        id: &str,
-        depends_on: &str,
-        kind: DependencyKind,
-    ) -> Result<bool, Error> {
-        let on = num_of(self.connection, depends_on)?;
-        if num == on {
-            let problem = format!("{id} cannot depend on itself");
-            return Err(Error::invalid("depends_on", problem));
-        }
-        if let Some(found) = self.kind_between(num, on)? {
-            if found == kind {
-                return Ok(false);
-            }
-            return Err(Error::DependencyExists {
-                issue: id.to_owned(),
-                on: depends_on.to_owned(),
-                kind: found.name(),
-            });
-        }
-        if self.reaches(on, num)? {
-            return Err(Error::Cycle {
-                issue: id.to_owned(),
-                on: depends_on.to_owned(),
-            });
-        }
-        self.insert_dependency(num, on, kind)?;
-        Ok(true)
-    }
-
-    fn insert_dependency(&self, num: i64, on: i64, kind: DependencyKind) -> Result<(), Error> {
-        self.connection
-            .prepare_cached("INSERT INTO dependencies (issue, depends_on, kind) VALUES (?, ?, ?)")
-            .and_then(|mut statement| statement.execute(params![num, on, kind]))
-            .doing("adding a dependency")?;
-        self.count_dependency(num, on, kind, 1)
-    }
-
-    /// Notes that a dependency was added (+1) or removed (-1).
-    fn count_dependency(
-        &self,
-        num: i64,
-        on: i64,
-        kind: DependencyKind,
-        by: i64,
-    ) -> Result<(), Error> {
-        match kind {
-            DependencyKind::Blocks if self.status(on)? != Status::Closed => {
-                blocking::blocker_changed(self.connection, num, by)
-            }
-            DependencyKind::ParentChild if blocking::is_blocked(self.connection, on)? => {
-                blocking::parent_changed(self.connection, num, by)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn kind_between(&self, num: i64, on: i64) -> Result<Option<DependencyKind>, Error> {
-        self.connection
-            .prepare_cached("SELECT kind FROM dependencies WHERE issue = ? AND depends_on = ?")
-            .and_then(|mut statement| statement.query_row([num, on], |row| row.get(0)).optional())
-            .doing("looking for a dependency")
-    }
-
-    /// Returns true if an issue depends on another one, directly or through others.
-    fn reaches(&self, from: i64, to: i64) -> Result<bool, Error> {
-        let statement = "WITH RECURSIVE reached (num) AS (
-                SELECT ?1 UNION SELECT depends_on FROM dependencies JOIN reached ON issue = num)
-            SELECT EXISTS (SELECT 1 FROM reached WHERE num = ?2)";
-        self.connection
-            .prepare_cached(statement)
-            .and_then(|mut statement| statement.query_row([from, to], |row| row.get(0)))
-            .doing("looking for a circle of dependencies")
     }
 }

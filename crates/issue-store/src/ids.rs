@@ -11,22 +11,41 @@ const SPARE: u64 = 1_000;
 
 /// Draws the random parts of ids.
 #[derive(Debug)]
-pub(crate) struct Ids(StdRng);
+pub(crate) struct Ids {
+    random: StdRng,
+    /// The greatest number of an issue that was seen.
+    issues: Option<u64>,
+}
 
 impl Ids {
     /// Creates a generator. Without a seed, each has other ids.
     pub(crate) fn new(seed: Option<u64>) -> Self {
-        Self(match seed {
-            Some(seed) => StdRng::seed_from_u64(seed),
-            None => rand::make_rng(),
-        })
+        Self {
+            random: match seed {
+                Some(seed) => StdRng::seed_from_u64(seed),
+                None => rand::make_rng(),
+            },
+            issues: None,
+        }
+    }
+
+    /// Notes the greatest number of an issue.
+    pub(crate) fn note_issues(&mut self, issues: u64) {
+        self.issues = Some(issues);
+    }
+
+    /// Returns the greatest number of an issue that was noted.
+    pub(crate) fn issues(&self) -> Option<u64> {
+        self.issues
     }
 
     /// Draws an id for a database with this many issues. Another issue may have it.
     pub(crate) fn draw(&mut self, prefix: &str, issues: u64) -> String {
         let mut id = format!("{prefix}-");
         for _ in 0..length(issues) {
-            id.push(char::from(ALPHABET[self.0.random_range(0..ALPHABET.len())]));
+            id.push(char::from(
+                ALPHABET[self.random.random_range(0..ALPHABET.len())],
+            ));
         }
         id
     }

@@ -16,6 +16,7 @@
 mod blocking;
 mod changes;
 mod error;
+mod fields;
 mod filter;
 mod ids;
 mod issue;

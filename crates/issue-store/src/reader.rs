@@ -363,11 +363,21 @@ impl Reader {
 /// A row of an issue, without what stands in other tables.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    num: i64,
-    issue: Issue,
+    pub(crate) num: i64,
+    pub(crate) issue: Issue,
 }
 
 impl Loaded {
+    /// Reads the row of an issue.
+    pub(crate) fn by_id(connection: &Connection, id: &str) -> Result<Self, Error> {
+        let statement = format!("SELECT {COLUMNS} FROM issues WHERE id = ?");
+        connection
+            .prepare_cached(&statement)
+            .and_then(|mut statement| statement.query_row([id], Self::read).optional())
+            .doing("reading an issue")?
+            .ok_or_else(|| Error::NoIssue(id.to_owned()))
+    }
+
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             num: row.get(0)?,
@@ -393,8 +403,7 @@ impl Loaded {
 
     fn complete(self, connection: &Connection) -> Result<Issue, Error> {
         let Self { num, mut issue } = self;
-        let labels = "SELECT label FROM labels WHERE issue = ? ORDER BY label";
-        issue.labels = query(connection, labels, params![num])?;
+        issue.labels = labels_of(connection, num)?;
         let dependencies =
             "SELECT other.id, kind FROM dependencies JOIN issues AS other ON other.num = depends_on
             WHERE issue = ? ORDER BY other.id";
@@ -425,6 +434,12 @@ pub(crate) fn issue_of(connection: &Connection, num: i64) -> Result<Issue, Error
         .and_then(|mut statement| statement.query_row([num], Loaded::read))
         .doing("reading an issue")?;
     loaded.complete(connection)
+}
+
+/// Returns the labels of an issue, in the order of the alphabet.
+pub(crate) fn labels_of(connection: &Connection, num: i64) -> Result<Vec<String>, Error> {
+    let statement = "SELECT label FROM labels WHERE issue = ? ORDER BY label";
+    query(connection, statement, params![num])
 }
 
 fn comments_of(connection: &Connection, num: i64) -> Result<Vec<Comment>, Error> {

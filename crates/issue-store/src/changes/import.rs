@@ -4,7 +4,6 @@ use rusqlite::{OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
 use super::Changes;
-use crate::blocking;
 use crate::error::{Doing as _, Error};
 use crate::issue::{Comment, DependencyKind, Issue, Status};
 use crate::request::{check_id, check_priority, check_title};
@@ -121,12 +120,7 @@ impl Changes<'_> {
             status = ?7, priority = ?8, issue_type = ?9, assignee = ?10, created_at = ?11, updated_at = ?12, closed_at = ?13
             WHERE id = ?1";
         self.store_record(statement, issue)?;
-        match (before, issue.status) {
-            (before, after) if before == after => Ok(()),
-            (_, Status::Closed) => blocking::finished_changed(self.connection, num, -1),
-            (Status::Closed, _) => blocking::finished_changed(self.connection, num, 1),
-            _ => Ok(()),
-        }
+        self.note_status(num, before, issue.status)
     }
 
     fn store_record(&self, statement: &str, issue: &Issue) -> Result<(), Error> {
