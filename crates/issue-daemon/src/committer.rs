@@ -147,7 +147,7 @@ impl Committer {
         let Some(writer) = &mut self.writer else {
             return;
         };
-        let maintained = writer.checkpoint_if_due().and_then(|()| {
+        let maintained = writer.checkpoint_if_due().and_then(|_| {
             // A clock that goes back must not stop the removal for long.
             if now >= self.forget_at || now.0 < self.forget_at.0 - FORGET_US {
                 self.forget_at = Timestamp(now.0 + FORGET_US);

@@ -1,6 +1,6 @@
 //! Creates issues in groups as a daemon does, and prints the costs: CPU time, the largest write-ahead log, and memory.
 //!
-//! `cost PATH CREATES GROUP DURABILITY [CHECKPOINT_PAGES]`. Count its syncs with `strace -f -c -e fsync,fdatasync`.
+//! `cost PATH CREATES GROUP DURABILITY`. Count its syncs with `strace -f -c -e fsync,fdatasync`.
 
 #![expect(
     clippy::expect_used,
@@ -20,7 +20,7 @@ fn main() {
         text.map_or(otherwise, |text| text.parse().expect("it is a number"))
     };
     let path = arguments.first().expect("the first argument is a path");
-    let (creates, size, checkpoint) = (number(1, 100_000), number(2, 64), number(4, 1_000));
+    let (creates, size) = (number(1, 100_000), number(2, 64));
     let durability = arguments.get(3).map_or("fsync", String::as_str);
     let options = Options {
         durability: durability.parse().expect("it is fsync, os or none"),
@@ -49,9 +49,8 @@ fn main() {
         groups += 1;
         let log = std::fs::metadata(format!("{path}-wal")).map_or(0, |log| log.len());
         largest_log = largest_log.max(log);
-        if log / 4_120 >= checkpoint {
-            let before = cpu_ns();
-            writer.checkpoint().expect("a checkpoint works");
+        let before = cpu_ns();
+        if writer.checkpoint_if_due().expect("a checkpoint works") {
             checkpoint_ns += cpu_ns() - before;
             checkpoints += 1;
         }

@@ -101,16 +101,17 @@ impl Writer {
             .doing("moving the write-ahead log into the database")
     }
 
-    /// Moves the write-ahead log into the database if it has grown long. Call it after the answers have been sent, as it
-    /// waits for the disk.
+    /// Moves the write-ahead log into the database if it has grown long. Returns true if it had. Call it after the
+    /// answers have been sent, as it waits for the disk.
     ///
     /// # Errors
     /// SQLite fails.
-    pub fn checkpoint_if_due(&mut self) -> Result<(), Error> {
-        if self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
+    pub fn checkpoint_if_due(&mut self) -> Result<bool, Error> {
+        let is_due = self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES;
+        if is_due {
             self.checkpoint()?;
         }
-        Ok(())
+        Ok(is_due)
     }
 
     /// Returns the SQLite connection, for tests and for checks that the store does not have.
