@@ -15,7 +15,7 @@ use rand::{RngExt as _, SeedableRng as _};
 /// Crashes of each disk, one after the other.
 const CRASHES: u64 = 25;
 /// Disks of the test, each with a seed of its own.
-const DISKS: u64 = 60;
+const DISKS: u64 = 400;
 
 /// The status of each issue, by its id.
 type Known = BTreeMap<String, Status>;
