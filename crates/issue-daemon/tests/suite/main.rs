@@ -8,3 +8,4 @@ mod kill;
 mod protocol;
 mod start;
 mod support;
+mod sync_faults;

@@ -47,21 +47,27 @@ impl Daemon {
         Self::start(command, database)
     }
 
-    pub(crate) fn start(mut command: Command, database: &Path) -> Self {
+    pub(crate) fn start(command: Command, database: &Path) -> Self {
+        Self::try_start(command, database).expect("the daemon starts")
+    }
+
+    /// Starts a daemon. Returns none if it ends at once.
+    pub(crate) fn try_start(mut command: Command, database: &Path) -> Option<Self> {
         let mut child = command.spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         let Some((_, socket)) = line.trim_end().split_once("listening on ") else {
-            panic!("the daemon did not start: {line}");
+            assert_eq!(child.wait().unwrap().code(), Some(1), "{line}");
+            return None;
         };
-        Self {
+        Some(Self {
             database: database.to_owned(),
             socket: PathBuf::from(socket),
             child,
             stderr,
             _folder: None,
-        }
+        })
     }
 
     pub(crate) fn client(&self) -> Client {

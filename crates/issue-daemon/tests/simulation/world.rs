@@ -1,7 +1,5 @@
 //! A daemon without threads, sockets and clock, with its clients and its disk.
 
-mod model;
-
 use std::collections::VecDeque;
 use std::path::Path;
 
@@ -13,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 
-use model::Model;
+use crate::model::Model;
 
 const CLIENTS: usize = 6;
 /// So few that the queue is full now and then.
@@ -21,7 +19,7 @@ const QUEUED: usize = 8;
 /// 2026-01-01, in microseconds.
 const START_US: i64 = 1_767_225_600_000_000;
 
-/// How often something has happened.
+/// Counts of what has happened.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
     /// Writes that were stored.
