@@ -51,7 +51,8 @@ pub(crate) enum ReadWork {
 pub(crate) struct Workers {
     writes: Arc<WriteQueue>,
     reads: Vec<Sender<(usize, ReadWork)>>,
-    threads: Vec<JoinHandle<()>>,
+    writer: JoinHandle<()>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -84,11 +85,9 @@ impl Workers {
             }),
             arrived: Condvar::new(),
         });
-        let mut threads = Vec::new();
-        let mut spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
-            threads.push(thread.context("cannot start a thread")?);
-            anyhow::Ok(())
+            thread.context("cannot start a thread")
         };
         let writer = Writing {
             committer: Committer::new(store.clone())?,
@@ -96,8 +95,8 @@ impl Workers {
             context: context.clone(),
             outcomes: outcomes.clone(),
         };
-        spawn("writer", Box::new(move || writer.run()))?;
-        let mut reads = Vec::new();
+        let writer = spawn("writer", Box::new(move || writer.run()))?;
+        let (mut reads, mut readers) = (Vec::new(), Vec::new());
         for _ in 0..READERS {
             let (work, received) = channel();
             let reading = Reading {
@@ -105,13 +104,14 @@ impl Workers {
                 context: context.clone(),
                 outcomes: outcomes.clone(),
             };
-            spawn("reader", Box::new(move || reading.run(&received)))?;
+            readers.push(spawn("reader", Box::new(move || reading.run(&received)))?);
             reads.push(work);
         }
         Ok(Self {
             writes,
+            writer,
             reads,
-            threads,
+            readers,
         })
     }
 
@@ -138,15 +138,17 @@ impl Workers {
             .expect("a reader lives as long as its channel");
     }
 
-    /// Lets the threads finish what they have, and waits for their end.
+    /// Lets the threads finish what they have, and waits for their end. The writer ends last: SQLite moves the log into
+    /// the database when its last connection closes, and two that close at once can each take the other for the last.
     pub(crate) fn finish(self) {
-        self.writes.lock().is_closed = true;
-        self.writes.arrived.notify_one();
         drop(self.reads);
-        for thread in self.threads {
+        for thread in self.readers {
             // A panic was reported when it happened.
             let _ = thread.join();
         }
+        self.writes.lock().is_closed = true;
+        self.writes.arrived.notify_one();
+        let _ = self.writer.join();
     }
 }
 

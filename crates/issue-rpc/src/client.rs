@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -43,7 +44,13 @@ impl Call {
         self
     }
 
-    fn can_be_repeated(&self) -> bool {
+    /// Returns the name of the operation.
+    #[must_use]
+    pub fn operation(&self) -> &str {
+        &self.operation
+    }
+
+    pub(crate) fn can_be_repeated(&self) -> bool {
         let reads = [
             "ping",
             "status",
@@ -113,21 +120,33 @@ pub struct Client {
     requests: u64,
 }
 
+/// A request as it is sent.
 #[derive(Serialize)]
-struct Sent<'a> {
+pub(crate) struct Sent<'a> {
     #[serde(flatten)]
-    call: &'a Call,
-    request_id: u64,
-    actor: &'a str,
-    client_version: &'static str,
+    pub(crate) call: &'a Call,
+    pub(crate) request_id: u64,
+    pub(crate) actor: &'a str,
+    pub(crate) client_version: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expected_db: Option<&'a Path>,
+    pub(crate) expected_db: Option<&'a Path>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    deadline_ms: Option<u64>,
+    pub(crate) deadline_ms: Option<u64>,
 }
 
+impl Sent<'_> {
+    /// Returns the line with its end.
+    pub(crate) fn line(&self) -> Result<Vec<u8>, ClientError> {
+        let mut line =
+            serde_json::to_vec(self).map_err(|error| ClientError::Protocol(error.to_string()))?;
+        line.push(b'\n');
+        Ok(line)
+    }
+}
+
+/// An answer as it is received.
 #[derive(Deserialize)]
-struct Received {
+pub(crate) struct Received {
     success: bool,
     request_id: Option<u64>,
     data: Option<Box<RawValue>>,
@@ -187,6 +206,15 @@ impl Client {
         }
     }
 
+    /// Sends a request as [`call`](Self::call) does, and parses the data of the answer.
+    ///
+    /// # Errors
+    /// Those of `call`, or data of another shape.
+    pub fn read<T: DeserializeOwned>(&mut self, call: &Call) -> Result<T, ClientError> {
+        let data = self.call(call)?;
+        serde_json::from_str(data.get()).map_err(|error| ClientError::Protocol(error.to_string()))
+    }
+
     fn call_once(
         &mut self,
         call: &Call,
@@ -196,17 +224,15 @@ impl Client {
             self.reconnect()?;
         }
         self.requests += 1;
-        let sent = Sent {
+        let line = Sent {
             call,
             request_id: self.requests,
             actor: &self.actor,
             client_version: VERSION,
             expected_db: self.expected_db.as_deref(),
             deadline_ms: deadline.unix_ms,
-        };
-        let mut line =
-            serde_json::to_vec(&sent).map_err(|error| ClientError::Protocol(error.to_string()))?;
-        line.push(b'\n');
+        }
+        .line()?;
         let mut connection = self.connection.take().expect("it was connected above");
         let answer = exchange(&mut connection, &line, deadline)
             .map_err(|failure| failure.describe(self.timeout, call))?;
@@ -229,7 +255,7 @@ impl Client {
 }
 
 /// Parses the answer to a request.
-fn understand(line: &[u8], request_id: u64) -> Result<Received, ClientError> {
+pub(crate) fn understand(line: &[u8], request_id: u64) -> Result<Received, ClientError> {
     let received: Received =
         serde_json::from_slice(line).map_err(|error| ClientError::Protocol(error.to_string()))?;
     let is_own = match received.request_id {
@@ -246,7 +272,8 @@ fn understand(line: &[u8], request_id: u64) -> Result<Received, ClientError> {
 }
 
 impl Received {
-    fn result(self) -> Result<Box<RawValue>, ClientError> {
+    /// Returns the data of a success.
+    pub(crate) fn result(self) -> Result<Box<RawValue>, ClientError> {
         match (self.success, self.data) {
             (true, Some(data)) => Ok(data),
             (true, None) => Err(ClientError::Protocol("it has no data".to_owned())),
@@ -261,13 +288,13 @@ impl Received {
 
 /// The end of the time for a request, on the clock of the process and as Unix time.
 #[derive(Debug)]
-struct Deadline {
+pub(crate) struct Deadline {
     instant: Option<Instant>,
-    unix_ms: Option<u64>,
+    pub(crate) unix_ms: Option<u64>,
 }
 
 impl Deadline {
-    fn after(timeout: Option<Duration>) -> Self {
+    pub(crate) fn after(timeout: Option<Duration>) -> Self {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();

@@ -1,14 +1,18 @@
 //! Operations without a daemon.
 
 use std::path::Path;
+use std::time::Duration;
 
 use issue_store::{Error, Options, Reader, Store, Timestamp, Writer};
+use serde_json::value::RawValue;
 
 use crate::answer::Answer;
+use crate::client::{Call, ClientError, Deadline, Sent, understand};
 use crate::code::Code;
 use crate::execute;
 use crate::operation::Operation;
 use crate::request::{Request, WriteRequest};
+use crate::version::VERSION;
 
 /// A database that this process opens itself. Its answers are those of a daemon.
 #[derive(Debug)]
@@ -48,6 +52,37 @@ impl Direct {
                 .write(&WriteRequest { header, write })
                 .unwrap_or_else(Answer::from),
         }
+    }
+
+    /// Performs a request in the same way as [`Client::call`](crate::Client::call), from the text of the request to that
+    /// of the answer.
+    ///
+    /// # Errors
+    /// The request was refused, or the database failed.
+    pub fn perform(
+        &mut self,
+        call: &Call,
+        actor: &str,
+        timeout: Option<Duration>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        const ID: u64 = 1;
+        let line = Sent {
+            call,
+            request_id: ID,
+            actor,
+            client_version: VERSION,
+            expected_db: None,
+            deadline_ms: Deadline::after(timeout).unix_ms,
+        }
+        .line()?;
+        let line = match Request::parse(&line) {
+            Ok(request) => {
+                let id = request.header.request_id.clone();
+                self.call(request).line(id.as_ref())
+            }
+            Err(rejection) => rejection.answer.line(rejection.request_id.as_ref()),
+        };
+        understand(line.as_bytes(), ID)?.result()
     }
 
     fn write(&mut self, request: &WriteRequest) -> Result<Answer, Error> {

@@ -4,7 +4,13 @@
 //! A line is parsed to a [`Request`], whose [`Operation`] is performed on a store by [`read`], [`write`](write()) or
 //! [`Direct`], and answered by an [`Answer`]. The daemon and direct mode perform operations by the same code, so they
 //! give the same answers. [`Client`] is the other side: it sends one request after the other, each with a deadline.
+//! [`Access`] uses the daemon of a database while one runs, and the database itself otherwise.
 
+#[expect(
+    clippy::disallowed_types,
+    reason = "the program that waits for its answers has no runtime"
+)]
+mod access;
 mod answer;
 mod batch;
 #[expect(
@@ -20,6 +26,7 @@ mod request;
 mod socket_path;
 mod version;
 
+pub use access::{Access, Route};
 pub use answer::Answer;
 pub use client::{Call, Client, ClientError};
 pub use code::Code;

@@ -1,3 +1,22 @@
-//! Databases beside the issue daemon.
+//! Stresses an issue daemon with many agents, and checks every answer.
+//!
+//! At the end of a run, all that was answered is compared with the rows of the database, and the histories of issues are
+//! checked for linearizability. Other databases can store the same issues ([`peers`]), for comparison.
 
+mod agent;
+mod cli;
+mod driver;
+mod findings;
+mod history;
+mod ledger;
+mod outcome;
 pub mod peers;
+mod prepare;
+mod settings;
+mod shared;
+mod spec;
+mod wire;
+mod work;
+
+pub use driver::IssueStress;
+pub use settings::{Scenario, Settings};

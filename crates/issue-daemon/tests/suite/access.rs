@@ -1,0 +1,51 @@
+//! Access that changes between the daemon and direct mode.
+
+use issue_rpc::{Access, Call, Route, database_identity};
+use issue_store::Options;
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::support::{Daemon, reader, wait_until};
+
+fn create(access: &mut Access, title: &str) -> Option<Route> {
+    let call = Call::new("create", json!({ "title": title })).with_key(title);
+    access.call(&call).unwrap();
+    access.route()
+}
+
+#[test]
+fn requests_go_to_the_database_when_the_daemon_ends_and_back_when_one_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = database_identity(&folder.path().join("issues.db")).unwrap();
+    let mut access = Access::new(&database, "me", Options::default());
+    assert_eq!(create(&mut access, "1"), Some(Route::Direct));
+    let change = access.take_change().unwrap();
+    assert!(change.ends_with("no daemon runs"), "{change}");
+
+    let mut daemon = Daemon::on(&database, &[]);
+    let mut tried = 1;
+    wait_until("the daemon is noticed", || {
+        tried += 1;
+        create(&mut access, &tried.to_string()) == Some(Route::Daemon)
+    });
+    let change = access.take_change().unwrap();
+    assert!(change.ends_with("one has started"), "{change}");
+
+    daemon.signal(Signal::SIGKILL);
+    daemon.wait();
+    assert_eq!(create(&mut access, "last"), Some(Route::Direct));
+    let change = access.take_change().unwrap();
+    assert!(change.ends_with("the daemon ended"), "{change}");
+    assert_eq!(reader(&database).stats().unwrap().total, tried + 1);
+}
+
+#[test]
+fn direct_only_access_leaves_the_daemon_aside() {
+    let daemon = Daemon::new(&[]);
+    let database = database_identity(&daemon.database).unwrap();
+    let mut access = Access::new(&database, "me", Options::default()).direct_only();
+    assert_eq!(create(&mut access, "1"), Some(Route::Direct));
+    let ping = access.call(&Call::new("ping", json!({}))).unwrap_err();
+    assert!(ping.to_string().contains("start issue-daemon"), "{ping}");
+    assert_eq!(daemon.reader().stats().unwrap().total, 1);
+}

@@ -1,0 +1,70 @@
+//! The parts of answers that are checked.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// An issue in an answer.
+#[derive(Debug, Deserialize)]
+pub(super) struct Created<'a> {
+    #[serde(borrow)]
+    pub(super) id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) title: Cow<'a, str>,
+    pub(super) priority: u8,
+    #[serde(borrow)]
+    pub(super) status: Cow<'a, str>,
+    #[serde(borrow)]
+    created_at: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) assignee: Cow<'a, str>,
+    #[serde(borrow, default)]
+    labels: Vec<Cow<'a, str>>,
+}
+
+impl Created<'_> {
+    pub(super) fn has_label(&self, label: &str) -> bool {
+        self.labels.iter().any(|own| own == label)
+    }
+}
+
+/// A list of issues in an answer.
+#[derive(Debug, Deserialize)]
+pub(super) struct Listed<'a> {
+    #[serde(borrow)]
+    pub(super) issues: Vec<Created<'a>>,
+}
+
+impl Listed<'_> {
+    /// Returns true if the issues are in the order of `list`: urgent ones first, then new ones.
+    pub(super) fn is_in_order_of_list(&self) -> bool {
+        self.issues.is_sorted_by(|one, next| {
+            one.priority < next.priority
+                || (one.priority == next.priority && one.created_at >= next.created_at)
+        })
+    }
+
+    /// Returns true if all issues are open and in the order of `ready`: urgent ones first, then old ones.
+    pub(super) fn is_in_order_of_ready(&self) -> bool {
+        let is_sorted = self.issues.is_sorted_by(|one, next| {
+            one.priority < next.priority
+                || (one.priority == next.priority && one.created_at <= next.created_at)
+        });
+        is_sorted && self.issues.iter().all(|issue| issue.status == "open")
+    }
+}
+
+/// The results of a batch in an answer.
+#[derive(Debug, Deserialize)]
+pub(super) struct Results<'a> {
+    pub(super) kept: usize,
+    #[serde(borrow)]
+    pub(super) results: Vec<crate::wire::Answer<'a>>,
+}
+
+/// The id of an issue in an answer.
+#[derive(Debug, Deserialize)]
+pub(super) struct WithId<'a> {
+    #[serde(borrow)]
+    pub(super) id: Cow<'a, str>,
+}

@@ -1,0 +1,78 @@
+//! The driver: its contract with the harness.
+
+use std::time::Duration;
+
+use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
+use load::plan::{Invalid, Plan};
+use measure::spec::Spec;
+use measure::tally::{Series, Tally};
+
+use crate::settings::{Scenario, Settings};
+use crate::shared::Shared;
+use crate::spec::{self, SPEC};
+use crate::{findings, prepare, work};
+
+/// The time that all agents have to connect.
+const OPENING: Duration = Duration::from_secs(60);
+
+/// The load on one issue daemon.
+#[derive(Debug)]
+pub struct IssueStress {
+    shared: Shared,
+}
+
+impl Driver for IssueStress {
+    const SPEC: &'static Spec = &SPEC;
+    type Config = Settings;
+
+    fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
+        Settings::validate(plan)?;
+        let sentence = Settings::sentence(plan);
+        let agents = Settings::agents(plan);
+        Ok(Description {
+            longest: plan.driver.timeout,
+            opening: Some(OPENING),
+            ..Description::new(plan, &SPEC, sentence, spec::OPERATION, agents)
+        })
+    }
+
+    fn uses_series(&self, series: Series) -> bool {
+        let used: &[Series] = match self.shared.settings().scenario {
+            Scenario::ConcurrentAgents | Scenario::UniqueIds | Scenario::Timeouts => {
+                &[spec::CREATE]
+            }
+            Scenario::BatchOperations => &[spec::BATCH],
+            Scenario::MixedOperations => &[
+                spec::CREATE,
+                spec::UPDATE,
+                spec::SHOW,
+                spec::LIST,
+                spec::READY,
+            ],
+            Scenario::PollingAgents => &[spec::CREATE, spec::UPDATE, spec::READY, spec::BATCH],
+            Scenario::Update => &[spec::UPDATE],
+            Scenario::List => &[spec::LIST],
+            Scenario::Ready => &[spec::READY],
+            Scenario::Ping => &[spec::PING],
+        };
+        series == spec::OPERATION || used.contains(&series)
+    }
+
+    fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
+        findings::findings(plan, total)
+    }
+
+    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+        let shared = Shared::new(plan, target)?;
+        Ok(Self { shared })
+    }
+
+    /// Refuses a database of others, and creates the issues that the load needs.
+    fn check(&self) -> anyhow::Result<Checked> {
+        prepare::prepare(&self.shared)
+    }
+
+    async fn work(&self, worker: Worker) -> anyhow::Result<()> {
+        work::run(&self.shared, worker).await
+    }
+}

@@ -1,0 +1,69 @@
+//! Findings in the totals of a run: answers that contradict the database or each other.
+
+use load::driver::Findings;
+use load::plan::Plan;
+use measure::tally::Tally;
+use measure::warning::{Kind, Severity, Warning};
+
+use crate::outcome::count;
+use crate::settings::Settings;
+
+pub(crate) fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
+    let found = [
+        (
+            Kind::CountsDisagree,
+            count::LOST,
+            "issues were acknowledged and are not in the database (lost)",
+            "an acknowledged write must stay: see the daemon's log, and its --durability",
+        ),
+        (
+            Kind::CountsDisagree,
+            count::PHANTOM,
+            "issues are in the database although their creation was refused (phantom)",
+            "a request that is refused must store nothing: see the daemon's log",
+        ),
+        (
+            Kind::Duplicated,
+            count::DUPLICATED,
+            "issues were stored twice (duplicated)",
+            "a request with an idempotency key must be performed once",
+        ),
+        (
+            Kind::Duplicated,
+            count::DUPLICATE_IDS,
+            "ids were given to two issues (duplicate_ids)",
+            "ids must be unique across concurrent creators",
+        ),
+        (
+            Kind::CountsDisagree,
+            count::PARTIAL_BATCHES,
+            "atomic batches were stored in part (partial_batches)",
+            "a batch in the mode `atomic` is stored whole or not at all",
+        ),
+        (
+            Kind::CountsDisagree,
+            count::WRONG_COUNTS,
+            "counts of `stats` differ from the rows (wrong_counts)",
+            "counters must be changed in the transaction of their rows",
+        ),
+        (
+            Kind::OutOfOrder,
+            count::NOT_LINEARIZABLE,
+            "histories have no order of operations that explains what was read (not_linearizable)",
+            "a read must return the latest acknowledged write; the first histories are above",
+        ),
+    ];
+    let warnings = found.into_iter().filter_map(|(kind, name, text, hint)| {
+        let number = total.counted(name);
+        (number > 0).then(|| Warning {
+            kind,
+            severity: Severity::Suspect,
+            message: format!("{number} {text}"),
+            hint: hint.to_owned(),
+        })
+    });
+    Findings {
+        warnings: warnings.collect(),
+        ..Findings::default()
+    }
+}

@@ -1,0 +1,213 @@
+//! The driver's own settings: the `[driver]` table of a plan.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use load::duration;
+use load::plan::{Group, Invalid, Plan};
+use serde::{Deserialize, Serialize};
+
+/// The name of the group whose agents send long batches in the scenario `polling-agents`.
+pub(crate) const BULK: &str = "bulk";
+const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+const MAX_LIMIT: u32 = 10_000;
+const MAX_PRELOAD: u64 = 10_000_000;
+const MAX_BATCH: u16 = 10_000;
+const MAX_SHARED: u32 = 10_000;
+/// Agents of a group with a rate: as many operations can be open at once.
+const MAX_AGENTS: u64 = 100_000;
+
+/// The driver's own settings, and the options of the command line that set them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[group(multiple = true, conflicts_with = "plan")]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The work of the agents.
+    #[arg(skip)]
+    pub scenario: Scenario,
+    /// Wait this long for each answer; the deadline travels with the request
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// Ask list and ready for this many issues
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: u32,
+    /// Let the agents of mixed-operations update and read this many issues together
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub shared_issues: u32,
+    /// Put this many creates in each batch: of batch-operations, and of the group `bulk` of polling-agents
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub batch_size: u16,
+    /// Create this many issues before the load begins
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub preload: u64,
+    /// Let each preloaded issue depend on this many earlier ones
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub preload_dependencies: u32,
+    /// Limit the operations of an open loop that are under way at once; further ones wait for a free agent
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub agents_of_rate: u64,
+    /// Use a database that holds issues of others. Issues are added to it, and none is removed
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub existing_database: bool,
+}
+
+/// The work of the agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scenario {
+    /// Each operation creates an issue: by default 8 agents with 100 each.
+    #[default]
+    ConcurrentAgents,
+    /// Each operation is a batch, of which some must fail: by default 4 agents with 50 each.
+    BatchOperations,
+    /// Creates, updates, shows, lists and readies at random: by default 6 agents with 50 each.
+    MixedOperations,
+    /// Requests that are late, time out, and are sent again: by default 4 agents with 25 each.
+    Timeouts,
+    /// Each operation creates an issue: by default 10 agents with 100 each.
+    UniqueIds,
+    /// Each operation reads ready issues, claims one, creates one and closes the claimed one, beside the group `bulk`:
+    /// by default 15 agents for 10 s.
+    PollingAgents,
+    /// Each operation changes the priority of an issue of the agent.
+    Update,
+    /// Each operation lists issues.
+    List,
+    /// Each operation lists ready issues.
+    Ready,
+    /// Each operation is answered without the database.
+    Ping,
+}
+
+impl Scenario {
+    /// Returns the agents of the scenario, and the operations of each; without a number, they go on to the end.
+    pub(crate) fn size(self) -> (u64, Option<u64>) {
+        match self {
+            Self::ConcurrentAgents => (8, Some(100)),
+            Self::BatchOperations => (4, Some(50)),
+            Self::MixedOperations => (6, Some(50)),
+            Self::Timeouts => (4, Some(25)),
+            Self::UniqueIds => (10, Some(100)),
+            Self::PollingAgents => (15, None),
+            Self::Update | Self::List | Self::Ready | Self::Ping => (1, None),
+        }
+    }
+
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::ConcurrentAgents | Self::UniqueIds => "creates",
+            Self::BatchOperations => "batches",
+            Self::MixedOperations => "mixed operations",
+            Self::Timeouts => "creates that time out",
+            Self::PollingAgents => "polls, claims and creates",
+            Self::Update => "updates",
+            Self::List => "lists",
+            Self::Ready => "lists of ready issues",
+            Self::Ping => "pings",
+        }
+    }
+
+    /// Returns true if a database without the daemon's protocol can do the same.
+    pub(crate) fn is_for_peers(self) -> bool {
+        matches!(self, Self::ConcurrentAgents | Self::UniqueIds | Self::Ping)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            scenario: Scenario::default(),
+            timeout: Duration::from_secs(30),
+            limit: 50,
+            shared_issues: 10,
+            batch_size: 2,
+            preload: 0,
+            preload_dependencies: 0,
+            agents_of_rate: 64,
+            existing_database: false,
+        }
+    }
+}
+
+/// Returns an error about a setting, which is named as in a plan and as on the command line.
+fn invalid(setting: &str, problem: impl Into<String>) -> Invalid {
+    let option = setting.replace('_', "-");
+    Invalid::new(format!("driver.{setting} (--{option})"), problem)
+}
+
+impl Settings {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// The first invalid field, with the remedy.
+    pub(crate) fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
+        let settings = &plan.driver;
+        if settings.timeout < Duration::from_millis(1) || settings.timeout > MAX_TIMEOUT {
+            let problem = "must be at least 1ms and at most 1h: give a duration such as 30s";
+            return Err(invalid("timeout", problem));
+        }
+        let within =
+            |setting, number: u64, least: u64, most: u64| match (least..=most).contains(&number) {
+                true => Ok(()),
+                false => {
+                    let problem = format!("{number} is not between {least} and {most}");
+                    Err(invalid(setting, problem))
+                }
+            };
+        within("limit", settings.limit.into(), 1, MAX_LIMIT.into())?;
+        let shared = u64::from(settings.shared_issues);
+        within("shared_issues", shared, 1, MAX_SHARED.into())?;
+        within(
+            "batch_size",
+            settings.batch_size.into(),
+            1,
+            MAX_BATCH.into(),
+        )?;
+        within("preload", settings.preload, 0, MAX_PRELOAD)?;
+        let dependencies = u64::from(settings.preload_dependencies);
+        within("preload_dependencies", dependencies, 0, 100)?;
+        within("agents_of_rate", settings.agents_of_rate, 1, MAX_AGENTS)?;
+        let agents = Self::agents(plan);
+        if agents > MAX_AGENTS {
+            let problem = format!("{agents} agents are more than {MAX_AGENTS}: lower them");
+            return Err(Invalid::new("groups.clients (--agents)", problem));
+        }
+        Ok(())
+    }
+
+    /// Returns the agents of a group.
+    pub(crate) fn agents_of(&self, group: &Group) -> u64 {
+        match group.is_closed() {
+            true => group.clients,
+            false => self.agents_of_rate,
+        }
+    }
+
+    /// Returns the agents of all groups.
+    pub(crate) fn agents(plan: &Plan<Self>) -> u64 {
+        let agents = plan.groups.iter().map(|group| plan.driver.agents_of(group));
+        agents.fold(0, u64::saturating_add)
+    }
+
+    /// Describes the plan in one sentence. The sentence does not name the daemon: runs of one plan against several
+    /// daemons are matched by it.
+    pub(crate) fn sentence(plan: &Plan<Self>) -> String {
+        let settings = &plan.driver;
+        let preloaded = match settings.preload {
+            0 => String::new(),
+            number => format!(
+                " in a database of {} issues with {} dependencies each",
+                measure::units::count(number),
+                settings.preload_dependencies
+            ),
+        };
+        format!(
+            "{} of issues{preloaded}: {} for up to {}",
+            settings.scenario.sentence(),
+            plan.load_sentence(),
+            duration::format(plan.timeline.measure),
+        )
+    }
+}

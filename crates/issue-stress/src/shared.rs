@@ -1,0 +1,132 @@
+//! What all workers of a run share.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::bail;
+use load::driver::{Address, Target};
+use load::plan::{Invalid, Plan};
+use load::recorder::Recorder;
+
+use crate::ledger::{Ledger, Rows};
+use crate::outcome::count;
+use crate::peers::Peer;
+use crate::settings::Settings;
+
+/// The service under load.
+#[derive(Debug, Clone)]
+pub(crate) enum Service {
+    /// An issue daemon, by its socket.
+    Daemon(PathBuf),
+    /// A database that stores the same issues.
+    Peer(Peer),
+}
+
+/// A prepared run.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) plan: Plan<Settings>,
+    pub(crate) service: Service,
+    /// A number that no other run has: the beginning of all titles.
+    pub(crate) run: u64,
+    /// The issues that all agents update, with their ids.
+    pub(crate) issues: Mutex<Vec<String>>,
+    account: Mutex<Account>,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    ledger: Ledger,
+    left: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+        let [address] = target.addresses.as_slice() else {
+            bail!("one issue daemon serves a database: give one socket, and --instances 1");
+        };
+        let service = match address {
+            Address::Socket(path) => Service::Daemon(path.clone()),
+            Address::Url(url) => match Peer::parse(url)? {
+                Some(peer) => Service::Peer(peer),
+                None => {
+                    let problem = "has an unknown scheme: write the path of a socket, postgresql:SOCKET, redis:SOCKET or etcd://HOST:PORT";
+                    return Err(Invalid::new(format!("URL {url}"), problem).into());
+                }
+            },
+        };
+        let scenario = plan.driver.scenario;
+        if matches!(service, Service::Peer(_)) && !scenario.is_for_peers() {
+            let problem = "needs an issue daemon: other databases can do concurrent-agents, unique-ids and ping";
+            return Err(Invalid::new("driver.scenario (--scenario)", problem).into());
+        }
+        Ok(Self {
+            plan: plan.clone(),
+            service,
+            run: rand::random(),
+            issues: Mutex::default(),
+            account: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.plan.driver
+    }
+
+    /// Returns the label of the issues that all agents share.
+    pub(crate) fn label(&self) -> String {
+        format!("shared-{:016x}", self.run)
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.settings().timeout
+    }
+
+    pub(crate) fn issues(&self) -> Vec<String> {
+        let issues = self.issues.lock().unwrap_or_else(PoisonError::into_inner);
+        issues.clone()
+    }
+
+    /// Takes over the ledger of a worker that has ended. After the last one, compares all that was answered with the
+    /// database.
+    ///
+    /// # Errors
+    /// The database cannot be read at the end.
+    pub(crate) fn leave(
+        &self,
+        ledger: Ledger,
+        workers: u64,
+        record: &Recorder,
+    ) -> anyhow::Result<()> {
+        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
+        account.ledger.merge(ledger);
+        account.left += 1;
+        let Service::Daemon(socket) = &self.service else {
+            return Ok(());
+        };
+        if account.left < workers {
+            return Ok(());
+        }
+        let rows = Rows::read(socket)?;
+        let found = account.ledger.compare(self.run, &rows);
+        let checked = account.ledger.histories.check();
+        for violation in checked.violations.iter().take(3) {
+            harness::output::note(&format!("not linearizable: {violation}"));
+        }
+        for (name, number) in [
+            (count::LOST, found.lost),
+            (count::PHANTOM, found.phantom),
+            (count::DUPLICATED, found.duplicated),
+            (count::DUPLICATE_IDS, found.duplicate_ids),
+            (count::PARTIAL_BATCHES, found.partial_batches),
+            (count::WRONG_COUNTS, found.wrong_counts),
+            (count::NOT_LINEARIZABLE, checked.violations.len() as u64),
+            (count::UNDECIDED, checked.undecided),
+            (count::CHECKED, checked.operations),
+        ] {
+            record.count(name, number);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! The specification of the driver: its series, errors and counters.
+
+use std::borrow::Cow;
+
+use measure::spec::CounterRole::{
+    DeliveryError, DeliveryEvent, Detail, Opened, Rate, Reconnects, Retries, Warmup,
+};
+use measure::spec::ErrorCause::{Exhausted, Failure, Fault};
+use measure::spec::SeriesRole::{Headline, Main};
+use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::tally::Series;
+
+use crate::outcome::{self, count};
+
+/// The specification of the driver. Its workers share one account of what was written, so they run in one process.
+pub(crate) static SPEC: Spec = Spec {
+    driver: Cow::Borrowed("issue-stress"),
+    protocol: Cow::Borrowed("issue"),
+    operation: OperationKind::Request,
+    single_process: true,
+    open_gauge: Some(Cow::Borrowed("issue_daemon_connections")),
+    peak_gauge: None,
+    series: Cow::Borrowed(SERIES),
+    errors: Cow::Borrowed(ERRORS),
+    counters: Cow::Borrowed(COUNTERS),
+};
+
+/// Time from the intended start of an operation of a scenario to the last of its answers.
+pub(crate) const OPERATION: Series = Series(0);
+/// Time from sending a `create` to its answer; the others are those of the operations of their names.
+pub(crate) const CREATE: Series = Series(1);
+pub(crate) const UPDATE: Series = Series(2);
+pub(crate) const SHOW: Series = Series(3);
+pub(crate) const LIST: Series = Series(4);
+pub(crate) const READY: Series = Series(5);
+pub(crate) const BATCH: Series = Series(6);
+pub(crate) const PING: Series = Series(7);
+
+const SERIES: &[SeriesSpec] = &[
+    SeriesSpec::with_note(
+        "operation",
+        "operation",
+        Headline,
+        "The time of an operation is measured from the instant at which it was due to the last of its answers; those of create, update, show, list, ready, batch and ping from sending the request to its answer.",
+    ),
+    SeriesSpec::new("create", Main),
+    SeriesSpec::new("update", Main),
+    SeriesSpec::new("show", Main),
+    SeriesSpec::new("list", Main),
+    SeriesSpec::new("ready", Main),
+    SeriesSpec::new("batch", Main),
+    SeriesSpec::new("ping", Main),
+];
+
+/// The kinds of failures. A daemon that was stopped or started again causes those of a fault.
+const ERRORS: &[ErrorSpec] = &[
+    ErrorSpec::new(outcome::REFUSED, Failure),
+    ErrorSpec::new(outcome::BUSY, Failure),
+    ErrorSpec::new(outcome::TIMEOUT, Fault),
+    ErrorSpec::new(outcome::CONNECT, Fault),
+    ErrorSpec::loss(outcome::CONNECTION_LOST, Fault),
+    ErrorSpec::new(outcome::MALFORMED, Failure),
+    ErrorSpec::new(outcome::FOREIGN_ANSWER, Failure),
+    ErrorSpec::new(outcome::WRONG_ANSWER, Failure),
+    ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),
+];
+
+const COUNTERS: &[CounterSpec] = &[
+    CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
+    CounterSpec::new(count::CREATED, "created", Rate),
+    CounterSpec::new(count::REQUESTS, "requests", Detail),
+    CounterSpec::new(count::CONNECTED, "opened", Opened),
+    CounterSpec::new(count::LOST, "lost", DeliveryError),
+    CounterSpec::new(count::PHANTOM, "phantom", DeliveryError),
+    CounterSpec::new(count::DUPLICATED, "duplicated", DeliveryError),
+    CounterSpec::new(count::DUPLICATE_IDS, "duplicate ids", DeliveryError),
+    CounterSpec::new(count::PARTIAL_BATCHES, "partial batches", DeliveryError),
+    CounterSpec::new(count::NOT_LINEARIZABLE, "not linearizable", DeliveryError),
+    CounterSpec::new(count::WRONG_COUNTS, "wrong counts", DeliveryError),
+    CounterSpec::new(count::UNDECIDED, "undecided", DeliveryEvent),
+    CounterSpec::new(count::EXPIRED, "expired", DeliveryEvent),
+    CounterSpec::new(count::RECONNECTS, "reconnects", Reconnects),
+    CounterSpec::new(count::RETRIES, "retries", Retries),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_indices_are_those_of_the_specification() {
+        for (series, name) in [
+            (OPERATION, "operation"),
+            (CREATE, "create"),
+            (UPDATE, "update"),
+            (SHOW, "show"),
+            (LIST, "list"),
+            (READY, "ready"),
+            (BATCH, "batch"),
+            (PING, "ping"),
+        ] {
+            assert_eq!(SPEC.series[series.0].name, name);
+        }
+    }
+
+    #[test]
+    fn every_outcome_is_specified() {
+        for kind in outcome::ALL {
+            assert!(SPEC.errors.iter().any(|error| error.name == kind), "{kind}");
+        }
+    }
+}
