@@ -67,7 +67,7 @@ struct LoadOptions {
     seed: u64,
 }
 
-/// There are no other commands yet.
+/// There are no other commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {}
 

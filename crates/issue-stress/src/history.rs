@@ -139,7 +139,8 @@ impl Histories {
         });
     }
 
-    /// Checks every register by itself. Issues without a write of this run are left aside: they are of others.
+    /// Checks every register by itself. An issue that nobody is known to have made ready was ready from the beginning:
+    /// it is of the preload or of a long batch, and nobody can have read its id before it existed.
     pub(crate) fn check(&mut self) -> Checked {
         self.truncate();
         let mut checked = Checked::default();
@@ -157,13 +158,11 @@ impl Histories {
             let outcome = check_register_within(0, operations, MAX_STEPS);
             note(issue, "the assignee", operations.len(), outcome);
         }
-        let is_write = |operation: &Operation<bool>| matches!(operation.kind, Kind::Write(_));
+        let becomes_ready = |operation: &Operation<bool>| operation.kind == Kind::Write(true);
         for (issue, register) in &self.ready {
-            if !register.was_ready && !register.operations.iter().any(is_write) {
-                continue;
-            }
             let operations = &register.operations;
-            let outcome = check_register_within(register.was_ready, operations, MAX_STEPS);
+            let was_ready = register.was_ready || !operations.iter().any(becomes_ready);
+            let outcome = check_register_within(was_ready, operations, MAX_STEPS);
             note(issue, "membership in ready", operations.len(), outcome);
         }
         checked

@@ -97,13 +97,13 @@ impl Scenario {
 
     fn sentence(self) -> &'static str {
         match self {
-            Self::ConcurrentAgents | Self::UniqueIds => "creates",
-            Self::BatchOperations => "batches",
-            Self::MixedOperations => "mixed operations",
+            Self::ConcurrentAgents | Self::UniqueIds => "creates of issues",
+            Self::BatchOperations => "batches of creates",
+            Self::MixedOperations => "mixed operations on issues",
             Self::Timeouts => "creates that time out",
-            Self::PollingAgents => "polls, claims and creates",
-            Self::Update => "updates",
-            Self::List => "lists",
+            Self::PollingAgents => "polls, claims and creates of issues",
+            Self::Update => "updates of issues",
+            Self::List => "lists of issues",
             Self::Ready => "lists of ready issues",
             Self::Ping => "pings",
         }
@@ -204,7 +204,7 @@ impl Settings {
             ),
         };
         format!(
-            "{} of issues{preloaded}: {} for up to {}",
+            "{}{preloaded}: {} for up to {}",
             settings.scenario.sentence(),
             plan.load_sentence(),
             duration::format(plan.timeline.measure),
