@@ -50,8 +50,10 @@ impl Call {
         &self.operation
     }
 
-    pub(crate) fn can_be_repeated(&self) -> bool {
-        let reads = [
+    /// Returns true if the operation changes nothing. One that is unknown may change something.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        const READS: [&str; 16] = [
             "ping",
             "status",
             "health",
@@ -69,7 +71,11 @@ impl Call {
             "export",
             "get_mutations",
         ];
-        self.idempotency_key.is_some() || reads.contains(&self.operation.as_str())
+        READS.contains(&self.operation.as_str())
+    }
+
+    pub(crate) fn can_be_repeated(&self) -> bool {
+        self.idempotency_key.is_some() || self.is_read()
     }
 }
 

@@ -32,9 +32,9 @@ pub(crate) const LABEL: &str = "issue-stress";
 /// The work of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// That of the scenario.
+    /// Performs the scenario.
     Agent,
-    /// Batches of creates, beside it.
+    /// Sends batches of creates beside it.
     Bulk,
 }
 

@@ -49,9 +49,9 @@ impl Name {
 /// The state of an issue as far as the answers tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// It was acknowledged with this id.
+    /// Acknowledged with this id.
     Stored(Box<str>),
-    /// It was refused, or taken back with its batch.
+    /// Refused, or taken back with its batch.
     Absent,
     /// No answer arrived.
     Unknown,

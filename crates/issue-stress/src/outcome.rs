@@ -38,7 +38,7 @@ pub(crate) mod count {
     /// Issues whose creation was acknowledged, including those of batches.
     pub(crate) const CREATED: &str = "created";
     /// Requests sent.
-    pub(crate) const REQUESTS: &str = "requests";
+    pub(crate) const REQUESTS: &str = "requests_sent";
     /// Connections opened.
     pub(crate) const CONNECTED: &str = "connected";
     /// Connections opened again after they were lost.

@@ -29,13 +29,13 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     #[serde(with = "duration")]
     pub timeout: Duration,
-    /// Ask list and ready for this many issues
+    /// Limit the answers to list and ready to this many issues
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
     /// Let the agents of mixed-operations update and read this many issues together
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub shared_issues: u32,
-    /// Put this many creates in each batch: of batch-operations, and of the group `bulk` of polling-agents
+    /// Set the number of creates in each batch: of batch-operations, and of the group `bulk` of polling-agents
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub batch_size: u16,
     /// Create this many issues before the load begins

@@ -68,7 +68,7 @@ const ERRORS: &[ErrorSpec] = &[
 const COUNTERS: &[CounterSpec] = &[
     CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
     CounterSpec::new(count::CREATED, "created", Rate),
-    CounterSpec::new(count::REQUESTS, "requests", Detail),
+    CounterSpec::new(count::REQUESTS, "requests sent", Detail),
     CounterSpec::new(count::CONNECTED, "opened", Opened),
     CounterSpec::new(count::LOST, "lost", DeliveryError),
     CounterSpec::new(count::PHANTOM, "phantom", DeliveryError),

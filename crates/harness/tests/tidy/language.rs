@@ -129,7 +129,7 @@ fn no_identifier_is_a_metaphor() {
 }
 
 /// First words of help texts: imperatives. A new one is added when no word of the list fits.
-const VERBS: [&str; 75] = [
+const VERBS: [&str; 76] = [
     "Accept",
     "Acknowledge",
     "Add",
@@ -167,6 +167,7 @@ const VERBS: [&str; 75] = [
     "Listen",
     "Log",
     "Make",
+    "Match",
     "Measure",
     "Name",
     "Offer",

@@ -1,0 +1,234 @@
+//! The commands: the requests of each, and the presentation of their answers.
+
+use std::io::{self, Read as _, Write};
+use std::path::Path;
+
+use clap::CommandFactory as _;
+use issue_store::{Durability, Options, Store, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::arguments::{Cli, Command, Comment, Daemon, Dep, Global, Label};
+use crate::failure::Failure;
+use crate::session::{Session, parse};
+use crate::{daemon, database, present, transfer};
+
+/// The microseconds of a day.
+const DAY_US: i64 = 86_400_000_000;
+
+/// Performs a command, and prints its answer.
+pub(crate) fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Completions { shell } => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "issue", &mut text);
+            Ok(out.write_all(&text)?)
+        }
+        Command::Init => init(&global, out),
+        command => {
+            let database = database::find(global.db.as_deref())?;
+            if let Command::Daemon(Daemon::Start) = command {
+                return start(&database, &global, out);
+            }
+            if global.auto_start && !daemon::runs(&database) {
+                start_or_note(&database, &global);
+            }
+            let session = Session::new(&database, &global);
+            let mut requests = Requests {
+                session,
+                is_json: global.json,
+                out,
+            };
+            requests.perform(command)
+        }
+    }
+}
+
+fn init(global: &Global, out: &mut dyn Write) -> Result<(), Failure> {
+    let database = database::prepare(global.db.as_deref())?;
+    let options = Options {
+        durability: Durability::Fsync,
+        prefix: global.prefix.clone(),
+        ..Options::default()
+    };
+    Store::open(&database, options)
+        .map_err(|error| Failure::Refused(error.code().into(), error.to_string()))?;
+    match global.json {
+        true => writeln!(out, "{}", json!({ "database": database }))?,
+        false => writeln!(out, "created {}", database.display())?,
+    }
+    Ok(())
+}
+
+fn start(database: &Path, global: &Global, out: &mut dyn Write) -> Result<(), Failure> {
+    let text = match daemon::runs(database) {
+        true => "a daemon runs already",
+        false => {
+            daemon::start(database, &global.prefix)?;
+            "started a daemon"
+        }
+    };
+    match global.json {
+        true => writeln!(out, "{}", json!({ "database": database }))?,
+        false => writeln!(out, "{text} for {}", database.display())?,
+    }
+    Ok(())
+}
+
+/// Starts a daemon. Without one, the command is performed directly.
+fn start_or_note(database: &Path, global: &Global) {
+    if let Err(failure) = daemon::start(database, &global.prefix)
+        && let Some(line) = failure.line(false)
+    {
+        present::note(&line);
+    }
+}
+
+/// The requests of a command.
+pub(crate) struct Requests<'a> {
+    pub(crate) session: Session,
+    pub(crate) is_json: bool,
+    pub(crate) out: &'a mut dyn Write,
+}
+
+type Present = fn(&mut dyn Write, &RawValue) -> Result<(), Failure>;
+
+impl Requests<'_> {
+    fn perform(&mut self, command: Command) -> Result<(), Failure> {
+        match command {
+            Command::Create(mut args) => {
+                args.description = text_of(args.description)?;
+                let mut sent = to_json(&args);
+                let dependencies = args.depends_on.iter().map(|id| self.dependency(id));
+                sent["dependencies"] = dependencies.collect();
+                self.one("create", sent, present::id)
+            }
+            Command::Update(mut args) => {
+                args.description = text_of(args.description)?;
+                self.one("update", to_json(&args), present::line)
+            }
+            Command::Show(args) => self.each("show", &args.ids, &json!({}), present::issue),
+            Command::List(args) => self.one("list", to_json(&args), present::lines),
+            Command::Count(args) => self.one("count", to_json(&args), present::count),
+            Command::Ready(args) => self.one("ready", to_json(&args), present::lines),
+            Command::Blocked => self.one("blocked", json!({}), present::blocked),
+            Command::Stale(args) => {
+                let since = Timestamp(Timestamp::now().0 - i64::from(args.days) * DAY_US);
+                let args = json!({"since": since, "limit": args.limit});
+                self.one("stale", args, present::lines)
+            }
+            Command::Stats => self.one("stats", json!({}), present::fields),
+            Command::Close(args) => {
+                let reason = json!({ "reason": args.reason });
+                self.each("close", &args.ids.ids, &reason, present::line)
+            }
+            Command::Reopen(args) => self.each("reopen", &args.ids, &json!({}), present::line),
+            Command::Dep(Dep::Add(args)) => self.one("dep_add", to_json(&args), present::added),
+            Command::Dep(Dep::Remove(args)) => {
+                self.one("dep_remove", to_json(&args), present::removed)
+            }
+            Command::Dep(Dep::Tree(args)) => self.one("dep_tree", to_json(&args), present::tree),
+            Command::Label(Label::Add(args)) => {
+                self.one("label_add", to_json(&args), present::line)
+            }
+            Command::Label(Label::Remove(args)) => {
+                self.one("label_remove", to_json(&args), present::line)
+            }
+            Command::Comment(Comment::Add(mut args)) => {
+                args.text = text_of(Some(args.text))?.unwrap_or_default();
+                self.one("comment_add", to_json(&args), present::comment)
+            }
+            Command::Comment(Comment::List(args)) => {
+                self.one("comment_list", to_json(&args), present::comments)
+            }
+            Command::Resolve(args) => self.one("resolve_id", to_json(&args), present::id),
+            Command::Batch(args) => transfer::batch(self, &args),
+            Command::Export(args) => transfer::export(self, &args),
+            Command::Import(args) => transfer::import(self, &args),
+            Command::Events(args) => self.one("get_mutations", to_json(&args), present::events),
+            Command::Daemon(Daemon::Status) => self.one("status", json!({}), present::fields),
+            Command::Daemon(Daemon::Health) => self.one("health", json!({}), present::fields),
+            Command::Daemon(Daemon::Metrics) => self.one("metrics", json!({}), present::page),
+            Command::Daemon(Daemon::Stop) => self.one("shutdown", json!({}), present::stopped),
+            Command::Call(args) => {
+                let sent = serde_json::from_str::<Value>(&args.args)
+                    .ok()
+                    .filter(Value::is_object);
+                let sent = sent.ok_or_else(|| {
+                    let args = &args.args;
+                    Failure::Usage(format!(
+                        "{args:?} is no JSON object such as {{\"id\":\"issue-a1b\"}}"
+                    ))
+                })?;
+                self.is_json = true;
+                self.one(&args.operation, sent, present::fields)
+            }
+            Command::Init | Command::Completions { .. } | Command::Daemon(Daemon::Start) => Ok(()),
+        }
+    }
+
+    fn one(&mut self, operation: &str, args: Value, present: Present) -> Result<(), Failure> {
+        let data = self.session.call(operation, args)?;
+        self.print(&data, present)
+    }
+
+    /// Performs an operation on each of several issues, and stops at the first failure.
+    fn each(
+        &mut self,
+        operation: &str,
+        ids: &[String],
+        args: &Value,
+        present: Present,
+    ) -> Result<(), Failure> {
+        for (index, id) in ids.iter().enumerate() {
+            let mut args = args.clone();
+            args["id"] = id.as_str().into();
+            self.one(operation, args, present)
+                .map_err(|failure| match ids.len() {
+                    1 => failure,
+                    all => failure.after(&format!("{index} of {all} issues were done before it")),
+                })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn print(&mut self, data: &RawValue, present: Present) -> Result<(), Failure> {
+        match self.is_json {
+            true => Ok(writeln!(self.out, "{data}")?),
+            false => present(self.out, data),
+        }
+    }
+
+    /// Returns a blocking dependency on an issue whose id may be shortened. One that does not exist is left to the store
+    /// to refuse.
+    fn dependency(&mut self, id: &str) -> Value {
+        #[derive(Deserialize)]
+        struct Resolved {
+            id: String,
+        }
+        let answer = self.session.call_once("resolve_id", json!({ "id": id }));
+        let resolved = answer.ok().and_then(|data| parse::<Resolved>(&data).ok());
+        let id = resolved.map_or_else(|| id.to_owned(), |resolved| resolved.id);
+        json!({"depends_on": id, "kind": "blocks"})
+    }
+}
+
+/// Returns a text, which `-` reads from standard input.
+fn text_of(text: Option<String>) -> Result<Option<String>, Failure> {
+    match text.as_deref() {
+        Some("-") => {
+            let mut read = String::new();
+            io::stdin().read_to_string(&mut read).map_err(|error| {
+                Failure::Usage(format!("standard input cannot be read: {error}"))
+            })?;
+            Ok(Some(read.trim_end_matches('\n').to_owned()))
+        }
+        _ => Ok(text),
+    }
+}
+
+fn to_json<T: Serialize>(args: &T) -> Value {
+    serde_json::to_value(args).expect("arguments have names for keys")
+}

@@ -1,0 +1,282 @@
+//! Answers as text. The text of issues comes from other people and programs, so control characters in it are escaped: a
+//! terminal must not obey them.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use issue_store::{Comment, Event, Issue, Record, TreeNode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+use crate::session::parse;
+
+type Out<'a> = &'a mut dyn Write;
+
+/// Returns a text of one or more lines in which control characters are escaped.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let is_control = |character: char| character.is_control() && character != '\n';
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match is_control(character) {
+            true => escaped.extend(character.escape_default()),
+            false => escaped.push(character),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Prints a line to stderr. A closed stderr leaves nobody to tell.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", plain(line));
+}
+
+#[derive(Deserialize)]
+struct WithId {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Issues<T> {
+    issues: Vec<T>,
+}
+
+/// Prints an issue as `show` does, with its texts.
+pub(crate) fn issue(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    let issue: Issue = parse(data)?;
+    writeln!(out, "{}  {}", plain(&issue.id), plain(&issue.title))?;
+    let mut facts = format!(
+        "{}, priority {}, {}",
+        issue.status.name(),
+        issue.priority,
+        issue.issue_type.name()
+    );
+    if !issue.assignee.is_empty() {
+        facts.push_str(&format!(", assigned to {}", issue.assignee));
+    }
+    if !issue.labels.is_empty() {
+        facts.push_str(&format!(", labels {}", issue.labels.join(", ")));
+    }
+    writeln!(out, "  {}", plain(&facts))?;
+    let closed = issue.closed_at.map(|at| format!(", closed {at}"));
+    writeln!(
+        out,
+        "  created {}, changed {}{}",
+        issue.created_at,
+        issue.updated_at,
+        closed.unwrap_or_default()
+    )?;
+    for dependency in &issue.dependencies {
+        let kind = dependency.kind.name();
+        writeln!(out, "  {kind}: {}", plain(&dependency.depends_on))?;
+    }
+    for (name, text) in [
+        ("Description", &issue.description),
+        ("Design", &issue.design),
+        ("Acceptance criteria", &issue.acceptance_criteria),
+        ("Notes", &issue.notes),
+    ] {
+        if !text.is_empty() {
+            writeln!(out, "\n{name}\n{}", plain(text))?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints an issue on one line.
+pub(crate) fn line(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    print_line(out, &parse(data)?, &[])
+}
+
+/// Prints issues, one per line.
+pub(crate) fn lines(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    let Issues { issues } = parse::<Issues<Issue>>(data)?;
+    issues
+        .iter()
+        .try_for_each(|issue| print_line(out, issue, &[]))
+}
+
+/// Prints blocked issues, each with those that it waits for.
+pub(crate) fn blocked(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Blocked {
+        issue: Issue,
+        blocked_by: Vec<String>,
+    }
+    let Issues { issues } = parse::<Issues<Blocked>>(data)?;
+    issues
+        .iter()
+        .try_for_each(|blocked| print_line(out, &blocked.issue, &blocked.blocked_by))
+}
+
+fn print_line(out: Out<'_>, issue: &Issue, blocked_by: &[String]) -> Result<(), Failure> {
+    let mut text = format!(
+        "{}  P{}  {:<11}  {:<7}  {}",
+        issue.id,
+        issue.priority,
+        issue.status.name(),
+        issue.issue_type.name(),
+        issue.title.replace('\n', " ")
+    );
+    if !issue.labels.is_empty() {
+        text.push_str(&format!("  [{}]", issue.labels.join(", ")));
+    }
+    if !issue.assignee.is_empty() {
+        text.push_str(&format!("  @{}", issue.assignee));
+    }
+    if !blocked_by.is_empty() {
+        text.push_str(&format!("  waits for {}", blocked_by.join(", ")));
+    }
+    Ok(writeln!(out, "{}", plain(&text))?)
+}
+
+/// Prints the id of an issue.
+pub(crate) fn id(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    let WithId { id } = parse(data)?;
+    Ok(writeln!(out, "{}", plain(&id))?)
+}
+
+/// Prints the number of a count.
+pub(crate) fn count(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    let fields: Map<String, Value> = parse(data)?;
+    Ok(writeln!(
+        out,
+        "{}",
+        fields.get("count").unwrap_or(&Value::Null)
+    )?)
+}
+
+/// Prints an object, one field per line.
+pub(crate) fn fields(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    let fields: Map<String, Value> = parse(data)?;
+    let width = fields.keys().map(String::len).max().unwrap_or(0);
+    for (name, value) in &fields {
+        let value = match value {
+            Value::String(text) => plain(text).into_owned(),
+            other => other.to_string(),
+        };
+        writeln!(out, "{name:<width$}  {value}")?;
+    }
+    Ok(())
+}
+
+/// Prints a page of metrics.
+pub(crate) fn page(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Page {
+        page: String,
+    }
+    let Page { page } = parse(data)?;
+    Ok(write!(out, "{page}")?)
+}
+
+/// Prints the outcome of `dep add`.
+pub(crate) fn added(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Added {
+        added: bool,
+    }
+    let Added { added } = parse(data)?;
+    let text = if added { "added" } else { "was there already" };
+    Ok(writeln!(out, "{text}")?)
+}
+
+/// Prints that a dependency was removed.
+pub(crate) fn removed(out: Out<'_>, _data: &RawValue) -> Result<(), Failure> {
+    Ok(writeln!(out, "removed")?)
+}
+
+/// Prints that the daemon stops.
+pub(crate) fn stopped(out: Out<'_>, _data: &RawValue) -> Result<(), Failure> {
+    Ok(writeln!(out, "the daemon stops")?)
+}
+
+/// Prints a tree of dependencies.
+pub(crate) fn tree(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Tree {
+        nodes: Vec<TreeNode>,
+    }
+    let tree: Tree = parse(data)?;
+    for node in &tree.nodes {
+        let indent = "  ".repeat(node.depth as usize);
+        let kind = node.kind.map(|kind| format!("{}: ", kind.name()));
+        let kind = kind.unwrap_or_default();
+        let repeated = if node.is_repeated { "  (as above)" } else { "" };
+        let text = format!("{kind}{}  {}  {}", node.id, node.status.name(), node.title);
+        writeln!(out, "{indent}{}{repeated}", plain(&text))?;
+    }
+    Ok(())
+}
+
+/// Prints a comment that was added.
+pub(crate) fn comment(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    print_comment(out, &parse(data)?)
+}
+
+/// Prints comments.
+pub(crate) fn comments(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Comments {
+        comments: Vec<Comment>,
+    }
+    let all: Comments = parse(data)?;
+    all.comments
+        .iter()
+        .try_for_each(|comment| print_comment(out, comment))
+}
+
+fn print_comment(out: Out<'_>, comment: &Comment) -> Result<(), Failure> {
+    let heading = format!("{}  {}", comment.created_at, comment.author);
+    Ok(writeln!(
+        out,
+        "{}\n{}",
+        plain(&heading),
+        plain(&comment.text)
+    )?)
+}
+
+/// Prints changes, one per line.
+pub(crate) fn events(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Events {
+        events: Vec<Event>,
+    }
+    let all: Events = parse(data)?;
+    for event in &all.events {
+        let text = format!(
+            "{}  {}  {}  {}  {}  {}",
+            event.id,
+            event.at,
+            event.issue,
+            event.actor,
+            event.kind,
+            event.value.replace('\n', " ")
+        );
+        writeln!(out, "{}", plain(text.trim_end()))?;
+    }
+    Ok(())
+}
+
+/// Returns what a record depends on, with its id.
+pub(crate) fn dependencies(record: &Record) -> (String, Vec<String>) {
+    let on = record.issue.dependencies.iter();
+    let on = on.map(|dependency| dependency.depends_on.clone());
+    (record.issue.id.clone(), on.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_and_lines_kept() {
+        assert_eq!(plain("plain\nzwei Wörter"), "plain\nzwei Wörter");
+        assert_eq!(plain("a\x1b[2Jb\u{9b}31m"), "a\\u{1b}[2Jb\\u{9b}31m");
+        assert_eq!(plain("tab\tand\rreturn"), "tab\\tand\\rreturn");
+    }
+}

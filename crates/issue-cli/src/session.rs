@@ -1,0 +1,113 @@
+//! The requests of a call of the program.
+
+use std::path::Path;
+
+use issue_rpc::{Access, Call, ClientError, Code};
+use issue_store::Options;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::arguments::Global;
+use crate::failure::Failure;
+use crate::present::note;
+
+/// The arguments in which ids stand.
+const IDS: [&str; 3] = ["id", "depends_on", "parent"];
+
+/// Access to the database of a call.
+#[derive(Debug)]
+pub(crate) struct Session {
+    access: Access,
+    is_verbose: bool,
+}
+
+#[derive(Deserialize)]
+struct Resolved {
+    id: String,
+}
+
+impl Session {
+    /// Prepares access to a database, given by its identity.
+    pub(crate) fn new(database: &Path, global: &Global) -> Self {
+        let options = Options {
+            prefix: global.prefix.clone(),
+            ..Options::default()
+        };
+        let mut access =
+            Access::new(database, &global.actor, options).with_timeout(global.timeout.0);
+        if global.direct {
+            access = access.direct_only();
+        }
+        Self {
+            access,
+            is_verbose: global.verbose,
+        }
+    }
+
+    /// Performs a request. Shortened ids are completed if no issue has them.
+    pub(crate) fn call(&mut self, operation: &str, args: Value) -> Result<Box<RawValue>, Failure> {
+        match self.call_once(operation, args.clone()) {
+            Err(ClientError::Refused {
+                code: Code::NotFound,
+                error,
+                ..
+            }) => match self.complete(args) {
+                Some(args) => Ok(self.call_once(operation, args)?),
+                None => Err(Failure::Refused(Code::NotFound, error)),
+            },
+            other => Ok(other?),
+        }
+    }
+
+    /// Performs a request, and parses the data of its answer.
+    pub(crate) fn read<T: DeserializeOwned>(
+        &mut self,
+        operation: &str,
+        args: Value,
+    ) -> Result<T, Failure> {
+        parse(&self.call(operation, args)?)
+    }
+
+    /// Performs a request as it is.
+    pub(crate) fn call_once(
+        &mut self,
+        operation: &str,
+        args: Value,
+    ) -> Result<Box<RawValue>, ClientError> {
+        // A key on every write: it is repeated if the connection breaks, and is performed once.
+        let key = format!("{:032x}", rand::random::<u128>());
+        let call = Call::new(operation, args);
+        let call = match call.is_read() {
+            true => call,
+            false => call.with_key(&key),
+        };
+        let answer = self.access.call(&call);
+        if let Some(change) = self.access.take_change().filter(|_| self.is_verbose) {
+            note(&format!("issue: {change}"));
+        }
+        answer
+    }
+
+    /// Completes the ids among the arguments. Returns nothing if all are whole, or if one of them cannot be completed.
+    fn complete(&mut self, mut args: Value) -> Option<Value> {
+        let mut is_changed = false;
+        for name in IDS {
+            let Some(id) = args[name].as_str() else {
+                continue;
+            };
+            let answer = self.call_once("resolve_id", json!({ "id": id })).ok()?;
+            let whole: Resolved = parse(&answer).ok()?;
+            is_changed |= whole.id != id;
+            args[name] = whole.id.into();
+        }
+        is_changed.then_some(args)
+    }
+}
+
+/// Parses the data of an answer.
+pub(crate) fn parse<T: DeserializeOwned>(data: &RawValue) -> Result<T, Failure> {
+    serde_json::from_str(data.get())
+        .map_err(|error| Failure::Unanswered(format!("the answer cannot be understood: {error}")))
+}

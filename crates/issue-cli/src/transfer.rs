@@ -1,0 +1,192 @@
+//! Files of operations and of issues.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Read as _, Write};
+use std::path::Path;
+
+use issue_rpc::{ClientError, MAX_LINE};
+use issue_store::Record;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::arguments::{Batch, Export, Import};
+use crate::commands::Requests;
+use crate::failure::Failure;
+use crate::order::dependencies_first;
+use crate::present;
+use crate::session::parse;
+
+/// The records of a request.
+const PAGE_RECORDS: usize = 1_000;
+/// The bytes of the records of a request: half of the longest line, for the other fields and for escapes.
+const PAGE_BYTES: usize = MAX_LINE / 2;
+
+/// Performs the operations of a file.
+pub(crate) fn batch(requests: &mut Requests<'_>, args: &Batch) -> Result<(), Failure> {
+    let text = read(&args.file)?;
+    let operations: Vec<Value> = match text.trim_start().starts_with('[') {
+        true => serde_json::from_str(&text)
+            .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?,
+        false => json_lines(&args.file, &text)?,
+    };
+    let sent = json!({"operations": operations, "mode": args.mode});
+    let (data, failure) = match requests.session.call_once("batch", sent) {
+        Ok(data) => (data, None),
+        Err(ClientError::Refused {
+            code,
+            error,
+            data: Some(data),
+        }) => (data, Some(Failure::Refused(code, error))),
+        Err(other) => return Err(other.into()),
+    };
+    requests.print(&data, results)?;
+    failure.map_or(Ok(()), Err)
+}
+
+/// Prints the results of a batch, one per line.
+fn results(out: &mut dyn Write, data: &RawValue) -> Result<(), Failure> {
+    #[derive(Deserialize)]
+    struct Results {
+        results: Vec<Value>,
+    }
+    let all: Results = parse(data)?;
+    for (index, result) in all.results.iter().enumerate() {
+        let id = result["data"]["id"].as_str().unwrap_or_default();
+        let text = match result["success"].as_bool() {
+            Some(true) => format!("done {id}"),
+            _ => {
+                let part = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
+                format!("{}: {}", part("code"), part("error"))
+            }
+        };
+        writeln!(out, "{}  {}", index + 1, present::plain(text.trim_end()))?;
+    }
+    Ok(())
+}
+
+/// Writes all issues, one per line.
+pub(crate) fn export(requests: &mut Requests<'_>, args: &Export) -> Result<(), Failure> {
+    let Some(path) = args.file.as_deref().filter(|path| *path != Path::new("-")) else {
+        let number = export_to(requests, None)?;
+        present::note(&format!("issue: exported {number} issues"));
+        return Ok(());
+    };
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let failed =
+        |error: io::Error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
+    let file = file.map_err(failed)?;
+    let mut file = BufWriter::new(file);
+    let number = export_to(requests, Some(&mut file))?;
+    let file = file
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
+    file.sync_all().map_err(failed)?;
+    present::note(&format!(
+        "issue: exported {number} issues to {}",
+        path.display()
+    ));
+    Ok(())
+}
+
+/// Writes the records to a file or to the output. Returns their number.
+fn export_to(
+    requests: &mut Requests<'_>,
+    mut file: Option<&mut dyn Write>,
+) -> Result<usize, Failure> {
+    #[derive(Deserialize)]
+    struct RawPage {
+        records: Vec<Box<RawValue>>,
+        next: Option<i64>,
+    }
+    let (mut number, mut after) = (0, Some(0));
+    while let Some(from) = after {
+        let args = json!({"after": from, "limit": PAGE_RECORDS});
+        let page: RawPage = requests.session.read("export", args)?;
+        number += page.records.len();
+        for record in &page.records {
+            match &mut file {
+                Some(file) => writeln!(file, "{record}")?,
+                None => writeln!(requests.out, "{record}")?,
+            }
+        }
+        after = page.next;
+    }
+    Ok(number)
+}
+
+/// Reads issues that were exported. They are stored in pages, each whole or not at all, and each issue after those that it
+/// depends on.
+pub(crate) fn import(requests: &mut Requests<'_>, args: &Import) -> Result<(), Failure> {
+    let text = read(&args.file)?;
+    let records: Vec<Record> = json_lines(&args.file, &text)?;
+    let order = dependencies_first(
+        &records
+            .iter()
+            .map(present::dependencies)
+            .collect::<Vec<_>>(),
+    );
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let mut done = 0;
+    let mut page = Vec::new();
+    let mut bytes = 0;
+    let mut totals = [("created", 0), ("replaced", 0), ("skipped", 0)];
+    let mut send = |requests: &mut Requests<'_>, page: &mut Vec<&Record>| {
+        let sent = json!({"records": page, "on_conflict": args.on_conflict});
+        let answer: Value = requests.session.read("import", sent).map_err(|failure| {
+            failure.after(&format!(
+                "{done} of {} issues were imported before it: correct the file, and import it again with --on-conflict skip",
+                records.len()
+            ))
+        })?;
+        for (name, number) in &mut totals {
+            *number += answer[*name].as_u64().unwrap_or(0);
+        }
+        done += page.len();
+        page.clear();
+        Ok::<_, Failure>(())
+    };
+    for index in order {
+        let size = lines[index].len();
+        if page.len() == PAGE_RECORDS || (bytes + size > PAGE_BYTES && !page.is_empty()) {
+            send(requests, &mut page)?;
+            bytes = 0;
+        }
+        bytes += size;
+        page.push(&records[index]);
+    }
+    if !page.is_empty() {
+        send(requests, &mut page)?;
+    }
+    let totals: serde_json::Map<String, Value> = totals
+        .into_iter()
+        .map(|(name, number)| (name.to_owned(), number.into()))
+        .collect();
+    let data = serde_json::value::to_raw_value(&totals).expect("numbers are JSON");
+    requests.print(&data, present::fields)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = match path == Path::new("-") {
+        true => io::stdin().read_to_string(&mut text).map(|_| text),
+        false => std::fs::read_to_string(path),
+    };
+    read.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Parses a file of one JSON object per line; empty lines are left out.
+fn json_lines<T: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Result<Vec<T>, Failure> {
+    let lines = text.lines().enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    let parsed = lines.map(|(index, line)| {
+        serde_json::from_str(line).map_err(|error| {
+            let path = path.display();
+            Failure::Usage(format!("{path}, line {}: {error}", index + 1))
+        })
+    });
+    parsed.collect()
+}

@@ -1,0 +1,141 @@
+//! Each command, directly and through a daemon.
+
+use serde_json::json;
+
+use crate::support::Folder;
+
+#[test]
+fn each_command_does_the_same_directly_and_through_a_daemon() {
+    let (direct, served) = (Folder::new(), Folder::new());
+    served.start_daemon();
+    let direct = printed_by_all(&direct);
+    assert_eq!(direct, printed_by_all(&served));
+    assert!(direct.contains("Fix the door"), "{direct}");
+}
+
+/// Runs all commands. Returns what they print, without ids that are drawn and without times.
+fn printed_by_all(folder: &Folder) -> String {
+    let create = |id: &str, arguments: &[&str]| {
+        assert_eq!(
+            folder.done(&[&["create", "--id", id], arguments].concat()),
+            id
+        );
+    };
+    create("t-house", &["Build the house", "--type", "epic"]);
+    create(
+        "t-door",
+        &[
+            "Fix the door",
+            "-p",
+            "0",
+            "--label",
+            "wood",
+            "--assignee",
+            "ann",
+            "--parent",
+            "t-house",
+        ],
+    );
+    create(
+        "t-paint",
+        &[
+            "Paint it",
+            "--depends-on",
+            "door",
+            "--description",
+            "Red.\nTwo coats.",
+        ],
+    );
+    let mut printed = Vec::new();
+    let mut run = |arguments: &[&str]| printed.push(folder.done(arguments));
+    run(&["ready"]);
+    run(&["blocked"]);
+    run(&["list", "--label", "wood"]);
+    run(&["list", "coats", "--status", "open"]);
+    run(&["count", "--type", "task"]);
+    run(&[
+        "update",
+        "t-door",
+        "--status",
+        "in_progress",
+        "--add-label",
+        "metal",
+        "--priority",
+        "1",
+    ]);
+    run(&["dep", "add", "t-paint", "t-house", "--kind", "related"]);
+    run(&["dep", "tree", "t-paint"]);
+    run(&["dep", "remove", "t-paint", "t-house"]);
+    run(&["label", "add", "t-paint", "red"]);
+    run(&["label", "remove", "t-paint", "red"]);
+    run(&["close", "t-door", "t-house", "--reason", "done"]);
+    run(&["reopen", "t-house"]);
+    run(&["ready", "--limit", "1"]);
+    run(&["stale", "--days", "0"]);
+    run(&["stats"]);
+    run(&["resolve", "pai"]);
+    let comment = folder.json(&["comment", "add", "t-paint", "Blue is better."]);
+    assert_eq!(comment["author"], "tester");
+    assert!(
+        folder
+            .done(&["comment", "list", "paint"])
+            .ends_with("tester\nBlue is better.")
+    );
+    let shown = folder.json(&["show", "paint"]);
+    assert_eq!(shown["description"], "Red.\nTwo coats.");
+    assert_eq!(
+        shown["dependencies"],
+        json!([{"depends_on": "t-door", "kind": "blocks"}])
+    );
+    let events = folder.done(&["events"]);
+    assert!(events.lines().count() >= 10, "{events}");
+    assert!(events.contains("t-door  tester  closed"), "{events}");
+    printed.join("\n---\n")
+}
+
+#[test]
+fn texts_of_others_cannot_control_a_terminal() {
+    let folder = Folder::new();
+    folder.done(&[
+        "create",
+        "--id",
+        "t-1",
+        "\x1b[2Jcleared",
+        "--description",
+        "a\x07b",
+    ]);
+    for command in [&["list"][..], &["show", "t-1"]] {
+        let printed = folder.done(command);
+        assert!(printed.contains("\\u{1b}[2J"), "{printed:?}");
+        assert!(!printed.contains(['\x1b', '\x07']), "{printed:?}");
+    }
+    assert_eq!(folder.json(&["show", "t-1"])["title"], "\x1b[2Jcleared");
+}
+
+#[test]
+fn a_request_of_the_protocol_is_sent_as_it_is() {
+    let folder = Folder::new();
+    let created = folder.done(&["call", "create", r#"{"title":"raw"}"#]);
+    assert!(created.starts_with(r#"{"id":"#), "{created}");
+    assert!(
+        folder
+            .refused(2, &["call", "create", "[1]"])
+            .contains("no JSON object")
+    );
+    let error = folder.refused(2, &["call", "invent"]);
+    assert!(
+        error.contains("no operation is called \"invent\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn completions_name_the_commands() {
+    let folder = Folder::empty();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            folder.done(&["completions", shell]).contains("blocked"),
+            "{shell}"
+        );
+    }
+}
