@@ -133,6 +133,8 @@ pub(crate) enum Command {
     Daemon(Daemon),
     /// Send a request of the protocol
     Call(Call),
+    /// Perform requests of the protocol from standard input on the database itself, one per line
+    Requests,
     /// Print the completions of a shell
     Completions {
         /// The shell

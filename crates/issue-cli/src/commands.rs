@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::arguments::{Cli, Command, Comment, Daemon, Dep, Global, Label};
 use crate::failure::Failure;
 use crate::session::{Session, parse};
-use crate::{daemon, database, present, transfer};
+use crate::{daemon, database, present, requests, transfer};
 
 /// The microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
@@ -27,6 +27,10 @@ pub(crate) fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
             Ok(out.write_all(&text)?)
         }
         Command::Init => init(&global, out),
+        Command::Requests => {
+            let database = database::find(global.db.as_deref())?;
+            requests::perform(&database, &global.prefix, out)
+        }
         command => {
             let database = database::find(global.db.as_deref())?;
             if let Command::Daemon(Daemon::Start) = command {
@@ -165,7 +169,10 @@ impl Requests<'_> {
                 self.is_json = true;
                 self.one(&args.operation, sent, present::fields)
             }
-            Command::Init | Command::Completions { .. } | Command::Daemon(Daemon::Start) => Ok(()),
+            Command::Init
+            | Command::Requests
+            | Command::Completions { .. }
+            | Command::Daemon(Daemon::Start) => Ok(()),
         }
     }
 

@@ -10,6 +10,7 @@ mod database;
 mod failure;
 mod order;
 mod present;
+mod requests;
 mod session;
 mod transfer;
 

@@ -11,6 +11,7 @@ use load::duration;
 use load::plan::{Group, Plan, Timeline};
 use load::schedule::Arrival;
 
+use crate::benchmark::{self, BenchmarkArgs};
 use crate::driver::IssueStress;
 use crate::settings::{BULK, Scenario, Settings};
 
@@ -67,9 +68,12 @@ struct LoadOptions {
     seed: u64,
 }
 
-/// There are no other commands.
+/// Commands other than a run.
 #[derive(Debug, Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// Time create, update, list and ping through a daemon, directly, and by the program issue, in turns
+    Benchmark(BenchmarkArgs),
+}
 
 impl LoadOptions {
     fn plan(&self, settings: &Settings) -> Plan<Settings> {
@@ -164,6 +168,8 @@ impl DriverCli for IssueStress {
     }
 
     fn run_command(command: Command) -> Result<bool, Failure> {
-        match command {}
+        let Command::Benchmark(args) = command;
+        benchmark::run(&args).map_err(Failure::Run)?;
+        Ok(true)
     }
 }

@@ -55,7 +55,8 @@ impl Driver for IssueStress {
             Scenario::Ready => &[spec::READY],
             Scenario::Ping => &[spec::PING],
         };
-        series == spec::OPERATION || used.contains(&series)
+        let writes = self.shared.settings().scenario.writes();
+        series == spec::OPERATION || used.contains(&series) || (series == spec::SYNC && writes)
     }
 
     fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {

@@ -4,6 +4,7 @@
 //! checked for linearizability. Other databases can store the same issues ([`peers`]), for comparison.
 
 mod agent;
+mod benchmark;
 mod cli;
 mod driver;
 mod findings;
@@ -12,6 +13,7 @@ mod ledger;
 mod outcome;
 pub mod peers;
 mod prepare;
+mod probe;
 mod settings;
 mod shared;
 mod spec;

@@ -109,6 +109,11 @@ impl Scenario {
         }
     }
 
+    /// Returns true if operations change the database.
+    pub(crate) fn writes(self) -> bool {
+        !matches!(self, Self::List | Self::Ready | Self::Ping)
+    }
+
     /// Returns true if a database without the daemon's protocol can do the same.
     pub(crate) fn is_for_peers(self) -> bool {
         matches!(self, Self::ConcurrentAgents | Self::UniqueIds | Self::Ping)

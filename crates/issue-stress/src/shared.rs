@@ -12,7 +12,12 @@ use load::recorder::Recorder;
 use crate::ledger::{Ledger, Rows};
 use crate::outcome::count;
 use crate::peers::Peer;
+use crate::probe::Probe;
 use crate::settings::Settings;
+use crate::spec;
+
+/// Syncs of the probe: enough for a 99th percentile.
+const SYNCS: u32 = 1_000;
 
 /// The service under load.
 #[derive(Debug, Clone)]
@@ -102,12 +107,15 @@ impl Shared {
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         account.ledger.merge(ledger);
         account.left += 1;
-        let Service::Daemon(socket) = &self.service else {
-            return Ok(());
-        };
         if account.left < workers {
             return Ok(());
         }
+        if self.settings().scenario.writes() {
+            probe_disk(record);
+        }
+        let Service::Daemon(socket) = &self.service else {
+            return Ok(());
+        };
         let rows = Rows::read(socket)?;
         let found = account.ledger.compare(self.run, &rows);
         let checked = account.ledger.histories.check();
@@ -128,5 +136,18 @@ impl Shared {
             record.count(name, number);
         }
         Ok(())
+    }
+}
+
+/// Records what a sync costs on the disk of this minute. Without a disk, nothing is recorded.
+fn probe_disk(record: &Recorder) {
+    let probed = Probe::new(&std::env::temp_dir()).and_then(|mut probe| {
+        (0..SYNCS).try_for_each(|_| {
+            record.value(spec::SYNC, probe.sync()?);
+            Ok(())
+        })
+    });
+    if let Err(error) = probed {
+        harness::output::note(&format!("the disk was not probed: {error}"));
     }
 }

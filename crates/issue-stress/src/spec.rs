@@ -35,6 +35,8 @@ pub(crate) const LIST: Series = Series(4);
 pub(crate) const READY: Series = Series(5);
 pub(crate) const BATCH: Series = Series(6);
 pub(crate) const PING: Series = Series(7);
+/// Time to write a page and sync it, on the driver's own file after the load.
+pub(crate) const SYNC: Series = Series(8);
 
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::with_note(
@@ -50,6 +52,12 @@ const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("ready", Main),
     SeriesSpec::new("batch", Main),
     SeriesSpec::new("ping", Main),
+    SeriesSpec::with_note(
+        "sync",
+        "sync",
+        Main,
+        "A sync writes 4 KiB in place to a file of the driver in the folder for temporary files, and syncs it: a probe of the disk after the load.",
+    ),
 ];
 
 /// The kinds of failures. A daemon that was stopped or started again causes those of a fault.
@@ -98,6 +106,7 @@ mod tests {
             (READY, "ready"),
             (BATCH, "batch"),
             (PING, "ping"),
+            (SYNC, "sync"),
         ] {
             assert_eq!(SPEC.series[series.0].name, name);
         }
