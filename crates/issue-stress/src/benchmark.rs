@@ -31,7 +31,7 @@ pub struct BenchmarkArgs {
     /// Repeat the turns this often; five or more give intervals
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
-    /// Perform each operation this often in a turn; a fifth of it by starting a program
+    /// Set the operations of a turn; those that start a program are a fifth of them
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     ops: u32,
     /// Create this many issues before

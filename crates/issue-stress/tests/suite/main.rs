@@ -1,0 +1,11 @@
+//! The driver `issue-stress` as a process: servers that lie, servers that don't, calls that are refused, and databases
+//! that store the same issues.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod benchmark;
+mod calls;
+mod lies;
+mod peers;
+mod scenarios;
+mod server;
