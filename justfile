@@ -69,6 +69,17 @@ run-presence *args:
 bench-presence *args:
     cargo run --release --quiet -p drover -- run configs/presence/*.toml "$@"
 
+# Measure the issue daemon: run issue-stress with these arguments
+run-issue *args:
+    cargo run --release -p issue-stress -- "$@"
+
+# Compare the issue daemon with direct access and other databases: time single operations, then run every plan in
+# configs/issue/
+bench-issue *args:
+    cargo build --release --quiet -p issue-stress -p issue-cli -p issue-daemon
+    cargo run --release --quiet -p issue-stress -- benchmark
+    cargo run --release --quiet -p drover -- run configs/issue/*.toml "$@"
+
 # Run every plan in configs/ that is a suite, including full.toml: all daemons, all levels, the capacity search
 bench-all *args:
     #!/usr/bin/env bash

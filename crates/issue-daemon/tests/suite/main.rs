@@ -5,6 +5,7 @@
 mod access;
 mod connections;
 mod disk;
+mod go_client;
 mod kill;
 mod protocol;
 mod start;
