@@ -8,6 +8,9 @@ use issue_rpc::WriteRequest;
 const GROUP_REQUESTS: usize = 1_024;
 /// Bytes of the requests of a group.
 const GROUP_BYTES: usize = 8 << 20;
+/// A longer request, such as a batch of a hundred creates, is a group of its own: short ones do not wait for its commit
+/// unless it came before them.
+const LONG_BYTES: usize = 16 << 10;
 /// Bytes of all requests that wait.
 const QUEUED_BYTES: usize = 256 << 20;
 
@@ -74,10 +77,9 @@ impl Queue {
         let mut bytes = 0;
         let fits = |job: &&Job| {
             bytes += job.bytes;
-            bytes <= GROUP_BYTES
+            job.bytes <= LONG_BYTES && bytes <= GROUP_BYTES
         };
         let fitting = self.jobs.iter().take(GROUP_REQUESTS).take_while(fits);
-        // A request that is larger alone is a group of its own.
         let count = fitting.count().max(1).min(self.jobs.len());
         let jobs: Vec<Job> = self.jobs.drain(..count).collect();
         self.bytes -= jobs.iter().map(|job| job.bytes).sum::<usize>();
@@ -136,6 +138,20 @@ mod tests {
         assert_eq!(sizes, [GROUP_REQUESTS, 1_500 - GROUP_REQUESTS, 1, 1]);
         assert_eq!(queue.bytes, 0);
         assert!(queue.take_group().jobs.is_empty());
+    }
+
+    #[test]
+    fn a_long_request_is_a_group_of_its_own() {
+        let mut queue = Queue::new(10);
+        for (connection, bytes) in [10, 10, LONG_BYTES + 1, 10, LONG_BYTES]
+            .into_iter()
+            .enumerate()
+        {
+            queue.push(job(connection, bytes)).unwrap();
+        }
+        let sizes =
+            std::iter::from_fn(|| Some(queue.take_group().jobs.len()).filter(|size| *size > 0));
+        assert_eq!(sizes.collect::<Vec<_>>(), [2, 1, 2]);
     }
 
     #[test]
