@@ -41,7 +41,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, conflicts_with = "auto_start")]
     pub(crate) direct: bool,
     /// Start a daemon if none runs
-    #[arg(long, global = true, env = "ISSUE_AUTO_START")]
+    #[arg(long, global = true, env = "ISSUE_AUTO_START", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) auto_start: bool,
     /// Print the answer as JSON, one object per line
     #[arg(long, global = true)]

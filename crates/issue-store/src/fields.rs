@@ -68,7 +68,11 @@ impl<'a> Fields<'a> {
         for (column, value) in self.columns.into_iter().chain(status) {
             statement.push_str(", ");
             statement.push_str(column);
-            statement.push_str(" = ?");
+            // The maximum with NULL is NULL.
+            statement.push_str(match column {
+                "closed_at" => " = max(updated_at, ?)",
+                _ => " = ?",
+            });
             values.push(value);
         }
         statement.push_str(" WHERE num = ?");

@@ -458,3 +458,31 @@ fn a_checkpoint_empties_the_log_unless_somebody_reads() {
     // The log begins at its start again.
     assert_eq!(std::fs::metadata(&log).unwrap().len(), before);
 }
+
+#[test]
+fn times_do_not_go_back_when_the_clock_does() {
+    let mut fixture = Fixture::new();
+    let id = fixture.create("a");
+    let created = fixture.reader.show(&id).unwrap();
+    fixture.now = 0;
+    let patch = Patch {
+        priority: Some(1),
+        ..Patch::default()
+    };
+    let updated = fixture
+        .apply(|changes| changes.update("a", &id, &patch))
+        .unwrap();
+    assert_eq!(updated.updated_at, created.created_at);
+    fixture.close(&id);
+    let closed = fixture.reader.show(&id).unwrap();
+    assert_eq!(
+        (closed.closed_at, closed.updated_at),
+        (Some(created.created_at), created.created_at)
+    );
+    fixture.reopen(&id);
+    assert_eq!(fixture.reader.show(&id).unwrap().closed_at, None);
+    // Ids that were drawn before the clock went back are not drawn again.
+    let others: Vec<String> = (0..100).map(|_| fixture.create("b")).collect();
+    assert!(!others.contains(&id));
+    fixture.check();
+}

@@ -35,10 +35,8 @@ fn a_daemon_is_started_on_request_and_by_several_processes_only_once() {
     let folder = Folder::new();
     let mut children: Vec<_> = (0..8)
         .map(|_| {
-            folder
-                .command(&["create", "a", "--auto-start"])
-                .spawn()
-                .unwrap()
+            let mut command = folder.command(&["create", "a"]);
+            command.env("ISSUE_AUTO_START", "1").spawn().unwrap()
         })
         .collect();
     for child in &mut children {
