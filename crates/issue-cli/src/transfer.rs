@@ -69,6 +69,7 @@ fn results(out: &mut dyn Write, data: &RawValue) -> Result<(), Failure> {
 pub(crate) fn export(requests: &mut Requests<'_>, args: &Export) -> Result<(), Failure> {
     let Some(path) = args.file.as_deref().filter(|path| *path != Path::new("-")) else {
         let number = export_to(requests, None)?;
+        requests.out.flush()?;
         present::note(&format!("issue: exported {number} issues"));
         return Ok(());
     };

@@ -104,7 +104,7 @@ impl Access {
             Link::Direct(direct) => direct.perform(call, &self.actor, self.timeout),
             Link::Daemon(client) => match client.call(call) {
                 // The client has tried to connect again, so the daemon is gone.
-                Err(ClientError::NoDaemon { source, .. }) if is_absent(&source) => {
+                Err(ClientError::NoDaemon { error, .. }) if is_absent(&error) => {
                     self.go_direct("the daemon ended")?;
                     self.call(call)
                 }
@@ -134,7 +134,7 @@ impl Access {
                 self.link = Some(Link::Daemon(client));
                 Ok(())
             }
-            Err(ClientError::NoDaemon { source, .. }) if is_absent(&source) => {
+            Err(ClientError::NoDaemon { error, .. }) if is_absent(&error) => {
                 self.next_look = Instant::now() + LOOK_AGAIN;
                 match self.link {
                     Some(_) => Ok(()),

@@ -83,12 +83,12 @@ impl Call {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No daemon accepts connections at the socket. The request was not sent.
-    #[error("no daemon answers at {}: {source}", socket.display())]
+    #[error("no daemon answers at {}: {error}", socket.display())]
     NoDaemon {
         /// The path of the socket.
         socket: PathBuf,
         /// The reason of the kernel.
-        source: io::Error,
+        error: io::Error,
     },
     /// The connection ended, or the time ended, before the answer.
     #[error("{problem}: {outcome}")]
@@ -251,9 +251,9 @@ impl Client {
     }
 
     fn reconnect(&mut self) -> Result<(), ClientError> {
-        let stream = UnixStream::connect(&self.socket).map_err(|source| ClientError::NoDaemon {
+        let stream = UnixStream::connect(&self.socket).map_err(|error| ClientError::NoDaemon {
             socket: self.socket.clone(),
-            source,
+            error,
         })?;
         self.connection = Some(stream);
         Ok(())

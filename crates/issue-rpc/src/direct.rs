@@ -41,7 +41,7 @@ impl Direct {
         match operation {
             Operation::Service(_) => {
                 let problem =
-                    "there is no daemon: start issue-daemon, or do without this operation";
+                    "no daemon runs: start one with `issue daemon start`, or do without this operation";
                 Answer::failure(Code::UnknownOperation, problem)
             }
             Operation::Read(read) => match self.reader() {

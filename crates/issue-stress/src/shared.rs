@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use load::driver::{Address, Target};
 use load::plan::{Invalid, Plan};
 use load::recorder::Recorder;
@@ -116,7 +116,8 @@ impl Shared {
         let Service::Daemon(socket) = &self.service else {
             return Ok(());
         };
-        let rows = Rows::read(socket)?;
+        let rows = Rows::read(socket)
+            .context("the answers cannot be compared with the database at the end of the run")?;
         let found = account.ledger.compare(self.run, &rows);
         let checked = account.ledger.histories.check();
         for violation in checked.violations.iter().take(3) {
