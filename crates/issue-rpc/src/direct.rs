@@ -40,8 +40,7 @@ impl Direct {
         let Request { header, operation } = request;
         match operation {
             Operation::Service(_) => {
-                let problem =
-                    "no daemon runs: start one with `issue daemon start`, or do without this operation";
+                let problem = "no daemon runs: start one with `issue daemon start`, or do without this operation";
                 Answer::failure(Code::UnknownOperation, problem)
             }
             Operation::Read(read) => match self.reader() {

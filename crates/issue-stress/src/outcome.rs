@@ -63,6 +63,8 @@ pub(crate) mod count {
     pub(crate) const UNDECIDED: &str = "undecided";
     /// Operations in the histories that were checked.
     pub(crate) const CHECKED: &str = "history_operations";
+    /// Flushes of the disk during the load, whoever asked for them.
+    pub(crate) const DISK_FLUSHES: &str = "disk_flushes";
     /// Counts of the daemon that differ from its rows at the end.
     pub(crate) const WRONG_COUNTS: &str = "wrong_counts";
 }

@@ -1,8 +1,8 @@
-//! The cost of a sync on the disk, beside which durable writes are judged.
+//! The cost of a sync on the disk, beside which durable writes are judged, and the number of syncs that reach the disk.
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 use load::clock;
@@ -55,5 +55,48 @@ impl Probe {
         self.file.write_all_at(&PAGE, page * PAGE.len() as u64)?;
         self.file.sync_data()?;
         Ok(clock::now() - begun)
+    }
+}
+
+/// Returns the flushes that the disk of a folder has completed since the machine started, whoever asked for them; none if
+/// the kernel does not count them (Documentation/block/stat.rst).
+pub(crate) fn disk_flushes(folder: &Path) -> Option<u64> {
+    const FIELD: usize = 15;
+    let device = std::fs::metadata(folder).ok()?.dev();
+    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+    let device = format!("/sys/dev/block/{major}:{minor}");
+    // Those of a partition are counted by its disk.
+    let disk = match Path::new(&device).join("partition").exists() {
+        true => format!("{device}/../stat"),
+        false => format!("{device}/stat"),
+    };
+    let stat = std::fs::read_to_string(disk).ok()?;
+    stat.split_whitespace().nth(FIELD)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use super::*;
+
+    #[test]
+    fn each_sync_of_the_probe_is_timed_and_reaches_the_disk() {
+        let folder = std::env::temp_dir();
+        let mut probe = match Probe::new(&folder) {
+            Ok(probe) => probe,
+            Err(error) => {
+                assert!(error.to_string().contains("TMPDIR"), "{error}");
+                return;
+            }
+        };
+        let before = disk_flushes(&folder);
+        for _ in 0..300 {
+            assert!(probe.sync().unwrap() > 0);
+        }
+        // Other programs may sync too; flushes at the same time become one.
+        if let (Some(before), Some(after)) = (before, disk_flushes(&folder)) {
+            assert!(after > before, "{before} to {after}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What all workers of a run share.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -12,7 +12,7 @@ use load::recorder::Recorder;
 use crate::ledger::{Ledger, Rows};
 use crate::outcome::count;
 use crate::peers::Peer;
-use crate::probe::Probe;
+use crate::probe::{Probe, disk_flushes};
 use crate::settings::Settings;
 use crate::spec;
 
@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     /// The issues that all agents update, with their ids.
     pub(crate) issues: Mutex<Vec<String>>,
     account: Mutex<Account>,
+    /// Flushes of the disk before the load.
+    flushes: OnceLock<Option<u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +74,7 @@ impl Shared {
             run: rand::random(),
             issues: Mutex::default(),
             account: Mutex::default(),
+            flushes: OnceLock::new(),
         })
     }
 
@@ -93,6 +96,12 @@ impl Shared {
         issues.clone()
     }
 
+    /// Notes the beginning of the load; the first worker's counts.
+    pub(crate) fn begin(&self) {
+        self.flushes
+            .get_or_init(|| disk_flushes(&std::env::temp_dir()));
+    }
+
     /// Takes over the ledger of a worker that has ended. After the last one, compares all that was answered with the
     /// database.
     ///
@@ -111,7 +120,7 @@ impl Shared {
             return Ok(());
         }
         if self.settings().scenario.writes() {
-            probe_disk(record);
+            self.probe_disk(record);
         }
         let Service::Daemon(socket) = &self.service else {
             return Ok(());
@@ -138,17 +147,24 @@ impl Shared {
         }
         Ok(())
     }
-}
 
-/// Records what a sync costs on the disk of this minute. Without a disk, nothing is recorded.
-fn probe_disk(record: &Recorder) {
-    let probed = Probe::new(&std::env::temp_dir()).and_then(|mut probe| {
-        (0..SYNCS).try_for_each(|_| {
-            record.value(spec::SYNC, probe.sync()?);
-            Ok(())
-        })
-    });
-    if let Err(error) = probed {
-        harness::output::note(&format!("the disk was not probed: {error}"));
+    /// Records what a sync costs on the disk of this minute, and how many the load has caused. Without a disk, nothing is
+    /// recorded.
+    fn probe_disk(&self, record: &Recorder) {
+        let folder = std::env::temp_dir();
+        if let (Some(before), Some(after)) =
+            (self.flushes.get().copied().flatten(), disk_flushes(&folder))
+        {
+            record.count(count::DISK_FLUSHES, after.saturating_sub(before));
+        }
+        let probed = Probe::new(&folder).and_then(|mut probe| {
+            (0..SYNCS).try_for_each(|_| {
+                record.value(spec::SYNC, probe.sync()?);
+                Ok(())
+            })
+        });
+        if let Err(error) = probed {
+            harness::output::note(&format!("the disk was not probed: {error}"));
+        }
     }
 }

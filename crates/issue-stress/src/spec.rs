@@ -77,6 +77,7 @@ const COUNTERS: &[CounterSpec] = &[
     CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
     CounterSpec::new(count::CREATED, "created", Rate),
     CounterSpec::new(count::REQUESTS, "requests sent", Detail),
+    CounterSpec::new(count::DISK_FLUSHES, "disk flushes", Detail),
     CounterSpec::new(count::CONNECTED, "opened", Opened),
     CounterSpec::new(count::LOST, "lost", DeliveryError),
     CounterSpec::new(count::PHANTOM, "phantom", DeliveryError),

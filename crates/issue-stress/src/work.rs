@@ -19,6 +19,7 @@ const RETRY_NS: u64 = 10_000_000;
 
 /// Runs one worker's share of the load.
 pub(crate) async fn run(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
+    shared.begin();
     let (record, workers) = (worker.record.clone(), worker.share.of);
     let ledger = RefCell::new(Ledger::default());
     for issue in shared.issues() {
