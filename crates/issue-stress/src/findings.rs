@@ -53,6 +53,27 @@ pub(crate) fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
             "a read must return the latest acknowledged write; the first histories are above",
         ),
     ];
+    let unproven = [
+        (
+            count::UNDECIDED,
+            "histories are too long or too concurrent to be checked (undecided)",
+            "share more issues (--shared-issues), so that each history is shorter",
+        ),
+        (
+            count::UNCHECKED,
+            "operations of histories were left out of the check (unchecked)",
+            "run for a shorter time, or with a lower rate, to have all of them checked",
+        ),
+    ];
+    let notes = unproven.into_iter().filter_map(|(name, text, hint)| {
+        let number = total.counted(name);
+        (number > 0).then(|| Warning {
+            kind: Kind::OutOfOrder,
+            severity: Severity::Note,
+            message: format!("{number} {text}"),
+            hint: hint.to_owned(),
+        })
+    });
     let warnings = found.into_iter().filter_map(|(kind, name, text, hint)| {
         let number = total.counted(name);
         (number > 0).then(|| Warning {
@@ -63,7 +84,7 @@ pub(crate) fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
         })
     });
     Findings {
-        warnings: warnings.collect(),
+        warnings: warnings.chain(notes).collect(),
         ..Findings::default()
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Checked {
     pub(crate) operations: u64,
     pub(crate) violations: Vec<String>,
     pub(crate) undecided: u64,
+    /// Operations that were recorded or came too late to be, and were not checked.
+    pub(crate) left_out: u64,
 }
 
 impl Histories {
@@ -165,6 +167,7 @@ impl Histories {
             let outcome = check_register_within(was_ready, operations, MAX_STEPS);
             note(issue, "membership in ready", operations.len(), outcome);
         }
+        checked.left_out = (self.operations as u64).saturating_sub(checked.operations);
         checked
     }
 }
@@ -248,6 +251,7 @@ mod tests {
         histories.merge(other);
         let checked = histories.check();
         assert_eq!((checked.operations, checked.violations.len()), (1, 0));
+        assert_eq!(checked.left_out, MAX_OPERATIONS as u64 + 2);
     }
 
     #[test]

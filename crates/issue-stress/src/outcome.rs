@@ -61,6 +61,8 @@ pub(crate) mod count {
     pub(crate) const NOT_LINEARIZABLE: &str = "not_linearizable";
     /// Histories that are too long or too concurrent to be decided.
     pub(crate) const UNDECIDED: &str = "undecided";
+    /// Operations that were left out of the histories, because they were too many.
+    pub(crate) const UNCHECKED: &str = "unchecked";
     /// Operations in the histories that were checked.
     pub(crate) const CHECKED: &str = "history_operations";
     /// Flushes of the disk during the load, whoever asked for them.

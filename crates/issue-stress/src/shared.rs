@@ -142,6 +142,7 @@ impl Shared {
             (count::NOT_LINEARIZABLE, checked.violations.len() as u64),
             (count::UNDECIDED, checked.undecided),
             (count::CHECKED, checked.operations),
+            (count::UNCHECKED, checked.left_out),
         ] {
             record.count(name, number);
         }

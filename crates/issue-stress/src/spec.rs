@@ -87,6 +87,7 @@ const COUNTERS: &[CounterSpec] = &[
     CounterSpec::new(count::NOT_LINEARIZABLE, "not linearizable", DeliveryError),
     CounterSpec::new(count::WRONG_COUNTS, "wrong counts", DeliveryError),
     CounterSpec::new(count::UNDECIDED, "undecided", DeliveryEvent),
+    CounterSpec::new(count::UNCHECKED, "unchecked", DeliveryEvent),
     CounterSpec::new(count::EXPIRED, "expired", DeliveryEvent),
     CounterSpec::new(count::RECONNECTS, "reconnects", Reconnects),
     CounterSpec::new(count::RETRIES, "retries", Retries),
