@@ -46,6 +46,6 @@ fn direct_only_access_leaves_the_daemon_aside() {
     let mut access = Access::new(&database, "me", Options::default()).direct_only();
     assert_eq!(create(&mut access, "1"), Some(Route::Direct));
     let ping = access.call(&Call::new("ping", json!({}))).unwrap_err();
-    assert!(ping.to_string().contains("start issue-daemon"), "{ping}");
+    assert!(ping.to_string().contains("issue daemon start"), "{ping}");
     assert_eq!(daemon.reader().stats().unwrap().total, 1);
 }
