@@ -73,8 +73,7 @@ bench-presence *args:
 run-issue *args:
     cargo run --release -p issue-stress -- "$@"
 
-# Compare the issue daemon with direct access and other databases: time single operations, then run every plan in
-# configs/issue/
+# Compare the issue daemon with direct access and other databases: single operations, then every plan in configs/issue/
 bench-issue *args:
     cargo build --release --quiet -p issue-stress -p issue-cli -p issue-daemon
     cargo run --release --quiet -p issue-stress -- benchmark
