@@ -146,18 +146,9 @@ pub(crate) enum Command {
 pub(crate) struct Create {
     /// The title
     pub(crate) title: String,
-    /// Set the description; - reads standard input
-    #[arg(long, short, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) description: Option<String>,
-    /// Set the design
-    #[arg(long, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    design: Option<String>,
-    /// Set the acceptance criteria
-    #[arg(long, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    acceptance_criteria: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) texts: Texts,
     #[command(flatten)]
     #[serde(flatten)]
     attributes: Attributes,
@@ -176,6 +167,22 @@ pub(crate) struct Create {
     #[arg(long, value_name = "ID")]
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
+}
+
+#[derive(Debug, Args, Serialize)]
+pub(crate) struct Texts {
+    /// Set the description; - reads standard input
+    #[arg(long, short, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// Set the design
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    design: Option<String>,
+    /// Set the acceptance criteria
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acceptance_criteria: Option<String>,
 }
 
 #[derive(Debug, Args, Serialize)]
@@ -202,18 +209,9 @@ pub(crate) struct Update {
     #[arg(long, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// Set the description; - reads standard input
-    #[arg(long, short, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) description: Option<String>,
-    /// Set the design
-    #[arg(long, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    design: Option<String>,
-    /// Set the acceptance criteria
-    #[arg(long, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    acceptance_criteria: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) texts: Texts,
     /// Set the notes
     #[arg(long, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Option::is_none")]

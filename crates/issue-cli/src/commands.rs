@@ -103,14 +103,14 @@ impl Requests<'_> {
     fn perform(&mut self, command: Command) -> Result<(), Failure> {
         match command {
             Command::Create(mut args) => {
-                args.description = text_of(args.description)?;
+                args.texts.description = text_of(args.texts.description)?;
                 let mut sent = to_json(&args);
                 let dependencies = args.depends_on.iter().map(|id| self.dependency(id));
                 sent["dependencies"] = dependencies.collect();
                 self.one("create", sent, present::id)
             }
             Command::Update(mut args) => {
-                args.description = text_of(args.description)?;
+                args.texts.description = text_of(args.texts.description)?;
                 self.one("update", to_json(&args), present::line)
             }
             Command::Show(args) => self.each("show", &args.ids, &json!({}), present::issue),

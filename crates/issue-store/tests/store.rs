@@ -462,6 +462,7 @@ fn a_checkpoint_empties_the_log_unless_somebody_reads() {
 #[test]
 fn times_do_not_go_back_when_the_clock_does() {
     let mut fixture = Fixture::new();
+    fixture.now = 1_000_000_000;
     let id = fixture.create("a");
     let created = fixture.reader.show(&id).unwrap();
     fixture.now = 0;

@@ -65,7 +65,15 @@ pub(crate) struct Agent<'a> {
 struct CreateArgs<'a> {
     title: &'a str,
     labels: [&'a str; 1],
-    assignee: &'a str,
+}
+
+impl<'a> CreateArgs<'a> {
+    fn new(title: &'a str) -> Self {
+        Self {
+            title,
+            labels: [LABEL],
+        }
+    }
 }
 
 impl<'a> Agent<'a> {
@@ -101,7 +109,7 @@ impl<'a> Agent<'a> {
     pub(crate) async fn open(&mut self) -> Result<(), &'static str> {
         self.connect().await?;
         if self.shared.settings().scenario == Scenario::Update {
-            self.own = self.create(0).await?;
+            self.own = Some(self.create().await?);
         }
         Ok(())
     }
@@ -134,7 +142,7 @@ impl<'a> Agent<'a> {
         match (self.role, self.shared.settings().scenario) {
             (Role::Bulk, _) => self.bulk().await,
             (_, Scenario::ConcurrentAgents | Scenario::UniqueIds) => {
-                self.create(0).await.map(|_| ())
+                self.create().await.map(|_| ())
             }
             (_, Scenario::BatchOperations) => self.batch().await,
             (_, Scenario::MixedOperations) => self.mixed().await,
@@ -241,19 +249,15 @@ impl<'a> Agent<'a> {
     }
 
     /// Creates an issue. Returns its id.
-    async fn create(&mut self, part: u16) -> Result<Option<String>, &'static str> {
-        self.create_timed(part).await.map(|(id, _)| Some(id))
+    async fn create(&mut self) -> Result<String, &'static str> {
+        self.create_timed().await.map(|(id, _)| id)
     }
 
     /// Creates an issue. Returns its id, and the time of the request.
-    async fn create_timed(&mut self, part: u16) -> Result<(String, Span), &'static str> {
-        let name = self.name(part);
+    async fn create_timed(&mut self) -> Result<(String, Span), &'static str> {
+        let name = self.name(0);
         let title = name.title(self.shared.run);
-        let args = CreateArgs {
-            title: &title,
-            labels: [LABEL],
-            assignee: "",
-        };
+        let args = CreateArgs::new(&title);
         let (span, answer) = self.call(spec::CREATE, "create", &args).await;
         let (expected, result) = match answer {
             Err(kind) => (Expected::Unknown, Err(kind)),

@@ -6,7 +6,7 @@ use linearizability::{Kind, Operation, Outcome, check_register_within, membershi
 
 /// Steps of the search for an order after which a history counts as undecided.
 const MAX_STEPS: u64 = 1_000_000;
-/// Operations that a worker keeps. The histories of all workers end when the first of them has so many.
+/// Operations that a worker keeps. The histories of all workers end when the first of them reaches this number.
 const MAX_OPERATIONS: usize = 2_000_000;
 
 /// The time of a request, and of its answer if one arrived.

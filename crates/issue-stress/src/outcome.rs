@@ -51,11 +51,11 @@ pub(crate) mod count {
     pub(crate) const LOST: &str = "lost";
     /// Issues that are in the database at the end although their creation was refused or never asked for.
     pub(crate) const PHANTOM: &str = "phantom";
-    /// Issues of which the database holds two, or that were created twice by one idempotency key.
+    /// Issues that the database holds twice, or that were created twice by one idempotency key.
     pub(crate) const DUPLICATED: &str = "duplicated";
     /// Ids that were given to two issues.
     pub(crate) const DUPLICATE_IDS: &str = "duplicate_ids";
-    /// Atomic batches of which a part is in the database at the end.
+    /// Atomic batches that are in the database in part at the end.
     pub(crate) const PARTIAL_BATCHES: &str = "partial_batches";
     /// Issues with a counted state for which no order of the operations explains what was read.
     pub(crate) const NOT_LINEARIZABLE: &str = "not_linearizable";

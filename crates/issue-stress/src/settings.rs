@@ -60,7 +60,7 @@ pub enum Scenario {
     /// Each operation creates an issue: by default 8 agents with 100 each.
     #[default]
     ConcurrentAgents,
-    /// Each operation is a batch, of which some must fail: by default 4 agents with 50 each.
+    /// Each operation is a batch, and two of five must fail: by default 4 agents with 50 each.
     BatchOperations,
     /// Creates, updates, shows, lists and readies at random: by default 6 agents with 50 each.
     MixedOperations,

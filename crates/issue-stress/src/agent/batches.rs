@@ -1,4 +1,4 @@
-//! Batches of creates, of which some must fail.
+//! Batches of creates; some of the batches must fail.
 
 use serde_json::{Value, json};
 

@@ -24,11 +24,10 @@ impl Agent<'_> {
             .map(|issue| issue.id.clone().into_owned())
             .collect();
         let borrowed: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let ledger = self.ledger;
-        let histories = |add: &mut dyn FnMut(&mut crate::history::Histories)| {
-            add(&mut ledger.borrow_mut().histories);
-        };
-        histories(&mut |histories| histories.read_some_ready(&borrowed, number, span));
+        self.ledger
+            .borrow_mut()
+            .histories
+            .read_some_ready(&borrowed, number, span);
         let claimed = match ids.len() {
             0 => None,
             ready => Some(ids[self.random.random_range(0..ready)].clone()),
@@ -36,15 +35,19 @@ impl Agent<'_> {
         if let Some(id) = &claimed {
             self.set_status(id, "in_progress").await?;
         }
-        let (id, span) = self.create_timed(0).await?;
-        histories(&mut |histories| histories.became_ready(&id, number, span, true));
+        let (id, span) = self.create_timed().await?;
+        self.ledger
+            .borrow_mut()
+            .histories
+            .became_ready(&id, number, span, true);
         if let Some(id) = &claimed {
             self.set_status(id, "closed").await?;
         }
         Ok(())
     }
 
-    async fn set_status(&mut self, id: &str, status: &str) -> Result<(), &'static str> {
+    /// Changes the status of an issue without dependencies, which is ready while it is open.
+    pub(super) async fn set_status(&mut self, id: &str, status: &str) -> Result<(), &'static str> {
         let args = json!({"id": id, "status": status});
         let (span, answer) = self.call(spec::UPDATE, "update", &args).await;
         let result = match answer {
@@ -56,7 +59,7 @@ impl Agent<'_> {
         };
         let mut ledger = self.ledger.borrow_mut();
         let histories = &mut ledger.histories;
-        histories.became_ready(id, self.number, span, false);
+        histories.became_ready(id, self.number, span, status == "open");
         result
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use issue_rpc::Code;
 
 use super::answers::WithId;
-use super::{Agent, CreateArgs, LABEL, is_right};
+use super::{Agent, CreateArgs, is_right};
 use crate::ledger::Expected;
 use crate::outcome::{self, count};
 use crate::spec;
@@ -18,7 +18,7 @@ impl Agent<'_> {
     /// Performs a create in time, a create whose deadline has passed, or one that is sent again after a timeout.
     pub(super) async fn time_out(&mut self) -> Result<(), &'static str> {
         match self.operations % 3 {
-            1 => self.create(0).await.map(|_| ()),
+            1 => self.create().await.map(|_| ()),
             2 => self.create_too_late().await,
             _ => self.create_again().await,
         }
@@ -35,7 +35,7 @@ impl Agent<'_> {
         let name = self.name(0);
         self.ledger.borrow_mut().expect(name, Expected::Absent);
         let title = name.title(self.shared.run);
-        let args = create_args(&title);
+        let args = CreateArgs::new(&title);
         let (_, answer) = self.call_with(spec::CREATE, "create", &args, terms).await;
         is_right(answer?.code == Some(Code::Timeout))
     }
@@ -44,7 +44,7 @@ impl Agent<'_> {
     async fn create_again(&mut self) -> Result<(), &'static str> {
         let name = self.name(0);
         let title = name.title(self.shared.run);
-        let args = create_args(&title);
+        let args = CreateArgs::new(&title);
         let key = format!("{title} key");
         let terms = |timeout| Terms {
             timeout,
@@ -85,13 +85,5 @@ impl Agent<'_> {
             self.record.count(count::CREATED, 1);
         }
         result
-    }
-}
-
-fn create_args(title: &str) -> CreateArgs<'_> {
-    CreateArgs {
-        title,
-        labels: [LABEL],
-        assignee: "",
     }
 }
