@@ -145,17 +145,18 @@ impl Table {
         let mut head = vec![Head::text("daemon"), Head::number("level")];
         head.extend(columns.iter().map(Column::head));
         let row = |repeated: &Repetitions<'_>, number: Option<usize>, runs: &[&RunResult]| {
-            let mut cells = vec![
-                Cell::row_name(comparison.daemons[repeated.daemon], runs),
-                Cell::plain(repeated.level_name()),
-            ];
+            let name = match number {
+                Some(_) => Cell::row_name(comparison.daemons[repeated.daemon], runs),
+                None => row_name(comparison, repeated),
+            };
+            let mut cells = vec![name, Cell::plain(repeated.level_name())];
             cells.extend(number.map(|number| Cell::plain(number.to_string())));
             cells.extend(columns.iter().map(|column| column.cell(runs)));
             Row::new(Some(repeated.daemon), cells)
         };
         let medians = groups
             .iter()
-            .map(|repeated| row(repeated, None, &repeated.runs));
+            .map(|repeated| row(repeated, None, &repeated.shown()));
         let mut table = Self::new(caption, head.clone(), group_by_level(medians.collect()));
         if groups.iter().any(|repeated| repeated.runs.len() > 1) {
             head.insert(2, Head::number("run"));
@@ -172,6 +173,24 @@ impl Table {
     }
 }
 
+/// Names the row of some repetitions, with their number if INVALID ones are left out: `go-streaming (2 of 3 runs)`.
+pub(super) fn row_name(comparison: &Comparison<'_>, repeated: &Repetitions<'_>) -> Cell {
+    let shown = repeated.shown();
+    let name = Cell::row_name(comparison.daemons[repeated.daemon], &shown);
+    match repeated.left_out() {
+        0 => name,
+        _ => Cell {
+            median: format!(
+                "{} ({} of {} runs)",
+                name.median,
+                shown.len(),
+                repeated.runs.len()
+            ),
+            ..name
+        },
+    }
+}
+
 /// Begins a group of rows where the level changes.
 fn group_by_level(mut rows: Vec<Row>) -> Vec<Row> {
     for index in 1..rows.len() {
@@ -183,8 +202,8 @@ fn group_by_level(mut rows: Vec<Row>) -> Vec<Row> {
 /// Explains how to read figures of several runs.
 pub(super) fn reading(comparison: &Comparison<'_>) -> String {
     let groups = comparison.all();
-    let most = groups.iter().map(|repeated| repeated.runs.len()).max();
-    match most.unwrap_or(0) {
+    let most = groups.iter().map(|repeated| repeated.shown().len()).max();
+    let reading = match most.unwrap_or(0) {
         0 | 1 => "One run per cell: no estimate of run-to-run variation.".to_owned(),
         several => {
             let interval = if several >= 5 {
@@ -194,5 +213,9 @@ pub(super) fn reading(comparison: &Comparison<'_>) -> String {
             };
             format!("Median of the runs (lowest–highest){interval}.")
         }
+    };
+    match groups.iter().any(|repeated| repeated.left_out() > 0) {
+        true => format!("{reading} INVALID runs are left out where there are others."),
+        false => reading,
     }
 }

@@ -6,6 +6,7 @@ use super::text::plain;
 use crate::result::{RunResult, ThresholdResult};
 use crate::suite::Suite;
 use crate::units;
+use crate::warning::{Kind, Verdict};
 
 /// A suite with its daemons and levels in order.
 #[derive(Debug)]
@@ -157,6 +158,46 @@ impl<'a> Comparison<'a> {
 }
 
 impl<'a> Repetitions<'a> {
+    /// Returns the runs whose figures count in medians, intervals and conclusions: all but the INVALID ones.
+    pub(super) fn counted(&self) -> Vec<&'a RunResult> {
+        let runs = self.runs.iter().copied();
+        runs.filter(|run| is_counted(run)).collect()
+    }
+
+    /// Returns the runs whose figures are shown: those that count, or the INVALID ones if there are no others.
+    pub(super) fn shown(&self) -> Vec<&'a RunResult> {
+        match self.counted() {
+            none if none.is_empty() => self.runs.clone(),
+            counted => counted,
+        }
+    }
+
+    /// Returns the number of runs that are not shown, because they are INVALID and others are not.
+    pub(super) fn left_out(&self) -> usize {
+        self.runs.len() - self.shown().len()
+    }
+
+    /// Returns the runs that count with those of the same number of `other` that count.
+    pub(super) fn pairs(
+        &self,
+        other: &Self,
+    ) -> impl Iterator<Item = (&'a RunResult, &'a RunResult)> {
+        let pairs = self.runs.iter().copied().zip(other.runs.iter().copied());
+        pairs.filter(|(run, other)| is_counted(run) && is_counted(other))
+    }
+
+    /// Returns true if the daemon exited in a run or no client succeeded, which also makes the run INVALID.
+    pub(super) fn broke_down(&self) -> bool {
+        let mut runs = self.runs.iter();
+        runs.any(|run| run.has_warning(Kind::DaemonDied) || run.has_warning(Kind::NothingSucceeded))
+    }
+
+    /// Returns true if the daemon broke down, or clients failed in a run that counts.
+    pub(super) fn has_failures(&self) -> bool {
+        let failed = |run: &&RunResult| run.success_pct().is_none_or(|share| share < 100.0);
+        self.broke_down() || self.counted().iter().any(failed)
+    }
+
     /// Returns the level's name for a table.
     pub(super) fn level_name(&self) -> String {
         level_name(self.level)
@@ -176,6 +217,11 @@ impl<'a> Repetitions<'a> {
         });
         grouped.collect()
     }
+}
+
+/// Returns true if the figures of a run count: the verdict of a run that does not is INVALID.
+pub(super) fn is_counted(run: &RunResult) -> bool {
+    run.verdict != Verdict::Invalid
 }
 
 /// Returns every run with its index among its repetitions.

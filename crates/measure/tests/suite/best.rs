@@ -68,7 +68,7 @@ fn the_best_is_marked_only_where_runs_are_apart() {
         .unwrap();
     python.usage.daemon.as_mut().unwrap().rss_peak_kb = 4_500;
     assert_eq!(best(&suite, 3), ["python-streaming", "rust-streaming"]);
-    // INVALID runs are not compared.
+    // INVALID runs do not count.
     for run in suite
         .results
         .iter_mut()
@@ -165,4 +165,32 @@ fn the_highest_level_is_a_number_where_there_is_one() {
             .unwrap()
             .contains("At burst, which every daemon ran.")
     );
+}
+
+#[test]
+fn an_invalid_run_is_left_out_of_medians_and_intervals_and_its_row_says_how_many_count() {
+    let mut suite = suite::build(&Shape {
+        daemons: &FOUR[..2],
+        levels: &[1_000],
+        runs: 5,
+        seconds: 10,
+    });
+    let memory = |suite: &Suite| row(&markdown(suite).unwrap(), "Memory (RSS)", &["go-"]);
+    assert_eq!(memory(&suite)[5], r"6.12 (5.88–6.36) \[5.88, 6.36\]");
+    // The run with the most memory.
+    let worst = &mut suite.results[8];
+    suite::invalidate(worst);
+    let figures = memory(&suite);
+    assert_eq!(figures[0], "go-streaming (4 of 5 runs)");
+    assert_eq!(figures[5], "6.06 (5.88–6.24)");
+    let report = markdown(&suite).unwrap();
+    let left_out = "- **left out:** 1 of 10 runs: INVALID runs are in no median";
+    assert!(report.contains(left_out), "{report}");
+    // A daemon without any other runs keeps its figures, which are marked.
+    let go = suite.results.iter_mut();
+    go.filter(|run| run.daemon.name == FOUR[0])
+        .for_each(suite::invalidate);
+    let figures = memory(&suite);
+    assert_eq!(figures[0], "go-streaming (INVALID)");
+    assert!(figures[5].starts_with("6.12 ("), "{figures:?}");
 }

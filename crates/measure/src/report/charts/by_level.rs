@@ -81,7 +81,7 @@ fn finish(
     let texts = ChartTexts {
         id,
         title,
-        reading: "Each dot is a run; the stroke is their median.",
+        reading: "Each dot is a run; the stroke is their median, without INVALID runs where there are others.",
     };
     drawn.chart(texts, axis("level", Scale::Names(names)), y)
 }
@@ -99,7 +99,9 @@ fn of_daemon(
     let (mut medians, mut descriptions) = (Vec::new(), Vec::new());
     for repeated in comparison.of_daemon(daemon) {
         let runs = runs(&repeated, metric);
-        let Some(spread) = SummaryStats::from_values(runs.iter().map(|(value, _)| *value)) else {
+        let shown_runs = repeated.shown();
+        let values = shown_runs.iter().filter_map(|run| (metric.read)(run));
+        let Some(spread) = SummaryStats::from_values(values) else {
             continue;
         };
         let level = repeated.level_name();

@@ -11,7 +11,7 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
     let names = comparison.short_names();
     let mut drawn = Drawn::default();
     for (daemon, slope) in slopes(comparison).into_iter().enumerate() {
-        if !slope.points.is_empty() {
+        if !slope.points.is_empty() || !slope.left_out.is_empty() {
             drawn.extend(of_daemon(comparison, daemon, &names[daemon], &slope));
         }
     }
@@ -23,7 +23,7 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
     let texts = ChartTexts {
         id: "memory-connections".to_owned(),
         title: "Memory against connections".to_owned(),
-        reading: "Each dot is a run; the line is fitted to all runs of a daemon, and the number is its slope in KiB per connection. INVALID runs are included.",
+        reading: "Each dot is a run; the line is fitted to the runs of a daemon that are not INVALID, and the number is its slope in KiB per connection.",
     };
     drawn.chart(texts, x, y)
 }
@@ -34,6 +34,7 @@ fn of_daemon(comparison: &Comparison<'_>, daemon: usize, label: &str, slope: &Sl
     let points: Vec<Point> = slope
         .points
         .iter()
+        .chain(&slope.left_out)
         .map(|(x, kb)| (*x, kb / 1024.0))
         .collect();
     let name_point = |(x, mib): &Point| {

@@ -24,7 +24,7 @@ pub(super) fn draw(
     let names = comparison.short_names();
     let mut drawn = Drawn::default();
     for repeated in at {
-        let runs = distributions(&repeated.runs, series)?;
+        let runs = distributions(&repeated.shown(), series)?;
         let (daemon, name) = (repeated.daemon, comparison.daemon(repeated.daemon));
         drawn.extend(of_daemon(daemon, &names[daemon], &name, &runs));
     }

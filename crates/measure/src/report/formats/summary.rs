@@ -6,7 +6,7 @@ use changes::{Baseline, conclusions};
 
 use super::markdown;
 use crate::report::cell::Cell;
-use crate::report::columns::Column;
+use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_name, measured_values};
 use crate::report::distinct::distinct;
 use crate::report::text::plain;
@@ -91,13 +91,13 @@ fn table(
     rule[0] = "---".to_owned();
     let conclusions = conclusions(comparison, rows, &compared, baseline);
     let row = |(number, repeated): (usize, &Repetitions<'_>)| {
-        let name = text(comparison.daemons[repeated.daemon], CELL);
+        let name = columns::row_name(comparison, repeated);
         let name = Cell {
-            median: name,
-            ..Cell::row_name("", &repeated.runs)
+            median: text(&name.median, CELL),
+            ..name
         };
         let figures = compared.iter().enumerate().map(|(index, column)| {
-            let mut text = column.cell(&repeated.runs).spread();
+            let mut text = column.cell(&repeated.shown()).spread();
             let change = conclusions.iter().find(|(at, _)| *at == (number, index));
             if let Some((_, conclusion)) = change {
                 text += &format!("<br>{conclusion}");

@@ -3,6 +3,7 @@
 use crate::imported::SeriesSummary;
 use crate::metrics::{self, Statistic};
 use crate::report::cell::Cell;
+use crate::report::columns;
 use crate::report::comparison::{Comparison, Repetitions, numbered};
 use crate::report::roles::LAG;
 use crate::report::table::{Head, Row, Table};
@@ -44,11 +45,10 @@ fn rows(comparison: &Comparison<'_>, groups: &[Numbered<'_>]) -> Table {
         };
         let mut starts_group = index > 0 && !is_single;
         for (number, repeated) in groups {
-            let Some(statistics) = statistics(&repeated.runs, series, is_single) else {
+            let Some(statistics) = statistics(&repeated.shown(), series, is_single) else {
                 continue;
             };
-            let name = comparison.daemons[repeated.daemon];
-            let name = Cell::row_name(name, &repeated.runs);
+            let name = columns::row_name(comparison, repeated);
             let mut cells = vec![name, Cell::plain(label.as_str())];
             cells.extend(number.map(|number| Cell::plain(number.to_string())));
             cells.extend(statistics);

@@ -5,7 +5,7 @@ use crate::metrics;
 use crate::regression::LinearFit;
 use crate::report::cell::Cell;
 use crate::report::columns::{self, Column};
-use crate::report::comparison::Comparison;
+use crate::report::comparison::{Comparison, is_counted};
 use crate::report::document::{Charts, Part, Section};
 use crate::report::roles;
 use crate::report::table::{Head, Row, Table};
@@ -15,7 +15,7 @@ use crate::units::{self, NONE};
 /// Minimum number of levels for a slope.
 const LEVELS: usize = 3;
 
-const READING: &str = "1 KiB is 1,024 bytes (kB in /proc). Dividing RSS growth by connections overstates the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs, with the 95 % interval of the slope. INVALID runs are included, since lateness of the driver does not change the memory of a stream.";
+const READING: &str = "1 KiB is 1,024 bytes (kB in /proc). Dividing RSS growth by connections overstates the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs but the INVALID ones, with the 95 % interval of the slope.";
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let mut columns = vec![
@@ -46,8 +46,10 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
 /// Memory of a daemon over its levels.
 #[derive(Debug)]
 pub(in crate::report) struct Slope {
-    /// Peak connections and peak memory in KiB, a point for each run.
+    /// Peak connections and peak memory in KiB, a point for each run that counts.
     pub(in crate::report) points: Vec<(f64, f64)>,
+    /// The same of the INVALID runs, which the line does not go through.
+    pub(in crate::report) left_out: Vec<(f64, f64)>,
     /// The line through the points, or the reason why there is none.
     pub(in crate::report) line: Result<LinearFit, String>,
 }
@@ -59,14 +61,19 @@ pub(in crate::report) fn slopes(comparison: &Comparison<'_>) -> Vec<Slope> {
 }
 
 fn slope(comparison: &Comparison<'_>, daemon: usize) -> Slope {
-    let point = |run: &&RunResult| {
+    let point = |run: &RunResult| {
         let bytes = metrics::value("daemon.rss.peak", run)?;
         Some((metrics::value("connections", run)?, bytes / 1024.0))
     };
-    let by_level: Vec<Vec<(f64, f64)>> = comparison
-        .of_daemon(daemon)
+    let groups = comparison.of_daemon(daemon);
+    let all = groups.iter().flat_map(|repeated| &repeated.runs).copied();
+    let left_out = all
+        .filter(|run| !is_counted(run))
+        .filter_map(point)
+        .collect();
+    let by_level: Vec<Vec<(f64, f64)>> = groups
         .iter()
-        .map(|repeated| repeated.runs.iter().filter_map(point).collect())
+        .map(|repeated| repeated.counted().into_iter().filter_map(point).collect())
         .filter(|points: &Vec<_>| !points.is_empty())
         .collect();
     let points = by_level.concat();
@@ -81,7 +88,11 @@ fn slope(comparison: &Comparison<'_>, daemon: usize) -> Slope {
         _ => LinearFit::through(&points)
             .ok_or("no slope: all runs held the same number of connections".to_owned()),
     };
-    Slope { points, line }
+    Slope {
+        points,
+        left_out,
+        line,
+    }
 }
 
 fn slope_table(comparison: &Comparison<'_>) -> Table {

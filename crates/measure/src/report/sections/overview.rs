@@ -9,14 +9,13 @@ use crate::report::roles;
 use crate::report::table::Table;
 use crate::summary::SummaryStats;
 use crate::units;
-use crate::warning::Verdict;
 
 /// Minimum number of runs per daemon before any figure is called best.
 const MIN_RUNS: usize = 3;
 /// Minimum distance of two medians, as a share of the better one.
 const MIN_DISTANCE: f64 = 0.03;
 
-const READING: &str = "A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. Daemons with an INVALID run are not compared, and daemons with failures are compared by success only.";
+const READING: &str = "A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. INVALID runs do not count, and daemons with failures are compared by success only.";
 const SLOPE: &str = "The slope covers all levels and is not compared.";
 const FEW: &str = "No figure is marked as best, because that requires 3 runs of each daemon.";
 
@@ -51,8 +50,9 @@ fn reading(comparison: &Comparison<'_>, level: &str) -> String {
 
 /// Returns true if there are enough runs to rule out chance differences of single runs.
 fn are_enough(groups: &[Repetitions<'_>]) -> bool {
-    let mut groups = groups.iter();
-    groups.all(|repeated| repeated.runs.len() >= MIN_RUNS)
+    let counted = groups.iter().map(|repeated| repeated.counted().len());
+    let mut counted = counted.filter(|counted| *counted > 0);
+    counted.all(|counted| counted >= MIN_RUNS)
 }
 
 /// Returns the highest level at which every daemon has runs; daemons without any runs do not count. A level that is not
@@ -114,18 +114,15 @@ fn best(groups: &[Repetitions<'_>], column: &Column<'_>) -> Vec<usize> {
         Better::Lower => 1.0,
         _ => -1.0,
     };
-    let compared = |repeated: &&Repetitions<'_>| {
-        let mut runs = repeated.runs.iter();
-        runs.all(|run| {
-            let served = run.success_pct().is_some_and(|share| share >= 100.0);
-            run.verdict != Verdict::Invalid && (column.is_success() || served)
-        })
+    let compared = |repeated: &Repetitions<'_>| match column.is_success() {
+        true => !repeated.broke_down(),
+        false => !repeated.has_failures(),
     };
     let stats: Vec<(usize, SummaryStats)> = groups
         .iter()
         .enumerate()
         .filter(|(_, repeated)| compared(repeated))
-        .filter_map(|(row, repeated)| Some((row, column.stats(&repeated.runs)?)))
+        .filter_map(|(row, repeated)| Some((row, column.stats(&repeated.counted())?)))
         .collect();
     let median = |(_, stats): &&(usize, SummaryStats)| stats.median * sign;
     let first = stats

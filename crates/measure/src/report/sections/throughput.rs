@@ -83,8 +83,7 @@ fn ratio(comparison: &Comparison<'_>, repeated: &Repetitions<'_>, counter: &str)
     if repeated.daemon == 0 {
         return Cell::plain("1");
     }
-    let pairs = repeated.runs.iter().zip(&first.runs);
-    let ratios = pairs.filter_map(|(run, first)| {
+    let ratios = repeated.pairs(&first).filter_map(|(run, first)| {
         Some(metrics::rate(run, counter)? / metrics::rate(first, counter)?)
     });
     Cell::from_stats(SummaryStats::from_values(ratios), units::significant)

@@ -1,6 +1,6 @@
 //! The verdict of the runs with its reasons, the question, the machine and the dates. It opens the report.
 
-use crate::report::comparison::{Comparison, Repetitions, level_name, numbered};
+use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name, numbered};
 use crate::report::distinct::distinct;
 use crate::report::document::{Part, Section};
 use crate::report::facts;
@@ -71,7 +71,9 @@ fn facts(comparison: &Comparison<'_>) -> Facts {
 fn facts_of_several(comparison: &Comparison<'_>) -> Facts {
     let results = &comparison.suite.results;
     let verdicts = VERDICTS.map(|verdict| count_verdict(results, verdict));
-    let mut facts = vec![("verdicts", verdicts.join(", ")), ("dates", dates(results))];
+    let mut facts = vec![("verdicts", verdicts.join(", "))];
+    facts.extend(left_out(comparison));
+    facts.push(("dates", dates(results)));
     let machines = distinct(results.iter().map(|run| facts::machine(&run.machine)));
     if machines.len() > 1 {
         let warning = format!(
@@ -87,6 +89,17 @@ fn facts_of_several(comparison: &Comparison<'_>) -> Facts {
     let drivers = distinct(results.iter().map(facts::driver)).into_iter();
     facts.extend(drivers.map(|driver| ("driver", driver)));
     facts
+}
+
+/// Says how many runs are left out because they are INVALID, and which rows have no others.
+fn left_out(comparison: &Comparison<'_>) -> Option<(&'static str, String)> {
+    let results = &comparison.suite.results;
+    let invalid = results.iter().filter(|run| !is_counted(run)).count();
+    let text = format!(
+        "{invalid} of {} runs: INVALID runs are in no median, interval, mark or answer; a row marked INVALID has no others",
+        results.len()
+    );
+    (invalid > 0).then_some(("left out", text))
 }
 
 /// Counts the runs with a verdict: `4 VALID`.

@@ -7,7 +7,6 @@ use crate::report::columns::Column;
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::result::RunResult;
 use crate::units;
-use crate::warning::Verdict;
 
 /// The baseline of the figures.
 pub(super) struct Baseline<'a> {
@@ -71,20 +70,18 @@ fn base_of<'a>(
 
 /// Returns the reason why two groups of runs cannot be compared.
 fn incomparable(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<&'static str> {
-    let all = || one.runs.iter().chain(&other.runs);
-    let first = one.runs.first()?;
-    if all().any(|run| run.verdict == Verdict::Invalid) {
+    let (runs, others) = (one.counted(), other.counted());
+    let all = || runs.iter().chain(&others);
+    let (Some(first), Some(_)) = (runs.first(), others.first()) else {
         return Some("INVALID runs");
-    }
+    };
     if all().any(|run| fingerprint(&run.machine) != fingerprint(&first.machine)) {
         return Some("different machines");
     }
     if all().any(|run| run.plan_sentence != first.plan_sentence) {
         return Some("different plans");
     }
-    all()
-        .any(|run| run.success_pct().is_none_or(|share| share < 100.0))
-        .then_some("failures")
+    (one.has_failures() || other.has_failures()).then_some("failures")
 }
 
 /// Returns the facts that identify a machine regardless of its name.
@@ -106,14 +103,15 @@ fn ratio(
     paired: bool,
 ) -> Option<Ratio> {
     if paired {
-        let pairs = base.runs.iter().zip(&repeated.runs);
-        let pairs = pairs.filter_map(|(base, run)| Some((column.value(base)?, column.value(run)?)));
-        return Ratio::paired(pairs);
+        let pairs = base.pairs(repeated);
+        return Ratio::paired(
+            pairs.filter_map(|(base, run)| Some((column.value(base)?, column.value(run)?))),
+        );
     }
     let values = |runs: &[&RunResult]| -> Vec<f64> {
         runs.iter().filter_map(|run| column.value(run)).collect()
     };
-    Ratio::unpaired(&values(&base.runs), &values(&repeated.runs))
+    Ratio::unpaired(&values(&base.counted()), &values(&repeated.counted()))
 }
 
 /// Formats a change: `**better** −12.1 % [−14.0, −10.1]`; from a factor of two on as a factor.
