@@ -9,6 +9,7 @@
 mod engines;
 mod lapin;
 mod options;
+mod reference;
 mod secrets;
 mod support;
 mod tls;

@@ -13,6 +13,7 @@ mod faulty;
 mod outcomes;
 mod pace;
 mod parts;
+mod reference;
 mod results;
 mod target;
 

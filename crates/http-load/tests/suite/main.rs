@@ -12,6 +12,7 @@ mod latency;
 mod program;
 mod redirect_runs;
 mod redirects;
+mod reference;
 mod scenarios;
 mod scripted;
 mod scripted_server;

@@ -7,5 +7,6 @@ mod benchmark;
 mod calls;
 mod lies;
 mod peers;
+mod reference;
 mod scenarios;
 mod server;

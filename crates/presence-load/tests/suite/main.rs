@@ -6,6 +6,7 @@ mod audited;
 mod calls;
 mod losses;
 mod protocol;
+mod reference;
 mod sdk;
 #[path = "../support/server.rs"]
 mod server;
