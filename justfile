@@ -33,6 +33,10 @@ check:
     cargo clippy --workspace --all-targets --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace --locked
 
+# Build the book into target/book (`just setup` installs mdbook)
+book:
+    mdbook build docs
+
 # Run the microbenchmarks of all crates
 bench *args:
     cargo bench --workspace "$@"
