@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use harness::store::{self, RESULT};
+use measure::result::RunResult;
 
 use crate::driver_run;
 use crate::project::entries;
@@ -30,7 +31,8 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder of an unfinished suite that is the same, with its record, or a new folder without one.
+    /// Opens the folder of the newest suite that is the same, with its record, or a new folder without one. A finished
+    /// suite counts only if it was measured with the revision `commit` of the sources.
     ///
     /// # Errors
     /// The folder can't be written, or another process is using it.
@@ -38,9 +40,10 @@ impl Folder {
         out: &Path,
         host: &str,
         suite: &Suite,
+        commit: Option<&str>,
         fresh: bool,
     ) -> anyhow::Result<(Self, Option<Record>)> {
-        if !fresh && let Some((path, record)) = unfinished(out, host, suite) {
+        if !fresh && let Some((path, record)) = newest(out, host, suite, commit) {
             return Ok((Self::locked(path)?, Some(record)));
         }
         let folder = Self::locked(create(out, host, &suite.spec.name)?)?;
@@ -75,16 +78,17 @@ impl Folder {
         id.folder(&self.path).join(RESULT)
     }
 
-    /// Returns true if a run has completed and its result is whole.
+    /// Returns the result of a run that has completed.
     ///
     /// # Errors
     /// A result exists that can't be read, or was edited.
-    pub(crate) fn has(&self, id: &RunId) -> anyhow::Result<bool> {
+    pub(crate) fn intact(&self, id: &RunId) -> anyhow::Result<Option<RunResult>> {
         let path = self.result(id);
         if !path.exists() {
-            return Ok(false);
+            return Ok(None);
         }
-        store::read_result(&path).map(|result| !driver_run::was_interrupted(&result))
+        let result = store::read_result(&path)?;
+        Ok(Some(result).filter(|result| !driver_run::was_interrupted(result)))
     }
 
     /// Clears the remains of a run that was cut short, and checks that the next run can write.
@@ -107,6 +111,22 @@ impl Folder {
                     folder.display()
                 )
             })
+    }
+
+    /// Keeps an INVALID attempt at a run, with all of its files, in a folder of its own that is no repetition. Returns
+    /// the attempt's number: the first from `attempt` on that has no folder yet.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub(crate) fn set_invalid_aside(&self, id: &RunId, attempt: u32) -> anyhow::Result<u32> {
+        let from = id.folder(&self.path);
+        let folder = |attempt: u32| id.set_aside_folder(&self.path, attempt);
+        let attempt = (attempt..)
+            .find(|attempt| !folder(*attempt).exists())
+            .context("the attempts at a run are not numbered any further")?;
+        fs::rename(&from, folder(attempt))
+            .with_context(|| format!("setting the INVALID result in {} aside", from.display()))?;
+        Ok(attempt)
     }
 
     /// Keeps the result of a run that was cut short under another name.
@@ -137,13 +157,19 @@ fn create(out: &Path, host: &str, plan: &str) -> anyhow::Result<PathBuf> {
     unreachable!("there is always a next number")
 }
 
-/// Returns the latest folder of any day with the same suite and unfinished runs.
-fn unfinished(out: &Path, host: &str, suite: &Suite) -> Option<(PathBuf, Record)> {
-    let same = |record: &Record| record.ended_at.is_none() && record.suite == suite.spec;
+/// Returns the newest folder of any day with the same suite, unless that suite is finished and belongs to another
+/// revision of the sources.
+fn newest(
+    out: &Path,
+    host: &str,
+    suite: &Suite,
+    commit: Option<&str>,
+) -> Option<(PathBuf, Record)> {
     all(out)
         .into_iter()
-        .filter(|(path, record)| same(record) && is_on_host(path, host))
+        .filter(|(path, record)| record.suite == suite.spec && is_on_host(path, host))
         .max_by(|(_, one), (_, other)| one.started_at.cmp(&other.started_at))
+        .filter(|(_, record)| record.ended_at.is_none() || record.git_commit.as_deref() == commit)
 }
 
 fn is_on_host(path: &Path, host: &str) -> bool {

@@ -27,6 +27,8 @@ pub(crate) struct RunProgress {
     pub(crate) id: RunId,
     /// Number of repetitions of each run.
     pub(crate) repeat: u32,
+    /// Number of this attempt: earlier ones were INVALID.
+    pub(crate) attempt: u32,
     /// Estimated duration of the run.
     pub(crate) about: Duration,
     /// Estimated duration of the runs after it; unknown for a search.
@@ -87,8 +89,12 @@ impl RunProgress {
             (None, run) if run > 1 => format!(" · {} time", ordinal(run)),
             _ => String::new(),
         };
+        let attempt = match self.attempt {
+            1 => String::new(),
+            attempt => format!(" · attempt {attempt}"),
+        };
         format!(
-            "run {}{of} · {} · {level}{again}",
+            "run {}{of} · {} · {level}{again}{attempt}",
             self.number, self.id.daemon
         )
     }
@@ -138,6 +144,7 @@ mod tests {
                 run,
             },
             repeat: 3,
+            attempt: 1,
             about: Duration::from_secs(120),
             after: total.map(|_| Duration::from_secs(2400)),
             began: clock::now(),

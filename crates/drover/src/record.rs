@@ -4,12 +4,23 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use harness::store;
+use measure::warning::Verdict;
 use serde::{Deserialize, Serialize};
 
+use crate::exit;
 use crate::resolve::SuiteSpec;
 
 /// The file's name.
 pub(crate) const FILE: &str = store::SUITE;
+/// Part of the name of the folder of an INVALID attempt that was made again, between the run and the attempt.
+const SET_ASIDE: &str = ".invalid-";
+
+/// Returns true for the name of a folder of an INVALID attempt that was made again: `1.invalid-2`.
+pub(crate) fn is_set_aside(name: &str) -> bool {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    name.split_once(SET_ASIDE)
+        .is_some_and(|(run, attempt)| is_number(run) && is_number(attempt))
+}
 
 /// A suite and its progress. Results are stored beside it in their own files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,13 +39,16 @@ pub(crate) struct Record {
     pub(crate) runs: Vec<Ended>,
     /// The runs that could not be measured.
     pub(crate) unreached: Vec<Unreached>,
+    /// The INVALID results that were set aside because their runs were made again, in the order in which they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) set_aside: Vec<SetAside>,
     /// The results of a search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) found: Vec<CapacityResult>,
 }
 
 /// A run: one daemon at one load, for the n-th time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct RunId {
     pub(crate) daemon: String,
     pub(crate) level: String,
@@ -50,6 +64,12 @@ impl RunId {
             .join(&self.level)
             .join(self.run.to_string())
     }
+
+    /// Returns the folder of an INVALID attempt that was made again: `<daemon>/<level>/<n>.invalid-<attempt>`.
+    pub(crate) fn set_aside_folder(&self, suite: &Path, attempt: u32) -> PathBuf {
+        let folder = self.folder(suite);
+        folder.with_file_name(format!("{}{SET_ASIDE}{attempt}", self.run))
+    }
 }
 
 /// A run with a result.
@@ -61,6 +81,28 @@ pub(crate) struct Ended {
     pub(crate) exit: u8,
     /// Duration of its load, to the end of the last operation.
     pub(crate) wall_s: f64,
+    /// The verdict of its result; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) verdict: Option<Verdict>,
+}
+
+impl Ended {
+    /// Returns true if the result says nothing about the daemon, so that the run is worth another attempt. A run in
+    /// which something failed stays as it is: the failure must not vanish behind an attempt that went well.
+    pub(crate) fn is_spoiled(&self) -> bool {
+        self.verdict == Some(Verdict::Invalid) && self.exit != exit::FAILED
+    }
+}
+
+/// An INVALID attempt at a run that was made again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SetAside {
+    #[serde(flatten)]
+    pub(crate) id: RunId,
+    /// The number of the attempt, counted from 1, and the end of the name of its folder.
+    pub(crate) attempt: u32,
+    /// The warning that made the result INVALID.
+    pub(crate) reason: String,
 }
 
 /// A run without a result.
@@ -142,6 +184,22 @@ impl Record {
             (&missed.daemon, &missed.level) == (&id.daemon, &id.level)
                 && missed.run.is_none_or(|only| only == id.run)
         })
+    }
+
+    /// Returns true if a run has ended with a result that is worth another attempt.
+    pub(crate) fn is_spoiled(&self, id: &RunId) -> bool {
+        let mut ended = self.runs.iter().filter(|run| run.id == *id);
+        ended.any(Ended::is_spoiled)
+    }
+
+    /// Returns the number of runs whose results are worth another attempt.
+    pub(crate) fn spoiled_runs(&self) -> usize {
+        self.runs.iter().filter(|run| run.is_spoiled()).count()
+    }
+
+    /// Returns the number of attempts at a run that were set aside.
+    pub(crate) fn attempts_set_aside(&self, id: &RunId) -> u32 {
+        self.set_aside.iter().filter(|one| one.id == *id).count() as u32
     }
 
     /// Clears outcomes that may have been fixed since: the reasons that stopped runs, and the results of a search.

@@ -7,7 +7,7 @@ use harness::store::{self, RESULT};
 use measure::suite::{Suite, Unreached};
 
 use crate::project::entries;
-use crate::record::FILE;
+use crate::record::{self, FILE};
 use crate::suite_report;
 
 /// Reads suites, folders of results and single results as one suite, in the order given.
@@ -23,6 +23,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
             whole.command = part.command;
         }
         whole.results.extend(part.results);
+        whole.made_again += part.made_again;
         whole.unreached.extend(part.unreached);
     }
     Ok(whole)
@@ -52,10 +53,9 @@ fn one(path: &Path) -> anyhow::Result<Suite> {
     let name = path.file_stem().unwrap_or(path.as_os_str());
     Ok(Suite {
         name: name.to_string_lossy().into_owned(),
-        question: None,
-        command: None,
         results,
         unreached,
+        ..Suite::default()
     })
 }
 
@@ -78,8 +78,12 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) {
         return;
     }
     for entry in entries(path) {
+        let name = entry.file_name().unwrap_or_default().to_string_lossy();
         if entry.is_dir() && !entry.is_symlink() {
-            collect(&entry, files);
+            // An INVALID attempt that was made again is no repetition; it can be named itself.
+            if !record::is_set_aside(&name) {
+                collect(&entry, files);
+            }
         } else if entry.ends_with(RESULT) {
             files.push(entry);
         }

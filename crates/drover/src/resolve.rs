@@ -24,6 +24,9 @@ pub(crate) struct Overrides {
     /// Run each daemon this often at each level (overrides the plan)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
+    /// Make an INVALID run again this often before its result is kept (overrides the plan) [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(plan::MOST_RETRIES)))]
+    retry_invalid: Option<u32>,
     /// Override a field of the plan, such as timeline.measure=10s
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -66,6 +69,9 @@ pub(crate) struct Level {
 pub(crate) struct Suite {
     pub(crate) spec: SuiteSpec,
     pub(crate) question: Option<String>,
+    /// Number of times that an INVALID run is made again. It is no part of the definition: another number continues
+    /// the same suite.
+    pub(crate) retry_invalid: u32,
     pub(crate) driver: Driver,
     /// The file of the plan.
     pub(crate) file: PathBuf,
@@ -114,6 +120,7 @@ impl Suite {
         Ok(Self {
             spec,
             question: project::question(&text),
+            retry_invalid: overrides.retry_invalid.unwrap_or(suite.retry_invalid),
             driver,
             file: file.to_owned(),
         })

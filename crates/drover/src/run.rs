@@ -28,6 +28,8 @@ use crate::resolve::{Overrides, Suite};
 use crate::{exit, suite_report};
 
 mod capacity;
+mod resume;
+mod retry;
 
 /// Options of the command line.
 #[derive(Debug, Args)]
@@ -120,6 +122,8 @@ struct Runner<'a> {
     progress: &'a Progress,
     signals: &'a mut Signals,
     planned: BTreeMap<String, Duration>,
+    /// Number of times that this call has made each INVALID run again.
+    retried: BTreeMap<RunId, u32>,
     /// The exit codes of a search's results.
     answers: Vec<u8>,
     interrupted: bool,
@@ -134,18 +138,26 @@ impl<'a> Runner<'a> {
         signals: &'a mut Signals,
     ) -> Result<Self, Failure> {
         let machine = host::machine();
-        let (folder, known) = Folder::open(&options.out, &machine.hostname, suite, options.fresh)
-            .map_err(Failure::Call)?;
+        let commit = machine.git_commit.as_deref();
+        let (folder, known) = Folder::open(
+            &options.out,
+            &machine.hostname,
+            suite,
+            commit,
+            options.fresh,
+        )
+        .map_err(Failure::Call)?;
         let record = match known {
-            Some(record) => resume_record(record, suite, machine.git_commit, &folder, progress),
+            Some(record) => resume::resume(record, suite, &machine, &folder, progress),
             None => Record {
                 suite: suite.spec.clone(),
                 question: suite.question.clone(),
                 started_at: store::timestamp(SystemTime::now()),
                 ended_at: None,
-                git_commit: machine.git_commit,
+                git_commit: machine.git_commit.clone(),
                 runs: Vec::new(),
                 unreached: Vec::new(),
+                set_aside: Vec::new(),
                 found: Vec::new(),
             },
         };
@@ -162,6 +174,7 @@ impl<'a> Runner<'a> {
             progress,
             signals,
             planned: BTreeMap::new(),
+            retried: BTreeMap::new(),
             answers: Vec::new(),
             interrupted: false,
         })
@@ -178,14 +191,19 @@ impl<'a> Runner<'a> {
     }
 
     async fn runs(&mut self, project: &Project) -> anyhow::Result<()> {
-        let able = self.runnable_daemons(project);
+        let able = match self.record.ended_at {
+            // Nothing is run, so that no tool is needed.
+            Some(_) => self.suite.spec.daemons.clone(),
+            None => self.runnable_daemons(project),
+        };
         match self.suite.spec.capacity.clone() {
             Some(search) => self.search(&search, &able).await?,
             None => self.matrix(&able).await?,
         }
-        // Unreached runs are tried again by the same command, after the remedy may have been applied.
-        if !self.interrupted && self.record.unreached.is_empty() {
-            self.record.ended_at = Some(store::timestamp(SystemTime::now()));
+        // Unreached and INVALID runs are tried again by the same command, after the remedy may have been applied.
+        if !self.interrupted && self.record.unreached.is_empty() && !self.has_retries() {
+            let now = || store::timestamp(SystemTime::now());
+            self.record.ended_at.get_or_insert_with(now);
         }
         self.record.write(self.folder.path())
     }
@@ -217,15 +235,41 @@ impl<'a> Runner<'a> {
 
     async fn matrix(&mut self, able: &[String]) -> anyhow::Result<()> {
         let planned = matrix::planned_runs(&self.suite.spec);
-        for (index, run) in planned.iter().enumerate() {
-            if self.interrupted {
-                break;
+        let is_same_repetition = |one: &PlannedRun, other: &PlannedRun| one.id.run == other.id.run;
+        let mut first = 0;
+        for repetition in planned.chunk_by(is_same_repetition) {
+            let numbered = (first + 1..).zip(repetition);
+            first += repetition.len();
+            for (number, run) in numbered.clone() {
+                if !self.interrupted && self.is_open(&run.id, able) {
+                    self.run_planned(run, number, &planned, able).await?;
+                }
             }
-            if self.is_open(&run.id, able) {
-                let after = self.left(&planned[index + 1..], able)?;
-                self.run_one(run, index + 1, Some(after)).await?;
+            // After the others of the repetition: what disturbed the run may have passed by then, and the machine is
+            // still in the state in which the others were measured.
+            for _ in 0..self.most_retries() {
+                for (number, run) in numbered.clone() {
+                    let is_able = able.contains(&run.id.daemon);
+                    if !self.interrupted && is_able && self.is_retried(&run.id) {
+                        self.set_aside(&run.id)?;
+                        self.run_planned(run, number, &planned, able).await?;
+                    }
+                }
             }
         }
+        Ok(())
+    }
+
+    async fn run_planned(
+        &mut self,
+        run: &PlannedRun,
+        number: usize,
+        planned: &[PlannedRun],
+        able: &[String],
+    ) -> anyhow::Result<()> {
+        let others = planned.iter().filter(|other| other.id != run.id);
+        let after = self.left(others, able)?;
+        self.run_one(run, number, Some(after)).await?;
         Ok(())
     }
 
@@ -235,10 +279,16 @@ impl<'a> Runner<'a> {
         able.contains(&id.daemon) && !is_settled
     }
 
-    fn left(&mut self, planned: &[PlannedRun], able: &[String]) -> anyhow::Result<Duration> {
+    /// Estimates the duration of the runs that remain among these. Each INVALID run counts once more: whether it is
+    /// made again after that is not known.
+    fn left<'r>(
+        &mut self,
+        runs: impl Iterator<Item = &'r PlannedRun>,
+        able: &[String],
+    ) -> anyhow::Result<Duration> {
         let mut left = Duration::ZERO;
-        for run in planned {
-            if self.is_open(&run.id, able) {
+        for run in runs {
+            if self.is_open(&run.id, able) || self.is_retried(&run.id) {
                 left += self.about(run)?;
             }
         }
@@ -276,6 +326,7 @@ impl<'a> Runner<'a> {
             total: self.suite.spec.total(),
             id: run.id.clone(),
             repeat: self.suite.spec.repeat,
+            attempt: self.record.attempts_set_aside(&run.id) + 1,
             about: self.about(run)?,
             after,
             began: clock::now(),
@@ -327,12 +378,17 @@ impl<'a> Runner<'a> {
                     result.verdict,
                     measure::units::count(operations.ok)
                 );
-                self.progress.ended(now, &how);
                 self.record.runs.push(Ended {
                     id: id.clone(),
                     exit,
                     wall_s: result.wall_s,
+                    verdict: Some(result.verdict),
                 });
+                let again = match self.is_retried(id) {
+                    true => " · to be made again",
+                    false => "",
+                };
+                self.progress.ended(now, &format!("{how}{again}"));
                 Some((exit, *result))
             }
         }
@@ -349,9 +405,12 @@ impl<'a> Runner<'a> {
         if self.interrupted {
             self.progress
                 .say("Interrupted: repeat the command to continue.");
-        } else if self.record.ended_at.is_none() {
+        } else if !self.record.unreached.is_empty() {
             self.progress
                 .say("Some runs are missing. Repeat the command to retry them, or use --fresh to start over.");
+        }
+        if let Some(text) = self.about_invalid() {
+            self.progress.say(&text);
         }
         for page in pages {
             output::print(&page.display().to_string())?;
@@ -376,35 +435,4 @@ impl<'a> Runner<'a> {
         }
         exit::most_severe(codes)
     }
-}
-
-/// Prepares the record of a suite that is continued: runs without an intact result are repeated.
-fn resume_record(
-    mut record: Record,
-    suite: &Suite,
-    git_commit: Option<String>,
-    folder: &Folder,
-    progress: &Progress,
-) -> Record {
-    record.clear_failures();
-    record.runs.retain(|run| {
-        folder.has(&run.id).unwrap_or_else(|error| {
-            progress.say(&format!("Measuring again: {error:#}"));
-            false
-        })
-    });
-    let there = record.runs.len();
-    let total = suite.spec.total();
-    let of = total.map_or(String::new(), |total| format!(" of {total}"));
-    progress.say(&format!(
-        "{there}{of} runs are complete, continuing in {}",
-        folder.path().display()
-    ));
-    if record.git_commit != git_commit && there > 0 {
-        progress.say(
-            "They were measured with another revision of the sources: use --fresh to measure all with this one.",
-        );
-    }
-    record.git_commit = git_commit;
-    record
 }

@@ -35,6 +35,7 @@ pub(crate) fn read_folder(folder: &Path) -> anyhow::Result<Suite> {
         question: headline(&record),
         command: Some(command(&record)),
         results,
+        made_again: record.set_aside.len() as u64,
         unreached: missing,
     })
 }

@@ -18,7 +18,7 @@ pub use fault::{Fault, Signal};
 pub use file::{PlanError, load};
 pub use group::Group;
 pub use stages::{Goal, PlannedStage};
-pub use suite::{Capacity, Level, Suite};
+pub use suite::{Capacity, Level, MOST_RETRIES, Suite};
 
 use crate::duration;
 use crate::schedule::{Schedule, Share};

@@ -17,8 +17,19 @@ pub struct Suite {
     pub command: Option<String>,
     /// The results, in the order of the runs.
     pub results: Vec<RunResult>,
+    /// Number of INVALID attempts that are not among the results, because their runs were made again.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub made_again: u64,
     /// Levels that could not be measured.
     pub unreached: Vec<Unreached>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A level that could not be measured, or a daemon that could not be measured at any level.

@@ -7,6 +7,7 @@ mod capacity;
 mod endings;
 mod import;
 mod reports;
+mod retries;
 mod runs;
 mod streaming;
 mod support;

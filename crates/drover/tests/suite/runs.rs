@@ -74,11 +74,22 @@ fn a_level_may_change_how_long_the_stages_last_and_the_measurement_with_them() {
 }
 
 #[test]
-fn a_suite_that_is_finished_is_begun_anew_beside_itself_and_so_is_a_differing_one() {
+fn a_suite_that_is_finished_says_so_and_fresh_or_a_differing_one_begins_beside_it() {
     let project = doing("");
     let few = ["--daemon", "a", "--level", "5", "--repeat", "1"];
     ends_with(&project.run(&few), 0);
-    ends_with(&project.run(&few), 0);
+    let ended = project.record();
+    let again = project.run(&few);
+    ends_with(&again, 0);
+    let told = messages(&again);
+    assert!(
+        told.contains("Nothing to do: the only run has its result in ")
+            && told.contains("tiny; --fresh starts over"),
+        "{told}"
+    );
+    assert!(shown(&again).contains("report.md"), "the report is shown");
+    assert_eq!((project.record(), project.log().len()), (ended, 1));
+    ends_with(&project.run(&[&few[..], &["--fresh"]].concat()), 0);
     ends_with(&project.run(&["--daemon", "a", "--repeat", "1"]), 0);
     assert_eq!(project.log(), ["a/5/1", "a/5/1", "a/5/1", "a/10/1"]);
     for name in ["tiny", "tiny.2", "tiny.3"] {

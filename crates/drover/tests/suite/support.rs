@@ -89,7 +89,8 @@ if what == "allowed":
 if what == "suspect":
     warn("NoisyHost", "suspect")
     code = 3
-late = what == "late" or what == "late once" and into.name == "1"
+tries = len(list(into.parent.glob(into.name + ".invalid-*")))
+late = what == "late" or what == "late once" and into.name == "1" or what == "late first" and tries == 0
 for threshold in plan.get("thresholds", []):
     met = workers <= plan["driver"]["capacity"][daemon]
     result["thresholds"].append({"text": threshold, "measured": f"{workers} us", "met": met})
@@ -98,7 +99,11 @@ if late:
     for threshold in result["thresholds"]:
         threshold["met"] = False
     warn("GeneratorLate", "invalid")
-    code = 4
+    code = 4 if result["thresholds"] else 3
+if what == "late and failing":
+    warn("GeneratorLate", "invalid")
+    result["operations"].update(ok=workers - 3, failed=3)
+    result["errors"], code = {"rejected": 3}, 1
 try:
     write()
 except OSError as error:

@@ -453,6 +453,7 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
         name: "both".to_owned(),
         question: None,
         results: vec![own, read("wrk-good.txt")],
+        made_again: 0,
         unreached: Vec::new(),
         command: None,
     };

@@ -8,6 +8,8 @@ use super::{Invalid, check_folder_name};
 
 /// Maximum number of runs of one daemon at one level.
 const MOST_REPEATS: u32 = 1000;
+/// Maximum number of times that an INVALID run is made again. A cause that lasts longer does not pass by itself.
+pub const MOST_RETRIES: u32 = 10;
 
 /// The runs that `drover run` makes of a plan. A driver that runs the plan itself ignores them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +20,9 @@ pub struct Suite {
     /// Number of runs of each daemon at each level.
     #[serde(default = "once")]
     pub repeat: u32,
+    /// Number of times that `drover run` makes an INVALID run again before it keeps the result.
+    #[serde(default = "twice", skip_serializing_if = "is_twice")]
+    pub retry_invalid: u32,
     /// The loads; if absent, the plan as it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Level>,
@@ -85,6 +90,13 @@ impl Suite {
         if !(1..=MOST_REPEATS).contains(&self.repeat) {
             let problem = format!("{} is not between 1 and {MOST_REPEATS}", self.repeat);
             return Err(Invalid::new("suite.repeat", problem));
+        }
+        if self.retry_invalid > MOST_RETRIES {
+            let problem = format!(
+                "{} is more than {MOST_RETRIES}: a cause that lasts longer does not pass by itself",
+                self.retry_invalid
+            );
+            return Err(Invalid::new("suite.retry_invalid", problem));
         }
         if let Some(name) = repeated(self.levels.iter().map(|level| &level.name)) {
             let problem =
@@ -154,6 +166,14 @@ fn twice() -> u32 {
     2
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_twice(number: &u32) -> bool {
+    *number == twice()
+}
+
 fn five() -> f64 {
     5.0
 }
@@ -173,6 +193,10 @@ mod tests {
             ("daemons = []", ["suite.daemons", "empty"]),
             ("daemons = ['a', 'a']", ["suite.daemons", "`a` twice"]),
             ("daemons = ['a']\nrepeat = 0", ["suite.repeat", "between 1"]),
+            (
+                "daemons = ['a']\nretry_invalid = 11",
+                ["suite.retry_invalid", "more than 10"],
+            ),
             (
                 "daemons = ['a']\nlevels = [{ name = '../x', set = {} }]",
                 ["suite.levels", "folder"],

@@ -36,6 +36,7 @@ pub(crate) fn build(daemons: &[&str], levels: &[u64], runs: u64) -> Suite {
                 .to_owned(),
         ),
         results,
+        made_again: 0,
         unreached: Vec::new(),
     }
 }

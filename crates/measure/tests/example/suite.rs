@@ -62,6 +62,7 @@ pub(crate) fn build(shape: &Shape) -> Suite {
         question: Some("Which daemon holds the most streams for the least memory?".to_owned()),
         command: Some("drover run configs/fdpass/quick.toml".to_owned()),
         results,
+        made_again: 0,
         unreached: vec![Unreached {
             daemon: "python-streaming".to_owned(),
             level: "100000".to_owned(),
