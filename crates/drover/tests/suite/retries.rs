@@ -41,7 +41,10 @@ fn an_invalid_run_is_made_again_after_the_others_of_its_repetition() {
 #[test]
 fn an_attempt_that_was_made_again_is_no_repetition_of_a_report() {
     let project = doing("'a/5' = 'late first'");
-    ends_with(&project.run(&[]), 0);
+    let output = project.run(&[]);
+    ends_with(&output, 0);
+    let page = std::fs::read_to_string(project.suite("tiny/report.md")).unwrap();
+    assert!(page.contains("2 INVALID runs were made again"), "{page}");
     let results = |paths: &[&str]| {
         let paths = paths.iter().map(|path| project.suite(path));
         let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();

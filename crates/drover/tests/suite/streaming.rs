@@ -27,7 +27,7 @@ fn drover(folder: &Path) -> Command {
     command
         .arg("run")
         .arg(plan)
-        .arg("--force")
+        .args(["--force", "--retry-invalid", "0"])
         .arg("--out")
         .arg(folder.join("out"))
         .current_dir(root())

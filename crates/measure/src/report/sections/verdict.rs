@@ -73,6 +73,7 @@ fn facts_of_several(comparison: &Comparison<'_>) -> Facts {
     let verdicts = VERDICTS.map(|verdict| count_verdict(results, verdict));
     let mut facts = vec![("verdicts", verdicts.join(", "))];
     facts.extend(left_out(comparison));
+    facts.extend(made_again(comparison));
     facts.push(("dates", dates(results)));
     let machines = distinct(results.iter().map(|run| facts::machine(&run.machine)));
     if machines.len() > 1 {
@@ -100,6 +101,18 @@ fn left_out(comparison: &Comparison<'_>) -> Option<(&'static str, String)> {
         results.len()
     );
     (invalid > 0).then_some(("left out", text))
+}
+
+/// Says how many INVALID attempts are not among the runs, because they were made again.
+fn made_again(comparison: &Comparison<'_>) -> Option<(&'static str, String)> {
+    let text = match comparison.suite.made_again {
+        0 => return None,
+        1 => "1 INVALID run was made again; its first attempt is not in this report".to_owned(),
+        again => format!(
+            "{again} INVALID runs were made again; the earlier attempts are not in this report"
+        ),
+    };
+    Some(("made again", text))
 }
 
 /// Counts the runs with a verdict: `4 VALID`.
