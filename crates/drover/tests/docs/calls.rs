@@ -105,6 +105,38 @@ fn every_call_of_the_pages_is_accepted_by_its_program() {
 }
 
 #[test]
+fn every_plan_of_the_pages_is_accepted_by_its_driver() {
+    if !programs::are_built(&DRIVERS) {
+        return;
+    }
+    let folder = folder();
+    let mut count = 0;
+    for page in user_pages() {
+        for block in page.blocks() {
+            let driver = block
+                .directives
+                .iter()
+                .find_map(|text| text.strip_prefix("plan for: "));
+            if let Some(driver) = driver {
+                fs::write(folder.path().join("plan.toml"), &block.text).unwrap();
+                let call = words::calls(&format!("{driver} --plan plan.toml")).remove(0);
+                assert_eq!(problem(&call, folder.path()), None, "{}", page.name());
+                count += 1;
+            } else if block.language == "toml" {
+                let parsed = block.text.parse::<toml::Table>();
+                assert!(
+                    parsed.is_ok(),
+                    "{}: {parsed:?}: {}",
+                    page.name(),
+                    block.text
+                );
+            }
+        }
+    }
+    assert!(count > 1, "only {count} plans were found");
+}
+
+#[test]
 fn a_call_with_an_unknown_option_is_found() {
     if !programs::are_built(&["http-load", "drover"]) {
         return;
