@@ -1,5 +1,6 @@
 //! Links lead somewhere, and pages stay short.
 
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::markdown::{Page, book, root, user_pages};
@@ -29,6 +30,24 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
+/// Returns the pages beside the code: of the whole, of crates and of daemons.
+fn other_pages() -> Vec<Page> {
+    let folders = ["crates", "daemons"].map(|name| root().join(name));
+    let subfolders = folders.iter().flat_map(|folder| entries(folder));
+    let parents = [root(), root().join("bench-results")];
+    let all = parents.iter().chain(&folders).cloned().chain(subfolders);
+    let files = all
+        .filter(|path| path.is_dir())
+        .flat_map(|folder| entries(&folder));
+    let pages = files.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.map(Page::read).collect()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
 /// Returns what is wrong with a link of a page, if anything is.
 fn problem(page: &Page, target: &str) -> Option<String> {
     if target.starts_with("https://") {
@@ -54,13 +73,7 @@ fn problem(page: &Page, target: &str) -> Option<String> {
 
 #[test]
 fn every_link_leads_to_a_file_and_a_heading() {
-    let others = [
-        "crates/README.md",
-        "daemons/README.md",
-        "bench-results/README.md",
-        "bench-results/measured.md",
-    ];
-    let others = others.map(|name| Page::read(root().join(name)));
+    let others = other_pages();
     let (mut found, mut count) = (Vec::new(), 0);
     for page in user_pages().iter().chain(&others) {
         for line in page.prose().lines() {
