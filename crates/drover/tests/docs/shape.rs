@@ -7,13 +7,16 @@ use harness_testing::program::Program;
 use crate::markdown::{root, user_pages};
 use crate::{programs, words};
 
+/// Labels of lines that a report may lack: warnings, and growth of the kernel's memory, if it has not grown.
+const DEPENDING: [&str; 5] = ["note", "suspect", "invalid", "kernel", "objects"];
+
 /// Returns the label of a line of a report: what stands before two spaces. Lines that depend on the run have none:
 /// the verdict, reasons and hints, lines that go on, and axes.
 fn label(line: &str) -> Option<&str> {
     let label = line.trim_start().split("  ").next()?;
     let first = label.chars().next()?;
     let goes_on = line.starts_with("      ");
-    let depends = label.contains(": ") || ["note", "suspect", "invalid"].contains(&label);
+    let depends = label.contains(": ") || DEPENDING.contains(&label);
     let label = match label.contains(|letter: char| letter.is_ascii_digit()) {
         // The content follows the label after one space.
         true => label.split(' ').next()?,
