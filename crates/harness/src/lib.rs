@@ -9,6 +9,7 @@ pub mod cli;
 pub mod exporter;
 pub mod failure;
 pub mod launcher;
+pub mod live;
 pub mod output;
 pub mod progress;
 pub mod run;

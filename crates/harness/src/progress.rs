@@ -1,28 +1,46 @@
-//! Shows the live line on stderr: on a terminal only, and not with `--quiet`.
+//! Shows the progress of a run on stderr: a live line on a terminal, otherwise a line every ten seconds; nothing with
+//! `--quiet`.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use measure::spec::{CounterRole, Spec};
-use measure::tally::Tally;
-use measure::units;
-
-use crate::output;
 use load::collector::RunSecond;
-use load::recorder::{OK, STARTED};
+use load::driver::{Description, Phases};
+use load::plan::Plan;
+use load::recorder::{OK, SECOND_NS, STARTED};
+use measure::result::Lifetime;
+use measure::spec::{CounterRole, Spec};
+use measure::tally::{Distribution, Series, Tally};
 
-/// The live line that shows the progress of a run.
+use crate::live::{End, LiveSecond, Phase};
+use crate::output;
+
+mod expected_end;
+mod line;
+
+use expected_end::{Durations, ExpectedEnd};
+pub use line::compact;
+
+/// Seconds between two lines of a log.
+const LOG_INTERVAL: u64 = 10;
+
+/// The progress of a run.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
     quiet: bool,
+    /// True while stderr is a log that gets a line every ten seconds.
+    is_log: bool,
+    expected: ExpectedEnd,
+    response: Series,
+    /// The series that together last as long as an operation; if absent, the response does.
+    lifetime: Option<Lifetime>,
     draining: bool,
     /// The opening of connections before the load; absent once the load has begun.
     opening: Option<OpeningProgress>,
-    started: u64,
-    ok: u64,
-    failed: u64,
+    last: LiveSecond,
 }
 
 /// The connections opened before the load.
@@ -35,34 +53,47 @@ struct OpeningProgress {
 }
 
 impl Progress {
-    /// Creates a line for a run of `planned`, hidden if stderr is not a terminal or with `quiet`.
+    /// Creates the progress of a run; nothing is shown with `quiet`.
     #[must_use]
-    pub fn new(planned: Duration, quiet: bool) -> Self {
-        let hidden = quiet || !std::io::stderr().is_terminal();
-        let target = if hidden {
+    pub fn new<D>(plan: &Plan<D>, description: &Description, quiet: bool) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        let target = if quiet || !is_terminal {
             ProgressDrawTarget::hidden()
         } else {
             ProgressDrawTarget::stderr()
         };
-        let bar = ProgressBar::with_draw_target(Some(planned.as_secs().max(1)), target);
-        let style = ProgressStyle::with_template("{wide_bar:.dim} {pos}/{len} s  {msg}")
-            .expect("the template is well formed");
-        bar.set_style(style.progress_chars("━╸ "));
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is well formed"));
+        let expected = ExpectedEnd::new(plan);
         Self {
             bar,
             quiet,
+            is_log: !quiet && !is_terminal,
+            last: LiveSecond {
+                second: 0,
+                phase: Phase::Opening,
+                end: End::AtMost(0),
+                latest: 0,
+                started: 0,
+                ok: 0,
+                failed: 0,
+                open: 0,
+                rate: 0,
+                p50_ns: None,
+                p99_ns: None,
+                connections: None,
+            },
+            expected,
+            response: description.response,
+            lifetime: description.audit_inputs.lifetime.clone(),
             draining: false,
             opening: None,
-            started: 0,
-            ok: 0,
-            failed: 0,
         }
     }
 
     /// Shows the current step before the load begins.
     pub fn step(&self, what: &str) {
-        self.bar.set_message(what.to_owned());
-        self.bar.tick();
+        self.show(what.chars().take(columns()).collect());
     }
 
     /// Counts connections up to `connections` until the load begins.
@@ -76,47 +107,71 @@ impl Progress {
         });
     }
 
-    /// Shows one more second.
-    pub fn add(&mut self, run_second: &RunSecond, response: Option<u64>) {
-        let started = run_second.tally.counted(STARTED);
-        self.started += started;
-        self.ok += run_second.tally.counted(OK);
-        self.failed += run_second.tally.errors.values().sum::<u64>();
-        let second = run_second.second + 1;
-        // A run lasts longer than its plan while the last operations drain.
-        if self.bar.length().is_some_and(|length| second > length) {
-            self.bar.set_length(second);
-        }
-        self.bar.set_position(second);
-        if let Some(message) = self.opened(&run_second.tally) {
-            self.bar.set_message(message);
-            return;
-        }
-        let p99 = response.map_or_else(|| "–".to_owned(), units::duration);
-        let draining = match self.draining {
-            true => "draining, Ctrl-C ends now  ",
-            false => "",
+    /// Shows one more second. `total` is the run so far. Returns the run's state after the second.
+    pub fn add(&mut self, run_second: &RunSecond, phases: &Phases, total: &Tally) -> &LiveSecond {
+        let tally = &run_second.tally;
+        let last = &mut self.last;
+        last.second = run_second.second + 1;
+        last.rate = tally.counted(STARTED);
+        last.started += last.rate;
+        last.ok += tally.counted(OK);
+        last.failed += tally.errors.values().sum::<u64>();
+        last.open = run_second.open();
+        let of_second = tally.distribution(self.response);
+        last.p50_ns = of_second.quantile(0.5);
+        last.p99_ns = of_second.quantile(0.99);
+        self.opened(tally);
+        self.last.phase = match self.draining {
+            true => Phase::Drain,
+            false => expected_end::phase(phases, run_second.second * SECOND_NS + SECOND_NS / 2),
         };
-        self.bar.set_message(format!(
-            "{draining}started {} (+{started}/s)  open {}  ok {}  failed {}  p99 {p99}",
-            units::count(self.started),
-            units::count(run_second.open()),
-            units::count(self.ok),
-            units::count(self.failed),
-        ));
+        let begin = Duration::from_nanos(phases.begin.saturating_sub(phases.origin));
+        self.last.latest = self.expected.latest(begin);
+        let durations = self.durations(total);
+        self.last.end = self.expected.end(self.last.second, begin, durations);
+        self.show(line::render(&self.last, columns()));
+        if self.is_log && self.last.second.is_multiple_of(LOG_INTERVAL) {
+            output::note(&line::log_line(&self.last));
+        }
+        &self.last
     }
 
-    /// Returns the message about the opening of connections, until the first operation has started.
-    fn opened(&mut self, tally: &Tally) -> Option<String> {
-        let opening = self.opening.as_mut()?;
-        let counters = opening.counters.iter();
-        opening.open += counters.map(|name| tally.counted(name)).sum::<u64>();
-        if self.started > 0 {
+    /// Returns the durations of whole operations, once some have ended.
+    fn durations(&self, total: &Tally) -> Option<Durations> {
+        let response = total.distribution(self.response);
+        let parts: Vec<&Distribution> = match &self.lifetime {
+            Some(lifetime) => total
+                .series()
+                .filter(|(name, _)| lifetime.series.iter().any(|part| part == name))
+                .map(|(_, values)| values)
+                .collect(),
+            None => vec![response],
+        };
+        let sum = |quantile| -> Option<u64> {
+            let parts = parts.iter().map(|part| part.quantile(quantile));
+            parts.sum()
+        };
+        Some(Durations {
+            median: Duration::from_nanos(sum(0.5)?),
+            p99: Duration::from_nanos(sum(0.99)?),
+        })
+    }
+
+    /// Counts the opened connections, until the first operation has started.
+    fn opened(&mut self, tally: &Tally) {
+        if self.last.started > 0 {
             self.opening = None;
-            return None;
         }
-        let [planned, open] = [opening.planned, opening.open].map(units::count);
-        Some(format!("opening connections: {open} of {planned}"))
+        self.last.connections = self.opening.as_mut().map(|opening| {
+            let counters = opening.counters.iter();
+            opening.open += counters.map(|name| tally.counted(name)).sum::<u64>();
+            (opening.open, opening.planned)
+        });
+    }
+
+    fn show(&self, line: String) {
+        self.bar.set_message(line);
+        self.bar.tick();
     }
 
     /// Prints a line above the live one, unless `quiet`.
@@ -126,10 +181,17 @@ impl Progress {
         }
     }
 
+    /// Prints the line that a driver has for every second. A log then needs no other lines.
+    pub fn above_second(&mut self, text: &str) {
+        self.is_log = false;
+        self.above(text);
+    }
+
     /// Prints once that nothing is started any more and how to end the run, and shows the draining in the live line
-    /// from now on.
-    pub fn draining(&mut self, text: &str) {
+    /// from now on. The run ends at the latest in the second `latest`.
+    pub fn draining(&mut self, text: &str, latest: u64) {
         self.draining = true;
+        self.expected.interrupt(latest);
         self.above(text);
     }
 
@@ -139,31 +201,70 @@ impl Progress {
     }
 }
 
+/// Returns the columns of a line: the terminal's without the last, in which some terminals break the line.
+fn columns() -> usize {
+    usize::from(Term::stderr().size().1).saturating_sub(1)
+}
+
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
 
-    use measure::spec::CounterSpec;
+    use load::plan::Timeline;
+    use measure::spec::{CounterSpec, SeriesRole, SeriesSpec};
 
     use super::*;
 
     static SPEC: Spec = Spec {
+        series: Cow::Borrowed(&[
+            SeriesSpec::new("first", SeriesRole::Headline),
+            SeriesSpec::new("rest", SeriesRole::Main),
+        ]),
         counters: Cow::Borrowed(&[CounterSpec::new("opened", "opened", CounterRole::Opened)]),
         ..Spec::UNKNOWN
     };
 
+    /// Returns the progress of a load whose operations consist of these series.
+    fn progress(lifetime: &[&str]) -> Progress {
+        let timeline = Timeline {
+            warmup: Duration::ZERO,
+            measure: Duration::from_secs(1),
+            drain: Duration::ZERO,
+        };
+        let plan = Plan::new("p", timeline, Vec::new(), ());
+        let mut description = Description::new(&plan, &SPEC, String::new(), Series(0), 0);
+        description.audit_inputs.lifetime = Some(Lifetime {
+            series: lifetime.iter().map(|part| (*part).to_owned()).collect(),
+            ..Lifetime::default()
+        });
+        Progress::new(&plan, &description, true)
+    }
+
+    #[test]
+    fn an_operation_lasts_as_long_as_all_of_its_parts() {
+        let progress = progress(&["first", "rest"]);
+        let mut total = Tally::new(&SPEC.series);
+        total.record(Series(0), 1_000_000);
+        assert_eq!(progress.durations(&total), None, "none has ended");
+        total.record(Series(1), 2_000_000_000);
+        let median = progress.durations(&total).unwrap().median;
+        assert_eq!(median.as_millis() / 10, 200);
+    }
+
     #[test]
     fn connections_are_counted_until_the_load_begins() {
-        let mut progress = Progress::new(Duration::from_secs(1), true);
+        let mut progress = progress(&["first"]);
         let mut tally = Tally::new(&[]);
-        assert_eq!(progress.opened(&tally), None);
+        progress.opened(&tally);
+        assert_eq!(progress.last.connections, None);
         progress.count_opening(Some(1_000_000), &SPEC);
         tally.count("opened", 20_000);
-        let message = progress.opened(&tally);
-        assert_eq!(message.unwrap(), "opening connections: 20,000 of 1,000,000");
-        let message = progress.opened(&tally);
-        assert_eq!(message.unwrap(), "opening connections: 40,000 of 1,000,000");
-        progress.started = 1;
-        assert_eq!(progress.opened(&tally), None);
+        progress.opened(&tally);
+        assert_eq!(progress.last.connections, Some((20_000, 1_000_000)));
+        progress.opened(&tally);
+        assert_eq!(progress.last.connections, Some((40_000, 1_000_000)));
+        progress.last.started = 1;
+        progress.opened(&tally);
+        assert_eq!(progress.last.connections, None);
     }
 }

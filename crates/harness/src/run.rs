@@ -29,6 +29,7 @@ use warnings::{
 };
 
 use crate::exporter::Exporter;
+use crate::live::LiveFile;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
@@ -128,8 +129,7 @@ pub async fn run<D: Driver>(
     let stored = serde_json::to_value(plan)?;
     let thresholds = plan.thresholds(D::SPEC)?;
     let machine = host::machine();
-    let planned = plan.planned() + description.opening.unwrap_or_default();
-    let mut progress = Progress::new(planned, settings.quiet);
+    let mut progress = Progress::new(plan, description, settings.quiet);
     let exporter = settings.metrics_addr.map(exporter).transpose()?;
     let mut daemons =
         unless_interrupted(signals, Daemons::open(plan, subject, &progress)).await??;
@@ -158,7 +158,6 @@ pub async fn run<D: Driver>(
     let mut view = LiveOutputs {
         progress,
         exporter,
-        response: description.response,
         line: if settings.quiet {
             |_, _| None
         } else {
@@ -166,6 +165,7 @@ pub async fn run<D: Driver>(
         },
         total: recorder::empty_tally(driver.as_ref()),
         seconds: SecondsSpool::beside(folder)?,
+        live: LiveFile::create(folder),
     };
     let mut faults = Faults::new(&plan.faults, &running.phases);
     let ending = running

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use measure::result::OpeningTime;
-use measure::tally::{Series, Tally};
+use measure::tally::Tally;
 use measure::units;
 use measure::warning::{EndedBy, Kind, Warning};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -16,13 +16,14 @@ use super::faults::{Faults, RestartFailed};
 use super::resource_monitor::ResourceMonitor;
 use super::seconds_spool::SecondsSpool;
 use crate::exporter::Exporter;
+use crate::live::LiveFile;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use load::clock;
 use load::collector::{Collector, RunSecond};
 use load::driver::{Cancellation, Driver, Phases, Target, ValidPlan};
 use load::opening_phase::OpeningPhase;
-use load::recorder::{self, WorkerSecond};
+use load::recorder::{self, SECOND_NS, WorkerSecond};
 use load::workers::{Processes, Threads, WorkerRange};
 
 /// Time between the order to begin and the begin, so that all workers are waiting by then.
@@ -243,7 +244,7 @@ impl RunningLoad {
 
     fn show_seconds(&mut self, view: &mut LiveOutputs) {
         while let Some(run_second) = self.collector.next_second() {
-            view.add(&run_second);
+            view.add(&run_second, &self.phases);
             self.collector.give_back(run_second);
         }
     }
@@ -267,9 +268,11 @@ impl RunningLoad {
                 let grace_ns = self.grace_ns(now);
                 self.stop_within(grace_ns).await;
                 let most = units::duration(grace_ns);
-                view.progress.draining(&format!(
+                let latest = now.saturating_sub(self.phases.origin) + grace_ns;
+                let text = format!(
                     "Interrupted: draining {open} open operations, up to {most}; press Ctrl-C again to end now."
-                ));
+                );
+                view.progress.draining(&text, latest.div_ceil(SECOND_NS));
             }
             2 => {
                 self.stop_within(0).await;
@@ -351,24 +354,22 @@ fn about(daemons: &Daemons, part: Part, text: &str) -> (String, String) {
 pub(super) struct LiveOutputs {
     pub(super) progress: Progress,
     pub(super) exporter: Option<Exporter>,
-    pub(super) response: Series,
     pub(super) line: fn(&Tally, &Tally) -> Option<String>,
     pub(super) total: Tally,
     pub(super) seconds: SecondsSpool,
+    pub(super) live: LiveFile,
 }
 
 impl LiveOutputs {
-    pub(super) fn add(&mut self, run_second: &RunSecond) {
-        self.progress.add(
-            run_second,
-            run_second.tally.distribution(self.response).quantile(0.99),
-        );
+    pub(super) fn add(&mut self, run_second: &RunSecond, phases: &Phases) {
         if let Some(exporter) = &self.exporter {
             exporter.add(run_second);
         }
         self.total.merge(&run_second.tally);
+        self.live
+            .write(self.progress.add(run_second, phases, &self.total));
         if let Some(line) = (self.line)(&run_second.tally, &self.total) {
-            self.progress.above(&line);
+            self.progress.above_second(&line);
         }
         self.seconds.push(run_second.result());
     }

@@ -46,6 +46,23 @@ impl Group {
         self.is_used_once() && self.ramp.is_zero()
     }
 
+    /// Returns the expected time from the begin of the load to the last start, if one operation takes `duration`.
+    #[must_use]
+    pub fn expected_last_start(&self, planned: Duration, duration: Duration) -> Duration {
+        let (Some(ops), true) = (self.ops, self.stages.is_empty()) else {
+            return planned;
+        };
+        let last = match self.rate {
+            // The ramp starts half as many as the full rate would in its time.
+            Some(rate) => {
+                Duration::try_from_secs_f64(ops as f64 / rate).map(|all| all + self.ramp / 2)
+            }
+            None => Duration::try_from_secs_f64(duration.as_secs_f64() * (ops - 1) as f64)
+                .map(|others| self.ramp + others),
+        };
+        last.map_or(planned, |last| last.min(planned))
+    }
+
     pub(super) fn validate(&self, path: &str) -> Result<(), Invalid> {
         let rates = self
             .rate
