@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use harness::store;
+use measure::suite::Planned;
 use measure::warning::Verdict;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,9 @@ pub(crate) struct Record {
     pub(crate) suite: SuiteSpec,
     /// The question that it answers.
     pub(crate) question: Option<String>,
+    /// The size of the plan, of which the suite may be a part; absent for a search and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) planned: Option<Planned>,
     /// Time of the first start, RFC 3339 in UTC.
     pub(crate) started_at: String,
     /// Time at which its last run ended; absent while runs are left, or were not reached.

@@ -20,8 +20,9 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
         let part = one(path)?;
         if whole.name.is_empty() {
             (whole.name, whole.question) = (part.name, part.question);
-            whole.command = part.command;
+            (whole.command, whole.planned) = (part.command, part.planned);
         }
+        whole.capacities.extend(part.capacities);
         whole.results.extend(part.results);
         whole.made_again += part.made_again;
         whole.unreached.extend(part.unreached);

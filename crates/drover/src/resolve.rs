@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use load::plan::{self, Capacity, Plan};
 use measure::redact;
+use measure::suite::Planned;
 use serde::{Deserialize, Serialize};
 
 use crate::project::{self, Driver, Project, listed};
@@ -72,6 +73,8 @@ pub(crate) struct Suite {
     /// Number of times that an INVALID run is made again. It is no part of the definition: another number continues
     /// the same suite.
     pub(crate) retry_invalid: u32,
+    /// The size of the plan without the overrides; absent for a search.
+    pub(crate) planned: Option<Planned>,
     pub(crate) driver: Driver,
     /// The file of the plan.
     pub(crate) file: PathBuf,
@@ -96,11 +99,16 @@ impl Suite {
         if !overrides.daemons.is_empty() {
             suite.daemons.clone_from(&overrides.daemons);
         }
+        let planned_repeat = suite.repeat;
         suite.repeat = overrides.repeat.unwrap_or(suite.repeat);
         suite.validate().with_context(|| format!("{shown}"))?;
         project.require_daemons(&suite.daemons)?;
         let driver = project.driver_of(file, &suite.daemons)?.clone();
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
+        let planned = suite.capacity.is_none().then_some(Planned {
+            levels: levels.len() as u64,
+            repetitions: u64::from(planned_repeat),
+        });
         if plan.groups.iter().any(|group| !group.stages.is_empty()) {
             // The measured time follows the stages, which a level may change.
             plan.timeline.measure = Duration::ZERO;
@@ -121,6 +129,7 @@ impl Suite {
             spec,
             question: project::question(&text),
             retry_invalid: overrides.retry_invalid.unwrap_or(suite.retry_invalid),
+            planned,
             driver,
             file: file.to_owned(),
         })

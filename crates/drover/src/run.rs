@@ -152,6 +152,7 @@ impl<'a> Runner<'a> {
             None => Record {
                 suite: suite.spec.clone(),
                 question: suite.question.clone(),
+                planned: suite.planned,
                 started_at: store::timestamp(SystemTime::now()),
                 ended_at: None,
                 git_commit: machine.git_commit.clone(),

@@ -32,8 +32,10 @@ pub(crate) fn read_folder(folder: &Path) -> anyhow::Result<Suite> {
     }
     Ok(Suite {
         name: record.suite.name.clone(),
-        question: headline(&record),
+        question: record.question.clone(),
         command: Some(command(&record)),
+        planned: record.planned,
+        capacities: record.found.iter().map(describe_capacity).collect(),
         results,
         made_again: record.set_aside.len() as u64,
         unreached: missing,
@@ -67,13 +69,6 @@ fn command(record: &Record) -> String {
         command.push_str(&format!(" --set '{set}'"));
     }
     command
-}
-
-/// Returns the question, and the answers of a search that has found some.
-fn headline(record: &Record) -> Option<String> {
-    let answers = record.found.iter().map(describe_capacity);
-    let parts: Vec<String> = record.question.iter().cloned().chain(answers).collect();
-    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 /// Describes the result of a search in a sentence.

@@ -5,19 +5,22 @@
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use crate::summary::{RUNS_FOR_AN_INTERVAL, moments};
+use crate::summary::moments;
 
 /// Probability of at least one false conclusion among all that are drawn together.
 const ERROR_RATE: f64 = 0.05;
 /// Smallest relevant change, as a share.
 const MIN_EFFECT: f64 = 0.03;
+/// Minimum number of runs of each side for an interval of a ratio, and for a conclusion. Student's t allows for the
+/// uncertainty of few runs: with three, only a change that is far larger than the scatter is significant.
+pub(crate) const RUNS_FOR_A_CONCLUSION: usize = 3;
 
 /// A figure relative to a baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
     /// This over the baseline, as a ratio of geometric means.
     pub ratio: f64,
-    /// 95 % interval of the ratio, lower and upper end; absent for fewer than five runs of either.
+    /// 95 % interval of the ratio, lower and upper end; absent for fewer than three runs of either.
     pub interval: Option<(f64, f64)>,
     /// Probability of a ratio at least this far from 1 without a change (p-value); absent if the interval is.
     pub p: Option<f64>,
@@ -79,7 +82,7 @@ impl Ratio {
     }
 
     fn from_logs(log: f64, error: f64, freedom: f64, runs: usize) -> Self {
-        let student = (runs >= RUNS_FOR_AN_INTERVAL)
+        let student = (runs >= RUNS_FOR_A_CONCLUSION)
             .then(|| StudentsT::new(0.0, 1.0, freedom).ok())
             .flatten();
         let half = student.map(|student| student.inverse_cdf(0.975) * error);
@@ -92,6 +95,13 @@ impl Ratio {
             interval: half.map(|half| ((log - half).exp(), (log + half).exp())),
             p,
         }
+    }
+
+    /// Returns true if the whole interval is smaller than a relevant change: more runs would find none either.
+    pub(crate) fn is_irrelevant(&self) -> bool {
+        let is_small = |ratio: f64| ratio.ln().abs() < (1.0 + MIN_EFFECT).ln();
+        let ends = self.interval.map(|(low, high)| [low, high]);
+        ends.is_some_and(|ends| ends.into_iter().all(is_small))
     }
 
     fn direction(&self, lower_is_better: bool) -> Conclusion {
@@ -182,14 +192,14 @@ mod tests {
 
     #[test]
     fn few_runs_small_changes_and_chance_are_no_evidence() {
-        let four = Ratio::paired([(1.0, 2.0); 4]).unwrap();
-        assert_eq!((four.ratio, four.interval, four.p), (2.0, None, None));
+        let two = Ratio::paired([(1.0, 2.0); 2]).unwrap();
+        assert_eq!((two.ratio, two.interval, two.p), (2.0, None, None));
         let small = Ratio::paired(BASE.map(|base| (base, base * 1.02))).unwrap();
         assert!(small.p.unwrap() < 0.001);
         let same = Ratio::paired(BASE.map(|base| (base, base))).unwrap();
         assert_eq!((same.ratio, same.p), (1.0, Some(1.0)));
         assert_eq!(
-            holm_conclusions(&[(four, true), (small, false), (same, true)]),
+            holm_conclusions(&[(two, true), (small, false), (same, true)]),
             [Conclusion::NoEvidence; 3]
         );
         assert_eq!(Ratio::paired([(0.0, 1.0), (1.0, f64::NAN)]), None);
@@ -212,10 +222,11 @@ mod tests {
         let mut seed = 1;
         // A sum of twelve is close to normal. The noise is 10 %, so that 3 % hide nothing.
         let mut value = || ((0..12).map(|_| chance(&mut seed)).sum::<f64>() / 10.0).exp();
-        for paired in [true, false] {
+        for (paired, runs) in [(true, 5), (false, 5), (true, 3), (false, 3)] {
             let mut suite = || -> bool {
+                let mut values = || -> Vec<f64> { (0..runs).map(|_| value()).collect() };
                 let change = |_| {
-                    let (base, this) = ([0; 5].map(|_| value()), [0; 5].map(|_| value()));
+                    let (base, this) = (values(), values());
                     let ratio = if paired {
                         Ratio::paired(base.into_iter().zip(this))
                     } else {

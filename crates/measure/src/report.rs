@@ -5,6 +5,7 @@
 mod cell;
 mod charts;
 mod columns;
+mod compare;
 mod comparison;
 mod distinct;
 mod document;

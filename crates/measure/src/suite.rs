@@ -15,6 +15,12 @@ pub struct Suite {
     /// The command line that made the suite, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub command: Option<String>,
+    /// The size of the whole plan, of which a call may run only a part; absent if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub planned: Option<Planned>,
+    /// Sentences with the results of a search for the capacity, one for each daemon; empty without a search.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub capacities: Vec<String>,
     /// The results, in the order of the runs.
     pub results: Vec<RunResult>,
     /// Number of INVALID attempts that are not among the results, because their runs were made again.
@@ -30,6 +36,15 @@ pub struct Suite {
 )]
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// The size of the plan of a suite.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Planned {
+    /// Levels.
+    pub levels: u64,
+    /// Runs of each daemon at each level.
+    pub repetitions: u64,
 }
 
 /// A level that could not be measured, or a daemon that could not be measured at any level.

@@ -3,7 +3,7 @@
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// Minimum number of runs for an interval of their mean. With fewer, lowest and highest are all that is known.
-pub(crate) const RUNS_FOR_AN_INTERVAL: usize = 5;
+const RUNS_FOR_AN_INTERVAL: usize = 5;
 
 /// A figure summarized over several runs.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -254,12 +254,21 @@ fn several_results_are_compared() {
     let (overview, rest) = text.split_once("\nLatency (milliseconds)").unwrap();
     assert_snapshot!(overview, @r#"
     SUSPECT: results, 2 runs of 2 daemons at 1 level
+      verdicts  0 VALID, 2 SUSPECT, 0 INVALID
+
+    Answer
+      failures  rust-streaming: 5 of 1,000 operations failed (rejected 2, unfinished 2, reset 1)
+      failures  go-streaming: 5 of 1,000 operations failed (rejected 2, unfinished 2, reset 1)
+      excluded  rust-streaming: clients failed; go-streaming: clients failed
+      answer    not comparable: no daemon has figures that can be compared
+      ran       1 level, 1 repetition, 2 of 2 runs SUSPECT, so the figures may be distorted
+
+    Runs
       daemon          at 1,000
       rust-streaming  1 SUSPECT
       go-streaming    1 SUSPECT
       suspect   rust-streaming at 1,000: still open when the run ended: 2
       suspect   go-streaming at 1,000: still open when the run ended: 2
-      verdicts  0 VALID, 2 SUSPECT, 0 INVALID
       dates     2026-01-31T12:00:00.250Z
       machine   bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763,
                 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed

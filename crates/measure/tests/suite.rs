@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+#[path = "suite/answer.rs"]
+mod answer;
 #[path = "suite/best.rs"]
 mod best;
 #[path = "suite/capacity.rs"]
@@ -133,6 +135,21 @@ fn the_markdown_report_of_a_suite_is_complete() {
     assert_snapshot!(markdown(&small()).unwrap(), @r#"
     ## INVALID: quick, 8 runs of 2 daemons at 3 levels
 
+    - **question:** Which daemon holds the most streams for the least memory?
+    - **verdicts:** 7 VALID, 0 SUSPECT, 1 INVALID
+
+    ## Answer
+
+    - **failures:** go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
+    - **latency:** rust-streaming and go-streaming: no evidence of a difference in TTFB p99 (115 µs and 408 µs: 3.5 ×, 1 run): run again with --repeat 5
+    - **memory:** rust-streaming and go-streaming: no evidence of a difference in memory per connection (501 B and 5.94 KiB: 12 ×, 1 run): run again with --repeat 5
+    - **CPU:** rust-streaming and go-streaming: no evidence of a difference in CPU time (118 µs and 386 µs: 3.3 ×, 1 run): run again with --repeat 5
+    - **level:** the comparison is at 1,000, the highest that every daemon reached
+    - **ran:** 3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
+    - **to settle:** drover run configs/fdpass/quick.toml --repeat 5
+
+    ## Runs
+
     | daemon | at 100 | at 1,000 | at 10,000 |
     | --- | --- | --- | --- |
     | go-streaming | 2 VALID | 2 VALID | 1 VALID, 1 INVALID |
@@ -141,8 +158,6 @@ fn the_markdown_report_of_a_suite_is_complete() {
 
     - **invalid:** go-streaming at 10,000, run 1: a worker of the driver used 97 % of a core: it may be the bottleneck
 
-    - **question:** Which daemon holds the most streams for the least memory?
-    - **verdicts:** 7 VALID, 0 SUSPECT, 1 INVALID
     - **left out:** 1 of 8 runs: INVALID runs are in no median, interval, mark or answer; a row marked INVALID has no others
     - **dates:** 2026-01-31T12:40:00Z to 2026-01-31T12:40:01Z
     - **machine:** bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763, 8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
@@ -358,14 +373,28 @@ fn the_terminal_shows_the_medians() {
     let first: Vec<&str> = shown.lines().take(40).collect();
     assert_snapshot!(first.join("\n"), @r#"
     INVALID: quick, 8 runs of 2 daemons at 3 levels
+      question  Which daemon holds the most streams for the least memory?
+      verdicts  7 VALID, 0 SUSPECT, 1 INVALID
+
+    Answer
+      failures  go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
+      latency   rust-streaming and go-streaming: no evidence of a difference in TTFB p99 (115 µs and
+                408 µs: 3.5 ×, 1 run): run again with --repeat 5
+      memory    rust-streaming and go-streaming: no evidence of a difference in memory per
+                connection (501 B and 5.94 KiB: 12 ×, 1 run): run again with --repeat 5
+      CPU       rust-streaming and go-streaming: no evidence of a difference in CPU time (118 µs and
+                386 µs: 3.3 ×, 1 run): run again with --repeat 5
+      level     the comparison is at 1,000, the highest that every daemon reached
+      ran       3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
+      to settle drover run configs/fdpass/quick.toml --repeat 5
+
+    Runs
       daemon            at 100   at 1,000  at 10,000
       go-streaming      2 VALID  2 VALID   1 VALID, 1 INVALID
       rust-streaming    1 VALID  1 VALID   not run
       python-streaming  not run  not run   not run
       invalid   go-streaming at 10,000, run 1: a worker of the driver used 97 % of a core: it may be
                 the bottleneck
-      question  Which daemon holds the most streams for the least memory?
-      verdicts  7 VALID, 0 SUSPECT, 1 INVALID
       left out  1 of 8 runs: INVALID runs are in no median, interval, mark or answer; a row marked
                 INVALID has no others
       dates     2026-01-31T12:40:00Z to 2026-01-31T12:40:01Z
@@ -383,19 +412,5 @@ fn the_terminal_shows_the_medians() {
       requires 3 runs of each daemon.
       daemon          success %  TTFB p99,     KiB per    slope, KiB    CPU µs
                                         ms  connection           per       per
-                                                          connection  finished
-      go-streaming          100      0.408        5.94  6.00 ±0.0222       386
-      rust-streaming        100      0.115       0.490             –       118
-
-    Connection statistics
-      Median of the runs (lowest–highest). INVALID runs are left out where there are others. The
-      peak is the most connections open at once, as counted by the driver and by the daemon.
-      daemon                       level  started  completed  failed  success %  driver  daemon  backlog
-                                                                                   peak    peak     peak
-      go-streaming                   100      100         79      21      79.00     100     100        6
-      rust-streaming                 100      100        100       0        100     100     100        6
-      go-streaming                 1,000    1,000      1,000       0        100   1,000   1,000       20
-      rust-streaming               1,000    1,000      1,000       0        100   1,000   1,000       20
-      go-streaming (1 of 2 runs)  10,000   10,000     10,000       0        100  10,000  10,000      200
     "#);
 }

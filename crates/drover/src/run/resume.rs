@@ -59,6 +59,7 @@ pub(super) fn resume(
         );
     }
     record.git_commit.clone_from(&machine.git_commit);
+    record.planned = suite.planned;
     record
 }
 

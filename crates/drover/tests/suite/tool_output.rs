@@ -451,11 +451,8 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
     own.series[0].name = "service".to_owned();
     let both = Suite {
         name: "both".to_owned(),
-        question: None,
         results: vec![own, read("wrk-good.txt")],
-        made_again: 0,
-        unreached: Vec::new(),
-        command: None,
+        ..Suite::default()
     };
     let markdown = markdown::render(&both).unwrap();
     for part in [

@@ -26,7 +26,7 @@ pub(super) struct Column<'a> {
 }
 
 /// Reads a figure from a run.
-type Read<'a> = dyn Fn(&RunResult) -> Option<f64> + 'a;
+pub(super) type Read<'a> = dyn Fn(&RunResult) -> Option<f64> + 'a;
 
 impl std::fmt::Debug for Column<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

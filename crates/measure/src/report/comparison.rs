@@ -194,7 +194,7 @@ impl<'a> Repetitions<'a> {
 
     /// Returns true if the daemon broke down, or clients failed in a run that counts.
     pub(super) fn has_failures(&self) -> bool {
-        let failed = |run: &&RunResult| run.success_pct().is_none_or(|share| share < 100.0);
+        let failed = |run: &&RunResult| run.operations.started == 0 || run.unserved() > 0;
         self.broke_down() || self.counted().iter().any(failed)
     }
 

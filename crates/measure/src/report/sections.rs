@@ -3,6 +3,7 @@
 use super::comparison::Comparison;
 use super::document::{Part, Section};
 
+mod answer;
 mod audit;
 mod capacity;
 mod connections;
@@ -22,6 +23,7 @@ mod unreached;
 mod verdict;
 mod warnings;
 
+pub(super) use answer::facts as answer;
 pub(super) use memory::{Slope, slopes};
 pub(super) use overview::compared;
 pub(super) use verdict::title;
@@ -42,6 +44,8 @@ enum For {
 /// All sections in the order of the report. The first has the verdict as its title.
 const SECTIONS: &[(For, Build)] = &[
     (For::Any, verdict::sections),
+    (For::Several, answer::sections),
+    (For::Several, verdict::runs),
     (For::Several, overview::sections),
     (For::Several, throughput::sections),
     (For::Any, connections::sections),

@@ -2,7 +2,7 @@
 
 use super::{FaultResult, Operations, RunResult, Second, SeriesResult};
 use crate::imported::SeriesSummary;
-use crate::spec::CounterRole;
+use crate::spec::{CounterRole, ErrorCause};
 use crate::tally::OK;
 use crate::usage::UsageSummary;
 use crate::warning::Kind;
@@ -89,6 +89,16 @@ impl RunResult {
     pub fn success_pct(&self) -> Option<f64> {
         let Operations { started, ok, .. } = self.operations;
         (started > 0).then(|| 100.0 * ok as f64 / started as f64)
+    }
+
+    /// Returns the number of operations that failed although the plan did not ask for it, or did not end.
+    pub fn unserved(&self) -> u64 {
+        let expected = self.spec.errors_by(ErrorCause::Expected);
+        let expected: u64 = expected.filter_map(|name| self.errors.get(name)).sum();
+        let Operations {
+            failed, unfinished, ..
+        } = self.operations;
+        (failed + unfinished).saturating_sub(expected)
     }
 
     /// Returns the number of operations that ended, successful or not, including those of the warm-up that a driver

@@ -35,6 +35,8 @@ pub(crate) fn build(daemons: &[&str], levels: &[u64], runs: u64) -> Suite {
             "drover run configs/http/throughput.toml --daemon nginx,http-daemon --repeat 5"
                 .to_owned(),
         ),
+        planned: None,
+        capacities: Vec::new(),
         results,
         made_again: 0,
         unreached: Vec::new(),

@@ -61,6 +61,8 @@ pub(crate) fn build(shape: &Shape) -> Suite {
         name: "quick".to_owned(),
         question: Some("Which daemon holds the most streams for the least memory?".to_owned()),
         command: Some("drover run configs/fdpass/quick.toml".to_owned()),
+        planned: None,
+        capacities: Vec::new(),
         results,
         made_again: 0,
         unreached: vec![Unreached {

@@ -2,9 +2,10 @@
 
 mod changes;
 
-use changes::{Baseline, conclusions};
+use changes::{Baseline, Position, conclusions};
 
 use super::markdown;
+use crate::ratio::RUNS_FOR_A_CONCLUSION;
 use crate::report::cell::Cell;
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_name, measured_values};
@@ -12,15 +13,16 @@ use crate::report::distinct::distinct;
 use crate::report::text::plain;
 use crate::report::{facts, sections};
 use crate::suite::Suite;
-use crate::summary::RUNS_FOR_AN_INTERVAL;
 use crate::units;
 
-/// Maximum number of table rows. With more, only the highest levels are shown.
-const ROWS: usize = 20;
+/// Maximum number of lines of the answer and of table rows together. With more rows, only the highest levels are shown.
+const ANSWER_AND_ROWS: usize = 22;
+/// Maximum number of daemons whose changes have a line.
+const DAEMONS: usize = 2;
 /// Maximum number of lines of each list.
-const THRESHOLDS: usize = 8;
-const WARNINGS: usize = 8;
-const UNREACHED: usize = 4;
+const THRESHOLDS: usize = 5;
+const WARNINGS: usize = 5;
+const UNREACHED: usize = 3;
 /// Maximum number of machines listed.
 const MACHINES: usize = 2;
 /// Maximum number of letters in a line of a list and in a cell, since text of other programs may be long.
@@ -40,12 +42,26 @@ pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
         format!("## {}", text(&sections::title(&comparison), LINE)),
         String::new(),
     ];
+    let answer = sections::answer(&comparison).into_iter();
+    let mut answer: Vec<String> = answer
+        .map(|(label, sentence)| format!("- **{label}:** {}", text(&sentence, LINE)))
+        .collect();
+    let compared = sections::compared(&comparison);
+    let most = ANSWER_AND_ROWS.saturating_sub(answer.len());
+    let rows = rows(&comparison, most);
+    let conclusions = conclusions(&comparison, &rows, &compared, &baseline);
+    if baseline.base.is_some() {
+        answer.splice(0..0, changed(&comparison, &rows, &compared, &conclusions));
+    }
+    if !answer.is_empty() {
+        lines.extend(answer);
+        lines.push(String::new());
+    }
     if let Some(question) = &suite.question {
         lines.extend([text(question, LINE), String::new()]);
     }
-    let rows = rows(&comparison);
     if !rows.is_empty() {
-        lines.extend(table(&comparison, &rows, &baseline));
+        lines.extend(table(&comparison, &rows, &compared, &conclusions));
         lines.extend([
             String::new(),
             reading(&comparison, &rows, &baseline),
@@ -62,26 +78,50 @@ pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
     lines.join("\n")
 }
 
-/// Returns the groups of runs that have a row: all of them, or those of the highest levels.
-fn rows<'a>(comparison: &Comparison<'a>) -> Vec<Repetitions<'a>> {
+/// Returns the groups of runs that have one of at most `most` rows: all of them, or those of the highest levels.
+fn rows<'a>(comparison: &Comparison<'a>, most: usize) -> Vec<Repetitions<'a>> {
     let mut rows = Vec::new();
     for level in comparison.levels.iter().rev() {
         let at = comparison.at(level);
-        if !rows.is_empty() && rows.len() + at.len() > ROWS {
+        if !rows.is_empty() && rows.len() + at.len() > most {
             break;
         }
         rows.splice(0..0, at);
     }
-    rows.truncate(ROWS);
+    rows.truncate(most);
     rows
+}
+
+/// Returns a line for each daemon with its changes since the earlier suite, at the highest level of both.
+fn changed(
+    comparison: &Comparison<'_>,
+    rows: &[Repetitions<'_>],
+    compared: &[Column<'_>],
+    conclusions: &[(Position, String)],
+) -> Vec<String> {
+    let of_daemon = |daemon: usize| {
+        let is_highest = |(row, _): &Position| rows[*row].daemon == daemon;
+        let mut positions = conclusions.iter().map(|(position, _)| *position);
+        let (row, _) = positions.rfind(is_highest)?;
+        let changes = conclusions
+            .iter()
+            .filter(|((at, _), _)| *at == row)
+            .map(|((_, column), change)| format!("{} {change}", compared[*column].head().text));
+        let changes: Vec<String> = changes.collect();
+        let (name, level) = (comparison.daemon(daemon), rows[row].level_name());
+        let name = text(&format!("{name} at {level}"), CELL);
+        Some(format!("- **change:** {name}: {}", changes.join("; ")))
+    };
+    let lines = comparison.measured().filter_map(of_daemon);
+    lines.take(DAEMONS).collect()
 }
 
 fn table(
     comparison: &Comparison<'_>,
     rows: &[Repetitions<'_>],
-    baseline: &Baseline<'_>,
+    compared: &[Column<'_>],
+    conclusions: &[(Position, String)],
 ) -> Vec<String> {
-    let compared = sections::compared(comparison);
     let levels = comparison.levels.iter().any(|level| !level.is_empty());
     let mut head = vec!["daemon".to_owned()];
     head.extend(levels.then(|| "level".to_owned()));
@@ -89,7 +129,6 @@ fn table(
     head.extend(heads.map(|head| text(&head.text, CELL)));
     let mut rule = vec!["---:".to_owned(); head.len()];
     rule[0] = "---".to_owned();
-    let conclusions = conclusions(comparison, rows, &compared, baseline);
     let row = |(number, repeated): (usize, &Repetitions<'_>)| {
         let name = columns::row_name(comparison, repeated);
         let name = Cell {
@@ -143,7 +182,7 @@ fn reading(
     };
     if let Some(base) = base {
         parts.push(format!(
-            "Below each: the change against {base}, with its 95 % interval for {RUNS_FOR_AN_INTERVAL} or more runs. Better and worse mean a change of at least 3 %; the probability that any of these words in the table is wrong is at most 5 %."
+            "Below each: the change against {base}, with its 95 % interval for {RUNS_FOR_A_CONCLUSION} or more runs. Better and worse mean a change of at least 3 %; the probability that any of these words in the table is wrong is at most 5 %."
         ));
     }
     parts.join(" ")

@@ -4,6 +4,7 @@ use super::memory;
 use crate::metrics::Better;
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_name, size};
+use crate::report::distinct::distinct;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::roles;
 use crate::report::table::Table;
@@ -55,15 +56,27 @@ fn are_enough(groups: &[Repetitions<'_>]) -> bool {
     counted.all(|counted| counted >= MIN_RUNS)
 }
 
-/// Returns the highest level at which every daemon has runs; daemons without any runs do not count. A level that is not
-/// a number is used only if there is no numeric one.
-fn common_level<'a>(comparison: &Comparison<'a>) -> Option<&'a str> {
-    let measured = comparison.measured().count();
-    let levels = comparison.levels.iter().rev();
-    let (sized, others): (Vec<&str>, Vec<&str>) = levels
-        .filter(|level| comparison.at(level).len() == measured)
-        .partition(|level| size(level).is_some());
-    sized.into_iter().chain(others).next()
+/// Returns the level to compare daemons at: the highest at which all of them have runs that count, otherwise the highest
+/// at which all have runs; daemons without any runs do not matter. A level that is not a number is used only if there is
+/// no numeric one.
+pub(super) fn common_level<'a>(comparison: &Comparison<'a>) -> Option<&'a str> {
+    let all: Vec<Repetitions<'_>> = comparison.all();
+    let daemons = |counts: fn(&Repetitions<'_>) -> bool, level: Option<&str>| {
+        let at = |repeated: &&Repetitions<'_>| level.is_none_or(|level| repeated.level == level);
+        let groups = all.iter().filter(at).filter(|repeated| counts(repeated));
+        distinct(groups.map(|repeated| repeated.daemon)).len()
+    };
+    let highest = |counts: fn(&Repetitions<'_>) -> bool| {
+        let levels = comparison.levels.iter().rev().copied();
+        let (sized, others): (Vec<&str>, Vec<&str>) = levels
+            .filter(|level| match daemons(counts, None) {
+                0 => false,
+                every => daemons(counts, Some(level)) == every,
+            })
+            .partition(|level| size(level).is_some());
+        sized.into_iter().chain(others).next()
+    };
+    highest(|repeated| !repeated.counted().is_empty()).or_else(|| highest(|_| true))
 }
 
 /// Returns the columns to compare: the share of successful operations, then figures of daemons without failures.

@@ -16,19 +16,43 @@ const VERDICTS: [Verdict; 3] = [Verdict::Valid, Verdict::Suspect, Verdict::Inval
 /// Labelled sentences.
 type Facts = Vec<(&'static str, String)>;
 
+/// Builds the head of the report. What several runs have in common with a single one follows the answer.
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
-    let is_comparison = comparison.suite.results.len() > 1;
-    let mut parts = Vec::new();
-    parts.extend(is_comparison.then(|| Part::Table(verdicts(comparison))));
+    let question = question(comparison);
+    let facts = match comparison.suite.results.as_slice() {
+        [] => vec![question],
+        [run] => vec![
+            overloads(comparison),
+            reasons(comparison),
+            [
+                question,
+                facts::run(run),
+                imported(std::slice::from_ref(run)).into_iter().collect(),
+            ]
+            .concat(),
+        ],
+        results => {
+            let verdicts = VERDICTS.map(|verdict| count_verdict(results, verdict));
+            vec![[question, vec![("verdicts", verdicts.join(", "))]].concat()]
+        }
+    };
+    let facts = facts.into_iter().filter(|facts| !facts.is_empty());
+    let parts = facts.map(Part::Facts).collect();
+    vec![Section::new("verdict", &title(comparison), parts)]
+}
+
+/// Builds the verdicts of several runs by daemon and level, with the reasons, the machines and the daemons.
+pub(super) fn runs(comparison: &Comparison<'_>) -> Vec<Section> {
+    let mut parts = vec![Part::Table(verdicts(comparison))];
     for facts in [
         overloads(comparison),
         reasons(comparison),
-        facts(comparison),
+        facts_of_several(comparison),
     ] {
         parts.extend((!facts.is_empty()).then_some(Part::Facts(facts)));
     }
-    parts.extend(is_comparison.then(|| Part::Table(subjects(comparison))));
-    vec![Section::new("verdict", &title(comparison), parts)]
+    parts.push(Part::Table(subjects(comparison)));
+    vec![Section::new("runs", "Runs", parts)]
 }
 
 /// Returns the title: the verdict of a single run; otherwise the most severe verdict and the size of the suite.
@@ -51,28 +75,16 @@ pub(in crate::report) fn title(comparison: &Comparison<'_>) -> String {
     format!("{worst}: {name}, {runs} of {daemons} at {levels}")
 }
 
-fn facts(comparison: &Comparison<'_>) -> Facts {
+fn question(comparison: &Comparison<'_>) -> Facts {
     let question = comparison.suite.question.iter();
-    let mut facts: Facts = question
+    question
         .map(|question| ("question", plain(question)))
-        .collect();
-    let results = &comparison.suite.results;
-    match results.as_slice() {
-        [] => {}
-        [run] => {
-            facts.extend(facts::run(run));
-            facts.extend(imported(results));
-        }
-        _ => facts.extend(facts_of_several(comparison)),
-    }
-    facts
+        .collect()
 }
 
 fn facts_of_several(comparison: &Comparison<'_>) -> Facts {
     let results = &comparison.suite.results;
-    let verdicts = VERDICTS.map(|verdict| count_verdict(results, verdict));
-    let mut facts = vec![("verdicts", verdicts.join(", "))];
-    facts.extend(left_out(comparison));
+    let mut facts: Facts = left_out(comparison).into_iter().collect();
     facts.extend(made_again(comparison));
     facts.push(("dates", dates(results)));
     let machines = distinct(results.iter().map(|run| facts::machine(&run.machine)));

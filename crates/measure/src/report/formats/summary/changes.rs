@@ -1,9 +1,9 @@
 //! Conclusions about the change of each figure against its baseline.
 
-use crate::machine::Machine;
 use crate::metrics::Better;
 use crate::ratio::{Conclusion, Ratio, holm_conclusions};
 use crate::report::columns::Column;
+use crate::report::compare::{incomparable, ratio};
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::result::RunResult;
 use crate::units;
@@ -17,7 +17,7 @@ pub(super) struct Baseline<'a> {
 }
 
 /// Row and column of a figure.
-type Position = (usize, usize);
+pub(super) type Position = (usize, usize);
 
 /// Returns the conclusion for each figure with a baseline, by row and column.
 pub(super) fn conclusions(
@@ -41,7 +41,8 @@ pub(super) fn conclusions(
                 texts.push(((row, index), format!("not comparable: {reason}")));
                 break;
             }
-            if let Some(ratio) = ratio(column, &base, repeated, baseline.paired) {
+            let read = |run: &RunResult| column.value(run);
+            if let Some(ratio) = ratio(read, &base, repeated, baseline.paired) {
                 positions.push((row, index));
                 changes.push((ratio, column.better == Better::Lower));
             }
@@ -66,52 +67,6 @@ fn base_of<'a>(
     let first = comparison.measured().next()?;
     let mut groups = comparison.at(repeated.level).into_iter();
     groups.find(|other| other.daemon == first && first != repeated.daemon)
-}
-
-/// Returns the reason why two groups of runs cannot be compared.
-fn incomparable(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<&'static str> {
-    let (runs, others) = (one.counted(), other.counted());
-    let all = || runs.iter().chain(&others);
-    let (Some(first), Some(_)) = (runs.first(), others.first()) else {
-        return Some("INVALID runs");
-    };
-    if all().any(|run| fingerprint(&run.machine) != fingerprint(&first.machine)) {
-        return Some("different machines");
-    }
-    if all().any(|run| run.plan_sentence != first.plan_sentence) {
-        return Some("different plans");
-    }
-    (one.has_failures() || other.has_failures()).then_some("failures")
-}
-
-/// Returns the facts that identify a machine regardless of its name.
-fn fingerprint(machine: &Machine) -> (&str, Option<&str>, u64, u64, &str) {
-    let gib = machine.memory_bytes >> 30;
-    (
-        &machine.kernel,
-        machine.cpu_model.as_deref(),
-        machine.cpus,
-        gib,
-        &machine.build_profile,
-    )
-}
-
-fn ratio(
-    column: &Column<'_>,
-    base: &Repetitions<'_>,
-    repeated: &Repetitions<'_>,
-    paired: bool,
-) -> Option<Ratio> {
-    if paired {
-        let pairs = base.pairs(repeated);
-        return Ratio::paired(
-            pairs.filter_map(|(base, run)| Some((column.value(base)?, column.value(run)?))),
-        );
-    }
-    let values = |runs: &[&RunResult]| -> Vec<f64> {
-        runs.iter().filter_map(|run| column.value(run)).collect()
-    };
-    Ratio::unpaired(&values(&base.counted()), &values(&repeated.counted()))
 }
 
 /// Formats a change: `**better** −12.1 % [−14.0, −10.1]`; from a factor of two on as a factor.

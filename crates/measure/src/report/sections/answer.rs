@@ -1,0 +1,126 @@
+//! The answer: sentences that say which daemon is better by each metric that decides, and what would settle the rest.
+
+use super::overview::common_level;
+use crate::report::compare::different;
+use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::document::{Part, Section};
+use crate::result::RunResult;
+use contest::Contest;
+
+mod contest;
+mod deciding;
+mod failures;
+mod scope;
+
+/// Labelled sentences.
+type Facts = Vec<(&'static str, String)>;
+
+pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
+    let facts = facts(comparison);
+    let parts = (!facts.is_empty()).then(|| vec![Part::Facts(facts)]);
+    Section::non_empty("answer", "Answer", parts.unwrap_or_default())
+}
+
+/// Builds the answer: what went wrong first, then a line for each metric that decides, then what was run.
+pub(in crate::report) fn facts(comparison: &Comparison<'_>) -> Facts {
+    let suite = comparison.suite;
+    let capacities = suite.capacities.iter();
+    let mut facts: Facts = capacities
+        .map(|sentence| ("capacity", sentence.clone()))
+        .collect();
+    facts.extend(failures::facts(comparison));
+    let repeat = match comparison.measured().count() {
+        0 => return facts,
+        1 => {
+            facts.extend(scope::growth(comparison));
+            None
+        }
+        _ => compare(comparison, &mut facts),
+    };
+    facts.extend(scope::ran(comparison));
+    let command = repeat.and_then(|repeat| scope::command(suite, repeat));
+    facts.extend(command.map(|command| ("to settle", command)));
+    facts
+}
+
+/// Adds the comparison of several daemons. Returns the number of repetitions that may settle what is open.
+fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
+    let Some(level) = common_level(comparison) else {
+        let text = "no level was run by every daemon: run all daemons at one level".to_owned();
+        facts.push(("open", text));
+        return None;
+    };
+    let (fair, excluded) = fair(comparison, level);
+    if !excluded.is_empty() {
+        facts.push(("excluded", excluded.join("; ")));
+    }
+    if fair.len() < 2 {
+        let text = match fair.first() {
+            Some(only) => {
+                let name = comparison.daemon(only.daemon);
+                format!("not comparable: there is nothing to compare {name} with")
+            }
+            None => "not comparable: no daemon has figures that can be compared".to_owned(),
+        };
+        facts.push(("answer", text));
+        return None;
+    }
+    let metrics = deciding::metrics(comparison, &fair);
+    let contests = Contest::all(&metrics, &fair);
+    let sentences = contests.iter();
+    facts.extend(sentences.map(|contest| (contest.metric.label, contest.sentence(comparison))));
+    facts.extend(failures::none(comparison));
+    facts.extend(scope::level(comparison, level, &contests));
+    contests.iter().filter_map(Contest::open).max()
+}
+
+/// Returns the groups at a level that can be compared, and the reasons for the others.
+fn fair<'a>(comparison: &Comparison<'a>, level: &str) -> (Vec<Repetitions<'a>>, Vec<String>) {
+    let mut fair: Vec<Repetitions<'a>> = Vec::new();
+    let mut excluded = Vec::new();
+    for repeated in comparison.at(level) {
+        match unfair(comparison, &repeated, fair.first()) {
+            Some(reason) => {
+                let name = comparison.daemon(repeated.daemon);
+                excluded.push(format!("{name}: {reason}"));
+            }
+            None => fair.push(repeated),
+        }
+    }
+    (fair, excluded)
+}
+
+/// Returns the reason why a daemon cannot be compared with the first one that can. What it failed to do is no merit, even
+/// if it used less memory meanwhile.
+fn unfair(
+    comparison: &Comparison<'_>,
+    repeated: &Repetitions<'_>,
+    first: Option<&Repetitions<'_>>,
+) -> Option<String> {
+    if repeated.has_failures() {
+        return Some("clients failed".to_owned());
+    }
+    let counted = repeated.counted();
+    if counted.is_empty() {
+        let warnings = repeated.runs.first().map(|run| invalid(run));
+        return Some(format!(
+            "not measured validly ({})",
+            warnings.unwrap_or_default()
+        ));
+    }
+    if let Some(overload) = counted.iter().find_map(|run| run.overload()) {
+        return Some(overload.to_owned());
+    }
+    let first = first?;
+    let (different, name) = (different(first, repeated)?, comparison.daemon(first.daemon));
+    Some(format!("not comparable with {name} ({different})"))
+}
+
+/// Returns the first reason why a run is INVALID.
+fn invalid(run: &RunResult) -> String {
+    let mut warnings = run.warnings.clone();
+    crate::warning::sort(&mut warnings);
+    let first = warnings.first().map(|warning| warning.message.lines());
+    let first = first.and_then(|mut lines| lines.next().map(str::to_owned));
+    crate::report::text::plain(&first.unwrap_or_default())
+}

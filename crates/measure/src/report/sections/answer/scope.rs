@@ -1,0 +1,174 @@
+//! The scope of the answer: the level that it is about, the order at other levels, and what was run of the plan.
+
+use super::contest::{Contest, listed};
+use super::deciding::{self, Deciding};
+use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name, size};
+use crate::report::distinct::distinct;
+use crate::result::RunResult;
+use crate::suite::Suite;
+use crate::summary::SummaryStats;
+use crate::warning::Verdict;
+
+/// Smallest difference of two medians, as a ratio, that makes an order.
+const MIN_RATIO: f64 = 1.03;
+
+/// Names the level and compares the order of the daemons with that at the other levels.
+pub(super) fn level(
+    comparison: &Comparison<'_>,
+    level: &str,
+    contests: &[Contest<'_, '_>],
+) -> Option<(&'static str, String)> {
+    if level.is_empty() {
+        return None;
+    }
+    let highest = match size(level) {
+        Some(_) if comparison.levels.len() > 1 => "the highest that every daemon reached",
+        Some(_) => "the only level",
+        None => "which every daemon ran",
+    };
+    let mut text = format!("the comparison is at {}, {highest}", level_name(level));
+    let others = comparison.levels.iter().filter(|other| **other != level);
+    let (mut same, mut different) = (Vec::new(), Vec::new());
+    for other in others {
+        match order_at(comparison, other, contests) {
+            None => {}
+            Some(turned) if turned.is_empty() => same.push(level_name(other)),
+            Some(turned) => {
+                let (other, turned) = (level_name(other), listed(&turned));
+                different.push(format!("; at {other} the order differs in {turned}"));
+            }
+        }
+    }
+    if !same.is_empty() {
+        text.push_str(&format!("; the order is the same at {}", listed(&same)));
+    }
+    text.extend(different);
+    Some(("level", text))
+}
+
+/// Returns the metrics by which two daemons swap places at another level, or `None` if nothing can be compared there.
+fn order_at(
+    comparison: &Comparison<'_>,
+    level: &str,
+    contests: &[Contest<'_, '_>],
+) -> Option<Vec<String>> {
+    let at = comparison.at(level);
+    let usable =
+        |repeated: &&Repetitions<'_>| !repeated.counted().is_empty() && !repeated.has_failures();
+    let at: Vec<&Repetitions<'_>> = at.iter().filter(usable).collect();
+    let median = |metric: &Deciding<'_>, daemon: usize| {
+        let repeated = at.iter().find(|repeated| repeated.daemon == daemon)?;
+        let runs = repeated.counted();
+        let values = runs.iter().filter_map(|run| metric.value(run));
+        Some(SummaryStats::from_values(values)?.median)
+    };
+    let mut compared = false;
+    let mut turned = Vec::new();
+    for contest in contests {
+        for (rank, better) in contest.ranked.iter().enumerate() {
+            for worse in &contest.ranked[rank + 1..] {
+                let [one, other] =
+                    [better, worse].map(|entry| median(contest.metric, entry.daemon));
+                let (Some(one), Some(other)) = (one, other) else {
+                    continue;
+                };
+                compared = true;
+                let here = (better.median / worse.median).ln();
+                let there = (one / other).ln();
+                let is_clear = |log: f64| log.abs() >= MIN_RATIO.ln();
+                if is_clear(here) && is_clear(there) && (here > 0.0) != (there > 0.0) {
+                    turned.push(contest.metric.label.to_owned());
+                }
+            }
+        }
+    }
+    compared.then(|| distinct(turned))
+}
+
+/// Says how the main figures of a single daemon change from its lowest to its highest level.
+pub(super) fn growth(comparison: &Comparison<'_>) -> Option<(&'static str, String)> {
+    let daemon = comparison.measured().next()?;
+    let groups = comparison.of_daemon(daemon);
+    let sized = groups
+        .iter()
+        .filter(|repeated| size(repeated.level).is_some() && !repeated.counted().is_empty());
+    let sized: Vec<&Repetitions<'_>> = sized.collect();
+    let [first, .., last] = sized.as_slice() else {
+        return None;
+    };
+    let median = |metric: &Deciding<'_>, repeated: &Repetitions<'_>| {
+        let runs = repeated.counted();
+        let values = runs.iter().filter_map(|run| metric.value(run));
+        Some(SummaryStats::from_values(values)?.median)
+    };
+    let metrics = deciding::metrics(comparison, std::slice::from_ref(*last));
+    let changes = metrics.iter().filter_map(|metric| {
+        let [low, high] = [median(metric, first)?, median(metric, last)?];
+        let (noun, low) = (&metric.noun, metric.number(low));
+        Some(format!("{noun} {low} → {}", metric.number(high)))
+    });
+    let changes: Vec<String> = changes.collect();
+    let [low, high] = [first, last].map(|repeated| repeated.level_name());
+    let text = format!("from {low} to {high}: {}", changes.join(", "));
+    (!changes.is_empty()).then_some(("levels", text))
+}
+
+/// Says which part of the plan was run, and which runs do not count or are doubtful.
+pub(super) fn ran(comparison: &Comparison<'_>) -> Option<(&'static str, String)> {
+    let suite = comparison.suite;
+    let groups = comparison.all();
+    let runs = groups.iter().map(|repeated| repeated.runs.len());
+    let (fewest, most) = (runs.clone().min()?, runs.max()?);
+    let levels = distinct(groups.iter().map(|repeated| repeated.level)).len();
+    let planned = suite.planned;
+    let of = |planned: Option<u64>, ran: usize, noun: &str| {
+        let several = |count: u64| {
+            if count == 1 {
+                noun.to_owned()
+            } else {
+                format!("{noun}s")
+            }
+        };
+        let repetitions = match (noun, fewest == most) {
+            ("repetition", false) => format!("{fewest} to {most}"),
+            _ => ran.to_string(),
+        };
+        match planned {
+            Some(planned) if planned > ran as u64 || repetitions.contains(' ') => {
+                format!("{repetitions} of {planned} {}", several(planned))
+            }
+            _ => format!("{repetitions} {}", several(ran as u64)),
+        }
+    };
+    let mut parts = vec![
+        of(planned.map(|planned| planned.levels), levels, "level"),
+        of(
+            planned.map(|planned| planned.repetitions),
+            most,
+            "repetition",
+        ),
+    ];
+    let all = suite.results.len();
+    let count =
+        |holds: fn(&RunResult) -> bool| suite.results.iter().filter(|run| holds(run)).count();
+    let invalid = count(|run| !is_counted(run));
+    parts.extend((invalid > 0).then(|| format!("{invalid} of {all} runs INVALID and left out")));
+    let suspect = count(|run| run.verdict == Verdict::Suspect);
+    parts.extend(
+        (suspect > 0)
+            .then(|| format!("{suspect} of {all} runs SUSPECT, so the figures may be distorted")),
+    );
+    Some(("ran", parts.join(", ")))
+}
+
+/// Returns the command of the suite with another number of repetitions.
+pub(super) fn command(suite: &Suite, repeat: usize) -> Option<String> {
+    let command = suite.command.as_ref()?;
+    let option = " --repeat ";
+    let Some(at) = command.find(option) else {
+        return Some(format!("{command}{option}{repeat}"));
+    };
+    let value = at + option.len();
+    let rest = command[value..].trim_start_matches(|letter: char| letter.is_ascii_digit());
+    Some(format!("{}{repeat}{rest}", &command[..value]))
+}

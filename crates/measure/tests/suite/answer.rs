@@ -1,0 +1,139 @@
+//! The sentences that answer the question of a suite.
+
+use super::*;
+use measure::suite::Planned;
+
+/// Returns the lines of the answer.
+fn answer(suite: &Suite) -> String {
+    let report = markdown(suite).unwrap();
+    let (_, answer) = report.split_once("## Answer\n\n").unwrap();
+    answer.split("\n\n").next().unwrap().to_owned()
+}
+
+fn suite_of(daemons: &'static [&'static str], levels: &'static [u64], runs: u64) -> Suite {
+    suite::build(&Shape {
+        daemons,
+        levels,
+        runs,
+        seconds: 10,
+    })
+}
+
+/// Changes the peak memory of a daemon's runs by a factor for each.
+fn grow(suite: &mut Suite, daemon: &str, factors: &[f64]) {
+    let runs = suite.results.iter_mut();
+    let runs = runs.filter(|run| run.daemon.name == daemon);
+    for (run, factor) in runs.zip(factors.iter().cycle()) {
+        let usage = run.usage.daemon.as_mut().unwrap();
+        let growth = (usage.rss_peak_kb - usage.rss_baseline_kb) as f64;
+        usage.rss_peak_kb = usage.rss_baseline_kb + (growth * factor) as u64;
+    }
+}
+
+#[test]
+fn two_daemons_are_compared_in_a_line_for_each_metric_with_the_command_for_what_is_open() {
+    let mut suite = suite_of(&["go-streaming", "rust-streaming"], &[100, 1_000], 3);
+    grow(&mut suite, "rust-streaming", &[9.0, 12.0, 16.0]);
+    suite.planned = Some(Planned {
+        levels: 3,
+        repetitions: 5,
+    });
+    suite.command =
+        Some("drover run configs/fdpass/quick.toml --repeat 3 --level 100,1000".to_owned());
+    assert_snapshot!(answer(&suite), @r#"
+    - **latency:** rust-streaming is better: TTFB p99 118 µs, 3.5 × less than go-streaming (3.5–3.5 ×, 3 runs)
+    - **memory:** rust-streaming and go-streaming: no evidence of a difference in memory per connection (5.88 KiB and 6.00 KiB: 1.00 ×, 0.49–2.0, 3 runs): run again with --repeat 6
+    - **CPU:** rust-streaming is better: 120 µs of CPU per operation, 3.3 × less than go-streaming (3.3–3.3 ×, 3 runs)
+    - **failures:** none: every operation succeeded
+    - **level:** the comparison is at 1,000, the highest that every daemon reached; the order is the same at 100
+    - **ran:** 2 of 3 levels, 3 of 5 repetitions
+    - **to settle:** drover run configs/fdpass/quick.toml --repeat 6 --level 100,1000
+    "#);
+}
+
+#[test]
+fn the_best_of_four_is_compared_with_the_next_and_the_last() {
+    assert_snapshot!(answer(&suite_of(FOUR, &[100, 1_000, 10_000], 5)), @r#"
+    - **latency:** rust-streaming is best: TTFB p99 183 µs, 3.5 × less than go-streaming (next; 3.5–3.5 ×), 36 × less than python-streaming (last; 36–36 ×); 5 runs
+    - **memory:** rust-streaming is best: 522 B per connection, 10 × less than python-streaming (next; 10–10 ×), 20 × less than php-streaming (last; 20–20 ×); 5 runs
+    - **CPU:** rust-streaming is best: 122 µs of CPU per operation, 3.3 × less than go-streaming (next; 3.3–3.3 ×), 5.2 × less than python-streaming (last; 5.2–5.2 ×); 5 runs
+    - **failures:** none: every operation succeeded
+    - **level:** the comparison is at 10,000, the highest that every daemon reached; the order is the same at 100 and 1,000
+    - **ran:** 3 levels, 5 repetitions
+    "#);
+}
+
+#[test]
+fn one_run_each_is_no_evidence_whatever_the_ratio() {
+    assert_snapshot!(answer(&suite_of(&FOUR[2..], &[1_000], 1)), @r#"
+    - **latency:** rust-streaming and php-streaming: no evidence of a difference in TTFB p99 (115 µs and 570 µs: 5.0 ×, 1 run): run again with --repeat 5
+    - **memory:** rust-streaming and php-streaming: no evidence of a difference in memory per connection (501 B and 9.80 KiB: 20 ×, 1 run): run again with --repeat 5
+    - **CPU:** rust-streaming and php-streaming: no evidence of a difference in CPU time (118 µs and 490 µs: 4.2 ×, 1 run): run again with --repeat 5
+    - **failures:** none: every operation succeeded
+    - **level:** the comparison is at 1,000, the only level
+    - **ran:** 1 level, 1 repetition
+    - **to settle:** drover run configs/fdpass/quick.toml --repeat 5
+    "#);
+}
+
+#[test]
+fn a_daemon_that_failed_clients_says_so_first_and_is_not_praised() {
+    let mut suite = suite_of(FOUR, &[1_000], 3);
+    for run in &mut suite.results {
+        match run.daemon.name.as_str() {
+            "rust-streaming" => suite::kill(run),
+            "php-streaming" => suite::invalidate(run),
+            _ => {}
+        }
+    }
+    assert_snapshot!(answer(&suite), @r#"
+    - **failures:** rust-streaming: 126 of 3,000 operations failed (lost 120, reset 6)
+    - **excluded:** php-streaming: not measured validly (a worker of the driver used 97 % of a core: it may be the bottleneck); rust-streaming: clients failed
+    - **latency:** go-streaming is better: TTFB p99 412 µs, 10 × less than python-streaming (10–10 ×, 3 runs)
+    - **memory:** python-streaming is better: 5.00 KiB per connection, 17 % less than go-streaming (17–17 %, 3 runs)
+    - **CPU:** go-streaming is better: 390 µs of CPU per operation, 37 % less than python-streaming (37–37 %, 3 runs)
+    - **level:** the comparison is at 1,000, the only level
+    - **ran:** 1 level, 3 repetitions, 3 of 12 runs INVALID and left out
+    "#);
+}
+
+#[test]
+fn runs_of_other_machines_or_plans_are_not_comparable() {
+    let mut suite = suite_of(&FOUR[2..], &[1_000], 3);
+    for run in &mut suite.results {
+        if run.daemon.name == "rust-streaming" {
+            run.machine.cpu_model = Some("Another".to_owned());
+        }
+    }
+    assert_snapshot!(answer(&suite), @r#"
+    - **excluded:** rust-streaming: not comparable with php-streaming (different machines)
+    - **answer:** not comparable: there is nothing to compare php-streaming with
+    - **ran:** 1 level, 3 repetitions
+    "#);
+}
+
+#[test]
+fn an_order_that_turns_at_another_level_is_named() {
+    let mut suite = suite_of(&FOUR[..2], &[100, 1_000], 5);
+    let mut at_100: Suite = suite.clone();
+    at_100.results.retain(|run| run.level == "100");
+    grow(&mut at_100, "go-streaming", &[0.1]);
+    suite.results.retain(|run| run.level != "100");
+    suite.results.extend(at_100.results);
+    assert_snapshot!(answer(&suite), @r#"
+    - **latency:** go-streaming is better: TTFB p99 420 µs, 10 × less than python-streaming (10–10 ×, 5 runs)
+    - **memory:** python-streaming is better: 5.10 KiB per connection, 17 % less than go-streaming (17–17 %, 5 runs)
+    - **CPU:** go-streaming is better: 398 µs of CPU per operation, 37 % less than python-streaming (37–37 %, 5 runs)
+    - **failures:** none: every operation succeeded
+    - **level:** the comparison is at 1,000, the highest that every daemon reached; at 100 the order differs in memory
+    - **ran:** 2 levels, 5 repetitions
+    "#);
+}
+
+#[test]
+fn a_single_daemon_has_a_sentence_about_its_levels() {
+    assert_snapshot!(answer(&suite_of(&FOUR[..1], &[100, 10_000], 2)), @r#"
+    - **levels:** from 100 to 10,000: TTFB p99 306 µs → 624 µs, memory per connection 5.94 KiB → 5.94 KiB, CPU time 386 µs → 386 µs
+    - **ran:** 2 levels, 2 repetitions
+    "#);
+}
