@@ -1,11 +1,9 @@
 //! Connections of the engine `wire`, and what both engines share about connections before the run.
 
-use std::net::TcpStream;
 use std::sync::{Mutex, PoisonError};
 
 use amq_protocol::protocol::basic;
 use load::clock;
-use subject::headroom;
 
 use crate::layout::Client;
 use crate::run::Run;
@@ -120,25 +118,4 @@ fn prepare_consumer(
         topology::declare_queue(session, settings, &name, Leftovers::Keep)?;
     }
     Ok(())
-}
-
-/// Returns the process that listens at the other end, if it is on this machine and visible.
-pub(crate) fn process_of(stream: &TcpStream) -> Option<u32> {
-    let peer = stream.peer_addr().ok()?;
-    if stream.local_addr().ok()?.ip() != peer.ip() {
-        return None;
-    }
-    headroom::listeners(peer).first().copied()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_process_that_listens_is_found() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        assert_eq!(process_of(&stream), Some(std::process::id()));
-    }
 }

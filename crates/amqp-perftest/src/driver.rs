@@ -111,11 +111,7 @@ impl Driver for Perftest {
             .nodes
             .first(|node| Session::open(node, settings.heartbeat))
             .map_err(|(node, error)| node.explain(&error))?;
-        // The process is looked up only here; the run does not depend on it.
-        let checked = Checked {
-            daemon_pid: connect::process_of(session.stream.tcp()),
-            ..Checked::default()
-        };
+        let checked = Checked::default();
         if run.declares() {
             topology::declare(&mut session, settings, Leftovers::Purge).map_err(explain)?;
         }

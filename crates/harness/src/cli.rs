@@ -231,7 +231,7 @@ fn folder<C>(plan: &Plan<C>, subject: &Subject, common: &Common) -> anyhow::Resu
                 &common.out,
                 &host,
                 &plan.name,
-                subject.name(),
+                &subject.folder_name(),
                 &plan.level(),
             )
         }
@@ -259,9 +259,13 @@ fn subject<D: Driver>(
         (Some(target), _) => {
             let name = common.name.clone();
             let metrics = common.daemon_metrics.clone();
-            Ok(Subject::External(External::new(target, name, metrics)?))
+            let pids = common.pid.clone();
+            Ok(Subject::External(External::new(
+                target, name, metrics, pids,
+            )?))
         }
         (None, Some(_)) if common.name.is_some() => Err(only_for_running("--name").into()),
+        (None, Some(_)) if !common.pid.is_empty() => Err(only_for_running("--pid").into()),
         (None, Some(_)) if !common.daemon_metrics.is_empty() => {
             Err(only_for_running("--daemon-metrics").into())
         }
@@ -279,7 +283,7 @@ fn subject<D: Driver>(
 }
 
 fn only_for_running(option: &str) -> Invalid {
-    let problem = "is only for an already running daemon; a launched one has the name and the metrics page of its manifest: drop this option, or give the address of a running daemon (the URL, --socket, --uri)";
+    let problem = "is only for an already running daemon; a launched one has the name, the processes and the metrics page of its manifest: drop this option, or give the address of a running daemon (the URL, --socket, --uri)";
     Invalid::new(option, problem)
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use measure::audit;
 use measure::machine::Machine;
-use measure::result::{AuditInputs, RunResult, SCHEMA, SeriesResult};
+use measure::result::{AuditInputs, DaemonInfo, RunResult, SCHEMA, SeriesResult};
 use measure::tally::owned;
 use measure::throughput::Throughput;
 use measure::warning::{Verdict, Warning};
 
 mod daemons;
+mod external;
 mod faults;
 mod resource_monitor;
 mod running_load;
@@ -19,7 +20,10 @@ mod scrape;
 mod seconds_spool;
 mod warnings;
 
+pub use external::External;
+
 use daemons::Daemons;
+use external::ExternalProcesses;
 use faults::Faults;
 use resource_monitor::ResourceMonitor;
 use running_load::{LiveOutputs, RunningLoad};
@@ -33,12 +37,11 @@ use crate::live::LiveFile;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use load::driver::{Driver, Target, ValidPlan};
-use load::plan::{self, Invalid};
+use load::driver::{Driver, ValidPlan};
+use load::plan::Invalid;
 use load::{clock, recorder};
 use subject::daemon::Prepared;
-use subject::headroom;
-use subject::{host, prometheus};
+use subject::{headroom, host, listeners};
 
 /// The daemon's metrics by name.
 type Gauges = BTreeMap<String, f64>;
@@ -65,51 +68,22 @@ pub enum Subject {
     External(External),
 }
 
-/// A daemon that runs already, or several.
-#[derive(Debug)]
-pub struct External {
-    target: Target,
-    name: String,
-    /// Metrics pages, with their passwords if needed.
-    metrics: Vec<String>,
-}
-
-impl External {
-    /// Creates a daemon at `target` with an optional name and its metrics pages.
-    ///
-    /// # Errors
-    /// The name can't be that of a folder, or an address can't be that of a page.
-    pub fn new(
-        target: Target,
-        name: Option<String>,
-        metrics: Vec<String>,
-    ) -> Result<Self, Invalid> {
-        let name = name.unwrap_or_else(|| UNNAMED.to_owned());
-        plan::check_folder_name("--name", &name)?;
-        for url in &metrics {
-            prometheus::check_url(url).map_err(|problem| {
-                let field = format!("--daemon-metrics {}", prometheus::without_user(url));
-                Invalid::new(field, problem)
-            })?;
-        }
-        Ok(Self {
-            target,
-            name,
-            metrics,
-        })
-    }
-}
-
-/// Name of a running daemon without a given name.
-const UNNAMED: &str = "external";
-
 impl Subject {
-    /// Returns the name of its folder of results.
+    /// Returns its name in reports.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Launched(prepared) => prepared.name(),
             Self::External(external) => &external.name,
+        }
+    }
+
+    /// Returns the name of its folder of results.
+    #[must_use]
+    pub fn folder_name(&self) -> String {
+        match self {
+            Self::Launched(prepared) => prepared.name().to_owned(),
+            Self::External(external) => external.folder_name(),
         }
     }
 }
@@ -143,14 +117,19 @@ pub async fn run<D: Driver>(
     };
     let checked = unless_interrupted(signals, checking).await?;
     let checked = checked?.map_err(of_subject)?;
-    headroom::require(
-        &daemons.target,
-        description.open_at_once,
-        checked.daemon_pid,
-    )?;
+    let found = {
+        let target = daemons.target.clone();
+        tokio::task::spawn_blocking(move || listeners::find(&target)).await?
+    };
+    headroom::require(&daemons.target, description.open_at_once, &found)?;
+    let (processes, unknown) = match subject {
+        Subject::Launched(_) => (None, None),
+        Subject::External(external) => ExternalProcesses::open(external, &found),
+    };
+    let described = processes.as_ref().map(ExternalProcesses::describe);
 
     progress.count_opening(description.audit_inputs.held, D::SPEC);
-    let mut monitor = ResourceMonitor::open(&daemons, D::SPEC, checked.daemon_pid, folder).await?;
+    let mut monitor = ResourceMonitor::open(&daemons, D::SPEC, processes, folder).await?;
     let (target, learned) = (&daemons.target, &checked.learned);
     let mut running = RunningLoad::start(&driver, load, settings, target, learned).await?;
     let began_unix = clock::unix_ns();
@@ -191,6 +170,8 @@ pub async fn run<D: Driver>(
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
     let operations = operations(&view.total, &seconds);
     warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
+    warnings.extend(unknown);
+    warnings.extend(monitor.changed_processes(running.phases.origin));
     warnings.extend(faults.not_injected());
     warnings.extend(run_warnings::<D>(
         &view.total,
@@ -253,7 +234,10 @@ pub async fn run<D: Driver>(
         phases: Some(plan.phases()),
         plan_sentence: description.sentence.clone(),
         level: plan.level(),
-        daemon: daemons.info(subject),
+        daemon: DaemonInfo {
+            process: described,
+            ..daemons.info(subject)
+        },
         machine: Machine {
             steal_pct,
             ..machine

@@ -134,7 +134,12 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
         metrics_addr: None,
         quiet: true,
     };
-    let subject = External::new(Target::at(PathBuf::from("/nowhere")), None, Vec::new())?;
+    let subject = External::new(
+        Target::at(PathBuf::from("/nowhere")),
+        None,
+        Vec::new(),
+        Vec::new(),
+    )?;
     let subject = Subject::External(subject);
     let plan = ValidPlan::new::<Toy>(plan(behaviour))?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -136,7 +136,6 @@ impl Driver for HttpLoad {
         };
         Ok(Checked {
             answer,
-            daemon_pid: None,
             learned: serde_json::to_value(learned)?,
         })
     }

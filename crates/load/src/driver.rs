@@ -243,8 +243,6 @@ impl<C> ValidPlan<C> {
 pub struct Checked {
     /// The answer that the check got, if answers of several daemons can be compared.
     pub answer: Option<Answer>,
-    /// The process id of a daemon that was not launched for the run, so that its resources can be sampled.
-    pub daemon_pid: Option<u32>,
     /// State that workers in other processes [take over](Driver::learn).
     pub learned: serde_json::Value,
 }

@@ -226,7 +226,8 @@ impl Operations {
 /// The daemon under test.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DaemonInfo {
-    /// Name: that of its manifest, or for a daemon that was already running the given name, or `external`.
+    /// Name: that of its manifest, or for a daemon that was already running the given name, or its address, such as
+    /// `localhost:8080`.
     pub name: String,
     /// One-line description from its manifest.
     pub about: Option<String>,
@@ -240,6 +241,10 @@ pub struct DaemonInfo {
     /// URLs of the metrics pages given for a daemon that was already running, without user name and password.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<String>,
+    /// Processes that were measured of a daemon that was already running, with their command: `nginx (process 4711):
+    /// nginx: master process nginx`. Absent if they are not known, or if the daemon was launched for the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
 }
 
 fn one() -> u64 {
@@ -304,6 +309,7 @@ impl RunResult {
         let mut texts = vec![&mut self.plan_sentence, &mut daemon.target];
         texts.extend(&mut daemon.about);
         texts.extend(&mut daemon.version);
+        texts.extend(&mut daemon.process);
         let services = self.services.iter_mut();
         texts.extend(services.filter_map(|service| service.version.as_mut()));
         for warning in &mut self.warnings {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 mod constructors;
 mod lateness;
+mod running_daemon;
 
 pub use constructors::EndedBy;
 pub(crate) use constructors::WORKER_CPU_LIMIT_PCT;
@@ -68,6 +69,10 @@ pub enum Kind {
     Unfilled,
     /// The run ended before all planned faults were injected.
     FaultsNotInjected,
+    /// The resource use of a daemon that was already running is not known.
+    DaemonNotMeasured,
+    /// The processes of a daemon that was already running changed during the run, or are not those that listen.
+    DaemonProcesses,
 }
 
 impl Kind {

@@ -1,12 +1,13 @@
 //! Runs the daemon under test: its manifest, build, launch and readiness, and what it and its machine use.
 //!
-//! [`manifest`] describes a daemon, [`daemon`] builds, launches and stops it, [`usage`] samples its process tree,
-//! [`prometheus`] reads its metrics page, [`host`] describes the machine, and [`headroom`] checks
-//! that both can hold a load.
+//! [`manifest`] describes a daemon, [`daemon`] builds, launches and stops it, [`listeners`] finds one that runs already,
+//! [`usage`] samples its process tree, [`prometheus`] reads its metrics page, [`host`] describes the machine, and
+//! [`headroom`] checks that both can hold a load.
 
 pub mod daemon;
 pub mod headroom;
 pub mod host;
+pub mod listeners;
 pub mod manifest;
 pub mod prometheus;
 pub mod usage;

@@ -6,14 +6,12 @@ use measure::usage::Sample;
 
 use load::clock;
 
-mod backlog;
 mod csv;
 mod others;
 mod process;
 pub(crate) mod stat;
 mod system;
 
-pub use backlog::Backlog;
 pub use csv::{csv_header, csv_row};
 pub use others::Others;
 pub use system::Machine;
@@ -100,6 +98,14 @@ impl Sampler {
     /// Follows one more process from the next sample on, such as a server that was started again.
     pub fn add_root(&mut self, root: u32) {
         self.roots.push(number(root));
+    }
+
+    /// Returns true if a process is followed, or will be from the next sample on, and had not ended by the last sample.
+    #[must_use]
+    pub fn is_following(&self, pid: u32) -> bool {
+        let pid = number(pid);
+        let living = self.living.get(&pid);
+        self.roots.contains(&pid) || living.is_some_and(|process| !process.stat.is_zombie())
     }
 
     /// Excludes processes that a followed process will start.

@@ -16,9 +16,14 @@ pub struct Common {
     /// Launch the daemon with this folder name in daemons/ (default without a target: the embedded one)
     #[arg(long, value_name = "NAME")]
     pub daemon: Option<String>,
-    /// Set the name of an already running daemon, for reports and the folder of its results [default: external]
+    /// Set the name of an already running daemon, for reports and the folder of its results [default: its address, such
+    /// as localhost:8080]
     #[arg(long, value_name = "NAME", conflicts_with = "daemon")]
     pub name: Option<String>,
+    /// Measure this process of an already running daemon with all processes below it, if it is not found by its address,
+    /// as in a container. Repeat the option for each process
+    #[arg(long, value_name = "PID", conflicts_with = "daemon", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Vec<u32>,
     /// Compare the driver's counters with this metrics page of an already running daemon (http://, Prometheus text),
     /// as for a launched daemon. Repeat the option for each daemon
     #[arg(long, value_name = "URL", conflicts_with = "daemon")]

@@ -20,7 +20,6 @@ use load::driver::Target;
 use load::plan::{Fault, Invalid, Plan};
 use subject::daemon::{Daemon, Endpoint, Options as LaunchOptions, Prepared};
 use subject::prometheus::{self, without_user};
-use subject::usage::Backlog;
 
 /// Time that a daemon has to end once the user does not want to wait.
 const HURRIED_GRACE: Duration = Duration::from_secs(1);
@@ -147,12 +146,6 @@ impl Daemons {
         Ok(())
     }
 
-    /// Returns the accept queues, if the daemons listen on Unix sockets and the kernel reports them.
-    pub(super) fn backlog(&self) -> Option<Backlog> {
-        let sockets = self.target.sockets();
-        (!sockets.is_empty()).then(|| Backlog::new(&sockets).ok())?
-    }
-
     /// Returns the metrics pages of the daemons that can be asked now; with `counters`, before and after the load,
     /// also the commands that print counters.
     pub(super) fn scrape_targets(&self, counters: bool) -> Vec<ScrapeTarget> {
@@ -277,6 +270,7 @@ impl Daemons {
             target: addresses.join(", "),
             instances: addresses.len() as u64,
             metrics: self.pages.iter().map(|url| without_user(url)).collect(),
+            process: None,
         }
     }
 

@@ -9,15 +9,18 @@ use measure::result::{Cost, Resources, Second, ServiceResult, Usage};
 use measure::spec::Spec;
 use measure::system::{System, SystemSample};
 use measure::usage::{Sample, UsageSummary};
+use measure::warning::Warning;
 use tokio::task::JoinHandle;
 
 use super::Gauges;
 use super::daemons::{Daemons, Instance, Part};
+use super::external::ExternalProcesses;
 use super::scrape::{self, DaemonCounters, Scrape, ScrapeTarget};
 use crate::store::Folder;
 use load::clock;
 use subject::host::ControlGroups;
-use subject::usage::{self, Backlog, Machine, Others, Sampler};
+use subject::listeners::AcceptQueues;
+use subject::usage::{self, Machine, Others, Sampler};
 
 /// Time that a user who is in a hurry waits for a metrics page.
 const HURRIED_TIMEOUT: Duration = Duration::from_millis(200);
@@ -28,7 +31,9 @@ pub(super) struct ResourceMonitor {
     daemon: Option<Sampler>,
     driver: Sampler,
     services: Vec<ServiceSampler>,
-    backlog: Option<Backlog>,
+    /// The processes of a daemon that ran already.
+    external: Option<ExternalProcesses>,
+    queues: Option<AcceptQueues>,
     machine: Option<Machine>,
     others: Option<Others>,
     driver_groups: ControlGroups,
@@ -97,7 +102,7 @@ impl ResourceMonitor {
     pub(super) async fn open(
         daemons: &Daemons,
         spec: &'static Spec,
-        external: Option<u32>,
+        external: Option<ExternalProcesses>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
         let before = scrape::fetch(daemons.scrape_targets(true)).await;
@@ -113,14 +118,17 @@ impl ResourceMonitor {
             .collect();
         let mut csv = folder.create("resources.csv")?;
         writeln!(csv, "{}", header.join(","))?;
-        let pids: Vec<u32> = daemons.pids().into_iter().chain(external).collect();
+        let running = external.as_ref().map(ExternalProcesses::pids);
+        let pids: Vec<u32> = running.unwrap_or_else(|| daemons.pids());
         let driver_groups = ControlGroups::from_process(std::process::id());
         let daemon_groups = pids.first().map(|pid| ControlGroups::from_process(*pid));
         Ok(Self {
-            daemon: (!pids.is_empty()).then(|| Sampler::with_roots(&pids, &[])),
+            // A daemon that ran already may have started this program.
+            daemon: (!pids.is_empty()).then(|| Sampler::with_roots(&pids, &[std::process::id()])),
             driver: Sampler::new(std::process::id(), &daemons.own_pids()),
+            external,
             // If the kernel does not report the queues, the column stays empty.
-            backlog: daemons.backlog(),
+            queues: AcceptQueues::open(&daemons.target),
             machine: Machine::open(),
             // If the daemon's own CPU time is unknown, it would be attributed to others.
             others: match pids.is_empty() {
@@ -156,6 +164,9 @@ impl ResourceMonitor {
     fn request_snapshot(&mut self, scrape_targets: Vec<ScrapeTarget>) {
         let at = clock::now();
         let sampled = self.daemon.as_mut().map(|sampler| sampler.sample(at));
+        if let (Some(external), Some(sampler)) = (&mut self.external, &mut self.daemon) {
+            external.watch(sampler, at);
+        }
         let driver = self.driver.sample(at);
         let services = self.services.iter_mut();
         let services: Vec<Sample> = services.map(|service| service.sampler.sample(at)).collect();
@@ -176,7 +187,7 @@ impl ResourceMonitor {
             driver,
             daemon: sampled.filter(|sample| sample.processes > 0),
             services,
-            backlog: self.backlog.as_mut().and_then(Backlog::pending),
+            backlog: self.queues.as_mut().and_then(AcceptQueues::pending),
             machine: self.machine.as_mut().and_then(Machine::snapshot),
             active: None,
         };
@@ -226,6 +237,13 @@ impl ResourceMonitor {
         let pages = pages.unwrap_or_default();
         self.note(&pages);
         self.daemon_counters.close(&pages);
+    }
+
+    /// Returns what became of the processes of a daemon that ran already; `origin` is the instant of the first start.
+    pub(super) fn changed_processes(&self, origin: u64) -> Option<Warning> {
+        self.external
+            .as_ref()?
+            .changes(self.daemon.as_ref()?, origin)
     }
 
     /// Follows a daemon or a service that was started again.

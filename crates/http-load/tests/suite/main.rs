@@ -13,6 +13,7 @@ mod program;
 mod redirect_runs;
 mod redirects;
 mod reference;
+mod running;
 mod scenarios;
 mod scripted;
 mod scripted_server;

@@ -31,7 +31,12 @@ fn daemon(result: &RunResult) -> String {
             Some(version) => Some(format!("with {} ({version})", service.name)),
             None => Some(format!("with {}", service.name)),
         });
-    let own = [Some(daemon.name), daemon.version, daemon.about];
+    let own = [
+        Some(daemon.name),
+        daemon.version,
+        daemon.about,
+        daemon.process,
+    ];
     let names = joined(own.into_iter().chain(services));
     match daemon.target.as_str() {
         "" => names,

@@ -42,6 +42,7 @@ pub(crate) fn full() -> RunResult {
             target: "/tmp/drover/streaming.sock".to_owned(),
             instances: 1,
             metrics: vec!["http://127.0.0.1:9090/metrics".to_owned()],
+            process: None,
         },
         machine: machine(),
         processes: 1,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod ends;
+mod listeners;
 mod orphans;
 mod prepare;
 mod project;

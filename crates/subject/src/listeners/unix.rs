@@ -1,5 +1,5 @@
-//! Counts the connections that wait in the accept queues of Unix sockets. It asks the kernel as `ss -xl` does
-//! (sock_diag(7)).
+//! Finds listening Unix sockets, and counts the connections that wait in their accept queues. It asks the kernel as
+//! `ss -xl` does (sock_diag(7)).
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -13,8 +13,8 @@ use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::unix::nlas::{Nla, UnixDiagName};
 use netlink_packet_sock_diag::unix::{ShowFlags, StateFlags, UnixRequest, UnixResponse};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket,
-    sockopt,
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, UnixAddr, connect, getsockopt, recv,
+    send, setsockopt, socket, sockopt,
 };
 use nix::sys::time::{TimeVal, TimeValLike as _};
 
@@ -31,7 +31,7 @@ const TIMEOUT_MS: i64 = 100;
 /// its inode alone. A listener that is gone is searched again. The kernel walks its table for either query: with
 /// 58,000 Unix sockets on the machine, the list took 6 ms of CPU, and one inode 0.7 ms, which each sample costs.
 #[derive(Debug)]
-pub struct Backlog {
+pub(super) struct UnixQueues {
     netlink: OwnedFd,
     buffer: Vec<u8>,
     listeners: Vec<Listener>,
@@ -53,12 +53,32 @@ struct Found {
     file_inode: Option<u32>,
 }
 
-impl Backlog {
+/// Returns the inode of the socket that listens at a path; `None` if the kernel reports none in this network namespace.
+pub(super) fn inode(path: &Path) -> Option<u64> {
+    let mut queues = UnixQueues::new(&[path.to_owned()]).ok()?;
+    queues.pending()?;
+    queues.listeners[0].inode.map(u64::from)
+}
+
+/// Returns the process that began to listen at a path, if it still runs. It gets one connection, which is closed at
+/// once. The process may belong to another user, or run in a container.
+pub(super) fn peer(path: &Path) -> Option<u32> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let client = socket(AddressFamily::Unix, SockType::Stream, flags, None).ok()?;
+    connect(client.as_raw_fd(), &UnixAddr::new(path).ok()?).ok()?;
+    let listener = getsockopt(&client, sockopt::PeerCredentials).ok()?;
+    let pid = u32::try_from(listener.pid()).ok().filter(|pid| *pid > 0)?;
+    Path::new(&format!("/proc/{pid}/stat"))
+        .exists()
+        .then_some(pid)
+}
+
+impl UnixQueues {
     /// Opens the queues of the sockets at these paths.
     ///
     /// # Errors
     /// A kernel without sock_diag, or a sandbox that blocks it.
-    pub fn new(paths: &[PathBuf]) -> io::Result<Self> {
+    pub(super) fn new(paths: &[PathBuf]) -> io::Result<Self> {
         let netlink = socket(
             AddressFamily::Netlink,
             SockType::Raw,
@@ -83,7 +103,7 @@ impl Backlog {
 
     /// Counts the connections that wait at this moment, summed over the sockets; `None` if one of the sockets can't be
     /// found.
-    pub fn pending(&mut self) -> Option<u64> {
+    pub(super) fn pending(&mut self) -> Option<u64> {
         let mut sum = 0;
         let mut listed = None;
         for index in 0..self.listeners.len() {
@@ -232,12 +252,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let mut backlog = Backlog::new(std::slice::from_ref(&path)).unwrap();
-        assert_eq!(backlog.pending(), Some(0));
+        let mut queues = UnixQueues::new(std::slice::from_ref(&path)).unwrap();
+        assert_eq!(queues.pending(), Some(0));
         let _clients = connected(&path, 5);
-        assert_eq!(backlog.pending(), Some(5));
+        assert_eq!(queues.pending(), Some(5));
         let _accepted = [listener.accept().unwrap(), listener.accept().unwrap()];
-        assert_eq!(backlog.pending(), Some(3), "asked for by its inode");
+        assert_eq!(queues.pending(), Some(3), "asked for by its inode");
     }
 
     #[test]
@@ -248,8 +268,8 @@ mod tests {
             .each_ref()
             .map(|path| UnixListener::bind(path).unwrap());
         let _clients = [connected(&paths[0], 2), connected(&paths[1], 3)];
-        let mut backlog = Backlog::new(&paths).unwrap();
-        assert_eq!((backlog.pending(), backlog.pending()), (Some(5), Some(5)));
+        let mut queues = UnixQueues::new(&paths).unwrap();
+        assert_eq!((queues.pending(), queues.pending()), (Some(5), Some(5)));
     }
 
     #[test]
@@ -257,15 +277,27 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let mut backlog = Backlog::new(std::slice::from_ref(&path)).unwrap();
+        let mut queues = UnixQueues::new(std::slice::from_ref(&path)).unwrap();
         let _client = connected(&path, 1);
-        assert_eq!(backlog.pending(), Some(1));
+        assert_eq!(queues.pending(), Some(1));
         drop(listener);
-        assert_eq!(backlog.pending(), None);
+        assert_eq!(queues.pending(), None);
         std::fs::remove_file(&path).unwrap();
         let _listener = UnixListener::bind(&path).unwrap();
         let _clients = connected(&path, 2);
-        assert_eq!(backlog.pending(), Some(2));
+        assert_eq!(queues.pending(), Some(2));
+    }
+
+    #[test]
+    fn the_process_that_listens_is_known_to_the_kernel_and_nobody_is_behind_a_plain_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        assert_eq!((inode(&path), peer(&path)), (None, None));
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(inode(&path).is_some());
+        assert_eq!(peer(&path), Some(std::process::id()));
+        drop(listener);
+        assert_eq!((inode(&path), peer(&path)), (None, None));
     }
 
     #[test]
@@ -276,7 +308,7 @@ mod tests {
             .each_ref()
             .map(|path| UnixListener::bind(path).unwrap());
         let _clients = [connected(&paths[0], 1), connected(&paths[1], 4)];
-        let mut backlog = Backlog::new(&paths[1..]).unwrap();
-        assert_eq!(backlog.pending(), Some(4));
+        let mut queues = UnixQueues::new(&paths[1..]).unwrap();
+        assert_eq!(queues.pending(), Some(4));
     }
 }

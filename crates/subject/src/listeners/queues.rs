@@ -1,0 +1,83 @@
+//! Counts the connections that wait in the accept queues of a target.
+
+use std::net::SocketAddr;
+
+use load::driver::Target;
+
+use super::local_address::LocalAddress;
+use super::tcp;
+use super::unix::UnixQueues;
+
+/// The accept queues of all addresses of a target.
+#[derive(Debug)]
+pub struct AcceptQueues {
+    sockets: Option<UnixQueues>,
+    hosts: Vec<Vec<SocketAddr>>,
+}
+
+impl AcceptQueues {
+    /// Opens the queues of a target; `None` if one of its addresses is on another machine, or if the kernel does not
+    /// report the queues of Unix sockets. Resolves host names.
+    #[must_use]
+    pub fn open(target: &Target) -> Option<Self> {
+        let (mut paths, mut hosts) = (Vec::new(), Vec::new());
+        for address in &target.addresses {
+            match LocalAddress::from_address(address)? {
+                LocalAddress::Unix(path) => paths.push(path),
+                LocalAddress::Tcp(host) => hosts.push(host),
+            }
+        }
+        let sockets = match paths.is_empty() {
+            true => None,
+            false => Some(UnixQueues::new(&paths).ok()?),
+        };
+        Some(Self { sockets, hosts })
+    }
+
+    /// Counts the connections that wait at this moment, summed over the sockets; `None` if one of the sockets can't be
+    /// found.
+    pub fn pending(&mut self) -> Option<u64> {
+        let of_sockets = self.sockets.as_mut().map_or(Some(0), UnixQueues::pending)?;
+        let of_hosts = match self.hosts.is_empty() {
+            true => 0,
+            false => tcp::pending(&self.hosts)?,
+        };
+        Some(of_sockets + of_hosts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use load::driver::Address;
+
+    use super::*;
+
+    #[test]
+    fn the_queues_of_sockets_and_hosts_are_summed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _unix = UnixListener::bind(&path).unwrap();
+        let at = tcp.local_addr().unwrap();
+        let addresses = vec![
+            Address::Socket(path.clone()),
+            Address::Url(format!("http://{at}/")),
+        ];
+        let mut queues = AcceptQueues::open(&Target { addresses }).unwrap();
+        assert_eq!(queues.pending(), Some(0));
+        let _clients = [UnixStream::connect(&path), UnixStream::connect(&path)];
+        let _client = TcpStream::connect(at).unwrap();
+        assert_eq!(queues.pending(), Some(3));
+        drop(tcp);
+        assert_eq!(queues.pending(), None);
+    }
+
+    #[test]
+    fn the_queue_of_another_machine_is_unknown() {
+        let target = Target::of_urls(vec!["http://192.0.2.1/".to_owned()]);
+        assert!(AcceptQueues::open(&target).is_none());
+    }
+}
