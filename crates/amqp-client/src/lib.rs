@@ -9,6 +9,6 @@ mod socket;
 pub mod stamp;
 mod topology;
 
-pub use load::net::tls::TlsOptions;
 pub use session::{Broker, Session, SessionError};
 pub use socket::Socket;
+pub use tls_client::TlsOptions;

@@ -9,10 +9,10 @@ use amq_protocol::protocol::{AMQPClass, channel, connection};
 use amq_protocol::types::{AMQPValue, FieldTable, LongString};
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
 use load::clock;
-use load::net::tls::{TlsClient, TlsOptions, tls_error};
 use load::plan::Invalid;
 use measure::redact;
 use nix::errno::Errno;
+use tls_client::{TlsClient, TlsOptions, tls_error};
 
 use crate::frame::{encode, whole_frame};
 use crate::socket::Socket;

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use load::net::tls::TlsClient;
 use rustls::ClientConnection;
+use tls_client::TlsClient;
 
 /// A connection that reads and writes like a `TcpStream`, blocking or not.
 #[derive(Debug)]

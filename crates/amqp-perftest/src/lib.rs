@@ -25,3 +25,10 @@ pub mod settings;
 mod spec;
 mod topology;
 pub mod wire;
+
+/// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic
+/// code of the harness is compiled once.
+#[must_use]
+pub fn main(version: &'static str) -> std::process::ExitCode {
+    harness::cli::main_of::<driver::Perftest>(version)
+}

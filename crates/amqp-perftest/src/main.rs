@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    harness::cli::main::<amqp_perftest::driver::Perftest>()
+    amqp_perftest::main(build_version::version!())
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use clap::{Arg, Args, Command, FromArgMatches as _};
 use load::duration;
-use load::net::tls::TlsOptions;
 use load::plan::{Group, Plan};
 use load::schedule::Arrival;
 use serde::{Deserialize, Serialize};
+use tls_client::TlsOptions;
 
 mod sentence;
 mod validate;

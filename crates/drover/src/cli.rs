@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use harness::cli::refuse;
 use harness::failure::Failure;
 use harness::{launcher, output};
@@ -85,10 +85,18 @@ struct Analyze {
     paths: Vec<PathBuf>,
 }
 
-/// Runs the whole program.
+/// Returns the whole command line.
 #[must_use]
-pub fn main() -> ExitCode {
-    let ended = match Cli::try_parse()
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the whole program; `version` is what `--version` prints.
+#[must_use]
+pub fn main(version: &'static str) -> ExitCode {
+    let typed = command().version(version).try_get_matches();
+    let ended = match typed
+        .and_then(|typed| Cli::from_arg_matches(&typed))
         .unwrap_or_else(|error| refuse(&error))
         .command
     {

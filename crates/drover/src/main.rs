@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    drover::cli::main()
+    drover::cli::main(build_version::version!())
 }

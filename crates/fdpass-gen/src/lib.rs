@@ -22,3 +22,10 @@ pub mod sse;
 mod stream;
 pub mod transcript;
 mod work;
+
+/// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic
+/// code of the harness is compiled once.
+#[must_use]
+pub fn main(version: &'static str) -> std::process::ExitCode {
+    harness::cli::main_of::<driver::FdPass>(version)
+}

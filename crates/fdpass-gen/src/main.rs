@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    harness::cli::main::<fdpass_gen::driver::FdPass>()
+    fdpass_gen::main(build_version::version!())
 }

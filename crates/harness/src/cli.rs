@@ -41,20 +41,26 @@ const MOST_WORKERS: u64 = 1_024;
 /// the program ends with clap's message and exit code 2.
 #[must_use]
 pub fn main<D: DriverCli>() -> ExitCode {
+    main_of::<D>(env!("CARGO_PKG_VERSION"))
+}
+
+/// Runs the whole program like [`main`]; `--version` prints `version`.
+#[must_use]
+pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
     let is_shard = std::env::args_os()
         .nth(1)
         .is_some_and(|argument| argument == SHARD_ARGUMENT);
     let ended = if is_shard {
         in_runtime(async { shard::<D>().await.map_err(Failure::Run) }).map(|()| ExitCode::SUCCESS)
     } else {
-        parse::<D>().and_then(carry_out::<D>)
+        parse::<D>(version).and_then(carry_out::<D>)
     };
     ended.unwrap_or_else(|failure| failure.print())
 }
 
-fn parse<D: DriverCli>() -> Result<ArgMatches, Failure> {
+fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let words = D::words(std::env::args_os().collect())?;
-    let mut command = driver_cli::command::<D>();
+    let mut command = driver_cli::command::<D>().version(version);
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
         command::keep_typed_conflicts(&mut error, &command, &words);
@@ -92,8 +98,10 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     plan.instances = common.instances.unwrap_or(plan.instances);
     plan.thresholds.extend(common.threshold.iter().cloned());
     refuse_redacted(&plan)?;
-    let load = ValidPlan::new::<D>(plan)?;
+    let mut load = ValidPlan::new::<D>(plan)?;
     if common.print_plan {
+        // Elsewhere, no folder says which driver the plan is for.
+        load.plan.protocol = Some(D::SPEC.protocol.clone().into_owned());
         let text = plan_toml(&load.plan).map_err(Failure::Run)?;
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);

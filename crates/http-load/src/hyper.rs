@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use hyper::client::conn::http1;
 use load::driver::Worker;
 use load::event_loop::{self, LoopState};
-use load::net::tls::TlsClient;
 use load::plan::Invalid;
+use tls_client::TlsClient;
 use tokio::task::coop::unconstrained;
 
 use crate::clients;

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    harness::cli::main::<http_load::HttpLoad>()
+    http_load::main(build_version::version!())
 }

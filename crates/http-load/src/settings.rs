@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use load::duration;
 pub(crate) use load::event_loop::Pacing;
-use load::net::tls::TlsOptions;
 use load::plan::{Group, Invalid, Plan};
 use serde::{Deserialize, Serialize};
+use tls_client::TlsOptions;
 
 use crate::target::Server;
 

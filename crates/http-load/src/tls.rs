@@ -2,9 +2,9 @@
 
 use std::io;
 
-use load::net::tls::{TlsClient, tls_error};
 use load::plan::Invalid;
 use rustls::{AlertDescription, CertificateError};
+use tls_client::{TlsClient, tls_error};
 
 use crate::settings::Settings;
 use crate::target::Server;

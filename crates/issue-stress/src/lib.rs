@@ -22,3 +22,10 @@ mod work;
 
 pub use driver::IssueStress;
 pub use settings::{Scenario, Settings};
+
+/// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic
+/// code of the harness is compiled once.
+#[must_use]
+pub fn main(version: &'static str) -> std::process::ExitCode {
+    harness::cli::main_of::<IssueStress>(version)
+}

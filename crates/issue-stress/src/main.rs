@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    harness::cli::main::<issue_stress::IssueStress>()
+    issue_stress::main(build_version::version!())
 }

@@ -1,9 +1,7 @@
 //! The sockets of a driver. [`sources`] chooses where connections come from, [`dial`] opens them, and [`pool`] decides
-//! how many are open and when. [`tls`] accepts or refuses a server's certificate, and [`write_buffer`] keeps what the
-//! kernel does not take at once. No protocol is spoken here.
+//! how many are open and when. [`write_buffer`] keeps what the kernel does not take at once. No protocol is spoken here.
 
 pub mod dial;
 pub mod pool;
 pub mod sources;
-pub mod tls;
 pub mod write_buffer;

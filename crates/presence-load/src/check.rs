@@ -7,8 +7,8 @@ use clap::Args;
 use harness::cli::lines_of_files;
 use harness::failure::Failure;
 use harness::verify::check::{self, Finding};
-use load::net::tls::TlsOptions;
 use subject::daemon::Endpoint;
+use tls_client::TlsOptions;
 
 use crate::protocol::presence::{EventType, Stamp};
 use crate::settings::{Settings, Transport};

@@ -7,5 +7,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    harness::cli::main::<presence_load::PresenceLoad>()
+    presence_load::main(build_version::version!())
 }

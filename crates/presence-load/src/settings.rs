@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use load::duration;
 pub(crate) use load::event_loop::Pacing as Timer;
-use load::net::tls::TlsOptions;
 use load::plan::{Group, Plan};
 use serde::{Deserialize, Serialize};
+use tls_client::TlsOptions;
 
 use crate::population::Population;
 use crate::protocol::transport::Kind;

@@ -4,9 +4,9 @@ use std::net::ToSocketAddrs as _;
 
 use load::driver::Address;
 use load::net::dial::Peer;
-use load::net::tls::{TlsClient, TlsOptions};
 use load::plan::Invalid;
 use measure::redact;
+use tls_client::{TlsClient, TlsOptions};
 use url::Url;
 
 use crate::protocol::transport::Endpoint;

@@ -38,6 +38,10 @@ pub(crate) enum Kind {
     Testing,
     /// `workspace-hack`: names features of indirect dependencies, and has no code.
     Features,
+    /// `*-pages`: manual pages and completions of all programs.
+    Pages,
+    /// `build-*`: facts that a program is given as it is compiled.
+    Build,
     /// Everything else: a driver, or the suite that runs them.
     Driver,
 }
@@ -51,6 +55,8 @@ impl Kind {
             "harness" => Self::Harness,
             "daemon-kit" => Self::DaemonKit,
             "workspace-hack" => Self::Features,
+            name if name.starts_with("build-") => Self::Build,
+            name if name.ends_with("-pages") => Self::Pages,
             name if name.ends_with("-daemon") => Self::Daemon,
             name if name.starts_with("mock-") => Self::Mock,
             name if name.starts_with("null-") => Self::Instrument,
@@ -71,7 +77,8 @@ impl Kind {
     /// The rules: what a crate of this kind may depend on in the workspace.
     pub(crate) fn may_use(self) -> &'static [Self] {
         match self {
-            Self::Features => &[],
+            Self::Features | Self::Build => &[],
+            Self::Pages => &[Self::Driver, Self::Harness],
             Self::Measure | Self::Mock | Self::DaemonKit => &[Self::Features],
             // A mock only in tests.
             Self::Library => &[Self::Features, Self::Library, Self::Mock],
@@ -82,7 +89,7 @@ impl Kind {
             Self::Harness => &[Self::Measure, Self::Load, Self::Subject, Self::Testing],
             Self::Testing => &[Self::Measure, Self::Load, Self::Subject, Self::Harness],
             Self::Daemon => &[Self::Measure, Self::Library, Self::Mock, Self::DaemonKit],
-            Self::Client => &[Self::Measure, Self::Load],
+            Self::Client => &[Self::Measure, Self::Load, Self::Client],
             Self::Instrument | Self::Conformance => &[
                 Self::Measure,
                 Self::Load,
@@ -94,6 +101,7 @@ impl Kind {
             // An instrument only in tests. The conformance cases of its own protocol for `check`, so that each rule of
             // the protocol is written once.
             Self::Driver => &[
+                Self::Build,
                 Self::Measure,
                 Self::Load,
                 Self::Subject,

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use load::clock;
 use load::net::dial::{Peer, finish};
-use load::net::tls::TlsClient;
 use nix::errno::Errno;
+use tls_client::TlsClient;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;

@@ -1,4 +1,5 @@
-//! The client's side of TLS: which certificates of servers a driver accepts.
+//! The client side of TLS for drivers: which certificates of servers they accept. A crate of its own, because drivers
+//! without TLS should not compile it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use rustls::{
     SignatureScheme,
 };
 
-use crate::plan::Invalid;
+use load::plan::Invalid;
 
 /// The options of a driver for the certificates of servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
