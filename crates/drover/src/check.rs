@@ -51,13 +51,13 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
     }
     for (driver, daemons) in served {
         let named = if names.is_empty() { &[] } else { &daemons[..] };
-        codes.push(with(&project, driver, named).map_err(Failure::Run)?);
+        codes.push(with(driver, named).map_err(Failure::Run)?);
     }
     Ok(exit::most_severe(codes))
 }
 
-fn with(project: &Project, driver: &Driver, daemons: &[&str]) -> anyhow::Result<u8> {
-    let program = driver.program(project)?;
+fn with(driver: &Driver, daemons: &[&str]) -> anyhow::Result<u8> {
+    let program = driver.program()?;
     let mut command = Command::new(&program);
     command.arg("check");
     if !daemons.is_empty() {

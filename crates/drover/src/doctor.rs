@@ -8,6 +8,7 @@ use measure::machine::Machine;
 use measure::units;
 use subject::daemon::Daemon;
 use subject::host;
+use subject::manifest;
 
 use crate::project::Project;
 
@@ -58,8 +59,10 @@ impl Finding {
 /// A plan that can't be read.
 pub(crate) fn check(plans: &[PathBuf], out: &Path) -> anyhow::Result<Vec<Finding>> {
     let project = Project::find()?;
-    let all = project.plans();
-    let plans = if plans.is_empty() { &all } else { plans };
+    let plans: Vec<PathBuf> = match plans {
+        [] => project.plans().into_values().collect(),
+        named => named.iter().map(|plan| manifest::find_plan(plan)).collect(),
+    };
     let needs = plans
         .iter()
         .map(|plan| Needs::from_plan(plan))

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use subject::daemon::Daemon;
-use subject::manifest;
+use subject::manifest::{self, Roots};
 
 use crate::folder;
 use crate::project::{Project, question};
@@ -28,10 +28,11 @@ pub(crate) fn list(out: &Path) -> anyhow::Result<String> {
             [] => String::new(),
             services => format!("; it needs {}", services.join(", ")),
         };
+        let file = shown(&manifest::file(&project.root, &name), &project.root);
         line(
             &mut text,
             &name,
-            &format!("{} ({serves}{services}){tools}", daemon.about),
+            &format!("{} ({serves}{services}){file}{tools}", daemon.about),
         );
     }
     text.push_str("\ndrivers\n");
@@ -40,15 +41,19 @@ pub(crate) fn list(out: &Path) -> anyhow::Result<String> {
         line(&mut text, &driver.name, &about);
     }
     text.push_str("\nplans\n");
-    for path in project.plans() {
+    for (name, path) in project.plans() {
         let plan = std::fs::read_to_string(&path).unwrap_or_default();
-        let shown = path.strip_prefix(&project.root).unwrap_or(&path);
         let kind = if plan.contains("\n[suite]") {
             " [suite]"
         } else {
             ""
         };
-        let _ = writeln!(text, "  {}{kind}", shown.display());
+        let _ = writeln!(
+            text,
+            "  {}{kind}{}",
+            name.display(),
+            shown(&path, &project.root)
+        );
         let _ = writeln!(text, "      {}", question(&plan).unwrap_or_default());
     }
     let suites = folder::all(out);
@@ -60,6 +65,14 @@ pub(crate) fn list(out: &Path) -> anyhow::Result<String> {
         text.push_str("  none\n");
     }
     Ok(text)
+}
+
+/// Returns the path of a file that is not in the nearest folder, in brackets: several folders may have one of its name.
+fn shown(file: &Path, roots: &Roots) -> String {
+    match file.starts_with(&roots.nearest().path) {
+        true => String::new(),
+        false => format!(" [{}]", file.display()),
+    }
 }
 
 fn line(text: &mut String, name: &str, about: &str) {

@@ -1,21 +1,23 @@
-//! Finds the drivers, plans and daemons of a project by the content of its folders.
+//! Finds the drivers, plans and daemons of a project, and installed ones, by the content of their folders.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use load::trust::{self, Untrusted};
 use subject::daemon::guarded_output;
-use subject::manifest::{self, Manifest};
+use subject::manifest::{self, Manifest, Root, Roots, installed_program};
 
-/// A project, by its root folder.
+/// A project, by its root folder, and what is installed.
 #[derive(Debug)]
 pub(crate) struct Project {
-    pub(crate) root: PathBuf,
+    pub(crate) root: Roots,
     pub(crate) drivers: Vec<Driver>,
 }
 
-/// A driver: a crate whose `Cargo.toml` has `[package.metadata.drover] protocol = "…"`.
+/// A driver: a crate whose `Cargo.toml` has `[package.metadata.drover] protocol = "…"`. A copy of that file,
+/// `drivers/<name>.toml`, stands for an installed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Driver {
     /// The name of the crate and of its program.
@@ -24,30 +26,63 @@ pub(crate) struct Driver {
     pub(crate) protocol: String,
     /// A one-line description.
     pub(crate) about: String,
+    /// The source checkout that it is built in; absent for an installed one.
+    pub(crate) sources: Option<PathBuf>,
 }
 
 impl Project {
     /// Finds the project that the current folder belongs to.
     ///
     /// # Errors
-    /// There is no project.
+    /// There is no project, and nothing is installed.
     pub(crate) fn find() -> anyhow::Result<Self> {
         let root = manifest::find_root().context("finding the project")?;
-        trusted(&root).context("finding the project")?;
-        let mut drivers: Vec<Driver> = entries(&root.join("crates"))
-            .iter()
-            .filter_map(|folder| Driver::from_manifest(&folder.join("Cargo.toml")))
-            .collect();
+        let mut drivers: Vec<Driver> = Vec::new();
+        for root in root.iter() {
+            trusted(&root.path).context("finding the project")?;
+            for driver in drivers_in(root) {
+                if drivers.iter().all(|known| known.name != driver.name) {
+                    drivers.push(driver);
+                }
+            }
+        }
         drivers.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(Self { root, drivers })
     }
 
-    /// Returns the driver of a plan. The folder `configs/<protocol>/` names the protocol; elsewhere, it is the one
-    /// that the daemons serve.
+    /// Returns the driver of a protocol.
     ///
     /// # Errors
-    /// There is no driver, or there are several. The error says where to keep the plan.
-    pub(crate) fn driver_of(&self, plan: &Path, daemons: &[String]) -> anyhow::Result<&Driver> {
+    /// There is none.
+    fn driver_for(&self, protocol: &str) -> anyhow::Result<&Driver> {
+        let found = self
+            .drivers
+            .iter()
+            .find(|driver| driver.protocol == protocol);
+        found.with_context(|| {
+            format!(
+                "no driver speaks `{protocol}`: known protocols are {}",
+                listed(self.drivers.iter().map(|driver| &driver.protocol))
+            )
+        })
+    }
+
+    /// Returns the driver of a plan. Its field `protocol` names the protocol, or else the folder
+    /// `configs/<protocol>/`; elsewhere, it is the one that the daemons serve.
+    ///
+    /// # Errors
+    /// There is no driver, or there are several. The error says what to add to the plan.
+    pub(crate) fn driver_of(
+        &self,
+        plan: &Path,
+        protocol: Option<&str>,
+        daemons: &[String],
+    ) -> anyhow::Result<&Driver> {
+        if let Some(protocol) = protocol {
+            return self
+                .driver_for(protocol)
+                .with_context(|| format!("{}: protocol", plan.display()));
+        }
         let path = std::path::absolute(plan)?;
         let by_folder = path.ancestors().skip(1).find_map(|folder| {
             let name = folder.file_name()?.to_str()?;
@@ -65,7 +100,7 @@ impl Project {
         match fitting.as_slice() {
             [driver] if !daemons.is_empty() => Ok(driver),
             _ => bail!(
-                "{}: no driver found for this plan: keep it in configs/<protocol>/, for one of {}",
+                "{}: no driver found for this plan: add `protocol = \"…\"` as its first line, or keep it in configs/<protocol>/, for one of {}",
                 plan.display(),
                 listed(self.drivers.iter().map(|driver| &driver.protocol))
             ),
@@ -87,20 +122,19 @@ impl Project {
         }
     }
 
-    /// Returns all plans, sorted.
-    pub(crate) fn plans(&self) -> Vec<PathBuf> {
-        let mut plans: Vec<PathBuf> = entries(&self.root.join("configs"))
-            .iter()
-            .flat_map(|folder| entries(folder))
-            .filter(|path| path.extension().is_some_and(|it| it == "toml"))
-            .collect();
-        plans.sort();
+    /// Returns all plans by their path below a root, such as `configs/http/latency.toml`, with their files. The nearest
+    /// root with a plan of that path counts.
+    pub(crate) fn plans(&self) -> BTreeMap<PathBuf, PathBuf> {
+        let mut plans = BTreeMap::new();
+        for root in self.root.iter() {
+            let files = entries(&root.path.join("configs"));
+            let files = files.iter().flat_map(|folder| entries(folder));
+            for file in files.filter(|path| path.extension().is_some_and(|it| it == "toml")) {
+                let below = file.strip_prefix(&root.path).unwrap_or(&file).to_owned();
+                plans.entry(below).or_insert(file);
+            }
+        }
         plans
-    }
-
-    /// Returns true if the drivers' sources are here and can be built.
-    fn is_checkout(&self) -> bool {
-        self.root.join("Cargo.toml").is_file()
     }
 }
 
@@ -113,6 +147,7 @@ impl Driver {
             name: text(package.get("name"))?,
             protocol: text(package.get("metadata")?.get("drover")?.get("protocol"))?,
             about: text(package.get("description")).unwrap_or_default(),
+            sources: None,
         })
     }
 
@@ -121,24 +156,16 @@ impl Driver {
     ///
     /// # Errors
     /// The build fails, or there is no program.
-    pub(crate) fn program(&self, project: &Project) -> anyhow::Result<PathBuf> {
-        if project.is_checkout() {
-            return self.build(&project.root);
+    pub(crate) fn program(&self) -> anyhow::Result<PathBuf> {
+        if let Some(sources) = &self.sources {
+            return self.build(sources);
         }
-        let beside = std::env::current_exe()
-            .ok()
-            .and_then(|own| Some(own.parent()?.join(&self.name)));
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        beside
-            .into_iter()
-            .chain(std::env::split_paths(&paths).map(|folder| folder.join(&self.name)))
-            .find(|path| path.is_file())
-            .with_context(|| {
-                format!(
-                    "no program `{}` beside drover or in PATH: install it there, or run drover in a source checkout",
-                    self.name
-                )
-            })
+        installed_program(&self.name).with_context(|| {
+            format!(
+                "no program `{}` beside drover or in PATH: `scripts/install` in the sources installs all programs",
+                self.name
+            )
+        })
     }
 
     fn build(&self, root: &Path) -> anyhow::Result<PathBuf> {
@@ -180,15 +207,38 @@ fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// Refuses sources that somebody else may have written, because building a driver executes them.
+/// Returns the drivers of one root: those whose sources are there, and those that are described there.
+fn drivers_in(root: &Root) -> Vec<Driver> {
+    let built = entries(&root.path.join("crates"))
+        .into_iter()
+        .filter_map(|folder| {
+            let driver = Driver::from_manifest(&folder.join("Cargo.toml"))?;
+            let sources = root.is_checkout().then(|| root.path.clone());
+            Some(Driver { sources, ..driver })
+        });
+    let described = entries(&root.path.join("drivers")).into_iter();
+    built
+        .chain(described.filter_map(|file| Driver::from_manifest(&file)))
+        .collect()
+}
+
+/// Refuses sources that somebody else may have written, because building a driver executes them; and descriptions of
+/// drivers, because they name programs.
 fn trusted(root: &Path) -> Result<(), Untrusted> {
     let crates = root.join("crates");
     let members = entries(&crates)
         .into_iter()
         .filter(|folder| folder.is_dir());
-    let files = [root.join("Cargo.toml"), root.join(".cargo"), crates]
-        .into_iter()
-        .chain(members.flat_map(|folder| [folder.join("Cargo.toml"), folder.join("src"), folder]));
+    let described = entries(&root.join("drivers"));
+    let files = [
+        root.join("Cargo.toml"),
+        root.join(".cargo"),
+        crates,
+        root.join("drivers"),
+    ]
+    .into_iter()
+    .chain(described)
+    .chain(members.flat_map(|folder| [folder.join("Cargo.toml"), folder.join("src"), folder]));
     files
         .filter(|path| path.exists())
         .try_for_each(|path| trust::require(&path))
@@ -234,9 +284,10 @@ mod tests {
             name: (*name).to_owned(),
             protocol: (*protocol).to_owned(),
             about: String::new(),
+            sources: None,
         });
         let project = Project {
-            root: root.path().to_owned(),
+            root: Roots::from(root.path()),
             drivers: drivers.collect(),
         };
         (root, project)
@@ -260,7 +311,7 @@ mod tests {
         let (root, project) = project(&[("fdpass-gen", "fdpass"), ("http-load", "http")]);
         let name = |plan: &str, daemons: &[&str]| {
             let daemons: Vec<String> = daemons.iter().map(|name| (*name).to_owned()).collect();
-            let driver = project.driver_of(&root.path().join(plan), &daemons);
+            let driver = project.driver_of(&root.path().join(plan), None, &daemons);
             driver
                 .map(|driver| driver.name.clone())
                 .map_err(|error| error.to_string())
@@ -268,6 +319,14 @@ mod tests {
         assert_eq!(name("configs/http/a.toml", &[]).unwrap(), "http-load");
         assert_eq!(name("configs/http/deep/a.toml", &[]).unwrap(), "http-load");
         assert_eq!(name("mine.toml", &["d"]).unwrap(), "fdpass-gen");
+        let named =
+            |protocol| project.driver_of(Path::new("configs/http/a.toml"), Some(protocol), &[]);
+        assert_eq!(named("fdpass").unwrap().name, "fdpass-gen");
+        let unknown = format!("{:#}", named("smtp").unwrap_err());
+        assert!(
+            unknown.contains("no driver speaks `smtp`: known protocols are fdpass, http"),
+            "{unknown}"
+        );
         let unknown = name("mine.toml", &[]).unwrap_err();
         assert!(unknown.contains("configs/<protocol>/") && unknown.contains("fdpass, http"));
     }

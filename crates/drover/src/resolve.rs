@@ -103,7 +103,9 @@ impl Suite {
         suite.repeat = overrides.repeat.unwrap_or(suite.repeat);
         suite.validate().with_context(|| format!("{shown}"))?;
         project.require_daemons(&suite.daemons)?;
-        let driver = project.driver_of(file, &suite.daemons)?.clone();
+        let driver = project
+            .driver_of(file, plan.protocol.as_deref(), &suite.daemons)?
+            .clone();
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         let planned = suite.capacity.is_none().then_some(Planned {
             levels: levels.len() as u64,

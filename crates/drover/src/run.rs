@@ -15,6 +15,7 @@ use measure::report::terminal;
 use measure::result::RunResult;
 use subject::daemon::Daemon;
 use subject::host;
+use subject::manifest;
 
 use crate::driver_run::{self, Outcome};
 use crate::estimate::{self, PastRun};
@@ -56,7 +57,8 @@ pub(crate) struct Options {
 /// A problem that keeps a suite from beginning.
 pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
-    let read = |plan: &PathBuf| Suite::read(&project, plan, &options.overrides);
+    let read =
+        |plan: &PathBuf| Suite::read(&project, &manifest::find_plan(plan), &options.overrides);
     let suites: Vec<Suite> = options
         .plans
         .iter()
@@ -72,7 +74,7 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
     for note in lock.iter().flat_map(|lock| &lock.notes) {
         progress.say(note);
     }
-    let programs = programs(&project, &suites, &progress)?;
+    let programs = programs(&suites, &progress)?;
     for suite in &suites {
         let check = suite.check(&programs[&suite.driver.name]);
         check
@@ -95,17 +97,15 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
 }
 
 /// Returns the program of each required driver, built once.
-fn programs(
-    project: &Project,
-    suites: &[Suite],
-    progress: &Progress,
-) -> Result<BTreeMap<String, PathBuf>, Failure> {
+fn programs(suites: &[Suite], progress: &Progress) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let mut programs = BTreeMap::new();
     for suite in suites {
         let driver = &suite.driver;
         if !programs.contains_key(&driver.name) {
-            progress.say(&format!("Building {} (release).", driver.name));
-            let program = driver.program(project).map_err(Failure::Run)?;
+            if driver.sources.is_some() {
+                progress.say(&format!("Building {} (release).", driver.name));
+            }
+            let program = driver.program().map_err(Failure::Run)?;
             programs.insert(driver.name.clone(), program);
         }
     }

@@ -51,7 +51,8 @@ impl From<DaemonError> for Failure {
             DaemonError::UnknownDaemon { .. }
             | DaemonError::OtherProtocol { .. }
             | DaemonError::BadManifest { .. }
-            | DaemonError::ToolMissing { .. } => Self::Call(error.into()),
+            | DaemonError::ToolMissing { .. }
+            | DaemonError::ProgramMissing { .. } => Self::Call(error.into()),
             other => Self::Run(other.into()),
         }
     }

@@ -1,6 +1,5 @@
 //! Launches daemons one after the other, for the commands `check` and `conformance` of drivers.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -9,18 +8,18 @@ use tokio::runtime::Runtime;
 use crate::failure::Failure;
 use crate::output;
 use subject::daemon::{Daemon, DaemonError, Options, Prepared};
-use subject::manifest;
+use subject::manifest::{self, Roots};
 
 /// Time that a dying daemon gets to end.
 const DYING: Duration = Duration::from_millis(300);
 /// Number of lines of a dead daemon's log that are shown.
 const LOG_LINES: usize = 10;
 
-/// Returns the project's root, as [`manifest::find_root`] finds it.
+/// Returns the folders with daemons, as [`manifest::find_root`] finds them.
 ///
 /// # Errors
-/// No daemons/ directory above the current one.
-pub fn root() -> Result<PathBuf, Failure> {
+/// There are no daemons here, above here, or installed.
+pub fn root() -> Result<Roots, Failure> {
     manifest::find_root()
         .context("finding daemons/")
         .map_err(Failure::Call)
@@ -30,7 +29,11 @@ pub fn root() -> Result<PathBuf, Failure> {
 ///
 /// # Errors
 /// A manifest that cannot be used.
-pub fn named_or_all(root: &Path, named: &[String], protocol: &str) -> Result<Vec<String>, Failure> {
+pub fn named_or_all(
+    root: &Roots,
+    named: &[String],
+    protocol: &str,
+) -> Result<Vec<String>, Failure> {
     if !named.is_empty() {
         return Ok(named.to_vec());
     }
@@ -53,7 +56,7 @@ pub fn everything_is_required() -> bool {
 /// # Errors
 /// The daemon is unknown or speaks another protocol, a tool is missing, or the build fails.
 pub fn prepare(
-    root: &Path,
+    root: &Roots,
     name: &str,
     protocol: &str,
     quiet: bool,

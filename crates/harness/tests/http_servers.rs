@@ -8,7 +8,6 @@
 mod client;
 
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context as _, ensure};
@@ -222,7 +221,7 @@ fn of_each_server(check: impl Fn(&Launcher, &Prepared) -> anyhow::Result<()>) {
     );
 }
 
-fn servers(root: &Path) -> Vec<String> {
+fn servers(root: &manifest::Roots) -> Vec<String> {
     let serves = |manifest: &manifest::Manifest| manifest.serves.iter().any(|it| it == "http");
     let all = manifest::list(root).unwrap().into_iter();
     all.filter(|(_, manifest)| serves(manifest))

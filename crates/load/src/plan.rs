@@ -15,7 +15,7 @@ mod stages;
 mod suite;
 
 pub use fault::{Fault, Signal};
-pub use file::{PlanError, load};
+pub use file::{PlanError, load, load_for};
 pub use group::Group;
 pub use stages::{Goal, PlannedStage};
 pub use suite::{Capacity, Level, MOST_RETRIES, Suite};
@@ -29,6 +29,9 @@ use crate::schedule::{Schedule, Share};
 pub struct Plan<D> {
     /// Name of the plan and of the folder of its results.
     pub name: String,
+    /// The protocol, which decides its driver. If it is absent, the folder `configs/<protocol>/` or the daemons decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
     /// The daemon to launch, by the name of its manifest; absent if the driver's settings name a running one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daemon: Option<String>,
@@ -125,6 +128,7 @@ impl<D> Plan<D> {
     pub fn new(name: &str, timeline: Timeline, groups: Vec<Group>, driver: D) -> Self {
         Self {
             name: name.to_owned(),
+            protocol: None,
             daemon: None,
             endpoint: None,
             instances: 1,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::manifest::{Manifest, Stop};
+use crate::manifest::{Manifest, Roots, Stop};
 use load::driver::Address;
 
 mod environment;
@@ -130,20 +130,22 @@ impl Daemon {
     /// There is no such daemon, it does not serve the protocol `serves`, its manifest is wrong, a tool is missing, or
     /// a build command fails.
     pub fn prepare(
-        root: &Path,
+        roots: impl Into<Roots>,
         name: &str,
         serves: &str,
         on_step: &mut dyn FnMut(&str),
     ) -> Result<Prepared, DaemonError> {
-        Prepared::new(root, name, serves, on_step)
+        Prepared::new(&roots.into(), name, serves, on_step)
     }
 
     /// Checks that the tools which the daemon `name` needs are installed.
     ///
     /// # Errors
     /// Its manifest is wrong or a tool is missing.
-    pub fn check_tools(root: &Path, name: &str) -> Result<(), DaemonError> {
-        Prepared::from_manifest(root, name, Manifest::load(root, name)?)?.require_tools()
+    pub fn check_tools(roots: impl Into<Roots>, name: &str) -> Result<(), DaemonError> {
+        let roots = roots.into();
+        let manifest = Manifest::load(&roots, name)?;
+        Prepared::from_manifest(&roots, name, manifest)?.require_tools()
     }
 
     /// Returns the name of the daemon's directory, or that of the service.

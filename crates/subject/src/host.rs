@@ -20,7 +20,7 @@ pub fn machine() -> Machine {
     let limits = limits::nofile().ok();
     let groups = ControlGroups::from_this_process();
     let root = manifest::find_root().ok();
-    let in_root = |arguments: &[&str]| git(root.as_deref()?, arguments);
+    let in_root = |arguments: &[&str]| git(&root.as_ref()?.nearest().path, arguments);
     let git_commit = in_root(&["rev-parse", "HEAD"]);
     let changes = in_root(&["status", "--porcelain", "--untracked-files=no"]);
     Machine {

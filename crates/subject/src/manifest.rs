@@ -9,14 +9,15 @@ use serde::{Deserialize, Deserializer, de};
 
 pub(crate) mod placeholders;
 mod project;
+mod roots;
 mod service;
 
-pub(crate) use project::directory;
-pub use project::{find_root, list, names};
+pub(crate) use project::{directory, root_of};
+pub use project::{file, list, names};
+pub use roots::{Root, Roots, find_plan, find_root, installed_program};
 pub use service::Service;
 
 use placeholders::Phase;
-use project::FILE_NAME;
 
 use load::trust::Untrusted;
 
@@ -31,6 +32,9 @@ pub struct Manifest {
     /// Commands that must succeed before anything else. They show which tool is missing.
     #[serde(default)]
     pub needs: Vec<Vec<String>>,
+    /// Its program, if it belongs to this project: `{program}` in its commands. In a source checkout cargo builds it,
+    /// in release mode, before `build`; elsewhere it is installed.
+    pub program: Option<String>,
     /// Commands that build it.
     #[serde(default)]
     pub build: Vec<Vec<String>>,
@@ -137,15 +141,15 @@ impl From<Untrusted> for ManifestError {
 }
 
 impl Manifest {
-    /// Reads and checks `<root>/daemons/<name>/daemon.toml`.
+    /// Reads and checks `daemons/<name>/daemon.toml` in the first root that has it.
     ///
     /// # Errors
     /// The file cannot be read, somebody else may have written it, it has an unknown key or a wrong value, or it names
     /// an unknown placeholder.
-    pub fn load(root: &Path, name: &str) -> Result<Self, ManifestError> {
-        let file = directory(root, name).join(FILE_NAME);
-        let text = project::read(root, name)?;
-        Self::parse(&text, &file)
+    pub fn load(roots: impl Into<Roots>, name: &str) -> Result<Self, ManifestError> {
+        let roots = roots.into();
+        let text = project::read(root_of(&roots, name), name)?;
+        Self::parse(&text, &file(&roots, name))
     }
 
     /// Parses and checks the text of a manifest. Errors call it `file`.
@@ -192,6 +196,15 @@ impl Manifest {
             let problem = "cannot be combined with `metrics`".to_owned();
             return Err(wrong(file, "counters", problem, remedy));
         }
+        let is_name = |name: &String| {
+            let letters = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+            !name.is_empty() && name.chars().all(letters)
+        };
+        if let Some(program) = self.program.as_ref().filter(|name| !is_name(name)) {
+            let problem = format!("`{program}` is not the name of a program");
+            let remedy = "name a program of this project, such as \"http-daemon\"; any other program is named in `run`";
+            return Err(wrong(file, "program", problem, remedy));
+        }
         for (name, service) in &self.services {
             if !placeholders::is_identifier(name) {
                 let problem = format!("`{name}` is not a name");
@@ -231,6 +244,14 @@ impl Manifest {
             .chain(self.run_texts().map(|text| (text, Phase::Run)));
         for ((key, text), phase) in texts {
             for name in placeholders::names(text) {
+                if name == "program" {
+                    if self.program.is_none() {
+                        let problem = "{program} has no value".to_owned();
+                        let remedy = "name the program with the key `program`";
+                        return error(key, problem, remedy);
+                    }
+                    continue;
+                }
                 if let Err(remedy) = placeholders::check(name, phase, &of_services) {
                     return error(key, format!("unknown placeholder {{{name}}}"), &remedy);
                 }

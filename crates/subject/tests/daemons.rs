@@ -3,8 +3,6 @@
 //! A daemon whose toolchain is missing is reported and skipped; with `DROVER_REQUIRE_ALL=1` it fails.
 #![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
-use std::path::Path;
-
 use harness_testing::skip::skip;
 use subject::daemon::{Daemon, DaemonError};
 use subject::manifest;
@@ -21,7 +19,7 @@ fn every_daemon_passes_its_own_tests() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-fn test(root: &Path, name: &str, serves: &str) -> Result<(), String> {
+fn test(root: &manifest::Roots, name: &str, serves: &str) -> Result<(), String> {
     let tested = Daemon::prepare(root, name, serves, &mut |_| {}).and_then(|daemon| daemon.test());
     match tested {
         Ok(_) => Ok(()),

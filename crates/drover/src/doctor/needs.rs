@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use load::plan::{self, Group, Level, Plan};
-use subject::manifest::Manifest;
+use subject::manifest::{Manifest, Roots};
 
 /// File descriptors that a process keeps open besides those of its load.
 const OWN_DESCRIPTORS: u64 = 100;
@@ -79,7 +79,7 @@ impl Needs {
     }
 
     /// Returns true if a daemon of the plan needs this tool.
-    pub(crate) fn uses(&self, root: &Path, tool: &str) -> bool {
+    pub(crate) fn uses(&self, root: &Roots, tool: &str) -> bool {
         let needs_it = |daemon: &Manifest| {
             let tools = daemon.needs.iter().filter_map(|command| command.first());
             tools.map(String::as_str).any(|it| it == tool)

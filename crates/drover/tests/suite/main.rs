@@ -6,6 +6,7 @@ mod calls;
 mod capacity;
 mod endings;
 mod import;
+mod installed;
 mod reports;
 mod retries;
 mod runs;

@@ -11,7 +11,7 @@ const PLAN: &str = "# Does a tiny suite run?\nname = \"tiny\"\n[timeline]\nmeasu
     [suite]\ndaemons = [\"rust-streaming\"]\nrepeat = 2\nlevels = [\n  { name = \"5\", set = { \"groups.0.clients\" = 5 } },\n  \
     { name = \"10\", set = { \"groups.0.clients\" = 10 } },\n  { name = \"millions\", set = { \"groups.0.clients\" = 10000000 } },\n]\n";
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)
@@ -35,7 +35,7 @@ fn drover(folder: &Path) -> Command {
     command
 }
 
-fn results(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn results(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -13,6 +13,7 @@ use super::command::{refuse, two_dashes};
 use super::common::Common;
 use super::variables;
 use crate::failure::Failure;
+use subject::manifest;
 
 /// The command line of a driver, besides the options that all drivers share.
 pub trait DriverCli: Driver {
@@ -141,7 +142,7 @@ pub fn job<D: DriverCli>(mut typed: ArgMatches) -> Result<Job<D::Config>, Failur
     let options = D::Options::from_arg_matches_mut(&mut typed);
     let options = options.unwrap_or_else(|error| refuse(&error));
     let mut plan = match &common.plan {
-        Some(path) => plan::load(path, &common.set)?,
+        Some(path) => plan::load_for(&manifest::find_plan(path), &common.set, &D::SPEC.protocol)?,
         None => D::plan(&options)?,
     };
     let target = D::target(&options)?;

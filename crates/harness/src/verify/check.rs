@@ -95,7 +95,10 @@ pub fn check_prepared(
                 note(options.quiet, &format!("checking {name}"));
                 check(&launcher, &prepared)
             }
-            Err(DaemonError::ToolMissing { tool, .. }) if !is_required => {
+            Err(
+                DaemonError::ToolMissing { tool, .. }
+                | DaemonError::ProgramMissing { program: tool, .. },
+            ) if !is_required => {
                 let line = format!("{name}: skipped: it needs `{tool}`");
                 output::print(&line)?;
                 continue;
@@ -109,7 +112,10 @@ pub fn check_prepared(
 
 /// Returns the finding about a daemon that can't be launched. A wrong name or manifest is an error of the call.
 fn not_prepared(name: String, error: DaemonError) -> Result<Finding, Failure> {
-    let is_tool = matches!(error, DaemonError::ToolMissing { .. });
+    let is_tool = matches!(
+        error,
+        DaemonError::ToolMissing { .. } | DaemonError::ProgramMissing { .. }
+    );
     match Failure::from(error) {
         Failure::Call(error) if !is_tool => Err(Failure::Call(error)),
         Failure::Call(error) | Failure::Limit(error) | Failure::Run(error) => Ok(Finding {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::{Invalid, Plan};
@@ -28,6 +29,18 @@ pub enum PlanError {
         /// The problem, and its position.
         problem: String,
     },
+    /// The plan is for another driver.
+    #[error(
+        "--plan {path}: this plan is for another driver, of `{protocol}`: run it with the driver of `{protocol}` (drover list names it), or take a plan of `{wanted}`"
+    )]
+    OtherProtocol {
+        /// The file.
+        path: String,
+        /// The protocol of the plan.
+        protocol: String,
+        /// The protocol of the driver that was called.
+        wanted: String,
+    },
     /// The file sets the environment of daemons, and somebody else may have written it.
     #[error("--plan {0}\n  or copy the plan, and check its `daemon_env` before you run it")]
     Untrusted(#[source] Untrusted),
@@ -50,6 +63,33 @@ pub enum PlanError {
 /// The file can't be read, a key is unknown or missing (named with its line), or a value can't be run. A `daemon_env`
 /// decides what a daemon executes, and is refused in a file that somebody else may have written.
 pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Plan<D>, PlanError> {
+    read(path, settings, None)
+}
+
+/// Reads a plan as [`load`] does, for the driver of a protocol. A plan that names another one is refused before its
+/// other fields are looked at: the settings of another driver would be reported as unknown.
+///
+/// # Errors
+/// As those of [`load`], and a plan for another driver.
+pub fn load_for<D: DeserializeOwned>(
+    path: &Path,
+    settings: &[String],
+    protocol: &str,
+) -> Result<Plan<D>, PlanError> {
+    read(path, settings, Some(protocol))
+}
+
+/// The field that decides which driver reads the others.
+#[derive(Deserialize)]
+struct Addressed {
+    protocol: Option<String>,
+}
+
+fn read<D: DeserializeOwned>(
+    path: &Path,
+    settings: &[String],
+    wanted: Option<&str>,
+) -> Result<Plan<D>, PlanError> {
     let shown = path.display().to_string();
     let malformed = |problem: String| PlanError::Malformed {
         path: shown.clone(),
@@ -62,6 +102,17 @@ pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Pla
     let mut file = File::open(path).map_err(unreadable)?;
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unreadable)?;
+    let addressed = toml::from_str(&text).ok();
+    let addressed = addressed.and_then(|Addressed { protocol }| protocol);
+    if let (Some(protocol), Some(wanted)) = (addressed, wanted)
+        && protocol != wanted
+    {
+        return Err(PlanError::OtherProtocol {
+            path: shown,
+            protocol,
+            wanted: wanted.to_owned(),
+        });
+    }
     let mut plan: Plan<D> = if settings.is_empty() {
         toml::from_str(&text).map_err(|error| malformed(error.to_string()))?
     } else {
@@ -139,6 +190,29 @@ fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plan_of_another_driver_is_refused_before_its_settings_are_read() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let path = folder.path().join("plan.toml");
+        let text = "name = 'p'\nprotocol = 'http'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\nclients = 3\n[driver]\nof_http = 1\n";
+        std::fs::write(&path, text).expect("the folder is writable");
+        let error = load_for::<toml::Table>(&path, &[], "amqp").unwrap_err();
+        let PlanError::OtherProtocol {
+            protocol, wanted, ..
+        } = &error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!((protocol.as_str(), wanted.as_str()), ("http", "amqp"));
+        let plan = load_for::<toml::Table>(&path, &[], "http").expect("the driver is right");
+        assert!(
+            toml::to_string(&plan)
+                .expect("a plan is TOML")
+                .contains("protocol = \"http\"")
+        );
+        load::<toml::Table>(&path, &[]).expect("a suite takes the plans of all drivers");
+    }
 
     #[test]
     fn the_older_name_of_clients_is_read_in_files_and_settings() {

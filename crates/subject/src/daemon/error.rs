@@ -49,6 +49,16 @@ pub enum DaemonError {
         /// The problem when the program was run.
         problem: String,
     },
+    /// Its program is not installed.
+    #[error(
+        "the daemon `{name}` needs the program `{program}`, which is neither beside this one, nor in libexec/drover, nor in PATH\n  install it: `scripts/install` in the sources installs all programs, with their daemons and plans"
+    )]
+    ProgramMissing {
+        /// The daemon.
+        name: String,
+        /// The program.
+        program: String,
+    },
     /// A command of its build, or of its own tests, failed.
     #[error("{doing} `{name}`: {problem}\n{}  the whole output is in {}", indented(last_lines), log.display())]
     StepFailed {

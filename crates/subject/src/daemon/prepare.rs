@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::DaemonError;
 use super::guard;
@@ -13,7 +13,7 @@ use super::log::Log;
 use super::process_name::ProcessName;
 use super::{environment, tool};
 use crate::manifest::placeholders::{self, Phase};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, Root, Roots};
 use load::trust;
 
 /// Number of log lines that an error shows.
@@ -34,20 +34,21 @@ pub struct Prepared {
 /// The directories behind a manifest's placeholders.
 #[derive(Debug, Clone)]
 pub(super) struct Paths {
-    root: PathBuf,
+    root: Root,
     dir: PathBuf,
     target: PathBuf,
     build: PathBuf,
+    program: Option<PathBuf>,
 }
 
 impl Prepared {
     pub(super) fn new(
-        root: &Path,
+        roots: &Roots,
         name: &str,
         serves: &str,
         on_step: &mut dyn FnMut(&str),
     ) -> Result<Self, DaemonError> {
-        let mut prepared = Self::from_manifest(root, name, find(root, name, serves)?)?;
+        let mut prepared = Self::from_manifest(roots, name, find(roots, name, serves)?)?;
         let build = &prepared.paths.build;
         std::fs::create_dir_all(build).map_err(DaemonError::io(
             &prepared.name,
@@ -64,13 +65,17 @@ impl Prepared {
 
     /// Creates a daemon from its manifest, without building it.
     pub(super) fn from_manifest(
-        root: &Path,
+        roots: &Roots,
         name: &str,
         manifest: Manifest,
     ) -> Result<Self, DaemonError> {
         let daemon = ProcessName::from_daemon(name);
-        let paths =
-            Paths::new(root, name).map_err(DaemonError::io(&daemon, "finding its directories"))?;
+        let paths = Paths::new(
+            manifest::root_of(roots, name),
+            name,
+            manifest.program.as_deref(),
+        )
+        .map_err(DaemonError::io(&daemon, "finding its directories"))?;
         let services = manifest.services.iter().map(|(name, service)| {
             let service = service.to_manifest(name, &manifest);
             Self::from_parts(daemon.with_service(name), service, paths.clone())
@@ -105,7 +110,7 @@ impl Prepared {
     fn require_trust(&self) -> Result<(), DaemonError> {
         let directory = self.directory();
         let is_sources = |path: &PathBuf| {
-            path.starts_with(&self.paths.root) && !path.starts_with(&self.paths.target)
+            path.starts_with(&self.paths.root.path) && !path.starts_with(&self.paths.target)
         };
         let named = self
             .manifest
@@ -177,7 +182,16 @@ impl Prepared {
     }
 
     pub(super) fn require_tools(&self) -> Result<(), DaemonError> {
-        for words in &self.manifest.needs {
+        if let (Some(program), None) = (&self.manifest.program, &self.paths.program) {
+            return Err(DaemonError::ProgramMissing {
+                name: self.name.daemon().to_owned(),
+                program: program.clone(),
+            });
+        }
+        let cargo = self
+            .built_program()
+            .map(|_| vec!["cargo".to_owned(), "--version".to_owned()]);
+        for words in cargo.iter().chain(&self.manifest.needs) {
             let words = self.expanded(words);
             let problem = match tool::output(&words, &self.directory(), &self.environment()) {
                 Ok((status, _)) if status.success() => continue,
@@ -217,8 +231,37 @@ impl Prepared {
         Ok(log.path().to_owned())
     }
 
+    /// Returns the program of the manifest, if cargo builds it from the sources.
+    fn built_program(&self) -> Option<&str> {
+        let program = self.manifest.program.as_deref();
+        program.filter(|_| self.paths.root.is_checkout())
+    }
+
+    /// Returns the commands of its build. A program is always a release build, even if the driver is a debug build: it
+    /// is the subject.
+    fn build_commands(&self) -> Vec<Vec<String>> {
+        let cargo = self.built_program().map(|program| {
+            let words = [
+                "cargo",
+                "build",
+                "--release",
+                "--locked",
+                "--bin",
+                program,
+                "--target-dir",
+                "{target}",
+            ];
+            words.map(str::to_owned).to_vec()
+        });
+        cargo
+            .into_iter()
+            .chain(self.manifest.build.clone())
+            .collect()
+    }
+
     fn build(&self, on_step: &mut dyn FnMut(&str)) -> Result<(), DaemonError> {
-        if self.manifest.build.is_empty() {
+        let commands = self.build_commands();
+        if commands.is_empty() {
             return Ok(());
         }
         // Two programs that start at once must not build into the same directory at the same time.
@@ -226,13 +269,7 @@ impl Prepared {
             .lock_build(on_step)
             .map_err(DaemonError::io(&self.name, self.logging()))?;
         let announce = |command: &str| on_step(&format!("building {}: {command}", self.name()));
-        self.run_steps(
-            "building",
-            "build.log",
-            &self.manifest.build,
-            LAST_LINES,
-            announce,
-        )?;
+        self.run_steps("building", "build.log", &commands, LAST_LINES, announce)?;
         Ok(())
     }
 
@@ -319,16 +356,14 @@ impl Prepared {
 }
 
 impl Paths {
-    fn new(root: &Path, name: &str) -> std::io::Result<Self> {
-        let root = std::path::absolute(root)?;
-        let target = match std::env::var_os("CARGO_TARGET_DIR").filter(|path| !path.is_empty()) {
-            // Commands run elsewhere, so that a relative path must be made absolute.
-            Some(target) => std::path::absolute(target)?,
-            None => root.join("target"),
-        };
+    fn new(root: &Root, name: &str, program: Option<&str>) -> std::io::Result<Self> {
+        let mut root = root.clone();
+        root.path = std::path::absolute(&root.path)?;
+        let target = root.target()?;
         Ok(Self {
-            dir: manifest::directory(&root, name),
+            dir: manifest::directory(&root.path, name),
             build: target.join("daemons").join(name),
+            program: program.and_then(|program| root.program(program, &target)),
             root,
             target,
         })
@@ -336,10 +371,11 @@ impl Paths {
 
     pub(super) fn value(&self, name: &str) -> Option<String> {
         let path = match name {
-            "root" => &self.root,
+            "root" => &self.root.path,
             "dir" => &self.dir,
             "target" => &self.target,
             "build" => &self.build,
+            "program" => self.program.as_ref()?,
             _ => return None,
         };
         Some(path.to_string_lossy().into_owned())
@@ -355,20 +391,20 @@ fn is_missing(error: &std::io::Error) -> bool {
     )
 }
 
-fn find(root: &Path, name: &str, serves: &str) -> Result<Manifest, DaemonError> {
-    let known = manifest::names(root);
+fn find(roots: &Roots, name: &str, serves: &str) -> Result<Manifest, DaemonError> {
+    let known = manifest::names(roots);
     if !known.iter().any(|known| known == name) {
         return Err(DaemonError::UnknownDaemon {
             name: name.to_owned(),
             known,
         });
     }
-    let manifest = Manifest::load(root, name)?;
+    let manifest = Manifest::load(roots, name)?;
     if manifest.serves.iter().any(|protocol| protocol == serves) {
         return Ok(manifest);
     }
     let serves_it = |name: &String| {
-        Manifest::load(root, name).is_ok_and(|other| other.serves.iter().any(|it| it == serves))
+        Manifest::load(roots, name).is_ok_and(|other| other.serves.iter().any(|it| it == serves))
     };
     Err(DaemonError::OtherProtocol {
         name: name.to_owned(),

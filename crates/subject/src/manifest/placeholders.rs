@@ -49,7 +49,7 @@ pub(crate) fn check(name: &str, phase: Phase, of_services: &[String]) -> Result<
         services => format!(", of its services {}", services.join(", ")),
     };
     Err(format!(
-        "known placeholders are {{build}}, {{target}}, {{root}}, {{dir}} and, for a run, {{socket}}, {{scratch}}, {{port}}, \
+        "known placeholders are {{program}}, {{build}}, {{target}}, {{root}}, {{dir}} and, for a run, {{socket}}, {{scratch}}, {{port}}, \
          {{port2}} … {{port9}}{services}; write {{{{name}}}} for a literal {{name}}"
     ))
 }

@@ -1,73 +1,26 @@
-//! Finds the daemons of a project.
+//! Finds the daemons of a project, and of what is installed.
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use super::roots::{Root, Roots};
 use super::{Manifest, ManifestError};
-use load::trust::{self, Untrusted};
+use load::trust;
 
 pub(super) const FILE_NAME: &str = "daemon.toml";
 /// The folder of a project that holds the daemons.
-const FOLDER: &str = "daemons";
+pub(super) const FOLDER: &str = "daemons";
 
 /// Returns the directory of a daemon's manifest.
 pub(crate) fn directory(root: &Path, name: &str) -> PathBuf {
     root.join(FOLDER).join(name)
 }
 
-/// The variable that names the project's root.
-const ROOT: &str = "DROVER_ROOT";
-
-/// Returns the project's root: `DROVER_ROOT` if it is set, otherwise the nearest directory upwards from here that has
-/// daemons, otherwise the source tree that this program was built from.
-///
-/// # Errors
-/// None of them has a `daemons/<name>/daemon.toml`, or somebody else may have written it: its manifests contain
-/// commands.
-pub fn find_root() -> std::io::Result<PathBuf> {
-    let root = root_of(
-        std::env::var_os(ROOT).filter(|named| !named.is_empty()),
-        &std::env::current_dir().unwrap_or_default(),
-    )?;
-    trusted(&root).map_err(|error| std::io::Error::new(ErrorKind::PermissionDenied, error))?;
-    Ok(root)
-}
-
-fn root_of(named: Option<OsString>, here: &Path) -> std::io::Result<PathBuf> {
-    if let Some(named) = named {
-        let named = std::path::absolute(named)?;
-        if !names(&named).is_empty() {
-            return Ok(named);
-        }
-        let problem = format!(
-            "no daemons/<name>/daemon.toml in {}, which {ROOT} names: set it to a project, or unset it",
-            named.display()
-        );
-        return Err(std::io::Error::new(ErrorKind::NotFound, problem));
-    }
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    let mut folders = here.ancestors().chain(built);
-    let found = folders.find(|path| !names(path).is_empty());
-    found.map(Path::to_owned).ok_or_else(|| {
-        let problem = format!(
-            "no daemons/<name>/daemon.toml in {} or above it: change into the project or set {ROOT} to it",
-            here.display()
-        );
-        std::io::Error::new(ErrorKind::NotFound, problem)
-    })
-}
-
-/// Refuses a root whose list of daemons somebody else may change.
-fn trusted(root: &Path) -> Result<(), Untrusted> {
-    trust::require(root)?;
-    trust::require(&root.join(FOLDER))
-}
-
 /// Reads a manifest, and refuses one that somebody else may have written.
-pub(super) fn read(root: &Path, name: &str) -> Result<String, ManifestError> {
-    let directory = directory(root, name);
+pub(super) fn read(root: &Root, name: &str) -> Result<String, ManifestError> {
+    let directory = directory(&root.path, name);
     let path = directory.join(FILE_NAME);
     let unreadable = |error| ManifestError {
         file: path.clone(),
@@ -76,7 +29,7 @@ pub(super) fn read(root: &Path, name: &str) -> Result<String, ManifestError> {
         remedy: "every daemon has one; daemons/README.md shows its keys".to_owned(),
     };
     let mut file = File::open(&path).map_err(unreadable)?;
-    trusted(root)
+    root.require_trust()
         .and_then(|()| trust::require(&directory))
         .and_then(|()| trust::require_open(&path, &file))?;
     let mut text = String::new();
@@ -84,29 +37,51 @@ pub(super) fn read(root: &Path, name: &str) -> Result<String, ManifestError> {
     Ok(text)
 }
 
-/// Returns the names of all daemons under a root, sorted.
+/// Returns the root whose definition of a daemon counts: the first that has one.
+pub(crate) fn root_of<'a>(roots: &'a Roots, name: &str) -> &'a Root {
+    let has_it = |root: &&Root| directory(&root.path, name).join(FILE_NAME).is_file();
+    roots.iter().find(has_it).unwrap_or_else(|| roots.nearest())
+}
+
+/// Returns the manifest file that decides what a daemon is.
 #[must_use]
-pub fn names(root: &Path) -> Vec<String> {
+pub fn file(roots: &Roots, name: &str) -> PathBuf {
+    directory(&root_of(roots, name).path, name).join(FILE_NAME)
+}
+
+/// Returns true if a folder is that of a project: it has a daemon.
+pub(super) fn has_daemons(folder: &Path) -> bool {
+    !names_in(folder).is_empty()
+}
+
+/// Returns the names of all daemons under the roots, sorted.
+#[must_use]
+pub fn names(roots: impl Into<Roots>) -> Vec<String> {
+    let roots = roots.into();
+    let all: BTreeSet<String> = roots.iter().flat_map(|root| names_in(&root.path)).collect();
+    all.into_iter().collect()
+}
+
+fn names_in(root: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(root.join(FOLDER)) else {
         return Vec::new();
     };
-    let mut names: Vec<String> = entries
+    entries
         .filter_map(Result::ok)
         .filter(|entry| entry.path().join(FILE_NAME).is_file())
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
+        .collect()
 }
 
-/// Returns all daemons under a root with their manifests, sorted by name.
+/// Returns all daemons under the roots with their manifests, sorted by name.
 ///
 /// # Errors
 /// The first manifest that cannot be used.
-pub fn list(root: &Path) -> Result<Vec<(String, Manifest)>, ManifestError> {
-    names(root)
+pub fn list(roots: impl Into<Roots>) -> Result<Vec<(String, Manifest)>, ManifestError> {
+    let roots = roots.into();
+    names(&roots)
         .into_iter()
-        .map(|name| Manifest::load(root, &name).map(|manifest| (name, manifest)))
+        .map(|name| Manifest::load(&roots, &name).map(|manifest| (name, manifest)))
         .collect()
 }
 
@@ -144,25 +119,32 @@ mod tests {
     }
 
     #[test]
-    fn the_root_that_is_named_goes_before_the_one_around_and_is_never_passed_over() {
-        let project = || {
-            let root = tempfile::tempdir().unwrap();
-            std::fs::create_dir_all(directory(root.path(), "d")).unwrap();
-            std::fs::write(directory(root.path(), "d").join(FILE_NAME), MINIMAL).unwrap();
-            root
+    fn the_nearest_definition_of_a_daemon_counts_and_further_ones_are_added() {
+        let (near, far) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let add = |root: &Path, name: &str, about: &str| {
+            std::fs::create_dir_all(directory(root, name)).unwrap();
+            let text = MINIMAL.replace("'a'", &format!("'{about}'"));
+            std::fs::write(directory(root, name).join(FILE_NAME), text).unwrap();
         };
-        let (named, around) = (project(), project());
-        let below = around.path().join("a/b");
-        let root = |named: Option<&Path>| root_of(named.map(Into::into), &below);
-        assert_eq!(root(Some(named.path())).unwrap(), named.path());
-        assert_eq!(root(None).unwrap(), around.path());
-        let error = root(Some(&below)).unwrap_err().to_string();
-        assert!(error.contains("a/b, which DROVER_ROOT names"), "{error}");
+        add(near.path(), "both", "near");
+        add(far.path(), "both", "far");
+        add(far.path(), "other", "far");
+        let roots = Roots::from_iter([near.path(), far.path()]);
+        let listed = list(&roots).unwrap().into_iter();
+        let listed: Vec<(String, String)> = listed.map(|(name, it)| (name, it.about)).collect();
+        let expected = [("both", "near"), ("other", "far")];
+        assert_eq!(
+            listed,
+            expected.map(|(name, about)| (name.to_owned(), about.to_owned()))
+        );
+        assert!(file(&roots, "other").starts_with(far.path()));
     }
 
     #[test]
     fn every_manifest_of_the_project_loads() {
-        let Ok(root) = find_root() else { return };
+        let Ok(root) = super::super::find_root() else {
+            return;
+        };
         list(&root).unwrap();
     }
 }

@@ -38,6 +38,7 @@ impl Service {
             about: format!("the service `{name}`"),
             serves: Vec::new(),
             needs: self.needs.clone(),
+            program: daemon.program.clone(),
             build: Vec::new(),
             test: Vec::new(),
             version: self.version.clone(),
