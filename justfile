@@ -11,6 +11,8 @@ DAEMON := "rust"
 SOCKET := ""
 # The folder of `analyze` [default: the latest suite].
 DIR := ""
+# Where `install` puts the programs.
+PREFIX := env("HOME") / ".local"
 
 _list:
     @just --list --unsorted
@@ -22,6 +24,14 @@ setup *args:
 # Build everything in release mode
 build:
     cargo build --release --workspace
+
+# Install all programs, daemons and plans below a folder: `just install PREFIX=/usr/local`
+install prefix=PREFIX:
+    scripts/install --prefix "${1#PREFIX=}"
+
+# Make a tarball, a Debian package and their checksums in dist/
+dist *args:
+    scripts/dist "$@"
 
 # Run all tests
 test *args:
