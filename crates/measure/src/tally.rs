@@ -132,9 +132,7 @@ impl Distribution {
     /// # Errors
     /// The text is not base64, not a V2 histogram, or not compatible with the common shape.
     pub fn decode(text: &str, clamped: u64) -> Result<Self, DecodeError> {
-        let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
-        let read: Result<Histogram<u64>, _> = Deserializer::new().deserialize(&mut &bytes[..]);
-        let read = read.map_err(|error| DecodeError::Histogram(error.to_string()))?;
+        let read = deserialize(text)?;
         let mut histogram = histogram();
         let added = histogram.add(&read);
         added.map_err(|error| DecodeError::Histogram(error.to_string()))?;
@@ -143,6 +141,24 @@ impl Distribution {
             clamped,
         })
     }
+}
+
+/// Returns the values and their counts of an encoded histogram. It costs half of [`Distribution::decode`].
+///
+/// # Errors
+/// The text is not base64, or not a V2 histogram.
+pub(crate) fn recorded(text: &str) -> Result<Vec<(u64, u64)>, DecodeError> {
+    let read = deserialize(text)?;
+    let values = read.iter_recorded();
+    Ok(values
+        .map(|value| (value.value_iterated_to(), value.count_at_value()))
+        .collect())
+}
+
+fn deserialize(text: &str) -> Result<Histogram<u64>, DecodeError> {
+    let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
+    let read = Deserializer::new().deserialize(&mut &bytes[..]);
+    read.map_err(|error| DecodeError::Histogram(error.to_string()))
 }
 
 /// The reason why a stored histogram cannot be decoded.

@@ -148,6 +148,17 @@ pub fn judges(text: &str, kind: &str) -> bool {
     }
 }
 
+/// Returns the figure of a threshold and its bound, in nanoseconds, bytes or percent. Returns `None` for a verdict and
+/// for a text that is not a threshold.
+pub(crate) fn limit<'t>(text: &'t str, series: &[&str]) -> Option<(&'t str, f64)> {
+    let (_, _, bound) = parse_parts(text, series).ok()?;
+    let name = text.split(['<', '>', '=', '!']).next()?;
+    match bound {
+        Bound::Number(bound) => Some((name.trim(), bound)),
+        Bound::Verdict(_) => None,
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     Number(f64, Unit),

@@ -3,34 +3,97 @@
 use super::comparison::{Comparison, level_id};
 use super::document::Charts;
 use super::error::Error;
+use super::roles;
 use super::svg::Chart;
+use timeline::Timeline;
 
 mod by_level;
 mod drawn;
+mod heat_map;
 mod memory;
 mod over_time;
 mod percentiles;
+mod timeline;
 
-/// Builds the non-empty charts of a section.
-pub(super) fn draw(comparison: &Comparison<'_>, charts: &Charts) -> Result<Vec<Chart>, Error> {
-    Ok(match charts {
-        Charts::Levels => by_level::draw(comparison),
-        Charts::Memory => memory::draw(comparison).into_iter().collect(),
-        Charts::Level(level) => of_level(comparison, level)?,
-    })
+/// Charts that are shown together.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Title of a group that is folded; `None` for one that is always shown.
+    pub(super) fold: Option<String>,
+    pub(super) charts: Vec<Chart>,
 }
 
-fn of_level(comparison: &Comparison<'_>, level: &str) -> Result<Vec<Chart>, Error> {
+impl Group {
+    fn shown(charts: impl IntoIterator<Item = Chart>) -> Self {
+        Self {
+            fold: None,
+            charts: charts.into_iter().collect(),
+        }
+    }
+
+    fn folded(title: impl Into<String>, charts: Vec<Chart>) -> Self {
+        Self {
+            fold: Some(title.into()),
+            charts,
+        }
+    }
+}
+
+/// Builds the non-empty charts of a section.
+pub(super) fn draw(comparison: &Comparison<'_>, charts: &Charts) -> Result<Vec<Group>, Error> {
+    let mut groups = match charts {
+        Charts::Levels if comparison.only_run().is_some() => Vec::new(),
+        Charts::Levels => vec![Group::shown(by_level::draw(comparison))],
+        Charts::Memory => vec![Group::shown(memory::draw(comparison))],
+        Charts::Level(level) => of_level(comparison, level)?,
+    };
+    groups.retain(|group| !group.charts.is_empty());
+    Ok(groups)
+}
+
+/// Builds the charts of a level: the most important series, rates and resources, then the rest to be unfolded.
+fn of_level(comparison: &Comparison<'_>, level: &str) -> Result<Vec<Group>, Error> {
     let at = comparison.at(level);
     let id = level_id(level);
-    let mut charts = Vec::new();
-    for series in comparison.main_series() {
-        charts.extend(percentiles::draw(comparison, &at, &id, series)?);
+    let timeline = &Timeline::new(comparison, &at, &id);
+    let headline = comparison.headline();
+    let mut main = Vec::new();
+    let mut heat = Vec::new();
+    if let Some(series) = headline {
+        main.extend(percentiles::draw(comparison, &at, &id, series)?);
+        main.extend(over_time::latency(timeline, series));
+        heat = heat_map::draw(timeline, series)?;
     }
-    for series in comparison.main_series() {
-        charts.extend(over_time::latency(comparison, &at, &id, series));
+    // One heat map shows what several can only show together.
+    if comparison.only_run().is_some() {
+        main.append(&mut heat);
     }
-    charts.extend(over_time::rates(comparison, &at, &id));
-    charts.extend(over_time::resources(comparison, &at, &id));
-    Ok(charts)
+    main.extend(over_time::rates(timeline));
+    main.extend(over_time::errors(timeline));
+    main.extend(over_time::memory(timeline));
+    main.extend(over_time::cpu(timeline));
+    let is_connections = !roles::has_messages(comparison.suite);
+    let connections = over_time::connections(timeline);
+    let mut more = Vec::new();
+    match is_connections {
+        true => main.extend(connections),
+        false => more.extend(connections),
+    }
+    more.extend(over_time::requests(timeline));
+    more.extend(over_time::backlog(timeline));
+    let mut others = Vec::new();
+    let series = comparison.main_series().into_iter();
+    let series: Vec<&str> = series.filter(|series| Some(*series) != headline).collect();
+    for series in &series {
+        others.extend(percentiles::draw(comparison, &at, &id, series)?);
+        others.extend(over_time::latency(timeline, series));
+    }
+    let labels = series.iter().map(|series| comparison.series_label(series));
+    let others_title = format!("Charts of {}", labels.collect::<Vec<_>>().join(", "));
+    Ok(vec![
+        Group::shown(main),
+        Group::folded("Heat map of each daemon", heat),
+        Group::folded(others_title, others),
+        Group::folded("Charts of requests and the accept queue", more),
+    ])
 }

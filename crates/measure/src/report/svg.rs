@@ -1,27 +1,24 @@
 //! Static SVG charts. They need no script; colours and strokes come from the page's style sheet.
 //!
-//! Coordinates are whole numbers in a box of 960 × 560, about half a pixel each at the displayed size, and paths are
-//! relative: five bytes per point.
+//! Coordinates are whole numbers of about half a pixel each at the displayed size, and paths are relative: five bytes
+//! per point.
 
 use maud::{Markup, html};
 
+mod guides;
+mod heat;
+mod labels;
 mod path;
 mod scale;
 mod thin;
 
+pub(super) use guides::{Limit, Span, SpanKind};
+pub(super) use heat::Heat;
 pub(super) use scale::Scale;
 
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 560.0;
 const LEFT: f64 = 112.0;
-const TOP: f64 = 52.0;
+const TOP: f64 = 58.0;
 const BOTTOM: f64 = 84.0;
-/// Minimum distance between two labels.
-const LINE: f64 = 30.0;
-/// Width of a letter in a label.
-const LETTER: f64 = 18.0;
-/// Maximum number of letters in a label.
-const LETTERS: usize = 14;
 
 /// A point of a chart, in the units of its axes.
 pub(super) type Point = (f64, f64);
@@ -31,13 +28,47 @@ pub(super) struct Chart {
     /// Element ID within a page.
     pub(super) id: String,
     pub(super) title: String,
-    /// Explanation of the marks, next to the legend.
+    /// Explanation of the marks, below the title.
     pub(super) reading: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) marks: Vec<Mark>,
+    /// Counts of a heat map, behind the marks.
+    pub(super) heat: Option<Heat>,
+    /// Stretches of the x axis with a meaning, such as the warm-up.
+    pub(super) spans: Vec<Span>,
+    /// Bounds on the y axis.
+    pub(super) limits: Vec<Limit>,
+    /// Name of the time axis, if the x axis is one. Charts of one time axis share a cursor.
+    pub(super) timeline: Option<String>,
+    pub(super) size: Size,
     /// Text alternative: the content of the chart in words.
     pub(super) alternative: String,
+}
+
+/// The box of a chart, in its own coordinates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    /// Three side by side on a wide screen.
+    Normal,
+    /// Four side by side on a wide screen.
+    Compact,
+}
+
+impl Size {
+    const fn width(self) -> f64 {
+        match self {
+            Self::Normal => 960.0,
+            Self::Compact => 700.0,
+        }
+    }
+
+    const fn height(self) -> f64 {
+        match self {
+            Self::Normal => 500.0,
+            Self::Compact => 440.0,
+        }
+    }
 }
 
 /// An axis with its unit in its label.
@@ -45,16 +76,8 @@ pub(super) struct Chart {
 pub(super) struct Axis {
     pub(super) label: String,
     pub(super) scale: Scale,
-}
-
-impl Axis {
-    /// Returns the unit of values in the read-out: seconds if the label says so, or none for counts.
-    fn unit(&self) -> &'static str {
-        match self.label.starts_with("seconds") {
-            true => " s",
-            false => "",
-        }
-    }
+    /// Unit of values in the read-out: `ns` for times that choose their own unit, or the text behind a number.
+    pub(super) unit: &'static str,
 }
 
 /// The mark of one daemon.
@@ -83,11 +106,24 @@ pub(super) enum Kind {
     Band,
     /// Dots for single runs.
     Dots,
+    /// Dots for runs whose figures do not count.
+    HollowDots,
     /// A short stroke across each point.
     MedianStroke,
 }
 
 impl Kind {
+    /// All kinds, from back to front.
+    const BACK_TO_FRONT: [Self; 7] = [
+        Self::Band,
+        Self::Thin,
+        Self::Dashed,
+        Self::Line,
+        Self::MedianStroke,
+        Self::HollowDots,
+        Self::Dots,
+    ];
+
     fn class(self) -> &'static str {
         match self {
             Self::Line => "l",
@@ -95,6 +131,7 @@ impl Kind {
             Self::Dashed => "h",
             Self::Band => "b",
             Self::Dots => "p",
+            Self::HollowDots => "p i",
             Self::MedianStroke => "m",
         }
     }
@@ -149,38 +186,45 @@ impl Chart {
     /// Draws the chart as SVG, with at most `most` points per line.
     pub(super) fn draw(&self, most: usize) -> Markup {
         let (title, text) = (format!("{}-t", self.id), format!("{}-d", self.id));
+        let (width, height) = (self.size.width(), self.size.height());
         html! {
-            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-labelledby=(format!("{title} {text}"))
-                data-x=[self.x.scale.spec()] data-y=[self.y.scale.spec()] data-unit=(self.x.unit())
-                data-box=(format!("{LEFT} {} {TOP} {}", self.right(), HEIGHT - BOTTOM)) {
+            svg viewBox=(format!("0 0 {width} {height}")) role="img" aria-labelledby=(format!("{title} {text}"))
+                data-x=[self.x.scale.spec()] data-y=[self.y.scale.spec()] data-unit=(format!("{}|{}", self.x.unit, self.y.unit))
+                data-time=[&self.timeline] data-box=(format!("{LEFT} {} {TOP} {}", self.right(), self.bottom())) {
                 title id=(title) { (self.title) }
                 desc id=(text) { (self.alternative) }
+                (self.draw_spans())
                 (self.axes())
-                @for kind in [Kind::Band, Kind::Thin, Kind::Dashed, Kind::Line, Kind::MedianStroke, Kind::Dots] {
+                @if let Some(heat) = &self.heat { (self.draw_heat(heat)) }
+                @for kind in Kind::BACK_TO_FRONT {
                     @for mark in self.marks.iter().filter(|mark| mark.kind == kind) {
                         (self.mark(mark, most))
                     }
                 }
+                (self.draw_limits())
                 (self.labels())
             }
         }
     }
 
     fn axes(&self) -> Markup {
-        let (right, bottom) = (self.right(), HEIGHT - BOTTOM);
+        let (right, bottom) = (self.right() as i64, self.bottom() as i64);
+        let place = |ticks: Vec<(f64, String)>, position: &dyn Fn(f64) -> i64| {
+            let ticks = ticks.into_iter();
+            let placed = ticks.map(|(value, label)| (position(value), label));
+            placed.collect::<Vec<_>>()
+        };
+        let ys = place(self.y.scale.ticks(), &|value| self.position_y(value));
+        let xs = place(self.x.scale.ticks(), &|value| self.position_x(value));
+        let lines = ys.iter().map(|(y, _)| format!("M{LEFT} {y}H{right}"));
+        let strokes = xs.iter().map(|(x, _)| format!("M{x} {bottom}v8"));
+        let grid: String = lines.chain(strokes).collect();
         html! {
             text.a x="0" y="22" { (self.y.label) }
-            text.a.e x=(right as i64) y=(HEIGHT as i64 - 12) { (self.x.label) }
-            @for (value, label) in self.y.scale.ticks() {
-                @let y = self.position_y(value);
-                path.g d=(format!("M{LEFT} {y}H{right}")) {}
-                text.k.e x=(LEFT as i64 - 12) y=(y + 9) { (label) }
-            }
-            @for (value, label) in self.x.scale.ticks() {
-                @let x = self.position_x(value);
-                path.g d=(format!("M{x} {bottom}v8")) {}
-                text.k.c x=(x) y=(bottom as i64 + 36) { (label) }
-            }
+            text.a.e x=(right) y=(self.size.height() as i64 - 12) { (self.x.label) }
+            path.g d=(grid) {}
+            g.k.e { @for (y, label) in &ys { text x=(LEFT as i64 - 12) y=(y + 9) { (label) } } }
+            g.k.c { @for (x, label) in &xs { text x=(x) y=(bottom + 36) { (label) } } }
             path.x d=(format!("M{LEFT} {bottom}H{right}")) {}
         }
     }
@@ -188,14 +232,14 @@ impl Chart {
     fn mark(&self, mark: &Mark, most: usize) -> Markup {
         let class = format!("{} {}", mark.kind.class(), colour(mark.daemon));
         match mark.kind {
-            Kind::Dots => self.dots(mark, &class),
+            Kind::Dots | Kind::HollowDots => self.dots(mark, &class),
             Kind::MedianStroke => {
                 let stroke = |point: &Point| {
                     let (x, y) = self.position(*point);
                     format!("M{} {y}h36", x - 18)
                 };
                 let strokes: String = mark.points().map(stroke).collect();
-                html! { path class=(class) d=(strokes) {} }
+                html! { path class=(class) d=(strokes) data-d=(mark.daemon) {} }
             }
             kind => {
                 let most = most / mark.pieces.len().max(1);
@@ -222,7 +266,7 @@ impl Chart {
 
     fn dots(&self, mark: &Mark, class: &str) -> Markup {
         html! {
-            g class=(class) {
+            g class=(class) data-d=(mark.daemon) {
                 @for (index, point) in mark.points().enumerate() {
                     @let (x, y) = self.position(*point);
                     use href=(shape(mark.daemon)) x=(x) y=(y) {
@@ -233,37 +277,14 @@ impl Chart {
         }
     }
 
-    /// Draws labels at the ends of their lines, pushed apart so that they do not overlap.
-    fn labels(&self) -> Markup {
-        let end = |mark: &Mark| {
-            let last = mark.points().last().map(|point| self.position(*point))?;
-            Some((mark.daemon, mark.label.clone()?, last.1 as f64))
-        };
-        let mut labels: Vec<(usize, String, f64)> = self.marks.iter().filter_map(end).collect();
-        labels.sort_by(|one, other| one.2.total_cmp(&other.2));
-        let most = HEIGHT - BOTTOM + 6.0;
-        let mut heights: Vec<f64> = Vec::new();
-        for (_, _, y) in &labels {
-            let lowest = heights.last().map_or(TOP, |above| above + LINE);
-            heights.push(y.max(lowest));
-        }
-        let mut below = most + LINE;
-        for height in heights.iter_mut().rev() {
-            *height = height.min(below - LINE);
-            below = *height;
-        }
-        html! {
-            @for ((daemon, label, _), y) in labels.iter().zip(heights) {
-                text class=(format!("n {}", colour(*daemon))) x=(self.right() as i64 + 18) y=(y as i64 + 8) { (shortened(label)) }
-            }
-        }
-    }
-
     /// Returns the position where the plot ends and the labels begin.
     fn right(&self) -> f64 {
-        let labels = self.marks.iter().filter_map(|mark| mark.label.as_ref());
-        let longest = labels.map(|label| shortened(label).chars().count()).max();
-        WIDTH - longest.map_or(36.0, |longest| longest as f64 * LETTER + 22.0)
+        self.size.width() - self.width_of_labels()
+    }
+
+    /// Returns the position of the x axis.
+    fn bottom(&self) -> f64 {
+        self.size.height() - BOTTOM
     }
 
     fn position(&self, (x, y): Point) -> (i64, i64) {
@@ -275,17 +296,8 @@ impl Chart {
     }
 
     fn position_y(&self, y: f64) -> i64 {
-        (HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * self.y.scale.share(y)).round() as i64
+        (self.bottom() - (self.bottom() - TOP) * self.y.scale.share(y)).round() as i64
     }
-}
-
-/// Shortens a label to leave room for the plot.
-fn shortened(label: &str) -> String {
-    if label.chars().count() <= LETTERS {
-        return label.to_owned();
-    }
-    let kept: String = label.chars().take(LETTERS - 1).collect();
-    format!("{kept}…")
 }
 
 fn colour(daemon: usize) -> String {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::sync::LazyLock;
+
 use measure::result::{
     Cost, FaultResult, Resources, RunResult, Second, SecondSeries, SeriesResult, ThresholdResult,
 };
@@ -26,6 +28,13 @@ pub(crate) const FOUR: &[&str] = &[
     "php-streaming",
     "rust-streaming",
 ];
+/// Encoded histograms of seconds, whose medians lie from 50 to 120 µs.
+static HISTOGRAMS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let medians = (0..8).map(|step| 50.0 + 10.0 * f64::from(step));
+    medians
+        .map(|median| tailed(50, median, 0.4).encode())
+        .collect()
+});
 const SERIES: [(&str, f64); 8] = [
     ("connect", 0.3),
     ("handoff", 0.2),
@@ -194,7 +203,11 @@ fn row(second: u64, seconds: u64, level: u64, median_us: f64) -> Second {
             p99_ns: (median * 4.0) as u64,
             max_ns: (median * 6.0) as u64,
             clamped: 0,
-            histogram: String::new(),
+            // Only the headline series has a heat map.
+            histogram: match name {
+                "first_byte" => HISTOGRAMS[second as usize % HISTOGRAMS.len()].clone(),
+                _ => String::new(),
+            },
         });
     }
     row

@@ -1,10 +1,10 @@
-//! Key figures of each daemon by level, every run a dot: the headline series' p99, and the rates.
+//! Key figures of each daemon by level, every run a dot: the headline series' p99, the rates, memory and CPU.
 
 use super::drawn::{ChartTexts, Drawn, axis};
-use crate::metrics;
-use crate::report::comparison::{Comparison, Repetitions, level_name};
+use crate::metrics::{self, Metric};
+use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name};
 use crate::report::roles;
-use crate::report::svg::{Axis, Chart, Kind, Mark, Scale};
+use crate::report::svg::{Chart, Kind, Mark, Point, Scale, Size};
 use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::spec::CounterSpec;
@@ -16,77 +16,135 @@ use crate::warning::Verdict;
 const SPREAD: f64 = 0.6;
 
 struct LevelMetric<'a> {
-    read: &'a dyn Fn(&RunResult) -> Option<f64>,
+    id: String,
+    title: String,
+    read: Box<dyn Fn(&RunResult) -> Option<f64> + 'a>,
     show: fn(f64) -> String,
-    unit: &'a str,
+    /// Unit on the axis and behind values.
+    unit: &'static str,
+}
+
+impl<'a> LevelMetric<'a> {
+    /// Creates the metric of the catalogue, in units of `each`.
+    fn of(key: &str, id: &str, title: String, unit: &'static str, each: f64) -> Self {
+        let metric: &'static Metric = metrics::by_key(key);
+        Self {
+            id: format!("{id}-levels"),
+            title,
+            read: Box::new(move |run| Some((metric.read)(run)? / each)),
+            show: units::significant,
+            unit,
+        }
+    }
+
+    fn rate(counter: &'a CounterSpec) -> Self {
+        Self {
+            id: format!("{}-levels", counter.name),
+            title: format!("{}/s", plain(&counter.label)),
+            read: Box::new(|run| metrics::rate(run, &counter.name)),
+            show: units::whole,
+            unit: "/s",
+        }
+    }
 }
 
 pub(super) fn draw(comparison: &Comparison<'_>) -> Vec<Chart> {
-    let rates = roles::rates(comparison.suite).into_iter();
-    headline(comparison)
+    let all = headline(comparison)
         .into_iter()
-        .chain(rates.filter_map(|counter| rate(comparison, counter)))
+        .chain(rates(comparison))
+        .chain([
+            memory(comparison),
+            LevelMetric::of(
+                "daemon.cpu.each",
+                "cpu",
+                "CPU of the daemon for each finished".to_owned(),
+                " µs",
+                1e3,
+            ),
+        ]);
+    all.filter_map(|metric| chart(comparison, &metric))
         .collect()
 }
 
-fn headline(comparison: &Comparison<'_>) -> Option<Chart> {
+fn headline<'a>(comparison: &Comparison<'a>) -> Option<LevelMetric<'a>> {
     let series = comparison.headline()?;
     let p99 = metrics::statistic_by_key("p99")?;
-    let name = comparison.series_label(series);
-    let metric = LevelMetric {
-        read: &|run| (p99.read)(&run.summary(series)?),
+    Some(LevelMetric {
+        id: "headline-levels".to_owned(),
+        title: format!("{} p99", comparison.series_label(series)),
+        read: Box::new(|run| (p99.read)(&run.summary(series)?)),
         show: units::ms,
-        unit: " ms",
-    };
-    let drawn = draw_all(comparison, &metric);
-    let y = axis(format!("{name} p99, log scale"), Scale::log(drawn.ys()));
-    let title = format!("{name} p99 by level");
-    finish(comparison, drawn, "headline-levels".to_owned(), title, y)
+        unit: "ns",
+    })
 }
 
-fn rate(comparison: &Comparison<'_>, counter: &CounterSpec) -> Option<Chart> {
-    let metric = LevelMetric {
-        read: &|run| metrics::rate(run, &counter.name),
-        show: units::whole,
-        unit: "/s",
-    };
-    let name = plain(&counter.label);
-    let drawn = draw_all(comparison, &metric);
-    let scale = Scale::linear(drawn.ys(), units::whole);
-    let y = axis(format!("{name}/s"), scale);
-    let (id, title) = (
-        format!("{}-levels", counter.name),
-        format!("{name} by level"),
-    );
-    finish(comparison, drawn, id, title, y)
+/// Returns the rates of the driver's counters, or that of finished operations for a driver without such counters.
+fn rates<'a>(comparison: &Comparison<'a>) -> Vec<LevelMetric<'a>> {
+    let rates = roles::rates(comparison.suite).into_iter();
+    let rates: Vec<_> = rates.map(LevelMetric::rate).collect();
+    match rates.is_empty() {
+        false => rates,
+        true => vec![LevelMetric::of(
+            "rate",
+            "rate",
+            "completed/s".to_owned(),
+            "/s",
+            1.0,
+        )],
+    }
 }
 
-fn draw_all(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Drawn {
+/// Returns the memory of a connection; of the daemon, if its operations are messages.
+fn memory<'a>(comparison: &Comparison<'a>) -> LevelMetric<'a> {
+    match roles::has_messages(comparison.suite) {
+        true => LevelMetric::of(
+            "daemon.rss.peak",
+            "memory",
+            "Peak memory of the daemon".to_owned(),
+            " MiB",
+            1_048_576.0,
+        ),
+        false => LevelMetric::of(
+            "daemon.rss.each",
+            "memory",
+            "Memory for each connection".to_owned(),
+            " KiB",
+            1_024.0,
+        ),
+    }
+}
+
+fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart> {
     let mut drawn = Drawn::default();
     for (daemon, name) in comparison.short_names().iter().enumerate() {
         drawn.extend(of_daemon(comparison, metric, daemon, name));
     }
-    drawn
-}
-
-fn finish(
-    comparison: &Comparison<'_>,
-    drawn: Drawn,
-    id: String,
-    title: String,
-    y: Axis,
-) -> Option<Chart> {
     let levels = comparison.levels.iter();
     let names = levels.map(|level| level_name(level)).collect();
     let texts = ChartTexts {
-        id,
-        title,
-        reading: "Each dot is a run; the stroke is their median, without INVALID runs where there are others.",
+        id: metric.id.clone(),
+        title: metric.title.clone(),
+        reading: "",
     };
-    drawn.chart(texts, axis("level", Scale::Names(names)), y)
+    let values: Vec<f64> = drawn.ys().collect();
+    let (scale, unit) = match metric.unit {
+        "ns" => (Scale::log(values), "log scale"),
+        unit => (Scale::fitting(&values, units::number), unit.trim()),
+    };
+    let unit = match &scale {
+        Scale::Log { .. } if metric.unit != "ns" => format!("{unit}, log scale"),
+        _ => unit.to_owned(),
+    };
+    let y = axis(unit, scale, metric.unit);
+    let chart = drawn.chart(texts, axis("level", Scale::Names(names), ""), y)?;
+    Some(Chart {
+        size: Size::Compact,
+        ..chart
+    })
 }
 
-/// Draws dots for the runs and a stroke for the median of each level; nothing if no run has the figure.
+/// Draws dots for the runs and a stroke for the median of each level; nothing if no run has the figure. The dots of
+/// INVALID runs are hollow.
 fn of_daemon(
     comparison: &Comparison<'_>,
     metric: &LevelMetric<'_>,
@@ -94,47 +152,60 @@ fn of_daemon(
     label: &str,
 ) -> Drawn {
     let name = comparison.daemon(daemon);
-    let shown = |value: f64| format!("{}{}", (metric.show)(value), metric.unit);
-    let (mut dots, mut names) = (Vec::new(), Vec::new());
+    let unit = if metric.unit == "ns" {
+        " ms"
+    } else {
+        metric.unit
+    };
+    let shown = |value: f64| format!("{}{unit}", (metric.show)(value));
+    let mut dots = [Dots::default(), Dots::default()];
     let (mut medians, mut descriptions) = (Vec::new(), Vec::new());
     for repeated in comparison.of_daemon(daemon) {
-        let runs = runs(&repeated, metric);
-        let shown_runs = repeated.shown();
-        let values = shown_runs.iter().filter_map(|run| (metric.read)(run));
-        let Some(spread) = SummaryStats::from_values(values) else {
+        let (level, x) = (repeated.level_name(), position(comparison, &repeated));
+        for run in &repeated.runs {
+            let Some(value) = (metric.read)(run) else {
+                continue;
+            };
+            let verdict = match run.verdict {
+                Verdict::Valid => String::new(),
+                verdict => format!(", {verdict}"),
+            };
+            let of_verdict = &mut dots[usize::from(!is_counted(run))];
+            of_verdict.points.push((x, value));
+            let text = format!("{name} at {level}: {}{verdict}", shown(value));
+            of_verdict.names.push(text);
+        }
+        let values = repeated.shown().into_iter();
+        let Some(spread) = SummaryStats::from_values(values.filter_map(|run| (metric.read)(run)))
+        else {
             continue;
         };
-        let level = repeated.level_name();
-        let x = position(comparison, &repeated);
-        for (value, verdict) in runs {
-            dots.push((x, value));
-            names.push(format!("{name} at {level}: {}{verdict}", shown(value)));
-        }
         medians.push((x, spread.median));
         descriptions.push(format!("{} at {level}", shown(spread.median)));
     }
-    if dots.is_empty() {
+    if medians.is_empty() {
         return Drawn::default();
     }
+    let kinds = [Kind::Dots, Kind::HollowDots].into_iter().zip(dots);
+    let drawn = kinds.filter(|(_, dots)| !dots.points.is_empty());
+    let mut marks: Vec<Mark> = drawn
+        .map(|(kind, dots)| Mark::new(daemon, kind, vec![dots.points]).named(dots.names))
+        .collect();
+    if medians.len() > 1 {
+        marks.push(Mark::new(daemon, Kind::Thin, vec![medians.clone()]));
+    }
+    marks.push(Mark::new(daemon, Kind::MedianStroke, vec![medians]).labelled(label));
     Drawn {
-        marks: vec![
-            Mark::new(daemon, Kind::Dots, vec![dots]).named(names),
-            Mark::new(daemon, Kind::MedianStroke, vec![medians]).labelled(label),
-        ],
+        marks,
         descriptions: vec![format!("{name}: {}", descriptions.join(", "))],
     }
 }
 
-/// Returns the value of each run, with its verdict unless that is VALID.
-fn runs(repeated: &Repetitions<'_>, metric: &LevelMetric<'_>) -> Vec<(f64, String)> {
-    let runs = repeated.runs.iter().filter_map(|run| {
-        let verdict = match run.verdict {
-            Verdict::Valid => String::new(),
-            verdict => format!(", {verdict}"),
-        };
-        Some(((metric.read)(run)?, verdict))
-    });
-    runs.collect()
+/// Dots with their names.
+#[derive(Default)]
+struct Dots {
+    points: Vec<Point>,
+    names: Vec<String>,
 }
 
 /// Returns the x position of a daemon within its level.

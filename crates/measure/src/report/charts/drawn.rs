@@ -1,7 +1,7 @@
 //! Marks of a chart and its text alternative, from which a chart is made.
 
 use crate::report::comparison::Repetitions;
-use crate::report::svg::{Axis, Chart, Mark, Scale};
+use crate::report::svg::{Axis, Chart, Mark, Scale, Size};
 
 /// Marks of daemons, with the same content in words.
 #[derive(Debug, Default)]
@@ -35,8 +35,13 @@ impl Drawn {
 
     /// Creates a chart whose text alternative lists the description of each daemon. Returns `None` without marks.
     pub(super) fn chart(self, texts: ChartTexts<'_>, x: Axis, y: Axis) -> Option<Chart> {
+        (!self.marks.is_empty()).then(|| self.chart_of(texts, x, y))
+    }
+
+    /// Creates a chart, with or without marks.
+    pub(super) fn chart_of(self, texts: ChartTexts<'_>, x: Axis, y: Axis) -> Chart {
         let ChartTexts { id, title, reading } = texts;
-        (!self.marks.is_empty()).then(|| Chart {
+        Chart {
             id,
             alternative: format!("{title}. {}.", self.descriptions.join("; ")),
             title,
@@ -44,17 +49,24 @@ impl Drawn {
             x,
             y,
             marks: self.marks,
-        })
+            heat: None,
+            spans: Vec::new(),
+            limits: Vec::new(),
+            timeline: None,
+            size: Size::Normal,
+        }
     }
 }
 
-pub(super) fn axis(label: impl Into<String>, scale: Scale) -> Axis {
+/// Creates an axis of numbers, or of times if the unit is `ns`.
+pub(super) fn axis(label: impl Into<String>, scale: Scale, unit: &'static str) -> Axis {
     Axis {
         label: label.into(),
         scale,
+        unit,
     }
 }
 
 pub(super) fn has_repetitions(at: &[Repetitions<'_>]) -> bool {
-    at.iter().any(|repeated| repeated.runs.len() > 1)
+    at.iter().any(|repeated| repeated.shown().len() > 1)
 }

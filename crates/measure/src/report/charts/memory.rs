@@ -18,12 +18,17 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
     let x = axis(
         "peak open connections",
         Scale::linear(drawn.xs(), units::whole),
+        "",
     );
-    let y = axis("peak RSS, MiB", Scale::linear(drawn.ys(), units::whole));
+    let y = axis(
+        "peak RSS, MiB",
+        Scale::linear(drawn.ys(), units::whole),
+        " MiB",
+    );
     let texts = ChartTexts {
         id: "memory-connections".to_owned(),
         title: "Memory against connections".to_owned(),
-        reading: "Each dot is a run; the line is fitted to the runs of a daemon that are not INVALID, and the number is its slope in KiB per connection.",
+        reading: "Each dot is a run, hollow if it is INVALID; the line is fitted to the others, and the number is its slope in KiB per connection.",
     };
     drawn.chart(texts, x, y)
 }
@@ -31,32 +36,39 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
 /// Draws dots for the runs, and the fitted line if there is one.
 fn of_daemon(comparison: &Comparison<'_>, daemon: usize, label: &str, slope: &Slope) -> Drawn {
     let name = comparison.daemon(daemon);
-    let points: Vec<Point> = slope
-        .points
-        .iter()
-        .chain(&slope.left_out)
-        .map(|(x, kb)| (*x, kb / 1024.0))
-        .collect();
-    let name_point = |(x, mib): &Point| {
-        let (mib, x) = (units::significant(*mib), units::whole(*x));
-        format!("{name}: {mib} MiB at {x} connections")
+    let dots = |kind: Kind, points: &[(f64, f64)]| {
+        let points: Vec<Point> = points.iter().map(|(x, kb)| (*x, kb / 1024.0)).collect();
+        let name_point = |(x, mib): &Point| {
+            let (mib, x) = (units::significant(*mib), units::whole(*x));
+            format!("{name}: {mib} MiB at {x} connections")
+        };
+        let names = points.iter().map(name_point).collect();
+        (!points.is_empty()).then(|| Mark::new(daemon, kind, vec![points]).named(names))
     };
-    let named = points.iter().map(name_point).collect();
-    let most = points.iter().map(|(x, _)| *x).fold(0.0, f64::max);
-    let dots = Mark::new(daemon, Kind::Dots, vec![points]).named(named);
-    match &slope.line {
+    let most = slope.points.iter().map(|(x, _)| *x).fold(0.0, f64::max);
+    let kinds = [
+        (Kind::Dots, &slope.points),
+        (Kind::HollowDots, &slope.left_out),
+    ];
+    let dots = kinds
+        .into_iter()
+        .filter_map(|(kind, points)| dots(kind, points));
+    let mut marks: Vec<Mark> = dots.collect();
+    let description = match &slope.line {
         Ok(line) => {
             let kib = units::significant(line.slope);
             let fitted = Mark::new(daemon, Kind::Line, vec![ends(line, most)]);
-            Drawn {
-                marks: vec![fitted.labelled(&format!("{kib} {label}")), dots],
-                descriptions: vec![format!("{name}: {kib} KiB per connection")],
-            }
+            marks.push(fitted.labelled(&format!("{kib} {label}")));
+            format!("{name}: {kib} KiB per connection")
         }
-        Err(why) => Drawn {
-            marks: vec![dots.labelled(label)],
-            descriptions: vec![format!("{name}: {why}")],
-        },
+        Err(why) => {
+            marks[0].label = Some(label.to_owned());
+            format!("{name}: {why}")
+        }
+    };
+    Drawn {
+        marks,
+        descriptions: vec![description],
     }
 }
 

@@ -3,27 +3,26 @@
 use std::collections::BTreeMap;
 
 use super::drawn::{ChartTexts, Drawn, axis, has_repetitions};
+use super::timeline::Timeline;
 use crate::metrics;
-use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::roles;
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
 use crate::report::text::plain;
-use crate::result::{Cost, Resources, RunResult, Second};
-use crate::spec::CounterSpec;
+use crate::result::{RunResult, Second};
 use crate::summary::SummaryStats;
+use crate::tally::OK;
 use crate::units;
+
+mod resources;
+
+pub(super) use resources::{backlog, connections, cpu, memory, requests};
 
 /// Reads the values of a run by second; seconds without a value are absent.
 type PerSecond<'a> = &'a dyn Fn(&RunResult) -> Vec<(i64, f64)>;
 
 /// Draws the p50 and p99 of each second.
-pub(super) fn latency(
-    comparison: &Comparison<'_>,
-    at: &[Repetitions<'_>],
-    id: &str,
-    series: &str,
-) -> Option<Chart> {
-    let mut drawing = Drawing::new(comparison, at);
+pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Option<Chart> {
+    let mut drawing = Drawing::new(timeline);
     for (kind, key) in [(Kind::Dashed, "p50"), (Kind::Line, "p99")] {
         drawing.add(kind, key, units::ms, " ms", &|run| {
             let values = run.seconds.iter().filter_map(|second| {
@@ -33,157 +32,81 @@ pub(super) fn latency(
             values.collect()
         });
     }
-    let name = comparison.series_label(series);
-    let scale = Scale::log(drawing.drawn.ys());
+    let name = timeline.comparison.series_label(series);
+    let limits = timeline.limits(&[
+        (&format!("{series}.p99"), 1.0),
+        (&format!("{series}.p50"), 1.0),
+    ]);
+    let bounds = limits.iter().map(|limit| limit.value);
+    let scale = Scale::log(drawing.drawn.ys().chain(bounds));
     let texts = ChartTexts {
-        id: format!("{id}-time-{series}"),
-        title: format!("{name}: each second"),
-        reading: "Solid: p99 of the second; dashed: p50.",
+        id: format!("{}-time-{series}", timeline.id),
+        title: format!("{name} over time"),
+        reading: "Solid: p99 of each second; dashed: p50.",
     };
-    drawing.finish(texts, &format!("{name}, log scale"), scale)
+    let chart = drawing.finish(texts, &format!("{name}, log scale"), scale, "ns")?;
+    Some(Chart { limits, ..chart })
 }
 
-/// Draws the rate of each full second, one chart per rate.
-pub(super) fn rates(comparison: &Comparison<'_>, at: &[Repetitions<'_>], id: &str) -> Vec<Chart> {
-    let chart = |counter: &CounterSpec| {
-        let (name, label) = (counter.name.as_ref(), plain(&counter.label));
-        let mut drawing = Drawing::new(comparison, at);
-        drawing.add(Kind::Line, "", units::whole, "/s", &|run| {
-            let is_full = |second: &&Second| (second.second + 1) as f64 <= run.wall_s;
-            let values = run.seconds.iter().filter(is_full).map(|second| {
-                let counted = second.counts.get(name).copied().unwrap_or(0);
-                (second.second as i64, counted as f64)
-            });
-            values.collect()
-        });
-        let texts = ChartTexts {
-            id: format!("{id}-rate-{name}"),
-            title: format!("{label}: each second"),
-            reading: "",
-        };
-        drawing.finish_linear(texts, &format!("{label}/s"))
+/// Draws the rate of each full second: one chart for each rate, or that of completed operations without any.
+pub(super) fn rates(timeline: &Timeline<'_>) -> Vec<Chart> {
+    let counters = roles::rates(timeline.comparison.suite).into_iter();
+    let mut rates: Vec<(&str, String)> = counters
+        .map(|counter| (counter.name.as_ref(), plain(&counter.label)))
+        .collect();
+    if rates.is_empty() {
+        rates.push((OK, "completed".to_owned()));
+    }
+    let rates = rates.into_iter();
+    let chart = |(name, label): (&str, String)| {
+        let read = |second: &Second| second.counts.get(name).copied().unwrap_or(0);
+        let limits = timeline.limits(&[("rate", 1.0)]);
+        let chart = per_second(timeline, &format!("rate-{name}"), &label, &read)?;
+        Some(Chart { limits, ..chart })
     };
-    let counters = roles::rates(comparison.suite).into_iter();
-    counters.filter_map(chart).collect()
+    rates.filter_map(chart).collect()
 }
 
-/// Draws memory, CPU, open connections and the accept queue.
-pub(super) fn resources(
-    comparison: &Comparison<'_>,
-    at: &[Repetitions<'_>],
+/// Draws the failures of each full second, if there are any.
+pub(super) fn errors(timeline: &Timeline<'_>) -> Option<Chart> {
+    let mut runs = timeline.at.iter().flat_map(|repeated| repeated.shown());
+    let read = |second: &Second| second.errors.values().sum();
+    let has_failed = runs.any(|run| run.seconds.iter().any(|second| read(second) > 0));
+    has_failed.then(|| per_second(timeline, "errors", "failures", &read))?
+}
+
+fn per_second(
+    timeline: &Timeline<'_>,
     id: &str,
-) -> Vec<Chart> {
-    let cost = |read: fn(&Cost) -> f64| {
-        move |run: &RunResult| by_sample(run, |sample| sample.daemon.as_ref().map(read))
-    };
-    let backlog = |run: &RunResult| by_sample(run, |sample| Some(sample.backlog? as f64));
-    let line = |name: &str, title: &str, y: &str, read: PerSecond<'_>| {
-        let mut drawing = Drawing::new(comparison, at);
-        drawing.add(Kind::Line, "", units::significant, "", read);
-        let texts = ChartTexts {
-            id: format!("{id}-{name}"),
-            title: title.to_owned(),
-            reading: "",
-        };
-        drawing.finish_linear(texts, y)
-    };
-    let rss = cost(|cost| cost.rss_kb as f64 / 1024.0);
-    let cpu = cost(|cost| cost.cpu_pct);
-    let charts = [
-        line("rss", "Memory of the daemon", "RSS, MiB", &rss),
-        line("cpu", "CPU of the daemon", "% of one core", &cpu),
-        connections(comparison, at, id),
-        requests(comparison, at, id),
-        line("backlog", "Accept backlog", "waiting connections", &backlog),
-    ];
-    charts.into_iter().flatten().collect()
-}
-
-/// Draws the open connections: those that the driver holds if it counts them, otherwise its operations, each of which
-/// has one connection.
-fn connections(comparison: &Comparison<'_>, at: &[Repetitions<'_>], id: &str) -> Option<Chart> {
-    let mut runs = at.iter().flat_map(|repeated| &repeated.runs);
-    let by_daemon = runs.any(|run| run.resources.iter().any(|sample| sample.active.is_some()));
-    let (kind, reading) = match by_daemon {
-        true => (
-            Kind::Dashed,
-            "Solid: counted by the daemon; dashed: counted by the driver.",
-        ),
-        false => (
-            Kind::Line,
-            "Counted by the driver, at the end of each second.",
-        ),
-    };
-    let mut drawing = Drawing::new(comparison, at);
-    drawing.add(kind, "driver", units::whole, "", &|run| {
-        let held = run.held();
-        if held.is_empty() {
-            return operations(run);
-        }
-        let values = held.into_iter();
-        values
-            .map(|(second, open)| (second as i64, open as f64))
+    label: &str,
+    read: &dyn Fn(&Second) -> u64,
+) -> Option<Chart> {
+    let mut drawing = Drawing::new(timeline);
+    drawing.add(Kind::Line, "", units::whole, "/s", &|run| {
+        let is_full = |second: &&Second| (second.second + 1) as f64 <= run.wall_s;
+        let seconds = run.seconds.iter().filter(is_full);
+        seconds
+            .map(|second| (second.second as i64, read(second) as f64))
             .collect()
     });
-    drawing.add(Kind::Line, "daemon", units::whole, "", &|run| {
-        by_sample(run, |sample| sample.active)
-    });
     let texts = ChartTexts {
-        id: format!("{id}-active"),
-        title: "Open connections".to_owned(),
-        reading,
+        id: format!("{}-{id}", timeline.id),
+        title: format!("{label}/s over time"),
+        reading: "",
     };
-    drawing.finish_linear(texts, "connections")
-}
-
-/// Draws the open requests of a driver that also holds idle connections.
-fn requests(comparison: &Comparison<'_>, at: &[Repetitions<'_>], id: &str) -> Option<Chart> {
-    let mut drawing = Drawing::new(comparison, at);
-    drawing.add(
-        Kind::Line,
-        "",
-        units::whole,
-        "",
-        &|run| match run.held().is_empty() {
-            true => Vec::new(),
-            false => operations(run),
-        },
-    );
-    let texts = ChartTexts {
-        id: format!("{id}-requests"),
-        title: "Open requests".to_owned(),
-        reading: "At the end of each second.",
-    };
-    drawing.finish_linear(texts, "requests")
-}
-
-fn operations(run: &RunResult) -> Vec<(i64, f64)> {
-    let seconds = run.seconds.iter();
-    seconds
-        .map(|second| (second.second as i64, second.active as f64))
-        .collect()
-}
-
-/// Returns a value of each sample by second; the last sample of a second counts.
-fn by_sample(run: &RunResult, read: impl Fn(&Resources) -> Option<f64>) -> Vec<(i64, f64)> {
-    let samples = run.resources.iter().filter(|sample| sample.at_s >= 0.0);
-    samples
-        .filter_map(|sample| Some((sample.at_s as i64, read(sample)?)))
-        .collect()
+    drawing.finish_linear(texts, &format!("{label}/s"), "/s")
 }
 
 /// A chart over time, built daemon by daemon.
 struct Drawing<'a> {
-    comparison: &'a Comparison<'a>,
-    at: &'a [Repetitions<'a>],
+    timeline: &'a Timeline<'a>,
     drawn: Drawn,
 }
 
 impl<'a> Drawing<'a> {
-    fn new(comparison: &'a Comparison<'a>, at: &'a [Repetitions<'a>]) -> Self {
+    fn new(timeline: &'a Timeline<'a>) -> Self {
         Self {
-            comparison,
-            at,
+            timeline,
             drawn: Drawn::default(),
         }
     }
@@ -197,9 +120,9 @@ impl<'a> Drawing<'a> {
         unit: &str,
         read: PerSecond<'_>,
     ) {
-        let labels = self.comparison.short_names();
-        for repeated in self.at {
-            let seconds = by_second(&repeated.runs, read);
+        let labels = self.timeline.comparison.short_names();
+        for repeated in self.timeline.at {
+            let seconds = by_second(&repeated.shown(), read);
             let highest = SummaryStats::from_values(seconds.iter().map(|(_, stats)| stats.max));
             let medians = seconds.iter().map(|(_, stats)| stats.median);
             let (Some(highest), Some(medians)) = (highest, SummaryStats::from_values(medians))
@@ -215,7 +138,7 @@ impl<'a> Drawing<'a> {
             let line = |piece: &[(i64, SummaryStats)]| {
                 let points = piece.iter();
                 points
-                    .map(|(second, stats)| (*second as f64, stats.median))
+                    .map(|(second, stats)| (middle(*second), stats.median))
                     .collect()
             };
             let mut mark = Mark::new(repeated.daemon, kind, pieces().map(line).collect());
@@ -223,7 +146,7 @@ impl<'a> Drawing<'a> {
                 mark = mark.labelled(&labels[repeated.daemon]);
             }
             self.drawn.marks.push(mark);
-            let daemon = self.comparison.daemon(repeated.daemon);
+            let daemon = self.timeline.comparison.daemon(repeated.daemon);
             self.drawn.descriptions.push(format!(
                 "{} median {}{unit}, highest {}{unit}",
                 format!("{daemon} {name}").trim(),
@@ -233,16 +156,21 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn finish_linear(self, texts: ChartTexts<'_>, y: &str) -> Option<Chart> {
+    fn finish_linear(self, texts: ChartTexts<'_>, y: &str, unit: &'static str) -> Option<Chart> {
         let scale = Scale::linear(self.drawn.ys(), units::label);
-        self.finish(texts, y, scale)
+        self.finish(texts, y, scale, unit)
     }
 
     /// Finishes the chart, or returns `None` if it is empty.
-    fn finish(self, texts: ChartTexts<'_>, y: &str, scale: Scale) -> Option<Chart> {
-        let x = Scale::linear(self.drawn.xs(), units::label);
-        let band = match has_repetitions(self.at) {
-            true => " Median of the runs, shaded from the lowest to the highest.",
+    fn finish(
+        self,
+        texts: ChartTexts<'_>,
+        y: &str,
+        scale: Scale,
+        unit: &'static str,
+    ) -> Option<Chart> {
+        let band = match has_repetitions(self.timeline.at) {
+            true => " Shaded: lowest to highest run.",
             false => "",
         };
         let reading = format!("{}{band}", texts.reading);
@@ -250,9 +178,16 @@ impl<'a> Drawing<'a> {
             reading: reading.trim(),
             ..texts
         };
-        let x = axis("seconds since the first start", x);
-        self.drawn.chart(texts, x, axis(y, scale))
+        let chart = self
+            .drawn
+            .chart(texts, self.timeline.axis(), axis(y, scale, unit))?;
+        Some(self.timeline.mark(chart))
     }
+}
+
+/// Returns the position of a second on the axis.
+fn middle(second: i64) -> f64 {
+    second as f64 + 0.5
 }
 
 /// Combines the runs second by second.
@@ -273,9 +208,9 @@ fn by_second(runs: &[&RunResult], read: PerSecond<'_>) -> Vec<(i64, SummaryStats
 /// Returns the upper edge from left to right, then the lower edge back.
 fn edges(piece: &[(i64, SummaryStats)]) -> Vec<Point> {
     let upper = piece.iter();
-    let upper = upper.map(|(second, stats)| (*second as f64, stats.max));
+    let upper = upper.map(|(second, stats)| (middle(*second), stats.max));
     let lower = piece.iter().rev();
     upper
-        .chain(lower.map(|(second, stats)| (*second as f64, stats.min)))
+        .chain(lower.map(|(second, stats)| (middle(*second), stats.min)))
         .collect()
 }

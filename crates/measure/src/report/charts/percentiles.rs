@@ -15,6 +15,7 @@ const PER_NINE_BEHIND: u32 = 8;
 /// Number of nines at the end of the axis: 99.99 %.
 const NINES: f64 = 4.0;
 
+/// Draws a curve for each daemon; for the headline series also one for each run behind it.
 pub(super) fn draw(
     comparison: &Comparison<'_>,
     at: &[Repetitions<'_>],
@@ -23,19 +24,25 @@ pub(super) fn draw(
 ) -> Result<Option<Chart>, Error> {
     let names = comparison.short_names();
     let mut drawn = Drawn::default();
+    let has_each = comparison.headline() == Some(series);
     for repeated in at {
         let runs = distributions(&repeated.shown(), series)?;
         let (daemon, name) = (repeated.daemon, comparison.daemon(repeated.daemon));
-        drawn.extend(of_daemon(daemon, &names[daemon], &name, &runs));
+        let behind = if has_each && runs.len() > 1 {
+            &runs[..]
+        } else {
+            &[]
+        };
+        drawn.extend(of_daemon(daemon, &names[daemon], &name, &runs, behind));
     }
     let name = comparison.series_label(series);
     let nines = nines(&drawn);
-    let x = axis("percentile, log scale", Scale::Percentile { nines });
-    let y = axis(format!("{name}, log scale"), Scale::log(drawn.ys()));
+    let x = axis("percentile, log scale", Scale::Percentile { nines }, "%");
+    let y = axis(format!("{name}, log scale"), Scale::log(drawn.ys()), "ns");
     let texts = ChartTexts {
         id: format!("{id}-percentiles-{series}"),
         title: format!("{name}: percentiles"),
-        reading: match has_repetitions(at) {
+        reading: match has_each && has_repetitions(at) {
             true => "Thick: all runs together; thin: each run.",
             false => "",
         },
@@ -43,14 +50,19 @@ pub(super) fn draw(
     Ok(drawn.chart(texts, x, y))
 }
 
-/// Draws the curve of all runs together, with thin curves of each run behind it if there are several.
-fn of_daemon(daemon: usize, label: &str, name: &str, runs: &[Distribution]) -> Drawn {
+/// Draws the curve of all runs together, with thin curves of the runs `behind` it.
+fn of_daemon(
+    daemon: usize,
+    label: &str,
+    name: &str,
+    runs: &[Distribution],
+    behind: &[Distribution],
+) -> Drawn {
     let mut merged = Distribution::default();
     runs.iter().for_each(|run| merged.merge(run));
     if merged.is_empty() {
         return Drawn::default();
     }
-    let behind = if runs.len() > 1 { runs } else { &[] };
     let thin = |run| Mark::new(daemon, Kind::Thin, vec![curve(run, PER_NINE_BEHIND)]);
     let line = Mark::new(daemon, Kind::Line, vec![curve(&merged, PER_NINE)]);
     let mut marks: Vec<Mark> = behind.iter().map(thin).collect();

@@ -4,6 +4,10 @@ use crate::units;
 
 /// Maximum number of ticks on an axis.
 const TICKS: f64 = 6.0;
+/// Ratio of the highest to the lowest value above which an axis is logarithmic.
+const WIDE: f64 = 25.0;
+/// Lowest value of a logarithmic axis.
+const LEAST: f64 = 0.001;
 
 /// The mapping of values to positions.
 #[derive(Debug, Clone)]
@@ -15,12 +19,19 @@ pub(in crate::report) enum Scale {
         /// Formats a value.
         show: fn(f64) -> String,
     },
-    /// Logarithmic; values are nanoseconds.
+    /// Seconds from 0 to exactly the last value.
+    Time {
+        /// The last value.
+        to: f64,
+    },
+    /// Logarithmic.
     Log {
         /// The lowest value.
         from: f64,
         /// The highest value.
         to: f64,
+        /// Formats a value.
+        show: fn(f64) -> String,
     },
     /// Number of nines: the median is as far from the 95th percentile as the 99th from the 99.9th. Values are quantiles
     /// (0 to 1).
@@ -47,39 +58,76 @@ impl Scale {
         }
     }
 
-    /// Creates an axis around all values in nanoseconds that begins and ends at 1, 2 or 5 of a decade.
+    /// Creates an axis around all times in nanoseconds that begins and ends at 1, 2 or 5 of a decade.
     pub(in crate::report) fn log(values: impl IntoIterator<Item = f64>) -> Self {
+        Self::log_shown(values.into_iter().map(|ns| ns.max(1.0)), time)
+    }
+
+    /// Creates a logarithmic axis if the positive values have a wide range, otherwise one from 0.
+    pub(in crate::report) fn fitting(values: &[f64], show: fn(f64) -> String) -> Self {
+        let positive = || values.iter().copied().filter(|value| *value > 0.0);
+        let (low, high) = (
+            positive().fold(f64::MAX, f64::min),
+            positive().fold(0.0, f64::max),
+        );
+        match high > low * WIDE {
+            true => Self::log_shown(positive(), show),
+            false => Self::linear(positive(), show),
+        }
+    }
+
+    fn log_shown(values: impl IntoIterator<Item = f64>, show: fn(f64) -> String) -> Self {
         let (low, high) = values
             .into_iter()
-            .fold((f64::MAX, 1.0_f64), |(low, high), value| {
-                (low.min(value.max(1.0)), high.max(value))
+            .fold((f64::MAX, LEAST), |(low, high), value| {
+                (low.min(value.max(LEAST)), high.max(value))
             });
-        let from = round_steps(low.min(high))
-            .rev()
-            .find(|step| *step <= low.min(high));
+        let from = round_steps(high).rev().find(|step| *step <= low.min(high));
         let to = round_steps(high).find(|step| *step > high);
         Self::Log {
-            from: from.unwrap_or(1.0),
+            from: from.unwrap_or(LEAST),
             to: to.unwrap_or(high * 10.0),
+            show,
         }
     }
 
     /// Returns the position of a value as a share of the axis, from 0 at the low end to 1 at the high end.
     pub(super) fn share(&self, value: f64) -> f64 {
         let share = match self {
-            Self::Linear { to, .. } => value / to,
-            Self::Log { from, to } => (value.max(*from) / from).ln() / (to / from).ln(),
+            Self::Linear { to, .. } | Self::Time { to } => value / to,
+            Self::Log { from, to, .. } => (value.max(*from) / from).ln() / (to / from).ln(),
             Self::Percentile { nines } => nines_of(value) / nines,
             Self::Names(names) => (value + 0.5) / names.len().max(1) as f64,
         };
         share.clamp(0.0, 1.0)
     }
 
+    /// Returns the bounds of rows at even steps of a logarithmic axis: one more than there are rows.
+    pub(in crate::report) fn even_steps(&self, rows: usize) -> Vec<f64> {
+        let (from, to) = match self {
+            Self::Log { from, to, .. } => (*from, *to),
+            _ => (1.0, 10.0),
+        };
+        let steps = 0..=rows;
+        steps
+            .map(|step| from * (to / from).powf(step as f64 / rows as f64))
+            .collect()
+    }
+
+    /// Returns true if a value lies between the ends.
+    pub(super) fn contains(&self, value: f64) -> bool {
+        match self {
+            Self::Linear { to, .. } | Self::Time { to } => (0.0..=*to).contains(&value),
+            Self::Log { from, to, .. } => (*from..=*to).contains(&value),
+            Self::Percentile { .. } | Self::Names(_) => false,
+        }
+    }
+
     /// Describes the axis for the script that converts positions back to values. Returns `None` for categories.
     pub(super) fn spec(&self) -> Option<String> {
         match self {
-            Self::Linear { to, .. } => Some(format!("linear 0 {to}")),
-            Self::Log { from, to } => Some(format!("log {from} {to}")),
+            Self::Linear { to, .. } | Self::Time { to } => Some(format!("linear 0 {to}")),
+            Self::Log { from, to, .. } => Some(format!("log {from} {to}")),
             Self::Percentile { nines } => Some(format!("nines 0 {nines}")),
             Self::Names(_) => None,
         }
@@ -95,8 +143,13 @@ impl Scale {
                     .map(|value| (value, show(value)))
                     .collect()
             }
-            Self::Log { from, to } => log_ticks(*from, *to),
-            Self::Percentile { nines } => [0.0, 0.9, 0.99, 0.999, 0.999_9]
+            Self::Time { to } => {
+                let step = step(*to);
+                let ticks = (0..=(to / step) as u64).map(|tick| tick as f64 * step);
+                ticks.map(|value| (value, units::label(value))).collect()
+            }
+            Self::Log { from, to, show } => log_ticks(*from, *to, *show),
+            Self::Percentile { nines } => [0.0, 0.5, 0.9, 0.99, 0.999, 0.999_9]
                 .into_iter()
                 .filter(|quantile| nines_of(*quantile) <= nines + 0.01)
                 .map(|quantile| (quantile, percentile(quantile)))
@@ -131,24 +184,28 @@ fn step(most: f64) -> f64 {
         .unwrap_or(10.0 * decade)
 }
 
-/// Returns 1, 2 and 5 of each decade from one nanosecond to beyond `most`.
+/// Returns 1, 2 and 5 of each decade from the lowest value of an axis to beyond `most`.
 fn round_steps(most: f64) -> impl DoubleEndedIterator<Item = f64> {
-    let decades = most.log10().ceil().max(0.0) as i32 + 1;
-    (0..=decades).flat_map(|decade| [1.0, 2.0, 5.0].map(|factor| factor * 10_f64.powi(decade)))
+    let lowest = LEAST.log10().round() as i32;
+    let decades = (most.log10().ceil() as i32).max(lowest) + 1;
+    (lowest..=decades).flat_map(|decade| [1.0, 2.0, 5.0].map(|factor| factor * 10_f64.powi(decade)))
 }
 
 /// Returns ticks at whole decades if there are at least three of them, otherwise also at 2 and 5.
-fn log_ticks(from: f64, to: f64) -> Vec<(f64, String)> {
+fn log_ticks(from: f64, to: f64, show: fn(f64) -> String) -> Vec<(f64, String)> {
     let inside: Vec<f64> = round_steps(to)
         .filter(|step| *step >= from * 0.999 && *step <= to * 1.001)
         .collect();
     let decades: Vec<f64> = inside
         .iter()
         .copied()
-        .filter(|step| step.log10().fract().abs() < 1e-6)
+        .filter(|step| (step.log10() - step.log10().round()).abs() < 1e-6)
         .collect();
     let ticks = if decades.len() >= 3 { decades } else { inside };
-    ticks.into_iter().map(|ns| (ns, time(ns))).collect()
+    ticks
+        .into_iter()
+        .map(|value| (value, show(value)))
+        .collect()
 }
 
 /// Formats a round time: `1 ms`, `200 µs`.
@@ -190,7 +247,7 @@ mod tests {
     #[test]
     fn a_percentile_axis_gives_each_nine_the_same_room() {
         let scale = Scale::Percentile { nines: 4.0 };
-        assert_eq!(labels(&scale), ["0", "90", "99", "99.9", "99.99"]);
+        assert_eq!(labels(&scale), ["0", "50", "90", "99", "99.9", "99.99"]);
         assert!((scale.share(0.99) - 0.5).abs() < 1e-9);
     }
 
