@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use harness::store::{self, Folder};
+use harness::{output, page};
 use measure::redact;
 use measure::result::RunResult;
 use subject::host;
@@ -151,5 +152,11 @@ pub(crate) fn write(imported: &Imported, options: &Options) -> anyhow::Result<Pa
     };
     let original = folder.path().join(ORIGINAL).with_extension(extension);
     store::write_whole(&original, text.as_bytes())?;
-    folder.write_result(result)
+    let path = folder.write_result(result)?;
+    if let Err(error) = page::write(&folder, result) {
+        output::note(&format!(
+            "The page of the result was not written: {error:#}"
+        ));
+    }
+    Ok(path)
 }

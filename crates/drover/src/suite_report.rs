@@ -1,15 +1,22 @@
 //! Generates the report of a suite from its files alone.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
+use harness::page::{self, PAGE};
 use harness::store::{self, RESULT};
-use measure::report::{Format, html, markdown, summary};
+use measure::report::html::{self, Files};
+use measure::report::{Format, markdown, summary};
 use measure::suite::{Suite, Unreached};
 use measure::units;
 
 use crate::record::{CapacityResult, Record};
 use crate::search::TRIES;
+
+/// Number of bytes at the begin of a result that contain the name of its run.
+const HEAD_BYTES: u64 = 512;
 
 /// Returns the suite in a folder: its results in the order of its runs, and the missing ones.
 ///
@@ -97,7 +104,8 @@ pub(crate) fn describe_capacity(found: &CapacityResult) -> String {
     format!("{}: {held}{missed}{reason}{unjudged}.", found.daemon)
 }
 
-/// Writes `report.md`, `summary.md` and `report.html` into a folder; returns their paths.
+/// Writes `report.md`, `summary.md` and `report.html` into a folder; returns their paths. The page links to the files
+/// of the suite and of its runs.
 ///
 /// # Errors
 /// A result can't be shown, or the folder can't be written.
@@ -105,12 +113,61 @@ pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]
     let pages = [
         ("report.md", markdown::render(suite)?),
         ("summary.md", summary::render(suite, None)),
-        ("report.html", html::render(suite)?),
+        (PAGE, html::page(suite, &files(folder, suite))?),
     ];
     for (name, text) in &pages {
         store::write_whole(&folder.join(name), text.as_bytes())?;
     }
     Ok(pages.map(|(name, _)| folder.join(name)))
+}
+
+/// Lists the files that the page of a suite links to.
+fn files(folder: &Path, suite: &Suite) -> Files {
+    let own = ["plan.toml", "suite.json", "report.md"];
+    let own = own.into_iter().filter_map(|name| page::file(folder, name));
+    let Ok(record) = Record::read(folder) else {
+        return Files::default();
+    };
+    let places: Vec<PathBuf> = record
+        .runs
+        .iter()
+        .map(|run| run.id.folder(Path::new("")))
+        .collect();
+    let heads: Vec<String> = places
+        .iter()
+        .map(|place| head(&folder.join(place).join(RESULT)))
+        .collect();
+    let runs = suite.results.iter().map(|result| {
+        let id = format!("\"run_id\":\"{}\"", result.run_id);
+        let place = heads.iter().position(|head| head.contains(&id));
+        place.map_or(Vec::new(), |place| files_of_run(folder, &places[place]))
+    });
+    Files {
+        own: own.collect(),
+        runs: runs.collect(),
+    }
+}
+
+/// Returns the begin of a result, which names the run.
+fn head(result: &Path) -> String {
+    let mut head = Vec::new();
+    let read = File::open(result).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+    read.map_or(String::new(), |_| {
+        String::from_utf8_lossy(&head).into_owned()
+    })
+}
+
+fn files_of_run(folder: &Path, run: &Path) -> Vec<html::File> {
+    let files = page::files(&folder.join(run)).into_iter();
+    let from_page = |file: html::File| html::File {
+        path: format!(
+            "{}/{}",
+            page::percent_encoded(&run.to_string_lossy()),
+            file.path
+        ),
+        ..file
+    };
+    files.map(from_page).collect()
 }
 
 /// Renders a report in a format, compared with the earlier suite `base` if there is one.

@@ -14,7 +14,7 @@ use crate::launcher::note;
 use crate::run::{External, Settings, Subject, run};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use crate::{launcher, output};
+use crate::{launcher, output, page};
 use load::driver::{Driver, Target, ValidPlan};
 use load::limits::{self, TooFewFiles};
 use load::plan::{Invalid, Plan};
@@ -216,10 +216,13 @@ async fn repeat<D: Driver>(
                 )),
                 Err(_) => error.context("the result could not be saved, only the report shows it"),
             });
+        let written = written.map(|path| {
+            note(common.quiet, &format!("Result: {}", path.display()));
+            write_page(&folder, &result, common.quiet);
+        });
         results.push(result);
-        match written {
-            Ok(path) => note(common.quiet, &format!("Result: {}", path.display())),
-            Err(error) => return (results, Some(Failure::Run(error))),
+        if let Err(error) = written {
+            return (results, Some(Failure::Run(error)));
         }
         // A signal that arrives as the load ends also cancels the remaining runs.
         if signals.has_received() {
@@ -227,6 +230,17 @@ async fn repeat<D: Driver>(
         }
     }
     (results, None)
+}
+
+/// Writes the page of a run. The result is stored already, so a page that cannot be written is only noted.
+fn write_page(folder: &Folder, result: &RunResult, is_quiet: bool) {
+    match page::write(folder, result) {
+        Ok(path) => note(is_quiet, &format!("Page: {}", path.display())),
+        Err(error) => output::note(&format!(
+            "The page of the run was not written: {error:#}. The result is complete; make the page later: drover report {} --format html",
+            folder.path().display()
+        )),
+    }
 }
 
 /// Returns the folder for the next result.

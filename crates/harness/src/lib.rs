@@ -2,7 +2,7 @@
 //!
 //! `load` generates load, `subject` runs the daemon, and `measure` knows numbers; this crate puts them together. The
 //! parts, in the order of a run: [`cli`] parses the command line, [`launcher`] prepares the daemon, [`subject::headroom`] checks
-//! that daemon and machine can hold the load, [`run`] makes one result of it all, and [`store`] keeps it. Apart from
+//! that daemon and machine can hold the load, [`run`] makes one result of it all, and [`store`] keeps it, with a [`page`] beside it. Apart from
 //! runs, [`verify`] tests the answers of daemons.
 
 pub mod cli;
@@ -11,6 +11,7 @@ pub mod failure;
 pub mod launcher;
 pub mod live;
 pub mod output;
+pub mod page;
 pub mod progress;
 pub mod run;
 pub mod signals;

@@ -185,14 +185,11 @@ fn shape(daemon: usize) -> String {
 impl Chart {
     /// Draws the chart as SVG, with at most `most` points per line.
     pub(super) fn draw(&self, most: usize) -> Markup {
-        let (title, text) = (format!("{}-t", self.id), format!("{}-d", self.id));
         let (width, height) = (self.size.width(), self.size.height());
         html! {
-            svg viewBox=(format!("0 0 {width} {height}")) role="img" aria-labelledby=(format!("{title} {text}"))
+            svg viewBox=(format!("0 0 {width} {height}")) role="img" aria-label=(self.alternative)
                 data-x=[self.x.scale.spec()] data-y=[self.y.scale.spec()] data-unit=(format!("{}|{}", self.x.unit, self.y.unit))
                 data-time=[&self.timeline] data-box=(format!("{LEFT} {} {TOP} {}", self.right(), self.bottom())) {
-                title id=(title) { (self.title) }
-                desc id=(text) { (self.alternative) }
                 (self.draw_spans())
                 (self.axes())
                 @if let Some(heat) = &self.heat { (self.draw_heat(heat)) }

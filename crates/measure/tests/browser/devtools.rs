@@ -172,13 +172,13 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Returns the errors of the page: exceptions, console errors, and errors logged by the browser.
+    /// Returns the messages of the page: exceptions, and everything on the console or logged by the browser.
     pub(crate) fn errors(&self) -> Vec<String> {
-        let is_error = |event: &&Value| match event["method"].as_str() {
-            Some("Runtime.exceptionThrown") => true,
-            Some("Runtime.consoleAPICalled") => event["params"]["type"] == "error",
-            Some("Log.entryAdded") => event["params"]["entry"]["level"] == "error",
-            _ => false,
+        let is_error = |event: &&Value| {
+            matches!(
+                event["method"].as_str(),
+                Some("Runtime.exceptionThrown" | "Runtime.consoleAPICalled" | "Log.entryAdded")
+            )
         };
         self.events
             .iter()

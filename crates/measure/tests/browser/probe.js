@@ -5,13 +5,13 @@ window.probe = {
     const points = path => (path.getAttribute('d').match(/-?\d+/g) || []).length / 2;
     return Object.fromEntries([...document.querySelectorAll('figure')].map(figure => [figure.id, {
       shown: figure.querySelector('svg').getBoundingClientRect().height > 50,
-      alternative: figure.querySelector('desc').textContent.length,
+      alternative: figure.querySelector('svg').ariaLabel.length,
       lines: [...figure.querySelectorAll('path.l')].map(points),
       thin: [...figure.querySelectorAll('path.t')].map(points),
       dashed: [...figure.querySelectorAll('path.h')].map(points),
       bands: [...figure.querySelectorAll('path.b')].map(points),
       dots: figure.querySelectorAll('use').length,
-      legend: figure.querySelectorAll('.legend li').length,
+      hollow: figure.querySelectorAll('.i use').length,
     }]));
   },
   // Returns the highest value of each line of a chart with a linear axis, computed from its drawn position.
@@ -23,11 +23,24 @@ window.probe = {
       return to * (box[3] - edges.y) / (box[3] - box[2]);
     });
   },
+  // Returns the marks of the time axis of a chart.
+  marked(id) {
+    const svg = document.querySelector('#' + id + ' > svg');
+    const names = [...svg.querySelectorAll('text.a')].filter(text => text.getAttribute('y') === '50');
+    return { phases: svg.querySelectorAll('path.w').length, faults: svg.querySelectorAll('path.f').length,
+      limits: svg.querySelectorAll('path.y').length, names: names.map(text => text.textContent) };
+  },
+  // Returns how many tables are wider than their box, and those of them without a shade at the hidden end.
+  shades() {
+    const wide = [...document.querySelectorAll('.table > .scroll')].filter(box => box.scrollWidth > box.clientWidth + 1);
+    const shaded = box => getComputedStyle(box.parentNode, '::after').width !== 'auto' && box.parentNode.classList.contains('more');
+    return { wide: wide.length, wrong: wide.filter(box => !shaded(box)).map(box => box.getAttribute('aria-label')) };
+  },
   // Returns elements that are wider than their container.
   clipped() {
     const wrong = [];
     if (document.documentElement.scrollWidth > innerWidth) wrong.push('the page: ' + document.documentElement.scrollWidth);
-    for (const box of document.querySelectorAll('.scroll, figure, nav, h1, h2, p, dd, li'))
+    for (const box of document.querySelectorAll('.scroll, figure, .bar, h1, h2, p, dd, main li'))
       if (box.getBoundingClientRect().right > innerWidth + 1) wrong.push(box.outerHTML.slice(0, 80));
     for (const cell of document.querySelectorAll('th, td'))
       if (cell.scrollWidth > cell.clientWidth + 1) wrong.push('cell ' + cell.textContent);

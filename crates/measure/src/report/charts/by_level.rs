@@ -57,7 +57,7 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Vec<Chart> {
             LevelMetric::of(
                 "daemon.cpu.each",
                 "cpu",
-                "CPU of the daemon for each finished".to_owned(),
+                "CPU per finished".to_owned(),
                 " µs",
                 1e3,
             ),
@@ -100,14 +100,14 @@ fn memory<'a>(comparison: &Comparison<'a>) -> LevelMetric<'a> {
         true => LevelMetric::of(
             "daemon.rss.peak",
             "memory",
-            "Peak memory of the daemon".to_owned(),
+            "Peak memory".to_owned(),
             " MiB",
             1_048_576.0,
         ),
         false => LevelMetric::of(
             "daemon.rss.each",
             "memory",
-            "Memory for each connection".to_owned(),
+            "Memory per connection".to_owned(),
             " KiB",
             1_024.0,
         ),

@@ -23,6 +23,7 @@ type PerSecond<'a> = &'a dyn Fn(&RunResult) -> Vec<(i64, f64)>;
 /// Draws the p50 and p99 of each second.
 pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Option<Chart> {
     let mut drawing = Drawing::new(timeline);
+    drawing.has_band &= timeline.comparison.headline() == Some(series);
     for (kind, key) in [(Kind::Dashed, "p50"), (Kind::Line, "p99")] {
         drawing.add(kind, key, units::ms, " ms", &|run| {
             let values = run.seconds.iter().filter_map(|second| {
@@ -42,7 +43,12 @@ pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Option<Chart> {
     let texts = ChartTexts {
         id: format!("{}-time-{series}", timeline.id),
         title: format!("{name} over time"),
-        reading: "Solid: p99 of each second; dashed: p50.",
+        reading: match drawing.has_band {
+            true => {
+                "Solid: p99 of each second; dashed: p50. Medians of the runs; shaded: lowest to highest."
+            }
+            false => "Solid: p99 of each second; dashed: p50.",
+        },
     };
     let chart = drawing.finish(texts, &format!("{name}, log scale"), scale, "ns")?;
     Some(Chart { limits, ..chart })
@@ -101,6 +107,8 @@ fn per_second(
 struct Drawing<'a> {
     timeline: &'a Timeline<'a>,
     drawn: Drawn,
+    /// True to draw the range of several runs behind a solid line.
+    has_band: bool,
 }
 
 impl<'a> Drawing<'a> {
@@ -108,6 +116,7 @@ impl<'a> Drawing<'a> {
         Self {
             timeline,
             drawn: Drawn::default(),
+            has_band: has_repetitions(timeline.at),
         }
     }
 
@@ -131,7 +140,10 @@ impl<'a> Drawing<'a> {
             };
             // A line is split at missing seconds.
             let pieces = || seconds.chunk_by(|one, next| next.0 - one.0 <= 1);
-            if kind == Kind::Line && seconds.iter().any(|(_, stats)| stats.differs()) {
+            if self.has_band
+                && kind == Kind::Line
+                && seconds.iter().any(|(_, stats)| stats.differs())
+            {
                 let band = Mark::new(repeated.daemon, Kind::Band, pieces().map(edges).collect());
                 self.drawn.marks.push(band);
             }
@@ -169,15 +181,6 @@ impl<'a> Drawing<'a> {
         scale: Scale,
         unit: &'static str,
     ) -> Option<Chart> {
-        let band = match has_repetitions(self.timeline.at) {
-            true => " Shaded: lowest to highest run.",
-            false => "",
-        };
-        let reading = format!("{}{band}", texts.reading);
-        let texts = ChartTexts {
-            reading: reading.trim(),
-            ..texts
-        };
         let chart = self
             .drawn
             .chart(texts, self.timeline.axis(), axis(y, scale, unit))?;

@@ -88,7 +88,9 @@ pub fn page(suite: &Suite, files: &Files) -> Result<String, Error> {
     };
     // HTML allows these end tags to be omitted, which saves a tenth of a page of tables.
     let page = document(&title, &body).into_string();
-    Ok(page.replace("</td>", "").replace("</tr>", ""))
+    Ok(["</td>", "</th>", "</tr>"]
+        .into_iter()
+        .fold(page, |page, tag| page.replace(tag, "")))
 }
 
 /// Returns the position of a section in the page.

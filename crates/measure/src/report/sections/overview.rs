@@ -21,16 +21,16 @@ const SLOPE: &str = "The slope covers all levels and is not compared.";
 const FEW: &str = "No figure is marked as best, because that requires 3 runs of each daemon.";
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
-    let mut parts = match common_level(comparison) {
-        Some(level) => vec![
+    let mut parts = vec![Part::Charts(Charts::Levels)];
+    match common_level(comparison) {
+        Some(level) => parts.extend([
             Part::Note(reading(comparison, level)),
             Part::Table(table(comparison, level)),
-        ],
-        None => vec![Part::Note(
+        ]),
+        None => parts.push(Part::Note(
             "No level was run by every daemon, so there is no overview.".to_owned(),
-        )],
-    };
-    parts.push(Part::Charts(Charts::Levels));
+        )),
+    }
     vec![Section::new("glance", "At a glance", parts)]
 }
 

@@ -10,7 +10,7 @@ use crate::report::text::plain;
 /// Maximum number of points per line.
 const POINTS: usize = 1_000;
 /// Maximum number of points of all lines together, at about five bytes each.
-const BUDGET: usize = 30_000;
+const BUDGET: usize = 20_000;
 /// Minimum number of points per line, however many lines there are.
 const FEWEST: usize = 48;
 

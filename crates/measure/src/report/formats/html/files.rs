@@ -62,7 +62,7 @@ impl Files {
                 tbody {
                     @for (repeated, index, run, files) in rows {
                         tr class=(svg::swatch(repeated.daemon)) {
-                            th.w scope="row" { (comparison.daemon(repeated.daemon)) }
+                            th scope="row" { (comparison.daemon(repeated.daemon)) }
                             td { (repeated.level_name()) }
                             td { (index + 1) }
                             td.w { (run.verdict) }

@@ -119,7 +119,7 @@ fn columns(table: &Table, shown: &[usize]) -> Markup {
 fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
     let first = |text: &Cell| {
         html! {
-            th.w scope="row" {
+            th scope="row" {
                 (text.median)
                 @if let Some(verdict) = text.verdict { span class=(format!("doubt {verdict}")) { (verdict) } }
             }
