@@ -256,11 +256,11 @@ fn every_chart_holds_the_data_of_the_suite() {
     let heat = |id: &&String| id.contains("-heat-first_byte-");
     assert_eq!(charts.keys().filter(heat).count(), 3 * daemons);
     // A level has 8 charts of latency, and of the rate, memory, CPU, connections and the accept queue.
-    assert_eq!(charts.len(), 3 * (daemons + 8 + 5) + 5);
+    assert_eq!(charts.len(), 3 * (daemons + 8 + 5) + 4);
     let marked = browser.value("probe.marked('level-1000-time-first_byte')");
     assert_eq!(
         marked,
-        json!({ "phases": 2, "faults": 1, "limits": 1, "names": ["warm-up", "SIGKILL", "measure", "drain"] })
+        json!({ "phases": 2, "faults": 1, "limits": 1, "names": ["Warm-up", "Measure", "Drain"], "fault": "SIGKILL" })
     );
 }
 
@@ -326,6 +326,30 @@ fn every_width_and_scheme_shows_all_in_silence() {
         grounds.push(browser.value("getComputedStyle(document.body).backgroundColor"));
     }
     assert_ne!(grounds[0], grounds[1]);
+}
+
+#[test]
+fn the_first_screen_says_which_daemon_is_better_and_whether_that_can_be_said() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    browser.look(1_400, "light");
+    show(&mut browser, &PAGE);
+    let sentences = browser.value(
+        "[...document.querySelectorAll('#answer dd')].filter(one => one.getBoundingClientRect().bottom <= innerHeight).map(one => one.textContent)",
+    );
+    let sentences: Vec<String> = serde_json::from_value(sentences).unwrap();
+    let decides = |text: &String| text.contains("rust-streaming") && text.contains(" runs)");
+    assert!(
+        sentences.iter().filter(|text| decides(text)).count() >= 3,
+        "{sentences:?}"
+    );
+    assert!(
+        sentences
+            .iter()
+            .any(|text| text.contains("run again with --repeat")),
+        "{sentences:?}"
+    );
 }
 
 #[test]

@@ -239,7 +239,11 @@ impl Chart {
                 html! { path class=(class) d=(strokes) data-d=(mark.daemon) {} }
             }
             kind => {
-                let most = most / mark.pieces.len().max(1);
+                // Only charts over time have points without end.
+                let most = match self.timeline {
+                    Some(_) => most / mark.pieces.len().max(1),
+                    None => usize::MAX,
+                };
                 let close = kind == Kind::Band;
                 let lines: String = mark
                     .pieces

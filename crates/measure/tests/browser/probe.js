@@ -28,7 +28,8 @@ window.probe = {
     const svg = document.querySelector('#' + id + ' > svg');
     const names = [...svg.querySelectorAll('text.a')].filter(text => text.getAttribute('y') === '50');
     return { phases: svg.querySelectorAll('path.w').length, faults: svg.querySelectorAll('path.f').length,
-      limits: svg.querySelectorAll('path.y').length, names: names.map(text => text.textContent) };
+      limits: svg.querySelectorAll('path.y').length, names: names.map(text => text.textContent),
+      fault: svg.querySelector('text.z').textContent };
   },
   // Returns how many tables are wider than their box, and those of them without a shade at the hidden end.
   shades() {

@@ -15,10 +15,13 @@ use crate::warning::Verdict;
 /// The share of a level's width used by its daemons.
 const SPREAD: f64 = 0.6;
 
+/// Reads a figure from a run.
+type Read<'a> = dyn Fn(&RunResult) -> Option<f64> + 'a;
+
 struct LevelMetric<'a> {
     id: String,
     title: String,
-    read: Box<dyn Fn(&RunResult) -> Option<f64> + 'a>,
+    read: Box<Read<'a>>,
     show: fn(f64) -> String,
     /// Unit on the axis and behind values.
     unit: &'static str,
@@ -26,7 +29,7 @@ struct LevelMetric<'a> {
 
 impl<'a> LevelMetric<'a> {
     /// Creates the metric of the catalogue, in units of `each`.
-    fn of(key: &str, id: &str, title: String, unit: &'static str, each: f64) -> Self {
+    fn from_catalogue(key: &str, id: &str, title: String, unit: &'static str, each: f64) -> Self {
         let metric: &'static Metric = metrics::by_key(key);
         Self {
             id: format!("{id}-levels"),
@@ -54,7 +57,7 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Vec<Chart> {
         .chain(rates(comparison))
         .chain([
             memory(comparison),
-            LevelMetric::of(
+            LevelMetric::from_catalogue(
                 "daemon.cpu.each",
                 "cpu",
                 "CPU per finished".to_owned(),
@@ -84,7 +87,7 @@ fn rates<'a>(comparison: &Comparison<'a>) -> Vec<LevelMetric<'a>> {
     let rates: Vec<_> = rates.map(LevelMetric::rate).collect();
     match rates.is_empty() {
         false => rates,
-        true => vec![LevelMetric::of(
+        true => vec![LevelMetric::from_catalogue(
             "rate",
             "rate",
             "completed/s".to_owned(),
@@ -97,14 +100,14 @@ fn rates<'a>(comparison: &Comparison<'a>) -> Vec<LevelMetric<'a>> {
 /// Returns the memory of a connection; of the daemon, if its operations are messages.
 fn memory<'a>(comparison: &Comparison<'a>) -> LevelMetric<'a> {
     match roles::has_messages(comparison.suite) {
-        true => LevelMetric::of(
+        true => LevelMetric::from_catalogue(
             "daemon.rss.peak",
             "memory",
             "Peak memory".to_owned(),
             " MiB",
             1_048_576.0,
         ),
-        false => LevelMetric::of(
+        false => LevelMetric::from_catalogue(
             "daemon.rss.each",
             "memory",
             "Memory per connection".to_owned(),
@@ -127,6 +130,9 @@ fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart>
         reading: "",
     };
     let values: Vec<f64> = drawn.ys().collect();
+    if values.iter().all(|value| *value == 0.0) {
+        return None;
+    }
     let (scale, unit) = match metric.unit {
         "ns" => (Scale::log(values), "log scale"),
         unit => (Scale::fitting(&values, units::number), unit.trim()),

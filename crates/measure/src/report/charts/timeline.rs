@@ -110,10 +110,10 @@ fn phases(run: &RunResult, end: f64) -> Vec<Span> {
         })
     };
     let spans = [
-        span(0.0, load, "opening", SpanKind::Aside),
-        span(load, measure, "warm-up", SpanKind::Aside),
-        span(measure, drain, "measure", SpanKind::Measured),
-        span(drain, end, "drain", SpanKind::Aside),
+        span(0.0, load, "Opening", SpanKind::Aside),
+        span(load, measure, "Warm-up", SpanKind::Aside),
+        span(measure, drain, "Measure", SpanKind::Measured),
+        span(drain, end, "Drain", SpanKind::Aside),
     ];
     spans.into_iter().flatten().collect()
 }

@@ -15,7 +15,7 @@ use crate::warning::Verdict;
 
 mod figures;
 mod files;
-mod remarks;
+mod notes;
 mod tables;
 
 pub use files::{File, Files};
@@ -23,6 +23,8 @@ pub use files::{File, Files};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
+/// Title of the section with the verdict, whose own title is in the header.
+const VERDICT: &str = "Verdict";
 /// Facts shown in the page header.
 const IN_HEADER: [&str; 2] = ["question", "verdicts"];
 /// Sections that come first, in this order; the levels follow, then all others.
@@ -68,6 +70,7 @@ pub fn page(suite: &Suite, files: &Files) -> Result<String, Error> {
         .iter()
         .zip(&drawn)
         .map(|(section, groups)| (section, parts(section, groups, most, is_single)))
+        .filter(|(_, content)| !content.0.is_empty())
         .collect();
     let body = html! {
         (head(comparison, &title, files))
@@ -138,7 +141,7 @@ fn head(comparison: &Comparison<'_>, title: &str, files: &Files) -> Markup {
 /// Returns the text of a link to a section: its title without the part in brackets.
 fn nav_text(section: &Section) -> &str {
     match section.id.as_str() {
-        "verdict" => "Verdicts",
+        "verdict" => VERDICT,
         _ => section.title.split(" (").next().unwrap_or(&section.title),
     }
 }
@@ -169,7 +172,7 @@ fn verdict_counts(comparison: &Comparison<'_>) -> Markup {
 fn section_of(section: &Section, content: &Markup, is_folded: bool) -> Markup {
     let heading = format!("{}-h", section.id);
     let title = match section.id.as_str() {
-        "verdict" => "Verdicts, machine and versions",
+        "verdict" => VERDICT,
         _ => section.title.as_str(),
     };
     html! {
@@ -206,9 +209,12 @@ fn parts(section: &Section, groups: &[Vec<Group>], most: usize, is_single: bool)
             }
             (Part::Heading(heading), _) => html! { h3 { (heading) } },
             (Part::Note(note), _) => html! { p.note { (note) } },
-            (Part::Facts(facts), _) => remarks::facts(facts, &IN_HEADER),
+            (Part::Facts(facts), _) if section.id == FIRST[0] => {
+                html! { div.answer { (notes::whole(facts)) } }
+            }
+            (Part::Facts(facts), _) => notes::facts(facts, &IN_HEADER),
             (Part::Table(table), _) => tables::table(table),
-            (Part::Warnings(warnings), _) => remarks::warnings(warnings),
+            (Part::Warnings(warnings), _) => notes::warnings(warnings),
             (Part::Charts(_), _) => figures::groups(groups, most),
         });
     }

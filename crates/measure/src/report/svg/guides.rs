@@ -41,7 +41,8 @@ pub(in crate::report) struct Limit {
 
 impl Chart {
     pub(super) fn draw_spans(&self) -> Markup {
-        let mut free_from = LEFT;
+        // Names of phases stand above the plot, those of faults inside.
+        let (mut free_above, mut free_inside) = (LEFT, LEFT);
         let named = self.spans.iter().map(|span| {
             let (from, to) = (self.position_x(span.from), self.position_x(span.to));
             let width = (to - from).max(NARROWEST);
@@ -53,9 +54,13 @@ impl Chart {
                 SpanKind::Fault => self.right(),
                 SpanKind::Aside | SpanKind::Measured => (from + width) as f64,
             };
-            let is_named = begin >= free_from && end <= room;
+            let free_from = match span.kind {
+                SpanKind::Fault => &mut free_inside,
+                SpanKind::Aside | SpanKind::Measured => &mut free_above,
+            };
+            let is_named = begin >= *free_from && end <= room;
             if is_named {
-                free_from = end;
+                *free_from = end;
             }
             (span, from, width, is_named)
         });
@@ -67,8 +72,10 @@ impl Chart {
                 @if !class.is_empty() {
                     path class=(class) d=(format!("M{from} {top}h{width}v{height}h-{width}z")) { title { (span.about) } }
                 }
-                @if is_named {
-                    text class=(match span.kind { SpanKind::Fault => "a z", _ => "a" }) x=(from) y=(top - 8) { (span.name) }
+                @if is_named && span.kind == SpanKind::Fault {
+                    text.a.z x=(from + width + 4) y=(top + 24) { (span.name) }
+                } @else if is_named {
+                    text.a x=(from) y=(top - 8) { (span.name) }
                 }
             }
         }

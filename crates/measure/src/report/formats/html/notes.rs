@@ -26,6 +26,13 @@ pub(super) fn facts(facts: &[(&'static str, String)], elsewhere: &[&str]) -> Mar
     }
 }
 
+/// Renders facts, none of them folded.
+pub(super) fn whole(facts: &[(&'static str, String)]) -> Markup {
+    html! {
+        dl { @for (label, text) in facts { div { dt { (label) } dd { (text) } } } }
+    }
+}
+
 /// Renders warnings. Those of one kind, severity and hint share the hint.
 pub(super) fn warnings(warnings: &[Warning]) -> Markup {
     let mut groups: Vec<(&Warning, Vec<&str>)> = Vec::new();
