@@ -167,6 +167,9 @@ impl Broker {
                     "check that the port uses TLS (often 5671), or write amqp:// for a connection without TLS"
                 }
             },
+            (SessionError::Io(io), _) if io.to_string().contains("failed to lookup address") => {
+                "correct the name of the host, or write an address such as 127.0.0.1"
+            }
             (SessionError::Io(io), _) if is_timeout(io) => {
                 "the broker does not answer: check that it is an AMQP broker and is not stuck"
             }

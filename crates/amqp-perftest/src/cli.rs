@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use harness::cli::{DriverCli, lines_of_files, two_dashes};
+use harness::cli::{DriverCli, Given, lines_of_files, two_dashes};
 use harness::failure::Failure;
 use load::driver::Target;
-use load::plan::Plan;
+use load::plan::{Invalid, Plan};
 
 use crate::driver::Perftest;
 use crate::settings::Settings;
@@ -71,6 +71,28 @@ impl DriverCli for Perftest {
 
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
         Ok(options.load.plan())
+    }
+
+    const NOT_IN_PLANS: &'static [&'static str] = &["uri"];
+    const FIELDS: &'static [(&'static str, &'static str)] = &[
+        ("default_confirms", "confirms"),
+        ("message_properties", "properties"),
+        ("queue_args", "queue_args"),
+        ("quorum_queue", "queue_type"),
+        ("stream_queue", "queue_type"),
+        ("consumer_args", "consumer_args"),
+    ];
+
+    fn settings_options(command: clap::Command) -> clap::Command {
+        Settings::augment_args(command)
+    }
+
+    fn override_load(
+        plan: &mut Plan<Settings>,
+        options: &Options,
+        given: &mut Given,
+    ) -> Result<(), Invalid> {
+        options.load.override_plan(plan, given)
     }
 
     fn target(options: &Options) -> Result<Option<Target>, Failure> {

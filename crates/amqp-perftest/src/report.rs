@@ -25,7 +25,7 @@ pub(crate) fn line(second: &Tally, total: &Tally) -> String {
 /// alone.
 pub(crate) fn block(result: &RunResult) -> String {
     let planned = result.plan["timeline"]["measure"].as_str();
-    let planned = planned.and_then(|text| load::duration::parse(text).ok());
+    let planned = planned.and_then(|text| load::duration::parse_with_unit(text).ok());
     let seconds = planned.map_or(result.wall_s, |time| time.as_secs_f64().min(result.wall_s));
     // A run shorter than a second only has its total.
     let whole = |name: &str| result.count(name) as f64 / seconds.max(1e-9);

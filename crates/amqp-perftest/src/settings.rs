@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Arg, Args, Command, FromArgMatches as _};
-use load::duration;
+use clap::{Args, Command, FromArgMatches as _};
 use load::plan::{Group, Plan};
 use load::schedule::Arrival;
+use load::{duration, number};
 use serde::{Deserialize, Serialize};
 use tls_client::TlsOptions;
 
@@ -33,7 +33,6 @@ const CONNECTIONS: &str = "Connections";
 /// option, the default applies to plans too.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields, default)]
-#[group(multiple = true, conflicts_with = "plan")]
 pub struct Settings {
     /// Churn instead of sending messages: each of the --producers repeatedly opens and closes, or declares and deletes,
     /// this
@@ -69,7 +68,7 @@ pub struct Settings {
     #[arg(long, help_heading = MESSAGES)]
     pub(crate) mandatory: bool,
     /// Use publisher confirms with at most N unconfirmed messages per producer
-    #[arg(id = "confirm", short = 'c', long, help_heading = MESSAGES, value_name = "N")]
+    #[arg(short = 'c', long = "confirm", help_heading = MESSAGES, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) confirms: Option<u32>,
     /// Fail a message that is not confirmed within this time
@@ -149,7 +148,7 @@ pub struct Settings {
     #[arg(long, help_heading = CONSUMING, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub(crate) requeue: bool,
     /// Process each delivery for this long before acknowledging it, one after the other
-    #[arg(short = 'L', long, help_heading = CONSUMING, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    #[arg(short = 'L', long, help_heading = CONSUMING, value_name = "DURATION", default_value = "0s", value_parser = duration::parse_with_unit)]
     #[serde(with = "duration")]
     pub(crate) consumer_latency: Duration,
     /// Arguments of the consumers, such as `x-priority`; `x-stream-offset` is `first` unless it is given.
@@ -165,7 +164,7 @@ pub struct Settings {
     #[arg(long, help_heading = CONSUMING)]
     pub(crate) polling: bool,
     /// Set the minimum time between two basic.get of a consumer; 0 sends the next right after the answer
-    #[arg(long, help_heading = CONSUMING, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    #[arg(long, help_heading = CONSUMING, value_name = "DURATION", default_value = "0s", value_parser = duration::parse_with_unit)]
     #[serde(with = "duration")]
     pub(crate) polling_interval: Duration,
     /// Stop each consumer after N messages; when all have stopped, the run ends. With --auto-ack, messages already
@@ -209,8 +208,7 @@ pub struct Settings {
 impl Default for Settings {
     /// Returns the settings of a command line without options.
     fn default() -> Self {
-        // The group of these options names --plan, which is an option of all drivers.
-        let command = Self::augment_args(Command::new("defaults").arg(Arg::new("plan")));
+        let command = Self::augment_args(Command::new("defaults"));
         let matches = command.try_get_matches_from(["defaults"]);
         matches
             .and_then(|matches| Self::from_arg_matches(&matches))
@@ -273,8 +271,8 @@ impl FromStr for SizeFor {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text.split_once(':').and_then(|(size, seconds)| {
             Some(Self {
-                size: size.parse().ok()?,
-                over: Duration::from_secs(seconds.parse().ok()?),
+                size: number::whole(size).ok()?,
+                over: duration::parse(seconds).ok()?,
             })
         });
         parts.ok_or("write it as BYTES:SECONDS, such as 1000:30")

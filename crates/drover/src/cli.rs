@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use harness::cli::refuse;
 use harness::failure::Failure;
 use harness::{launcher, output};
 use measure::report::{FORMATS, Format, list_of_names};
+use measure::similar::similar;
 
 use crate::{check, doctor, exit, import, list, report, run, suite_report};
 
@@ -97,7 +100,10 @@ pub fn main(version: &'static str) -> ExitCode {
     let typed = command().version(version).try_get_matches();
     let ended = match typed
         .and_then(|typed| Cli::from_arg_matches(&typed))
-        .unwrap_or_else(|error| refuse(&error))
+        .unwrap_or_else(|mut error| {
+            suggest_run(&mut error);
+            refuse(&error)
+        })
         .command
     {
         Command::Run(options) => launcher::runtime()
@@ -123,6 +129,22 @@ pub fn main(version: &'static str) -> ExitCode {
     }
 }
 
+/// Adds the command that an unknown one probably means, or that is missing before a plan.
+fn suggest_run(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let commands = Cli::command();
+    let names = commands.get_subcommands().map(clap::Command::get_name);
+    let meant = match similar(word, names) {
+        _ if word.ends_with(".toml") => format!("run {word}"),
+        Some(name) => name.to_owned(),
+        None => return,
+    };
+    let tip = StyledStr::from(format!("did you mean drover {meant}?"));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+}
+
 impl Report {
     fn carry_out(self) -> Result<u8, Failure> {
         if self.format.is_none() && self.paths.len() > 1 {
@@ -138,6 +160,9 @@ impl Report {
         };
         let base = self.base.map(|base| report::read(&[base])).transpose();
         let base = base.map_err(Failure::Call)?;
+        if let Some(base) = &base {
+            report::require_same_plan(&suite, base).map_err(Failure::Call)?;
+        }
         let text = suite_report::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
         output::print_report(format.name, &text)?;
         Ok(exit::FINE)

@@ -8,7 +8,6 @@ use measure::machine::Machine;
 use measure::units;
 use subject::daemon::Daemon;
 use subject::host;
-use subject::manifest;
 
 use crate::project::Project;
 
@@ -61,7 +60,10 @@ pub(crate) fn check(plans: &[PathBuf], out: &Path) -> anyhow::Result<Vec<Finding
     let project = Project::find()?;
     let plans: Vec<PathBuf> = match plans {
         [] => project.plans().into_values().collect(),
-        named => named.iter().map(|plan| manifest::find_plan(plan)).collect(),
+        named => named
+            .iter()
+            .map(|plan| project.find_plan(plan))
+            .collect::<anyhow::Result<_>>()?,
     };
     let needs = plans
         .iter()

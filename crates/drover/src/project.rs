@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use load::trust::{self, Untrusted};
+use measure::similar::{similar, suggest};
 use subject::daemon::guarded_output;
 use subject::manifest::{self, Manifest, Root, Roots, installed_program};
 
@@ -110,15 +111,80 @@ impl Project {
     /// Checks that daemons exist.
     ///
     /// # Errors
-    /// The first unknown one, with those that are known.
+    /// The first unknown one, with the one that is probably meant, or all.
     pub(crate) fn require_daemons(&self, names: &[String]) -> anyhow::Result<()> {
         let known = manifest::names(&self.root);
         match names.iter().find(|name| !known.contains(name)) {
             Some(name) => bail!(
-                "there is no daemon `{name}`: known daemons are {}",
-                listed(&known)
+                "there is no daemon `{name}`: {}",
+                suggest(name, known.iter().map(String::as_str))
             ),
             None => Ok(()),
+        }
+    }
+
+    /// Checks that daemons speak the protocol of a driver.
+    ///
+    /// # Errors
+    /// The first that does not, with those that do.
+    pub(crate) fn require_protocol(&self, names: &[String], driver: &Driver) -> anyhow::Result<()> {
+        let protocol = &driver.protocol;
+        let daemons = manifest::list(&self.root)?;
+        let serves = |manifest: &Manifest| manifest.serves.contains(protocol);
+        let misfit = names.iter().find_map(|name| {
+            let (_, manifest) = daemons.iter().find(|(known, _)| known == name)?;
+            (!serves(manifest)).then_some((name, manifest))
+        });
+        let Some((name, manifest)) = misfit else {
+            return Ok(());
+        };
+        let fitting = daemons.iter().filter(|(_, manifest)| serves(manifest));
+        bail!(
+            "the daemon `{name}` serves {}, and the plan is for {protocol}: choose one of {}",
+            listed(&manifest.serves),
+            listed(fitting.map(|(name, _)| name))
+        )
+    }
+
+    /// Returns the file of a plan: the file of that path, or else the plan of this project with that name.
+    ///
+    /// # Errors
+    /// No plan or several plans have the name, with those that may be meant.
+    pub(crate) fn find_plan(&self, named: &Path) -> anyhow::Result<PathBuf> {
+        let is_path = named.components().count() > 1 || named.extension().is_some();
+        if is_path || named.is_file() {
+            return Ok(manifest::find_plan(named));
+        }
+        let plans: Vec<(String, PathBuf)> = self
+            .plans()
+            .into_iter()
+            .filter_map(|(below, _)| Some((below.file_stem()?.to_str()?.to_owned(), below)))
+            .collect();
+        let shown = |path: &Path| path.display().to_string();
+        let name = named.to_string_lossy();
+        let paths = |wanted: &str| -> Vec<&PathBuf> {
+            let fitting = plans.iter().filter(|(name, _)| name == wanted);
+            fitting.map(|(_, path)| path).collect()
+        };
+        match paths(&name).as_slice() {
+            [path] => Ok(manifest::find_plan(path)),
+            [] => match similar(&name, plans.iter().map(|(name, _)| name.as_str())) {
+                Some(meant) => bail!(
+                    "there is no plan `{name}`: did you mean {}?",
+                    paths(meant)
+                        .into_iter()
+                        .map(|path| shown(path))
+                        .collect::<Vec<_>>()
+                        .join(" or ")
+                ),
+                None => bail!(
+                    "there is no plan `{name}`: `drover list` shows the plans of this project"
+                ),
+            },
+            several => bail!(
+                "several plans are called `{name}`: name one of {}",
+                listed(several.iter().map(|path| shown(path)))
+            ),
         }
     }
 

@@ -87,9 +87,10 @@ impl Suite {
     /// An invalid field or flag, with the remedy.
     pub(crate) fn read(
         project: &Project,
-        file: &Path,
+        named: &Path,
         overrides: &Overrides,
     ) -> anyhow::Result<Self> {
+        let file = &project.find_plan(named)?;
         let mut plan: Plan<toml::Table> = plan::load(file, &overrides.set)?;
         let shown = file.display();
         holds_no_secret(&plan).with_context(|| shown.to_string())?;
@@ -106,6 +107,10 @@ impl Suite {
         let driver = project
             .driver_of(file, plan.protocol.as_deref(), &suite.daemons)?
             .clone();
+        project
+            .require_protocol(&suite.daemons, &driver)
+            .with_context(|| shown.to_string())?;
+        refuse_variables(&driver.name)?;
         let levels = levels(&suite.levels, &plan, suite.capacity.is_some());
         let planned = suite.capacity.is_none().then_some(Planned {
             levels: levels.len() as u64,
@@ -135,6 +140,17 @@ impl Suite {
             driver,
             file: file.to_owned(),
         })
+    }
+}
+
+/// Refuses variables that would change every run of a suite without being part of its record.
+fn refuse_variables(driver: &str) -> anyhow::Result<()> {
+    match harness::cli::load_variables(driver).as_slice() {
+        [] => Ok(()),
+        set => bail!(
+            "{}: would change every run of the suite: unset it, and use --set, which the suite records",
+            listed(set)
+        ),
     }
 }
 
@@ -230,7 +246,7 @@ fn select_levels(levels: Vec<Level>, names: &[String], search: bool) -> anyhow::
     for name in names {
         if !levels.iter().any(|level| level.name == *name) {
             let known = listed(levels.iter().map(|level| &level.name));
-            bail!("--level {name}: the plan has no such level: choose one of {known}");
+            bail!("--level {name}: the plan has no such level: use one of {known}");
         }
     }
     Ok(levels

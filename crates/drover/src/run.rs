@@ -15,7 +15,6 @@ use measure::report::terminal;
 use measure::result::RunResult;
 use subject::daemon::Daemon;
 use subject::host;
-use subject::manifest;
 
 use crate::driver_run::{self, Outcome};
 use crate::estimate::{self, PastRun};
@@ -57,8 +56,7 @@ pub(crate) struct Options {
 /// A problem that keeps a suite from beginning.
 pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
-    let read =
-        |plan: &PathBuf| Suite::read(&project, &manifest::find_plan(plan), &options.overrides);
+    let read = |plan: &PathBuf| Suite::read(&project, plan, &options.overrides);
     let suites: Vec<Suite> = options
         .plans
         .iter()

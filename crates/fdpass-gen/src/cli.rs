@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use harness::cli::DriverCli;
+use harness::cli::{DriverCli, Given, only_group};
 use harness::failure::Failure;
 use harness::verify::{self, EXIT_CODES};
 use load::driver::Target;
@@ -39,30 +39,19 @@ pub struct Options {
     #[command(flatten)]
     settings: Settings,
     /// Read the payload of the handoff from this file
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "plan",
-        help_heading = "Handoffs and streams"
-    )]
+    #[arg(long, value_name = "FILE", help_heading = "Handoffs and streams")]
     data_file: Option<PathBuf>,
 }
 
 /// Options that shape the load.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
-#[group(multiple = true, conflicts_with = "plan")]
 struct LoadOptions {
     /// Hand over this many clients, once each [default: 100, or none with --rate]
     #[arg(long, value_name = "N")]
     connections: Option<u64>,
     /// Hand over this many clients per second (open loop), for the whole ramp-up and hold
-    #[arg(
-        long,
-        value_name = "PER_SECOND",
-        conflicts_with = "plan",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "PER_SECOND", allow_negative_numbers = true)]
     rate: Option<f64>,
     /// Set how the starts of --rate are distributed
     #[arg(long, value_enum, default_value = "constant", requires = "rate")]
@@ -166,6 +155,7 @@ impl DriverCli for FdPass {
 
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
         let mut settings = options.settings.clone();
+        settings.verbose = options.verbose;
         if let Some(file) = &options.data_file {
             settings.data = fs::read_to_string(file).map_err(|error| {
                 let field = format!("--data-file {}", file.display());
@@ -178,16 +168,31 @@ impl DriverCli for FdPass {
         Ok(options.load.plan(settings))
     }
 
+    const NOT_IN_PLANS: &'static [&'static str] = &["socket"];
+    const FIELDS: &'static [(&'static str, &'static str)] =
+        &[("data_file", "data"), ("verbose", "verbose")];
+
+    fn settings_options(command: clap::Command) -> clap::Command {
+        Settings::augment_args(command)
+    }
+
+    fn override_load(
+        plan: &mut Plan<Settings>,
+        options: &Options,
+        given: &mut Given,
+    ) -> Result<(), Invalid> {
+        options.load.override_plan(plan, given)
+    }
+
     fn target(options: &Options) -> Result<Option<Target>, Failure> {
         Ok(options.socket.clone().map(Target::at))
     }
 
     fn complete(
         plan: &mut Plan<Settings>,
-        options: &Options,
+        _options: &Options,
         _target: Option<&Target>,
     ) -> Result<(), Failure> {
-        plan.driver.verbose |= options.verbose;
         if plan.daemon.is_some() {
             configure_daemon(plan);
         }
@@ -218,6 +223,41 @@ impl LoadOptions {
             seed: self.seed,
             ..Plan::new("command-line", timeline, self.groups(), driver)
         }
+    }
+
+    /// Applies given options to a plan from a file.
+    fn override_plan(&self, plan: &mut Plan<Settings>, given: &mut Given) -> Result<(), Invalid> {
+        if given.take("connections") {
+            let group = only_group(plan, "--connections", "clients", |group| {
+                group.rate.is_none()
+            })?;
+            if group.rate.is_some() {
+                let problem = "the plan has a rate and no fixed number of clients: use --rate, or --set groups.0.ops=N to limit their number";
+                return Err(Invalid::new("--connections", problem));
+            }
+            group.clients = self.connections.unwrap_or(DEFAULT_CONNECTIONS);
+        }
+        if given.take("rate") {
+            let group = only_group(plan, "--rate", "rate", |group| group.rate.is_some())?;
+            if group.rate.is_none() {
+                (group.clients, group.ops) = (0, None);
+            }
+            group.rate = self.rate;
+        }
+        let ramp = plan.groups.iter().map(|group| group.ramp).max();
+        let ramp = ramp.unwrap_or_default();
+        let held = plan.timeline.measure.saturating_sub(ramp);
+        let (ramps, holds) = (given.take("ramp_up"), given.take("hold"));
+        if ramps {
+            plan.groups
+                .iter_mut()
+                .for_each(|group| group.ramp = self.ramp_up);
+        }
+        if ramps || holds {
+            let ramp = if ramps { self.ramp_up } else { ramp };
+            plan.timeline.measure = ramp + if holds { self.hold } else { held };
+        }
+        Ok(())
     }
 
     /// Returns the groups: the fixed set of the reference, an open loop, or both.
@@ -311,6 +351,88 @@ mod tests {
             (1000, 90)
         );
         assert!(plan.driver.verbose);
+    }
+
+    /// Returns the plan of a file with options, or the error.
+    fn overridden(groups: &str, arguments: &[&str]) -> Result<Plan<Settings>, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = format!(
+            "name = 'p'\n[timeline]\nmeasure = '30s'\ndrain = '1s'\n{groups}\n[driver]\nmessages = 5\n"
+        );
+        fs::write(file.path(), text).unwrap();
+        let path = file.path().to_str().unwrap();
+        let typed = ["fdpass-gen", "--plan", path].into_iter();
+        let command = cli::command::<FdPass>();
+        let typed = command.try_get_matches_from(typed.chain(arguments.iter().copied()));
+        let job = cli::job::<FdPass>(typed.unwrap());
+        job.map(|job| job.plan).map_err(|error| error.to_string())
+    }
+
+    const FIXED: &str = "[[groups]]\nname = 'a'\nclients = 3\nramp = '10s'\nops = 1\n";
+    const OPEN: &str = "[[groups]]\nname = 'b'\nrate = 5.0\n";
+
+    #[test]
+    fn options_go_before_a_plan_and_settings_before_both() {
+        let plan = |arguments: &[&str]| overridden(FIXED, arguments).unwrap();
+        let plain = plan(&[]);
+        assert_eq!(
+            (plain.groups[0].clients, plain.driver.messages),
+            (3, Some(5))
+        );
+        let typed = plan(&[
+            "--connections",
+            "10k",
+            "--ramp-up",
+            "5",
+            "--messages",
+            "7",
+            "--seed",
+            "9",
+        ]);
+        assert_eq!((typed.groups[0].clients, typed.seed), (10_000, 9));
+        assert_eq!(typed.groups[0].ramp.as_secs(), 5);
+        assert_eq!(
+            typed.timeline.measure.as_secs(),
+            25,
+            "it is held as long as before"
+        );
+        assert_eq!(typed.driver.messages, Some(7));
+        assert_eq!(plan(&["--hold", "30"]).timeline.measure.as_secs(), 40);
+        let set = plan(&["--connections", "7", "--set", "groups.0.clients=8"]);
+        assert_eq!(set.groups[0].clients, 8);
+        // An option with the value of its default is given all the same.
+        assert_eq!(
+            plan(&["--stream-timeout", "120s", "--messages", "18"])
+                .driver
+                .messages,
+            Some(18)
+        );
+        let open = plan(&["--rate", "1.5k"]);
+        assert_eq!((open.groups[0].clients, open.groups[0].ops), (0, None));
+        assert_eq!(open.groups[0].rate, Some(1500.0));
+    }
+
+    #[test]
+    fn an_option_that_does_not_fit_the_plan_names_the_field_to_set() {
+        let both = format!("{FIXED}{OPEN}");
+        let typed = overridden(&both, &["--rate", "50", "--connections", "9"]).unwrap();
+        assert_eq!(
+            (typed.groups[0].clients, typed.groups[1].rate),
+            (9, Some(50.0))
+        );
+        let error = overridden(&format!("{both}{OPEN}"), &["--rate", "50"]).unwrap_err();
+        for part in [
+            "--rate",
+            "3 groups",
+            "--set groups.1.rate=… or --set groups.2.rate=…",
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
+        let staged = "[[groups]]\nname = 'c'\nstages = [{ rate = 5, over = '30s' }]\n";
+        let error = overridden(staged, &["--rate", "50"]).unwrap_err();
+        assert!(error.contains("groups.0.stages"), "{error}");
+        let error = overridden(OPEN, &["--connections", "50"]).unwrap_err();
+        assert!(error.contains("use --rate"), "{error}");
     }
 
     #[test]

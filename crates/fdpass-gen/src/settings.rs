@@ -25,7 +25,6 @@ const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(deny_unknown_fields, default)]
 #[command(next_help_heading = "Handoffs and streams")]
-#[group(multiple = true, conflicts_with = "plan")]
 pub struct Settings {
     /// Set the type of the daemon's socket
     #[arg(long, value_enum, default_value = "auto")]

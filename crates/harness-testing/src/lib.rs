@@ -5,6 +5,7 @@
 //! - [`result`]: the result file, and the counts in it.
 //! - [`calibration`]: compares measured values with planned ones.
 //! - [`processes`]: waits for conditions; observes, signals and limits processes.
+//! - [`mistakes`]: makes wrong calls, and reads their messages.
 //! - [`page`]: serves a metrics page, and reads one.
 //! - [`skip`]: reports tests that cannot run on this machine.
 
@@ -14,6 +15,7 @@
 )]
 
 pub mod calibration;
+pub mod mistakes;
 pub mod page;
 pub mod processes;
 pub mod program;

@@ -25,12 +25,18 @@ use subject::host;
 mod command;
 mod common;
 mod driver_cli;
+mod given;
+mod mistaken;
+mod numbers;
+mod plan_file;
 mod variables;
 
 pub use command::{exit_with, lines_of_files, refuse, two_dashes};
 use common::MOST_PROCESSES;
 pub use common::{Common, ProcessCount};
 pub use driver_cli::{DriverCli, Job, command, job};
+pub use given::{Given, only_group};
+pub use variables::load_variables;
 
 /// File descriptors that a process keeps open besides those of its load.
 const OWN_DESCRIPTORS: u64 = 100;
@@ -63,7 +69,7 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let mut command = driver_cli::command::<D>().version(version);
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
-        command::keep_typed_conflicts(&mut error, &command, &words);
+        mistaken::explain(&mut error, &command);
         if let (true, Some(note)) = (error.use_stderr(), variables::note(&D::SPEC.driver)) {
             output::note(&note);
         }
@@ -91,12 +97,10 @@ fn in_runtime<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fa
 
 async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure> {
     let Job {
-        mut plan,
+        plan,
         target,
         common,
     } = job;
-    plan.instances = common.instances.unwrap_or(plan.instances);
-    plan.thresholds.extend(common.threshold.iter().cloned());
     refuse_redacted(&plan)?;
     let mut load = ValidPlan::new::<D>(plan)?;
     if common.print_plan {

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
-use harness::cli::{DriverCli, lines_of_files};
+use harness::cli::{DriverCli, Given, lines_of_files};
 use harness::failure::Failure;
 use harness::verify::EXIT_CODES;
 use load::driver::Target;
-use load::plan::Plan;
+use load::plan::{Invalid, Plan};
 use subject::manifest::{self, Manifest};
 
 use crate::check;
@@ -85,6 +85,22 @@ impl DriverCli for HttpLoad {
 
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
         Ok(options.plan.plan())
+    }
+
+    const NOT_IN_PLANS: &'static [&'static str] = &["latency"];
+    const FIELDS: &'static [(&'static str, &'static str)] =
+        &[("pacing", "pacing"), ("no_keep_alive", "keep_alive")];
+
+    fn settings_options(command: clap::Command) -> clap::Command {
+        Settings::augment_args(command)
+    }
+
+    fn override_load(
+        plan: &mut Plan<Settings>,
+        options: &Options,
+        given: &mut Given,
+    ) -> Result<(), Invalid> {
+        options.plan.override_plan(plan, given)
     }
 
     fn target(options: &Options) -> Result<Option<Target>, Failure> {
@@ -188,7 +204,7 @@ mod tests {
     #[test]
     fn stages_that_are_none_are_refused() {
         for words in [
-            "-s 30:100",
+            "-s soon:100",
             "-s 30s",
             "-s 30s:1.5",
             "--rate-stage 1s:fast",

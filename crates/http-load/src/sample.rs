@@ -137,5 +137,7 @@ impl Content {
 
 /// Returns the error context of a failed connection attempt.
 pub(crate) fn connecting(peer: &Peer) -> String {
-    format!("cannot connect to {peer}: is a server listening there?")
+    format!(
+        "cannot connect to {peer}: start the server, correct the address, or leave the URL out to have a server launched"
+    )
 }

@@ -27,7 +27,6 @@ const RESPONSES: &str = "Responses";
 
 /// The driver's own settings, and the options of the command line that set them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
-#[group(multiple = true, conflicts_with = "plan")]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Choose the HTTP implementation: wire for HTTP/1.1 without TLS, hyper for everything else, auto for wire if it

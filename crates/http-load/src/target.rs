@@ -39,6 +39,10 @@ impl Server {
         if let Some(rest) = url.strip_prefix("unix:") {
             return Self::unix(rest).ok_or_else(|| wrong("has no socket path"));
         }
+        if !url.contains("://") {
+            let problem = format!("has no scheme: did you mean http://{shown}?");
+            return Err(Invalid::new(format!("URL {shown}"), problem));
+        }
         let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
         let tls = match uri.scheme_str() {
             Some("http") => false,

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use harness::cli::DriverCli;
+use harness::cli::{DriverCli, Given, only_group};
 use harness::failure::Failure;
 use load::driver::{Address, Target};
 use load::duration;
-use load::plan::{Group, Plan, Timeline};
+use load::plan::{Group, Invalid, Plan, Timeline};
 use load::schedule::Arrival;
 
 use crate::benchmark::{self, BenchmarkArgs};
@@ -40,7 +40,6 @@ pub struct Options {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
-#[group(multiple = true, conflicts_with = "plan")]
 struct LoadOptions {
     /// Choose the work of the agents
     #[arg(long, value_enum, default_value = "concurrent-agents")]
@@ -76,6 +75,24 @@ pub enum Command {
 }
 
 impl LoadOptions {
+    /// Applies given options to a plan from a file.
+    fn override_plan(&self, plan: &mut Plan<Settings>, given: &mut Given) -> Result<(), Invalid> {
+        let is_bulk = |group: &Group| group.name == BULK;
+        if given.take("agents") {
+            let group = only_group(plan, "--agents", "clients", |group| !is_bulk(group))?;
+            (group.rate, group.clients) = (None, self.agents.unwrap_or(group.clients));
+        }
+        if given.take("ops") {
+            let group = only_group(plan, "--ops", "ops", |group| !is_bulk(group))?;
+            group.ops = self.ops;
+        }
+        if given.take("rate") {
+            let group = only_group(plan, "--rate", "rate", |group| !is_bulk(group))?;
+            (group.rate, group.clients, group.ops) = (self.rate, 0, None);
+        }
+        Ok(())
+    }
+
     fn plan(&self, settings: &Settings) -> Plan<Settings> {
         let mut driver = Settings {
             scenario: self.scenario,
@@ -153,6 +170,21 @@ impl DriverCli for IssueStress {
 
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
         Ok(options.load.plan(&options.settings))
+    }
+
+    const NOT_IN_PLANS: &'static [&'static str] = &["socket"];
+    const FIELDS: &'static [(&'static str, &'static str)] = &[("scenario", "scenario")];
+
+    fn settings_options(command: clap::Command) -> clap::Command {
+        Settings::augment_args(command)
+    }
+
+    fn override_load(
+        plan: &mut Plan<Settings>,
+        options: &Options,
+        given: &mut Given,
+    ) -> Result<(), Invalid> {
+        options.load.override_plan(plan, given)
     }
 
     fn target(options: &Options) -> Result<Option<Target>, Failure> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use issue_rpc::ClientError;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Invalid, Plan};
 use measure::spec::Spec;
@@ -70,10 +71,29 @@ impl Driver for IssueStress {
 
     /// Refuses a database of others, and creates the issues that the load needs.
     fn check(&self) -> anyhow::Result<Checked> {
-        prepare::prepare(&self.shared)
+        prepare::prepare(&self.shared).map_err(with_remedy)
     }
 
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
         work::run(&self.shared, worker).await
     }
+}
+
+/// Adds to an error that nothing answers at the target what to do about it.
+fn with_remedy(error: anyhow::Error) -> anyhow::Error {
+    let is_client = matches!(error.downcast_ref(), Some(ClientError::NoDaemon { .. }));
+    let is_absent = error
+        .root_cause()
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|io| {
+            use std::io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
+            matches!(io.kind(), ConnectionRefused | NotFound | PermissionDenied)
+        });
+    if !is_client && !is_absent {
+        return error;
+    }
+    let problem = format!(
+        "{error:#}: start it, correct the target, or leave it out to have a daemon launched"
+    );
+    Invalid::new("TARGET", problem).into()
 }

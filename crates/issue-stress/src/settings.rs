@@ -19,7 +19,6 @@ const MAX_AGENTS: u64 = 100_000;
 
 /// The driver's own settings, and the options of the command line that set them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
-#[group(multiple = true, conflicts_with = "plan")]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The work of the agents.

@@ -8,11 +8,13 @@
 
 pub mod clock;
 pub mod collector;
+pub mod document;
 pub mod driver;
 pub mod duration;
 pub mod event_loop;
 pub mod limits;
 pub mod net;
+pub mod number;
 pub mod opening_phase;
 pub mod pacer;
 pub mod plan;

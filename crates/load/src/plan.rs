@@ -15,7 +15,7 @@ mod stages;
 mod suite;
 
 pub use fault::{Fault, Signal};
-pub use file::{PlanError, load, load_for};
+pub use file::{PlanError, load, read};
 pub use group::Group;
 pub use stages::{Goal, PlannedStage};
 pub use suite::{Capacity, Level, MOST_RETRIES, Suite};
@@ -206,29 +206,18 @@ impl<D> Plan<D> {
         Err(Invalid::new(format!("groups[{index}].ramp"), problem))
     }
 
-    /// Parses the thresholds with the series and errors of the driver.
+    /// Parses the thresholds with the series, errors and counters of the driver.
     ///
     /// # Errors
-    /// The first threshold that can't be parsed, with the known figures, or that counts an unknown kind of error.
+    /// The first threshold that can't be parsed, or that names something unknown, with what it may mean.
     pub fn thresholds(&self, spec: &Spec) -> Result<Vec<Threshold>, Invalid> {
-        let series = spec.series_names();
-        let errors: Vec<&str> = spec
-            .errors
-            .iter()
-            .map(|error| error.name.as_ref())
-            .collect();
         let read = |(index, text): (usize, &String)| {
-            let wrong =
-                |problem| Invalid::new(format!("thresholds[{index}] (--threshold)"), problem);
-            let threshold = Threshold::parse(text, &series)
-                .map_err(|malformed| wrong(malformed.to_string()))?;
-            match threshold.error_kind().filter(|kind| !errors.contains(kind)) {
-                Some(kind) => Err(wrong(format!(
-                    "{text}: there is no error kind `{kind}`: use one of {}",
-                    errors.join(", ")
-                ))),
-                None => Ok(threshold),
-            }
+            Threshold::parse_for(text, spec).map_err(|malformed| {
+                Invalid::new(
+                    format!("thresholds[{index}] (--threshold)"),
+                    malformed.to_string(),
+                )
+            })
         };
         self.thresholds.iter().enumerate().map(read).collect()
     }

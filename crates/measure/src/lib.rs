@@ -17,6 +17,7 @@ pub mod redact;
 pub mod regression;
 pub mod report;
 pub mod result;
+pub mod similar;
 pub mod spec;
 pub mod suite;
 pub mod summary;

@@ -6,6 +6,8 @@ use std::fmt;
 use crate::imported::SeriesSummary;
 use crate::metrics::{self, Metric, STATISTICS, Statistic};
 use crate::result::{RunResult, ThresholdResult};
+use crate::similar::{is_typing_error, similar, suggest};
+use crate::spec::Spec;
 use crate::units::Unit;
 use crate::warning::Verdict;
 
@@ -83,11 +85,23 @@ impl Threshold {
         }
     }
 
-    /// Returns the error kind that the threshold limits, if it limits a single one.
-    pub fn error_kind(&self) -> Option<&str> {
-        match &self.subject {
-            Subject::Error(kind) => Some(kind),
+    /// Parses a threshold on results of a driver, as [`Self::parse`] does.
+    ///
+    /// # Errors
+    /// As those of [`Self::parse`]; the driver has no such error kind, or the counter is a misspelled one of its own.
+    pub fn parse_for(text: &str, spec: &Spec) -> Result<Self, Malformed> {
+        let threshold = Self::parse(text, &spec.series_names())?;
+        let problem = match &threshold.subject {
+            Subject::Error(kind) => unknown_error(kind, spec),
+            Subject::Count(name) => misspelled_counter(name, spec),
             _ => None,
+        };
+        match problem {
+            Some(problem) => Err(Malformed {
+                text: threshold.text,
+                problem,
+            }),
+            None => Ok(threshold),
         }
     }
 
@@ -111,6 +125,24 @@ impl Threshold {
     }
 }
 
+fn unknown_error(kind: &str, spec: &Spec) -> Option<String> {
+    let known = spec.errors.iter().map(|error| error.name.as_ref());
+    let is_known = known.clone().any(|known| known == kind);
+    (!is_known).then(|| format!("there is no error kind `{kind}`: {}", suggest(kind, known)))
+}
+
+/// Finds a counter with a typing error. Any other unknown counter may be a detail of the driver.
+fn misspelled_counter(name: &str, spec: &Spec) -> Option<String> {
+    let mut known = spec.counters.iter().map(|counter| counter.name.as_ref());
+    if known.clone().any(|known| known == name) {
+        return None;
+    }
+    let meant = known.find(|known| is_typing_error(name, known))?;
+    Some(format!(
+        "there is no counter `{name}`: did you mean `counts.{meant}`?"
+    ))
+}
+
 /// Parses the parts of a threshold; the error says what to write.
 fn parse_parts(text: &str, series: &[&str]) -> Result<(Subject, Operator, Bound), String> {
     let sign = text.find(['<', '>', '=', '!']);
@@ -122,10 +154,7 @@ fn parse_parts(text: &str, series: &[&str]) -> Result<(Subject, Operator, Bound)
         .find(|(sign, _)| rest.starts_with(sign))
         .ok_or("unknown operator: use one of < <= == != >= >")?;
     let name = name.trim();
-    let subject = Subject::parse(name, series).ok_or_else(|| {
-        let known = list_figures(series);
-        format!("unknown figure `{name}`: use one of {known}")
-    })?;
+    let subject = Subject::parse(name, series).ok_or_else(|| unknown_figure(name, series))?;
     let bound = rest[sign.len()..].trim();
     let bound = subject
         .bound(bound)
@@ -251,6 +280,39 @@ fn percentile(member: &str) -> Option<SeriesStatistic> {
     (percent <= 100.0).then_some(SeriesStatistic::Quantile(percent / 100.0))
 }
 
+/// Says what to write instead of a figure that does not exist.
+fn unknown_figure(name: &str, series: &[&str]) -> String {
+    let statistics = STATISTICS.map(|statistic| statistic.key);
+    let of_series = || series.iter().copied().chain(["lag"]);
+    let (group, member) = name.split_once('.').unwrap_or((name, ""));
+    if of_series().any(|series| series == group) {
+        let problem = match member {
+            "" => format!("`{name}` is a series and needs a statistic"),
+            member => format!("`{group}` has no statistic `{member}`"),
+        };
+        return format!(
+            "{problem}: write {group}.p99, with one of {} or any percentile such as p97.5",
+            statistics.join(" ")
+        );
+    }
+    let times =
+        of_series().flat_map(|series| statistics.map(|statistic| format!("{series}.{statistic}")));
+    let keys = metrics::all().map(|metric| metric.key.to_owned());
+    let others = [
+        "verdict".to_owned(),
+        format!("errors.{member}"),
+        format!("counts.{member}"),
+    ];
+    let known: Vec<String> = keys.chain(times).chain(others).collect();
+    match similar(name, known.iter().map(String::as_str)) {
+        Some(meant) => format!("unknown figure `{name}`: did you mean `{meant}`?"),
+        None => format!(
+            "unknown figure `{name}`: use one of {}",
+            list_figures(series)
+        ),
+    }
+}
+
 fn list_figures(series: &[&str]) -> String {
     let series = series.iter().chain(&["lag"]).copied();
     let statistics = STATISTICS.map(|statistic| statistic.key).join(" ");
@@ -332,8 +394,12 @@ mod tests {
             ("gap.p99.9.9 < 1ms", "p97.5"),
             ("gap.pinf < 1ms", "p97.5"),
             ("gap.p97.5 < 5", "50ms"),
-            ("gap < 1ms", "first_byte, gap, lag"),
-            ("lats.p99 < 1ms", "first_byte, gap, lag"),
+            ("gap < 1ms", "write gap.p99"),
+            ("lats.p99 < 1ms", "did you mean `lag.p99`?"),
+            ("frist_byte.p95 < 1ms", "did you mean `first_byte.p95`?"),
+            ("daemon.rss.peek < 1MB", "did you mean `daemon.rss.peak`?"),
+            ("error.timeout == 0", "did you mean `errors.timeout`?"),
+            ("xyz.p99 < 1ms", "first_byte, gap, lag"),
             ("errors", "no operator"),
             ("errors = 0", "unknown operator"),
             ("errors == ", "number"),

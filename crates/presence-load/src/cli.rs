@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
-use harness::cli::{DriverCli, lines_of_files, two_dashes};
+use harness::cli::{DriverCli, Given, lines_of_files, two_dashes};
 use harness::failure::Failure;
 use harness::verify::EXIT_CODES;
 use load::driver::Target;
-use load::plan::Plan;
+use load::plan::{Invalid, Plan};
 
 use crate::check;
 use crate::driver::PresenceLoad;
@@ -100,6 +100,27 @@ impl DriverCli for PresenceLoad {
 
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
         Ok(options.plan.plan())
+    }
+
+    const NOT_IN_PLANS: &'static [&'static str] = &["url"];
+    const FIELDS: &'static [(&'static str, &'static str)] = &[
+        ("mode", "mode"),
+        ("rooms", "rooms"),
+        ("heartbeats_per_sec", "heartbeats_per_sec"),
+        ("ramp_up", "ramp_up"),
+        ("report_interval", "report_interval"),
+    ];
+
+    fn settings_options(command: clap::Command) -> clap::Command {
+        Settings::augment_args(command)
+    }
+
+    fn override_load(
+        plan: &mut Plan<Settings>,
+        options: &Options,
+        given: &mut Given,
+    ) -> Result<(), Invalid> {
+        options.plan.override_plan(plan, given)
     }
 
     fn target(options: &Options) -> Result<Option<Target>, Failure> {

@@ -22,7 +22,6 @@ const DISTURBANCES: &str = "Disturbances";
 
 /// The driver's own settings, and the options of the command line that set them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
-#[group(multiple = true, conflicts_with = "plan")]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The client that joins.

@@ -53,6 +53,10 @@ impl Server {
         let shown = redact::uri(url).into_owned();
         let wrong =
             |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {REMEDY}"));
+        if !url.contains("://") {
+            let problem = format!("has no scheme: did you mean http://{shown}?");
+            return Err(Invalid::new(format!("URL {shown}"), problem));
+        }
         let parsed = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
         let is_secure = match parsed.scheme() {
             "http" | "ws" => false,

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
+use harness::cli::Given;
 use load::duration;
-use load::plan::{Group, Plan, PlannedStage, Timeline};
+use load::plan::{Group, Invalid, Plan, PlannedStage, Timeline};
 use load::schedule::Arrival;
 
-use super::values::{
-    Flag, parse_argument, parse_interval, parse_property, parse_rate, parse_seconds,
-};
+use super::values::{Flag, parse_argument, parse_interval, parse_property, parse_rate};
 use crate::settings::{
-    CONSUMERS, CONSUMING, LOAD, MESSAGES, PRODUCERS, Properties, QUEUES, Settings, clients,
+    self, CONSUMERS, CONSUMING, LOAD, MESSAGES, PRODUCERS, Properties, QUEUES, Settings, clients,
 };
 
 /// Maximum unconfirmed messages per producer with --confirms.
@@ -30,7 +29,6 @@ pub(super) struct Load {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = LOAD)]
-#[group(multiple = true, conflicts_with = "plan")]
 struct LoadOptions {
     /// Set the number of producers, each with its own connection
     #[arg(short = 'x', long, value_name = "N", default_value_t = 1)]
@@ -45,7 +43,7 @@ struct LoadOptions {
     )]
     consumers: u64,
     /// Publish for this long; accepts a duration with unit, or a number of seconds like PerfTest
-    #[arg(short = 'z', long, alias = "time", value_name = "DURATION", default_value = "30s", value_parser = parse_seconds)]
+    #[arg(short = 'z', long, alias = "time", value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     duration: Duration,
     /// Publish this many messages per second in total over all producers, evenly paced; 0 means as fast as possible.
     /// (PerfTest's --rate is per producer)
@@ -98,14 +96,13 @@ struct LoadOptions {
 
 /// Options that set fields of the settings together with others, or only a part of one.
 #[derive(Debug, Args)]
-#[group(multiple = true, conflicts_with = "plan")]
 struct MoreSettings {
     /// Set PerfTest's flags; equivalent to --persistent and --mandatory
     #[arg(short = 'f', long, help_heading = MESSAGES, value_enum, value_name = "FLAG[,FLAG]", value_delimiter = ',')]
     flag: Vec<Flag>,
     /// Use publisher confirms with at most 1,000 unconfirmed messages per producer
-    #[arg(long, help_heading = MESSAGES)]
-    confirms: bool,
+    #[arg(long = "confirms", help_heading = MESSAGES)]
+    default_confirms: bool,
     /// Set message properties: content-type, priority, expiration, app-id; any other key becomes a header
     #[arg(long, help_heading = MESSAGES, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_property)]
     message_properties: Vec<(String, toml::Value)>,
@@ -138,12 +135,66 @@ impl Load {
         }
     }
 
+    /// Applies given options to a plan from a file.
+    pub(super) fn override_plan(
+        &self,
+        plan: &mut Plan<Settings>,
+        given: &mut Given,
+    ) -> Result<(), Invalid> {
+        let flags = given.take("flag").then_some(self.more.flag.as_slice());
+        for flag in flags.into_iter().flatten() {
+            match flag {
+                Flag::Persistent => plan.driver.persistent = true,
+                Flag::Mandatory => plan.driver.mandatory = true,
+            }
+        }
+        if given.take("consumers") {
+            group(plan, CONSUMERS, "--consumers")?.clients = self.load.consumers;
+        }
+        let shaping = [
+            "producers",
+            "rate",
+            "publishing_interval",
+            "pmessages",
+            "ramp_up",
+        ];
+        if !shaping.iter().any(|option| given.contains(option)) {
+            return Ok(());
+        }
+        let mut number = settings::producers(plan);
+        if given.take("producers") {
+            number = self.load.producers;
+        }
+        let producers = group(plan, PRODUCERS, "--producers, --rate or --pmessages")?;
+        if given.take("rate") | given.take("publishing_interval") {
+            let rate = self.rate_of(number);
+            producers.rate = (rate != 0.0).then_some(rate);
+        }
+        let is_paced = producers.rate.is_some();
+        producers.clients = if is_paced { 0 } else { number };
+        if given.take("pmessages") {
+            let each = self.load.pmessages;
+            producers.ops = match is_paced {
+                true => each.map(|each| each.saturating_mul(number)),
+                false => each,
+            };
+        }
+        if given.take("ramp_up") {
+            producers.ramp = self.load.ramp_up;
+        }
+        plan.driver.producers = is_paced.then_some(number);
+        Ok(())
+    }
+
     /// Returns the messages per second of all producers together.
     fn rate(&self) -> f64 {
-        let producers = self.load.producers as f64;
+        self.rate_of(self.load.producers)
+    }
+
+    fn rate_of(&self, producers: u64) -> f64 {
         let interval = self.load.publishing_interval;
         interval.map_or(self.load.rate, |interval| {
-            producers / interval.as_secs_f64()
+            producers as f64 / interval.as_secs_f64()
         })
     }
 
@@ -243,7 +294,7 @@ impl Load {
             mandatory: settings.mandatory || more.flag.contains(&Flag::Mandatory),
             confirms: settings
                 .confirms
-                .or(more.confirms.then_some(DEFAULT_WINDOW)),
+                .or(more.default_confirms.then_some(DEFAULT_WINDOW)),
             properties: self.properties(),
             queue_type,
             queue_args: more.queue_args.iter().cloned().collect(),
@@ -251,4 +302,25 @@ impl Load {
             ..settings.clone()
         }
     }
+}
+
+/// Returns the group of a plan whose load an option changes.
+fn group<'a>(
+    plan: &'a mut Plan<Settings>,
+    name: &str,
+    option: &str,
+) -> Result<&'a mut Group, Invalid> {
+    let group = plan.groups.iter_mut().find(|group| group.name == name);
+    let missing = || {
+        let problem =
+            format!("the plan has no group `{name}`: add [[groups]] with name = \"{name}\"");
+        Invalid::new(option, problem)
+    };
+    let group = group.ok_or_else(missing)?;
+    if group.stages.is_empty() {
+        return Ok(group);
+    }
+    let problem =
+        format!("the stages of the group `{name}` set its load: write other stages in the plan");
+    Err(Invalid::new(option, problem))
 }

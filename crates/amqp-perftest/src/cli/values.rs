@@ -2,23 +2,14 @@
 
 use std::time::Duration;
 
-use load::duration;
 use load::plan::PlannedStage;
+use load::{duration, number};
 
 /// Values of PerfTest's `--flag`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Flag {
     Persistent,
     Mandatory,
-}
-
-/// Parses a duration. A number without unit is in seconds, as in PerfTest.
-pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<u32>();
-    seconds.map_or_else(
-        |_| duration::parse(text),
-        |seconds| Ok(Duration::from_secs(u64::from(seconds))),
-    )
 }
 
 /// Parses a duration longer than 0.
@@ -33,8 +24,8 @@ pub(super) fn parse_interval(text: &str) -> Result<Duration, String> {
 /// Parses `RATE:SECONDS`.
 pub(super) fn parse_rate(text: &str) -> Result<PlannedStage, String> {
     let parts = text.split_once(':').and_then(|(rate, seconds)| {
-        let over = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
-        let rate: f64 = rate.parse().ok()?;
+        let over = duration::parse(seconds).ok()?;
+        let rate = number::decimal(rate).ok()?;
         let right = rate >= 0.0 && rate.is_finite() && !over.is_zero();
         right.then(|| PlannedStage::to_rate(rate, over))
     });

@@ -8,6 +8,7 @@
 
 mod engines;
 mod lapin;
+mod mistakes;
 mod options;
 mod reference;
 mod secrets;

@@ -37,10 +37,10 @@ fn a_call_that_cannot_be_right_is_refused_before_anything_runs() {
     run("wrong", &[], &["level x", "clients"]);
     run("most", &[], &["level 99999999999", "clients"]);
     run("tiny", &["--daemon", "z"], &["`z`", "a, b, c"]);
-    run("tiny", &["--level", "6"], &["--level 6", "choose one of 5"]);
+    run("tiny", &["--level", "6"], &["--level 6", "use one of 5"]);
     run("tiny", &["--repeat", "0"], &["--repeat"]);
     run("tiny", &["--set", "nonsense=1"], &["nonsense"]);
-    run("tiny", &["--set", "timeline.measure=9"], &["measure"]);
+    run("tiny", &["--set", "timeline.measure=soon"], &["measure"]);
     run(
         "tiny",
         &["--out", "/proc/nowhere"],

@@ -7,6 +7,7 @@ mod capacity;
 mod endings;
 mod import;
 mod installed;
+mod mistakes;
 mod reports;
 mod retries;
 mod runs;

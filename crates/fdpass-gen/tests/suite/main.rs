@@ -10,6 +10,7 @@ mod drive;
 mod ends;
 mod faults;
 mod faulty;
+mod mistakes;
 mod outcomes;
 mod pace;
 mod parts;

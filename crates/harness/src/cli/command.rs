@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, Command};
 use measure::redact;
 
 use crate::failure::Failure;
@@ -20,36 +18,6 @@ pub fn refuse(error: &clap::Error) -> ! {
         std::process::exit(error.exit_code());
     }
     error.exit()
-}
-
-/// Names only the typed options in a conflict with a group: clap lists every option of the group.
-pub(super) fn keep_typed_conflicts(error: &mut clap::Error, command: &Command, words: &[OsString]) {
-    let Some(ContextValue::Strings(group)) = error.get(ContextKind::PriorArg) else {
-        return;
-    };
-    let typed: Vec<String> = words
-        .iter()
-        .filter_map(|word| word.to_str())
-        .filter_map(|word| command.get_arguments().find(|arg| is_named(arg, word)))
-        .map(ToString::to_string)
-        .filter(|option| group.contains(option))
-        .collect();
-    if !typed.is_empty() {
-        error.insert(ContextKind::PriorArg, ContextValue::Strings(typed));
-    }
-}
-
-/// Returns true if `word` is a name of the option, perhaps with a value: `--rate`, `--rate=5`, `-R`, `-R5`.
-fn is_named(arg: &Arg, word: &str) -> bool {
-    if let Some(long) = word.strip_prefix("--") {
-        let name = long.split('=').next();
-        let aliases = arg.get_all_aliases().unwrap_or_default();
-        return arg.get_long() == name || aliases.into_iter().any(|alias| Some(alias) == name);
-    }
-    let short = word
-        .strip_prefix('-')
-        .and_then(|short| short.chars().next());
-    short.is_some() && arg.get_short() == short
 }
 
 /// Returns `words` with each `@FILE` replaced by the non-empty lines of that file. Values in a file do not appear in

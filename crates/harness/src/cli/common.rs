@@ -28,14 +28,17 @@ pub struct Common {
     /// as for a launched daemon. Repeat the option for each daemon
     #[arg(long, value_name = "URL", conflicts_with = "daemon")]
     pub daemon_metrics: Vec<String>,
-    /// Run this plan (TOML), instead of the load that options describe
+    /// Run this plan (TOML); other options override its fields
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Override a field of the plan, such as timeline.measure=10s or groups.0.rate=500
-    #[arg(long, value_name = "PATH=VALUE", requires = "plan")]
+    ///
+    /// It takes precedence over all other options. The plan is that of --plan, or the one that the options describe
+    /// (--print-plan shows it).
+    #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Start this many daemons, which share the load (overrides the plan)
-    #[arg(long, value_name = "N")]
+    /// Start this many daemons, which share the load [default: 1, or that of the plan]
+    #[arg(long, value_name = "N", value_parser = load::number::whole::<u64>)]
     pub instances: Option<u64>,
     /// Add a threshold to those of the plan, such as "first_byte.p99 <= 50ms" (exit code 4 if missed)
     #[arg(long, value_name = "TEXT")]

@@ -5,14 +5,16 @@ use std::fmt::Write as _;
 
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, Subcommand as _};
 use load::driver::{Driver, Target};
-use load::plan::{self, Plan};
+use load::plan::{Invalid, Plan};
 use measure::result::RunResult;
 use serde_json::{Value, json};
 
 use super::command::{refuse, two_dashes};
 use super::common::Common;
-use super::variables;
+use super::given::{self, Given};
+use super::{mistaken, numbers, plan_file, variables};
 use crate::failure::Failure;
+use crate::launcher::note;
 use subject::manifest;
 
 /// The command line of a driver, besides the options that all drivers share.
@@ -51,6 +53,30 @@ pub trait DriverCli: Driver {
     /// # Errors
     /// A value that can't be used, such as an unreadable file.
     fn plan(options: &Self::Options) -> Result<Plan<Self::Config>, Failure>;
+
+    /// Options that a plan has no field for, such as `socket`, by the names of their fields in the struct of options.
+    /// Arguments without a name, such as a URL, need no entry.
+    const NOT_IN_PLANS: &'static [&'static str] = &[];
+    /// Options that set a field of the settings that has another name: option and field.
+    const FIELDS: &'static [(&'static str, &'static str)] = &[];
+
+    /// Adds the options that are fields of the settings, if there are any: `Settings::augment_args(command)`.
+    fn settings_options(command: Command) -> Command {
+        command
+    }
+
+    /// Applies given options that shape the load to a plan from a file. Options of the settings, of the timeline and of
+    /// the seed are applied afterwards. An option that nobody takes is refused.
+    ///
+    /// # Errors
+    /// An option that does not fit the groups of the plan, with the field to set instead.
+    fn override_load(
+        _plan: &mut Plan<Self::Config>,
+        _options: &Self::Options,
+        _given: &mut Given,
+    ) -> Result<(), Invalid> {
+        Ok(())
+    }
 
     /// Returns the running daemons that the options name.
     ///
@@ -96,7 +122,8 @@ pub struct Job<C> {
 /// Returns the whole command line of a driver.
 #[must_use]
 pub fn command<D: DriverCli>() -> Command {
-    let command = Common::augment_args(D::Options::augment_args(Command::new(&*D::SPEC.driver)));
+    let options = D::Options::augment_args(Command::new(&*D::SPEC.driver));
+    let command = Common::augment_args(numbers::typed(options));
     let daemon = format!(
         "Launch the daemon with this folder name in daemons/ [default without a target: {}]",
         D::EMBEDDED
@@ -133,26 +160,41 @@ Exit codes: 0 success; 1 {}; 2 invalid arguments or plan; 3 {}; 4 a threshold wa
     help
 }
 
-/// Returns the job that parsed options describe. If clap finds an option missing, the program ends.
+/// Returns the job that parsed options describe. Options take precedence over a plan file, and `--set` over both. If
+/// clap finds an option missing, the program ends.
 ///
 /// # Errors
-/// A plan or an address that can't be read.
+/// A plan or an address that can't be read, or an option that can't be applied to the plan.
 pub fn job<D: DriverCli>(mut typed: ArgMatches) -> Result<Job<D::Config>, Failure> {
+    let given = Given::from_matches(&typed);
     let common = Common::from_arg_matches_mut(&mut typed).unwrap_or_else(|error| refuse(&error));
     let options = D::Options::from_arg_matches_mut(&mut typed);
     let options = options.unwrap_or_else(|error| refuse(&error));
     let mut plan = match &common.plan {
-        Some(path) => plan::load_for(&manifest::find_plan(path), &common.set, &D::SPEC.protocol)?,
+        Some(path) => {
+            let mut plan = plan_file::read::<D>(&manifest::find_plan(path))?;
+            given::apply::<D>(&mut plan, &options, given)?;
+            plan
+        }
         None => D::plan(&options)?,
     };
+    plan.instances = common.instances.unwrap_or(plan.instances);
+    plan.thresholds.extend(common.threshold.iter().cloned());
+    plan.daemon = common.daemon.clone().or(plan.daemon);
+    plan = plan.with_settings(&common.set)?;
+    plan.measure_the_stages();
     let target = D::target(&options)?;
+    mistaken::check_target(target.as_ref(), &command::<D>())?;
+    if let Some(text) = common
+        .plan
+        .as_ref()
+        .and_then(|path| plan_file::note_on_suite(&plan, path))
+    {
+        note(common.quiet || common.print_plan, &text);
+    }
     plan.daemon = match &target {
         Some(_) => None,
-        None => common
-            .daemon
-            .clone()
-            .or(plan.daemon)
-            .or_else(|| Some(D::EMBEDDED.to_owned())),
+        None => plan.daemon.or_else(|| Some(D::EMBEDDED.to_owned())),
     };
     D::complete(&mut plan, &options, target.as_ref())?;
     Ok(Job {

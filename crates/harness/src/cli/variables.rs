@@ -1,7 +1,9 @@
 //! Environment variables of options: the program's name followed by the option's name.
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Command};
+use clap::{ArgAction, Args as _, Command};
+
+use super::common::Common;
 
 /// Gives each option an environment variable. Flags accept `1`, `true`, `yes` and `on`, and their opposites. `--help`
 /// shows neither names, which follow one rule, nor values, because a value may be a password.
@@ -26,19 +28,34 @@ pub(super) fn name(program: &str, option: &str) -> String {
         .to_uppercase()
 }
 
-/// Returns a note on the variables of a program that are set, because nobody sees them in a refused command line.
-pub(super) fn note(program: &str) -> Option<String> {
+/// Returns the variables of a driver that are set and change the load, and not only how it is run and reported.
+#[must_use]
+pub fn load_variables(program: &str) -> Vec<String> {
+    let common = Common::augment_args(Command::new("common"));
+    let elsewhere: Vec<String> = common
+        .get_opts()
+        .filter_map(|option| Some(name(program, option.get_long()?)))
+        .collect();
+    let set = set_variables(program).into_iter();
+    set.filter(|name| !elsewhere.contains(name)).collect()
+}
+
+fn set_variables(program: &str) -> Vec<String> {
     let prefix = name(program, "");
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let set: Vec<String> = names.filter(|name| name.starts_with(&prefix)).collect();
+    names.filter(|name| name.starts_with(&prefix)).collect()
+}
+
+/// Returns a note on the variables of a program that are set, because nobody sees them in a refused command line.
+pub(super) fn note(program: &str) -> Option<String> {
+    let set = set_variables(program);
     (!set.is_empty()).then(|| format!("note: options from the environment: {}", set.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::{Arg, Args as _};
+    use clap::Arg;
 
-    use super::super::common::Common;
     use super::*;
 
     #[test]

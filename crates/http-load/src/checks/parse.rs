@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str) -> Result<Check, String> {
             .parse()
             .map(|length| Check::Length(operator, length))
             .map_err(|_| format!("`{bound}` is not a number of bytes: write one such as 1024")),
-        ("duration", Test::Compare(operator, bound)) => duration::parse(bound)
+        ("duration", Test::Compare(operator, bound)) => duration::parse_with_unit(bound)
             .map(|time| Check::Service(operator, time.as_nanos() as u64))
             .map_err(|error| format!("`{bound}`: {error}")),
         ("body", Test::Contains(text)) => match unquoted(text) {

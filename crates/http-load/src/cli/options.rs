@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use load::duration;
-use load::plan::{Group, Plan, PlannedStage, Timeline};
+use harness::cli::{Given, only_group};
+use load::plan::{Group, Invalid, Plan, PlannedStage, Timeline};
 use load::schedule::Arrival;
+use load::{duration, number};
 
 use crate::settings::{MAX_CONNECTIONS, Pacing, Settings};
 
@@ -29,7 +30,6 @@ pub(super) struct PlanOptions {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
-#[group(multiple = true, conflicts_with = "plan")]
 struct LoadOptions {
     /// Set the number of connections. Without a rate, each is a client that sends its next request as soon as the last
     /// is answered (k6's constant-vus, -u N). With --rate, --rate-stage or --hold, the requests share them
@@ -81,7 +81,6 @@ struct LoadOptions {
 
 /// Flags that are no settings.
 #[derive(Debug, Args)]
-#[group(multiple = true, conflicts_with = "plan")]
 struct Flags {
     /// Open a new connection for each request
     #[arg(long, help_heading = "Connections", alias = "disable-keepalive")]
@@ -137,12 +136,54 @@ impl PlanOptions {
             measure,
             drain: driver.timeout.saturating_add(Duration::from_secs(1)),
         };
-        let mut plan = Plan {
+        Plan {
             seed: self.load.seed,
             ..Plan::new("command-line", timeline, vec![group], driver)
-        };
-        plan.measure_the_stages();
-        plan
+        }
+    }
+
+    /// Applies given options to a plan from a file.
+    pub(super) fn override_plan(
+        &self,
+        plan: &mut Plan<Settings>,
+        given: &mut Given,
+    ) -> Result<(), Invalid> {
+        if given.take("stage") || given.take("rate_stage") {
+            let group = only_group(plan, "--stage", "stages", |_| false)?;
+            group.stages = [self.load.stage.as_slice(), &self.load.rate_stage].concat();
+            let clients = std::mem::take(&mut group.clients);
+            (group.rate, group.ramp) = (None, Duration::ZERO);
+            plan.timeline.measure = Duration::ZERO;
+            plan.driver.phases = true;
+            share_connections(plan, clients);
+        }
+        if given.take("rate") {
+            let group = only_group(plan, "--rate", "rate", |group| group.rate.is_some())?;
+            group.rate = self.load.rate;
+            let clients = std::mem::take(&mut group.clients);
+            share_connections(plan, clients);
+        }
+        if given.take("connections") {
+            let shared = plan
+                .groups
+                .iter()
+                .filter(|group| !group.is_closed())
+                .count();
+            if shared == plan.groups.len() {
+                plan.driver.connections = self.load.connections;
+            } else {
+                let group = only_group(plan, "--connections", "clients", Group::is_closed)?;
+                group.clients = self.load.connections;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Lets a rate use as many connections as the group had clients before.
+fn share_connections(plan: &mut Plan<Settings>, clients: u64) {
+    if clients > 0 {
+        plan.driver.connections = clients;
     }
 }
 
@@ -150,9 +191,8 @@ impl PlanOptions {
 fn parse_stage(text: &str) -> Result<PlannedStage, String> {
     let example = "write it as DURATION:USERS, such as 30s:100";
     let (over, users) = split_stage(text, example)?;
-    let users = users.parse();
-    let users =
-        users.map_err(|_| format!("the number of users must be a whole number: {example}"))?;
+    let users = number::whole(users);
+    let users = users.map_err(|problem| format!("the number of users {problem}: {example}"))?;
     Ok(PlannedStage::to_users(users, over))
 }
 
@@ -160,8 +200,8 @@ fn parse_stage(text: &str) -> Result<PlannedStage, String> {
 fn parse_rate_stage(text: &str) -> Result<PlannedStage, String> {
     let example = "write it as DURATION:PER_SECOND, such as 30s:100";
     let (over, rate) = split_stage(text, example)?;
-    let rate = rate.parse();
-    let rate = rate.map_err(|_| format!("the rate must be a number: {example}"))?;
+    let rate = number::decimal(rate);
+    let rate = rate.map_err(|problem| format!("the rate {problem}: {example}"))?;
     Ok(PlannedStage::to_rate(rate, over))
 }
 

@@ -9,6 +9,7 @@ mod contents;
 mod engines;
 mod held;
 mod latency;
+mod mistakes;
 mod program;
 mod redirect_runs;
 mod redirects;

@@ -54,7 +54,7 @@ fn a_wrong_call_names_the_field_and_the_remedy() {
     ] {
         call(&server.socket(), arguments).refused(2, words);
     }
-    program(&["/nowhere/issues.sock"]).refused(1, &["/nowhere/issues.sock"]);
+    program(&["/nowhere/issues.sock"]).refused(2, &["/nowhere/issues.sock"]);
     program(&["mysql:/run/x"]).refused(2, &["unknown scheme", "postgresql:SOCKET"]);
     program(&["redis:/nowhere/redis.sock", "--scenario", "list"])
         .refused(2, &["needs an issue daemon"]);

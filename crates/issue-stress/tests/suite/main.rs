@@ -6,6 +6,7 @@
 mod benchmark;
 mod calls;
 mod lies;
+mod mistakes;
 mod peers;
 mod reference;
 mod scenarios;

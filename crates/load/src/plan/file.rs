@@ -1,25 +1,32 @@
 //! Reads a plan from a TOML file, and applies settings to it.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
-use serde::Deserialize;
+use measure::similar::similar;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use toml::Value;
 
 use super::{Invalid, Plan};
+use crate::document::{self, Misread};
+use crate::number;
 use crate::trust::{self, Untrusted};
 
 /// An error in loading a plan file.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The file can't be read.
-    #[error("--plan {path}: {problem}: give the path of a plan, such as one of configs/")]
+    #[error("--plan {path}: {problem}: {remedy}")]
     Unreadable {
         /// The file.
         path: String,
         /// The error of the system.
         problem: std::io::Error,
+        /// The file to name instead.
+        remedy: String,
     },
     /// The file is not a plan.
     #[error("--plan {path}: {problem}")]
@@ -27,19 +34,7 @@ pub enum PlanError {
         /// The file.
         path: String,
         /// The problem, and its position.
-        problem: String,
-    },
-    /// The plan is for another driver.
-    #[error(
-        "--plan {path}: this plan is for another driver, of `{protocol}`: run it with the driver of `{protocol}` (drover list names it), or take a plan of `{wanted}`"
-    )]
-    OtherProtocol {
-        /// The file.
-        path: String,
-        /// The protocol of the plan.
-        protocol: String,
-        /// The protocol of the driver that was called.
-        wanted: String,
+        problem: Misread,
     },
     /// The file sets the environment of daemons, and somebody else may have written it.
     #[error("--plan {0}\n  or copy the plan, and check its `daemon_env` before you run it")]
@@ -57,98 +52,145 @@ pub enum PlanError {
     Invalid(#[from] Invalid),
 }
 
-/// Reads a plan, applies `path=value` settings to it, and checks it.
+/// Reads a plan, without checking whether it can be run.
 ///
 /// # Errors
-/// The file can't be read, a key is unknown or missing (named with its line), or a value can't be run. A `daemon_env`
-/// decides what a daemon executes, and is refused in a file that somebody else may have written.
-pub fn load<D: DeserializeOwned>(path: &Path, settings: &[String]) -> Result<Plan<D>, PlanError> {
-    read(path, settings, None)
-}
-
-/// Reads a plan as [`load`] does, for the driver of a protocol. A plan that names another one is refused before its
-/// other fields are looked at: the settings of another driver would be reported as unknown.
-///
-/// # Errors
-/// As those of [`load`], and a plan for another driver.
-pub fn load_for<D: DeserializeOwned>(
-    path: &Path,
-    settings: &[String],
-    protocol: &str,
-) -> Result<Plan<D>, PlanError> {
-    read(path, settings, Some(protocol))
-}
-
-/// The field that decides which driver reads the others.
-#[derive(Deserialize)]
-struct Addressed {
-    protocol: Option<String>,
-}
-
-fn read<D: DeserializeOwned>(
-    path: &Path,
-    settings: &[String],
-    wanted: Option<&str>,
-) -> Result<Plan<D>, PlanError> {
-    let shown = path.display().to_string();
-    let malformed = |problem: String| PlanError::Malformed {
-        path: shown.clone(),
-        problem,
-    };
-    let unreadable = |problem| PlanError::Unreadable {
-        path: shown.clone(),
+/// The file can't be read, or a field is unknown, missing or of the wrong type. A `daemon_env` decides what a daemon
+/// executes, and is refused in a file that somebody else may have written.
+pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
+    let shown = || path.display().to_string();
+    let unreadable = |problem: std::io::Error| PlanError::Unreadable {
+        path: shown(),
+        remedy: remedy(path, &problem),
         problem,
     };
     let mut file = File::open(path).map_err(unreadable)?;
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unreadable)?;
-    let addressed = toml::from_str(&text).ok();
-    let addressed = addressed.and_then(|Addressed { protocol }| protocol);
-    if let (Some(protocol), Some(wanted)) = (addressed, wanted)
-        && protocol != wanted
-    {
-        return Err(PlanError::OtherProtocol {
-            path: shown,
-            protocol,
-            wanted: wanted.to_owned(),
-        });
-    }
-    let mut plan: Plan<D> = if settings.is_empty() {
-        toml::from_str(&text).map_err(|error| malformed(error.to_string()))?
-    } else {
-        let mut table: toml::Table =
-            toml::from_str(&text).map_err(|error| malformed(error.to_string()))?;
-        settings
-            .iter()
-            .try_for_each(|setting| set(&mut table, setting))?;
-        let settings = settings.join(" --set ");
-        table.try_into().map_err(|error: toml::de::Error| {
-            malformed(format!("with --set {settings}: {}", error.message()))
-        })?
-    };
+    let plan: Plan<D> = document::parse(&text).map_err(|problem| PlanError::Malformed {
+        path: shown(),
+        problem,
+    })?;
     // A pipe belongs to the caller.
     if plan.sets_environment() && file.metadata().is_ok_and(|file| file.is_file()) {
         trust::require_open(path, &file).map_err(PlanError::Untrusted)?;
     }
+    Ok(plan)
+}
+
+/// Reads a plan, applies `path=value` settings to it, and checks it.
+///
+/// # Errors
+/// As those of [`read`], a wrong setting, or a value that can't be run.
+pub fn load<D>(path: &Path, settings: &[String]) -> Result<Plan<D>, PlanError>
+where
+    D: Serialize + DeserializeOwned,
+{
+    let mut plan = read(path)?.with_settings(settings)?;
     plan.measure_the_stages();
     plan.validate()?;
     Ok(plan)
 }
 
-/// Applies `path.to.key=value`; a number in the path is an index into a list. The value is TOML, or else a plain
-/// string.
-fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
-    let wrong = |problem: &str| PlanError::Setting {
-        setting: setting.to_owned(),
-        problem: problem.to_owned(),
+/// Says what to name instead of a file that can't be read.
+fn remedy(path: &Path, problem: &std::io::Error) -> String {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
     };
-    let (path, value) = setting
+    if path.is_dir() {
+        return format!(
+            "name a plan in it, such as {}",
+            path.join("NAME.toml").display()
+        );
+    }
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let plans: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    match similar(name, plans.iter().map(String::as_str)) {
+        Some(meant) if problem.kind() == ErrorKind::NotFound => {
+            format!("did you mean {}?", folder.join(meant).display())
+        }
+        _ => "give the path of a plan; `drover list` shows those of this project".to_owned(),
+    }
+}
+
+impl<D: Serialize + DeserializeOwned> Plan<D> {
+    /// Applies `path=value` settings. A value may be written as an option takes it: `10k`, or `10` for 10 seconds.
+    ///
+    /// # Errors
+    /// The first setting that names no field, or whose value its field can't take.
+    pub fn with_settings(self, settings: &[String]) -> Result<Self, PlanError> {
+        if settings.is_empty() {
+            return Ok(self);
+        }
+        let wrong = |setting: &str, problem: String| PlanError::Setting {
+            setting: setting.to_owned(),
+            problem,
+        };
+        let plain =
+            toml::Table::try_from(&self).map_err(|error| wrong(&settings[0], error.to_string()))?;
+        let mut table = plain.clone();
+        for setting in settings {
+            let readings = readings(setting).map_err(|problem| wrong(setting, problem))?;
+            let mut first_problem = None;
+            let mut chosen = None;
+            for value in &readings {
+                // Alone, because two settings may be right only together.
+                let mut alone = plain.clone();
+                set(&mut alone, setting, value).map_err(|problem| wrong(setting, problem))?;
+                match document::from_table::<Self>(alone) {
+                    Ok(_) => {
+                        chosen = Some(value);
+                        break;
+                    }
+                    Err(error) => {
+                        first_problem.get_or_insert(error.to_string());
+                    }
+                }
+            }
+            let is_only = settings.len() == 1;
+            let value = match (chosen, first_problem) {
+                (None, Some(problem)) if is_only => return Err(wrong(setting, problem)),
+                (chosen, _) => chosen.unwrap_or(&readings[0]),
+            };
+            set(&mut table, setting, value).map_err(|problem| wrong(setting, problem))?;
+        }
+        let all = settings.join(" --set ");
+        document::from_table(table).map_err(|error| wrong(&all, error.to_string()))
+    }
+}
+
+/// Returns the values that a setting may mean, the likeliest first: TOML or a plain text, and then what an option would
+/// make of it.
+fn readings(setting: &str) -> Result<Vec<Value>, String> {
+    let (_, text) = setting
         .split_once('=')
-        .ok_or_else(|| wrong("write it as path=value, such as timeline.measure=10s"))?;
-    let value = toml::from_str::<toml::Table>(&format!("value = {value}"))
+        .ok_or("write it as path=value, such as timeline.measure=10s")?;
+    let written = toml::from_str::<toml::Table>(&format!("value = {text}"))
         .ok()
-        .and_then(|mut table| table.remove("value"))
-        .unwrap_or_else(|| toml::Value::String(value.to_owned()));
+        .and_then(|mut table| table.remove("value"));
+    let typed = match &written {
+        Some(Value::Integer(_) | Value::Float(_)) => Some(Value::String(format!("{text}s"))),
+        Some(_) => None,
+        None => number::decimal(text)
+            .ok()
+            .map(|number| match number.fract() == 0.0 {
+                true => Value::Integer(number as i64),
+                false => Value::Float(number),
+            }),
+    };
+    let first = written.unwrap_or_else(|| Value::String(text.to_owned()));
+    Ok([Some(first), typed].into_iter().flatten().collect())
+}
+
+/// Applies a value to `path.to.key`; a number in the path is an index into a list.
+fn set(table: &mut toml::Table, setting: &str, value: &Value) -> Result<(), String> {
+    let wrong = |problem: &str| problem.to_owned();
+    let path = setting.split('=').next().unwrap_or_default();
     let mut keys = path.split('.');
     let last = keys
         .next_back()
@@ -158,9 +200,9 @@ fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
     while let Some(key) = keys.next() {
         let entry = current
             .entry(key)
-            .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+            .or_insert_with(|| Value::Table(toml::Table::new()));
         current = match entry {
-            toml::Value::Array(list) => {
+            Value::Array(list) => {
                 let index = keys
                     .next()
                     .and_then(|index| index.parse::<usize>().ok())
@@ -168,10 +210,10 @@ fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
                         wrong("is a list: name an index in it, such as groups.0.rate")
                     })?;
                 list.get_mut(index)
-                    .and_then(toml::Value::as_table_mut)
+                    .and_then(Value::as_table_mut)
                     .ok_or_else(|| wrong("has no entry with that index"))?
             }
-            toml::Value::Table(table) => table,
+            Value::Table(table) => table,
             _ => return Err(wrong("goes through a field that is not a table")),
         };
     }
@@ -183,7 +225,7 @@ fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
     if last == "clients" {
         current.remove("workers");
     }
-    current.insert(last.to_owned(), value);
+    current.insert(last.to_owned(), value.clone());
     Ok(())
 }
 
@@ -191,27 +233,71 @@ fn set(table: &mut toml::Table, setting: &str) -> Result<(), PlanError> {
 mod tests {
     use super::*;
 
+    #[derive(Debug, Default, Clone, Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Settings {
+        path: String,
+        #[serde(with = "crate::duration")]
+        timeout: std::time::Duration,
+    }
+
+    fn plan() -> Plan<Settings> {
+        let text = "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\nclients = 3\n[driver]\n";
+        document::parse(text).expect("the text is a plan")
+    }
+
     #[test]
-    fn a_plan_of_another_driver_is_refused_before_its_settings_are_read() {
-        let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let path = folder.path().join("plan.toml");
-        let text = "name = 'p'\nprotocol = 'http'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\nclients = 3\n[driver]\nof_http = 1\n";
-        std::fs::write(&path, text).expect("the folder is writable");
-        let error = load_for::<toml::Table>(&path, &[], "amqp").unwrap_err();
-        let PlanError::OtherProtocol {
-            protocol, wanted, ..
-        } = &error
-        else {
-            panic!("{error}")
+    fn a_setting_takes_what_an_option_takes() {
+        let set = |settings: &[&str]| {
+            let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
+            plan().with_settings(&settings).expect("the settings fit")
         };
-        assert_eq!((protocol.as_str(), wanted.as_str()), ("http", "amqp"));
-        let plan = load_for::<toml::Table>(&path, &[], "http").expect("the driver is right");
-        assert!(
-            toml::to_string(&plan)
-                .expect("a plan is TOML")
-                .contains("protocol = \"http\"")
-        );
-        load::<toml::Table>(&path, &[]).expect("a suite takes the plans of all drivers");
+        let plan = set(&[
+            "groups.0.clients=10k",
+            "timeline.measure=2m",
+            "timeline.drain=30",
+            "driver.timeout=1.5",
+            "driver.path=10k",
+        ]);
+        assert_eq!(plan.groups[0].clients, 10_000);
+        assert_eq!(plan.timeline.measure.as_secs(), 120);
+        assert_eq!(plan.timeline.drain.as_secs(), 30);
+        assert_eq!(plan.driver.timeout.as_millis(), 1_500);
+        assert_eq!(plan.driver.path, "10k");
+        assert_eq!(set(&["groups.0.rate=1.5m"]).groups[0].rate, Some(1.5e6));
+    }
+
+    #[test]
+    fn a_setting_that_does_not_fit_is_named_with_the_remedy() {
+        for (setting, parts) in [
+            ("timeline.measure", ["write it as path=value", "10s"]),
+            (
+                "timeline.measre=10s",
+                ["`measre`", "did you mean `measure`?"],
+            ),
+            ("group.0.clients=1", ["`group`", "did you mean `groups`?"]),
+            ("groups.clients=1", ["is a list", "groups.0.rate"]),
+            (
+                "groups.7.clients=1",
+                ["no entry with that index", "groups.7"],
+            ),
+            (
+                "groups.0.clients=many",
+                ["groups[0].clients", "without quotes"],
+            ),
+            ("driver.pth=/x", ["`pth`", "did you mean `path`?"]),
+            ("driver.timeout=soon", ["driver.timeout", "such as 1m30s"]),
+        ] {
+            let settings = [setting.to_owned()];
+            let error = plan()
+                .with_settings(&settings)
+                .expect_err("it does not fit");
+            let error = error.to_string();
+            for part in parts {
+                assert!(error.contains(part), "{part:?} is not in: {error}");
+            }
+            assert!(error.starts_with("--set "), "{error}");
+        }
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use harness::cli::{Given, only_group};
 use load::duration;
-use load::plan::{Group, Plan, Timeline};
+use load::plan::{Group, Invalid, Plan, Timeline};
 use load::schedule::Arrival;
 
-use crate::settings::{Mode, Settings};
+use crate::settings::{Mode, Settings, is_closed};
 
 /// The four limits of the reference's validator of results.
 const REFERENCE_LIMITS: [&str; 4] = [
@@ -33,7 +34,6 @@ pub(super) struct PlanOptions {
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
-#[group(multiple = true, conflicts_with = "plan")]
 struct LoadOptions {
     /// Choose the client that joins: protocol, the driver's own frames; sdk, the client library
     #[arg(long, value_enum, default_value = "protocol")]
@@ -116,9 +116,11 @@ impl PlanOptions {
             measure: typed.duration.unwrap_or(duration),
             drain: driver.drain(),
         };
+        let is_closed = typed.pacing == LoopKind::Closed;
+        let group = heartbeats(&driver, is_closed, typed.arrival);
         let mut plan = Plan {
             seed: typed.seed,
-            ..Plan::new("command-line", timeline, vec![self.group(&driver)], driver)
+            ..Plan::new("command-line", timeline, vec![group], driver)
         };
         if typed.reference_limits {
             plan.thresholds = REFERENCE_LIMITS.map(str::to_owned).to_vec();
@@ -126,28 +128,88 @@ impl PlanOptions {
         plan
     }
 
-    /// Returns the group that sends the heartbeats of all users.
-    fn group(&self, driver: &Settings) -> Group {
-        let population = driver.population();
-        let users = population.rooms.saturating_mul(population.users_per_room);
-        let special = population
-            .slow_consumers
-            .saturating_add(population.half_open);
-        // The settings' own check names what is wrong with them, so the group must be one that can be run.
-        let senders = users.saturating_sub(special).clamp(1, MAX_CLIENTS);
-        let is_closed = self.load.pacing == LoopKind::Closed;
-        let interval_s = 1.0 / driver.heartbeats_per_sec;
-        let interval = Duration::try_from_secs_f64(interval_s).unwrap_or_default();
-        Group {
-            name: "heartbeats".to_owned(),
-            clients: if is_closed { senders } else { 0 },
-            // Users that begin at once would stay in step.
-            ramp: if is_closed { interval } else { Duration::ZERO },
-            rate: (!is_closed)
-                .then(|| (senders as f64 * driver.heartbeats_per_sec).clamp(1e-9, MAX_RATE)),
-            arrival: self.load.arrival,
-            stages: Vec::new(),
-            ops: None,
+    /// Applies given options to a plan from a file. If the number of users changes, each goes on sending as often as
+    /// before.
+    pub(super) fn override_plan(
+        &self,
+        plan: &mut Plan<Settings>,
+        given: &mut Given,
+    ) -> Result<(), Invalid> {
+        if given.take("reference_limits") {
+            let limits = REFERENCE_LIMITS.map(str::to_owned);
+            plan.thresholds.extend(limits);
         }
+        let shaping = [
+            "rooms",
+            "users_per_room",
+            "slow_consumers",
+            "half_open",
+            "heartbeats_per_sec",
+            "pacing",
+        ];
+        if !shaping.iter().any(|option| given.contains(option)) {
+            return Ok(());
+        }
+        let was_closed = is_closed(plan);
+        let mut driver = plan.driver.clone();
+        let senders = senders(&driver);
+        let group = only_group(plan, "--rooms", "rate", |_| false)?;
+        if let (Some(rate), false) = (group.rate, was_closed) {
+            driver.heartbeats_per_sec = rate / senders as f64;
+        }
+        let (typed, settings) = (&self.load, &self.settings);
+        if given.contains("rooms") {
+            driver.rooms = typed.rooms.unwrap_or(driver.rooms);
+        }
+        if given.contains("users_per_room") {
+            driver.users_per_room = settings.users_per_room;
+        }
+        if given.contains("slow_consumers") {
+            driver.slow_consumers = settings.slow_consumers;
+        }
+        if given.contains("half_open") {
+            driver.half_open = settings.half_open;
+        }
+        if given.contains("heartbeats_per_sec") {
+            driver.heartbeats_per_sec = typed
+                .heartbeats_per_sec
+                .unwrap_or(driver.heartbeats_per_sec);
+        }
+        let closed = match given.take("pacing") {
+            true => typed.pacing == LoopKind::Closed,
+            false => was_closed,
+        };
+        let new = heartbeats(&driver, closed, group.arrival);
+        (group.clients, group.rate, group.ramp) = (new.clients, new.rate, new.ramp);
+        Ok(())
+    }
+}
+
+/// Returns the number of users that send heartbeats, as a group can have it.
+fn senders(driver: &Settings) -> u64 {
+    let population = driver.population();
+    let users = population.rooms.saturating_mul(population.users_per_room);
+    let special = population
+        .slow_consumers
+        .saturating_add(population.half_open);
+    // The settings' own check names what is wrong with them, so the group must be one that can be run.
+    users.saturating_sub(special).clamp(1, MAX_CLIENTS)
+}
+
+/// Returns the group that sends the heartbeats of all users.
+fn heartbeats(driver: &Settings, is_closed: bool, arrival: Arrival) -> Group {
+    let senders = senders(driver);
+    let interval_s = 1.0 / driver.heartbeats_per_sec;
+    let interval = Duration::try_from_secs_f64(interval_s).unwrap_or_default();
+    Group {
+        name: "heartbeats".to_owned(),
+        clients: if is_closed { senders } else { 0 },
+        // Users that begin at once would stay in step.
+        ramp: if is_closed { interval } else { Duration::ZERO },
+        rate: (!is_closed)
+            .then(|| (senders as f64 * driver.heartbeats_per_sec).clamp(1e-9, MAX_RATE)),
+        arrival,
+        stages: Vec::new(),
+        ops: None,
     }
 }

@@ -23,7 +23,10 @@ fn a_server_that_is_none_is_named_before_the_run() {
     let port = page::serve(|_, _| ("404 Not Found", String::new()));
     let url = format!("http://127.0.0.1:{port}");
     program(&[&url]).refused(2, &[&url, "Socket.IO", "with its path"]);
-    program(&["localhost:3000"]).refused(2, &["localhost:3000", "http://host:port"]);
+    program(&["localhost:3000"]).refused(
+        2,
+        &["localhost:3000", "did you mean http://localhost:3000?"],
+    );
     program(&["http://127.0.0.1:9", "--rooms", "0"]).refused(2, &["driver.rooms (--rooms)"]);
 }
 

@@ -5,6 +5,7 @@
 mod audited;
 mod calls;
 mod losses;
+mod mistakes;
 mod protocol;
 mod reference;
 mod sdk;

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use measure::similar::similar;
+
 use super::process_name::ProcessName;
 use crate::manifest::ManifestError;
 
@@ -11,11 +13,15 @@ use crate::manifest::ManifestError;
 #[non_exhaustive]
 pub enum DaemonError {
     /// The daemon has no directory.
-    #[error("there is no daemon `{name}`\n  known daemons: {}", listed(known))]
+    #[error(
+        "there is no daemon `{name}`{}\n  known daemons: {}",
+        meant(name, known),
+        listed(known)
+    )]
     UnknownDaemon {
         /// The requested name.
         name: String,
-        /// Every daemon that has a manifest.
+        /// The daemons that serve the requested protocol.
         known: Vec<String>,
     },
     /// The daemon speaks other protocols.
@@ -131,6 +137,12 @@ impl DaemonError {
             source,
         }
     }
+}
+
+/// Asks for the daemon that a misspelled name probably means.
+fn meant(name: &str, known: &[String]) -> String {
+    let meant = similar(name, known.iter().map(String::as_str));
+    meant.map_or_else(String::new, |meant| format!(": did you mean `{meant}`?"))
 }
 
 fn listed(names: &[String]) -> String {

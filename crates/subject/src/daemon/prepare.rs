@@ -393,19 +393,19 @@ fn is_missing(error: &std::io::Error) -> bool {
 
 fn find(roots: &Roots, name: &str, serves: &str) -> Result<Manifest, DaemonError> {
     let known = manifest::names(roots);
+    let serves_it = |name: &String| {
+        Manifest::load(roots, name).is_ok_and(|other| other.serves.iter().any(|it| it == serves))
+    };
     if !known.iter().any(|known| known == name) {
         return Err(DaemonError::UnknownDaemon {
             name: name.to_owned(),
-            known,
+            known: known.into_iter().filter(serves_it).collect(),
         });
     }
     let manifest = Manifest::load(roots, name)?;
     if manifest.serves.iter().any(|protocol| protocol == serves) {
         return Ok(manifest);
     }
-    let serves_it = |name: &String| {
-        Manifest::load(roots, name).is_ok_and(|other| other.serves.iter().any(|it| it == serves))
-    };
     Err(DaemonError::OtherProtocol {
         name: name.to_owned(),
         serves: manifest.serves,

@@ -1,0 +1,40 @@
+//! Typical mistakes in calls: each message says what is wrong, where, and what to do.
+
+use harness_testing::mistakes::{check, refused};
+
+#[test]
+fn a_wrong_call_is_named_with_its_remedy() {
+    check(
+        env!("CARGO_BIN_EXE_amqp-perftest"),
+        &[],
+        &[
+            refused(
+                &["--uri", "amqp://127.0.0.1:1/"],
+                &["127.0.0.1:1", "start the broker", "leave --uri out"],
+            ),
+            refused(
+                &["--uri", "http://127.0.0.1:1/"],
+                &["scheme", "write it as amqp://"],
+            ),
+            refused(
+                &["--uri", "amqp://no.such.host.invalid/"],
+                &["no.such.host.invalid", "correct the name of the host"],
+            ),
+            refused(&["rabbitmq"], &["did you mean --daemon rabbitmq?"]),
+            // PerfTest's unit of these two is not the second.
+            refused(&["-L", "1000"], &["--consumer-latency", "with a unit"]),
+            refused(
+                &["--polling-interval", "10"],
+                &["--polling-interval", "with a unit"],
+            ),
+            refused(
+                &["--prefetch", "70k"],
+                &["--prefetch", "larger than this option"],
+            ),
+            refused(
+                &["--threshold", "counts.duplicatd == 0"],
+                &["`duplicatd`", "did you mean `counts.duplicated`?"],
+            ),
+        ],
+    );
+}

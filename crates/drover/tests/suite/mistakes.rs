@@ -1,0 +1,122 @@
+//! Typical mistakes in calls and plans: each message says what is wrong, where, and what to do.
+
+use harness_testing::mistakes::refused;
+use harness_testing::program::ended_with;
+
+use crate::support::{Project, ends_with, messages};
+
+const SUITE: &str = "[driver]\n[suite]\ndaemons = ['a']\n";
+
+#[test]
+fn a_wrong_call_is_named_with_what_it_may_mean() {
+    let project = Project::new(SUITE);
+    project.plan("other", SUITE);
+    project.file(
+        "daemons/stranger/daemon.toml",
+        "about = 's'\nserves = ['smtp']\nrun = ['true']\nready = { line = 'up' }\n",
+    );
+    project.file("configs/more/other.toml", "name = 'other'\n");
+    project.file(
+        "configs/fake/number.toml",
+        "name = 'n'\n[timeline]\nmeasure = 10\ndrain = '1s'\n",
+    );
+    let mistakes = [
+        refused(&["rnu"], &["'rnu'", "did you mean drover run?"]),
+        refused(
+            &["configs/fake/tiny.toml"],
+            &["did you mean drover run configs/fake/tiny.toml?"],
+        ),
+        refused(
+            &["run", "tniy"],
+            &["no plan `tniy`", "did you mean configs/fake/tiny.toml?"],
+        ),
+        refused(&["run", "xyz"], &["no plan `xyz`", "drover list"]),
+        refused(
+            &["run", "other"],
+            &[
+                "several plans",
+                "configs/fake/other.toml, configs/more/other.toml",
+            ],
+        ),
+        refused(
+            &["run", "configs/fake/tinny.toml"],
+            &["tinny.toml", "did you mean configs/fake/tiny.toml?"],
+        ),
+        refused(
+            &["run", "number"],
+            &["number.toml", "line 3: timeline.measure", "\"10s\""],
+        ),
+        refused(
+            &["run", "tiny", "--daemon", "stranger"],
+            &[
+                "`stranger` serves smtp",
+                "for fake",
+                "choose one of a, b, c",
+            ],
+        ),
+        refused(
+            &["run", "tiny", "--daemon", "strangr"],
+            &["no daemon `strangr`", "did you mean `stranger`?"],
+        ),
+        refused(
+            &["run", "tiny", "--level", "7"],
+            &["--level 7", "use one of 5"],
+        ),
+        refused(
+            &["report", "nowhere"],
+            &["nowhere", "no such file or folder", "drover list"],
+        ),
+    ];
+    for mistake in &mistakes {
+        let output = project.drover(mistake.call).output().unwrap();
+        ended_with(&output, mistake.code, mistake.says, &mistake.call);
+    }
+    let mut command = project.drover(&["run", "tiny"]);
+    let output = command.env("FAKE_GEN_RATE", "5").output().unwrap();
+    ended_with(
+        &output,
+        2,
+        &["FAKE_GEN_RATE", "unset it", "--set"],
+        &command,
+    );
+    assert!(project.log().is_empty(), "nothing was run");
+}
+
+#[test]
+fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
+    let project = Project::new(SUITE);
+    // The scripted driver copies it.
+    let template = project.path("template.json");
+    let text = std::fs::read_to_string(&template).unwrap();
+    let mut result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    result["plan"]["name"] = "tiny".into();
+    std::fs::write(&template, result.to_string()).unwrap();
+    ends_with(
+        &project
+            .drover(&["run", "tiny", "--force"])
+            .output()
+            .unwrap(),
+        0,
+    );
+    assert_eq!(project.log(), ["a/5/1"]);
+    let now = project.suite("tiny");
+    result["plan"]["name"] = "another".into();
+    let base = project.file("base/result.json", &result.to_string());
+    let compare = |base: &std::path::Path| {
+        let arguments = [
+            "report",
+            now.to_str().unwrap(),
+            "--format",
+            "summary",
+            "--base",
+        ];
+        let arguments = [&arguments[..], &[base.to_str().unwrap()]].concat();
+        project.drover(&arguments).output().unwrap()
+    };
+    let output = compare(&base);
+    ends_with(&output, 2);
+    for part in ["--base", "the plan another", "drover list"] {
+        assert!(messages(&output).contains(part), "{}", messages(&output));
+    }
+    ends_with(&compare(&template), 0);
+}

@@ -1,0 +1,212 @@
+//! Typical mistakes in calls and plans: each message says what is wrong, where, and what to do.
+
+use harness_testing::mistakes::{Mistake, check, refused};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_http-load");
+const URL: &str = "http://127.0.0.1:1";
+
+/// A plan in which one text is replaced.
+fn plan(text: &str, by: &str) -> String {
+    const PLAN: &str = "name = 'mine'\n[timeline]\nmeasure = '10s'\ndrain = '1s'\n[[groups]]\nname = 'users'\nclients = 3\n[driver]\npath = '/'\n";
+    assert!(PLAN.contains(text), "{text}");
+    PLAN.replace(text, by)
+}
+
+#[test]
+fn a_wrong_option_is_named_with_its_remedy() {
+    check(
+        PROGRAM,
+        &[],
+        &[
+            refused(&["-c", "many", URL], &["--connections", "'many'", "10k"]),
+            refused(&["-c", "1.5", URL], &["--connections", "whole number"]),
+            refused(&["-c", "0", URL], &["clients", "at least 1"]),
+            refused(&["-R", "0", URL], &["--rate", "above 0"]),
+            refused(&["-R", "fast", URL], &["--rate", "500", "10k"]),
+            refused(&["-d", "1x", URL], &["--duration", "1m30s"]),
+            refused(&["-d", "0", URL], &["timeline.measure", "such as 10s"]),
+            refused(&["--conections", "5"], &["'--conections'", "--connections"]),
+            refused(&["--format", "htm", URL], &["--format", "htm", "html"]),
+            refused(&["--timeout", "0", URL], &["--timeout", "30s"]),
+            refused(
+                &["-H", "@/no/such", URL],
+                &["--header", "/no/such", "name a file"],
+            ),
+            refused(
+                &["--output", "/no/such/r.json", URL],
+                &["--output /no/such/r.json", "name a file in a folder"],
+            ),
+            refused(
+                &["--into", "/proc/no/such", URL],
+                &["--into /proc/no/such", "name a folder"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_target_is_named_with_what_it_may_mean() {
+    let connection_refused = Mistake {
+        call: &[URL],
+        code: 1,
+        says: &["127.0.0.1:1", "start the server", "leave the URL out"],
+    };
+    check(
+        PROGRAM,
+        &[],
+        &[
+            connection_refused,
+            refused(&["nginx"], &["nginx", "did you mean --daemon nginx?"]),
+            refused(&["ngnix"], &["did you mean --daemon nginx?"]),
+            refused(&["chek"], &["did you mean the command check?"]),
+            refused(&["my.toml"], &["did you mean the plan --plan my.toml?"]),
+            refused(
+                &["localhost:8080/x"],
+                &["no scheme", "did you mean http://localhost:8080/x?"],
+            ),
+            refused(&["ftp://127.0.0.1/"], &["`ftp`", "write http://"]),
+            refused(&["http://127.0.0.1:99999/"], &["port", "65535"]),
+            refused(
+                &["http://no.such.host.invalid/"],
+                &["no.such.host.invalid", "correct the name"],
+            ),
+            refused(&["@/no/such"], &["URL @/no/such", "name a file"]),
+            refused(
+                &["--daemon", "ngnix"],
+                &["`ngnix`", "did you mean `nginx`?"],
+            ),
+            refused(
+                &["--daemon", "rabbitmq"],
+                &["serves amqp, not http", "choose one of", "nginx"],
+            ),
+            refused(
+                &["--daemon", "nginx", "--name", "x"],
+                &["--name", "--daemon", "cannot be used with"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_threshold_is_named_with_what_it_may_mean() {
+    check(
+        PROGRAM,
+        &[],
+        &[
+            refused(
+                &["--threshold", "respons.p99 < 5ms", URL],
+                &["--threshold", "did you mean `response.p99`?"],
+            ),
+            refused(
+                &["--threshold", "response.p99 < 5", URL],
+                &["`5` does not suit `response.p99`", "50ms"],
+            ),
+            refused(
+                &["--threshold", "response.p99", URL],
+                &["no operator", "<= 50ms"],
+            ),
+            refused(
+                &["--threshold", "response < 5ms", URL],
+                &["needs a statistic", "response.p99"],
+            ),
+            refused(
+                &["--threshold", "errors.timeot == 0", URL],
+                &["`timeot`", "did you mean `timeout`?"],
+            ),
+            refused(
+                &["--threshold", "counts.checks_faild == 0", URL],
+                &["`checks_faild`", "did you mean `counts.checks_failed`?"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_plan_is_named_with_its_line_and_its_field() {
+    let files = [
+        ("number.toml", plan("'10s'", "10")),
+        ("text.toml", plan("clients = 3", "clients = '3'")),
+        ("field.toml", plan("clients", "client")),
+        ("setting.toml", plan("path", "pth")),
+        ("missing.toml", plan("drain = '1s'", "")),
+        ("syntax.toml", plan("name = 'mine'", "name = mine")),
+        ("negative.toml", plan("clients = 3", "clients = -3")),
+        ("list.toml", plan("[[groups]]", "[groups]")),
+        ("right.toml", plan("3", "3")),
+        (
+            "addressed.toml",
+            plan("[timeline]", "protocol = 'issue'\n[timeline]"),
+        ),
+        ("configs/fdpass/other.toml", plan("3", "3")),
+        (
+            "of-rabbitmq.toml",
+            plan("[timeline]", "daemon = 'rabbitmq'\n[timeline]"),
+        ),
+    ];
+    let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+    check(
+        PROGRAM,
+        &files,
+        &[
+            refused(
+                &["--plan", "{dir}/number.toml"],
+                &["number.toml", "line 3: timeline.measure", "\"10s\""],
+            ),
+            refused(
+                &["--plan", "{dir}/text.toml"],
+                &["line 7: groups[0].clients", "without quotes"],
+            ),
+            refused(
+                &["--plan", "{dir}/field.toml"],
+                &["line 7: groups[0]", "`client`", "did you mean `clients`?"],
+            ),
+            refused(
+                &["--plan", "{dir}/setting.toml"],
+                &["line 9: driver", "`pth`", "did you mean `path`?"],
+            ),
+            refused(
+                &["--plan", "{dir}/missing.toml"],
+                &["timeline", "`drain` is missing", "add"],
+            ),
+            refused(&["--plan", "{dir}/syntax.toml"], &["line 1", "write TOML"]),
+            refused(
+                &["--plan", "{dir}/negative.toml"],
+                &["groups[0].clients", "0 or more", "-3"],
+            ),
+            refused(&["--plan", "{dir}/list.toml"], &["groups", "a list"]),
+            refused(
+                &["--plan", "{dir}/rihgt.toml"],
+                &["rihgt.toml", "did you mean", "right.toml?"],
+            ),
+            refused(&["--plan", "{dir}"], &["name a plan in it"]),
+            refused(
+                &["--plan", "{dir}/configs/fdpass/other.toml"],
+                &["for the protocol fdpass", "drives http", "drover run"],
+            ),
+            refused(
+                &["--plan", "{dir}/addressed.toml"],
+                &["for the protocol issue", "drives http"],
+            ),
+            refused(
+                &["--plan", "{dir}/of-rabbitmq.toml"],
+                &["for the protocol amqp", "drives http"],
+            ),
+            refused(
+                &["--plan", "{dir}/right.toml", "--set", "timeline.measur=3s"],
+                &["--set timeline.measur=3s", "did you mean `measure`?"],
+            ),
+            refused(
+                &["--plan", "{dir}/right.toml", "--set", "groups.clients=3"],
+                &["--set groups.clients=3", "is a list", "groups.0"],
+            ),
+            refused(
+                &["--set", "timeline.measure"],
+                &["--set timeline.measure", "path=value"],
+            ),
+            refused(
+                &["--plan", "{dir}/right.toml", "--hold"],
+                &["--hold", "a whole load", "--set"],
+            ),
+        ],
+    );
+}

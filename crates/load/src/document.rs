@@ -1,0 +1,272 @@
+//! Reads TOML, and explains what is wrong in it: the line, the field, and what to write instead.
+
+use serde::de::DeserializeOwned;
+use serde_path_to_error::Path;
+
+use measure::similar::suggest;
+
+/// The reason why a document can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{problem}", position(*.line, .field))]
+pub struct Misread {
+    /// The number of the line; unknown for values that come from no text.
+    pub line: Option<usize>,
+    /// The field, as a path such as `groups[0].rate`; empty at the top.
+    pub field: String,
+    /// The problem, and the remedy.
+    pub problem: String,
+}
+
+fn position(line: Option<usize>, field: &str) -> String {
+    let line = line.map_or_else(String::new, |line| format!("line {line}: "));
+    match field {
+        "" => line,
+        field => format!("{line}{field}: "),
+    }
+}
+
+/// Parses a whole document.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
+    let line = |error: &toml::de::Error| {
+        let start = error.span()?.start;
+        Some(text.get(..start)?.matches('\n').count() + 1)
+    };
+    let document = toml::Deserializer::parse(text).map_err(|error| Misread {
+        line: line(&error),
+        field: String::new(),
+        problem: format!("{}: write TOML, such as name = \"value\"", error.message()),
+    })?;
+    serde_path_to_error::deserialize(document)
+        .map_err(|error| explain(line(error.inner()), error.path(), error.inner().message()))
+}
+
+/// Converts a table.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn from_table<T: DeserializeOwned>(table: toml::Table) -> Result<T, Misread> {
+    serde_path_to_error::deserialize(table).map_err(
+        |error: serde_path_to_error::Error<toml::de::Error>| {
+            explain(None, error.path(), error.inner().message())
+        },
+    )
+}
+
+/// Says in plain words what serde found.
+fn explain(line: Option<usize>, path: &Path, message: &str) -> Misread {
+    let message = message.trim_end();
+    let field = path.to_string();
+    let problem = mistyped(message)
+        .or_else(|| unknown(message))
+        .or_else(|| missing(message))
+        .unwrap_or_else(|| message.to_owned());
+    // The path of an unknown field ends with a name that the problem repeats.
+    let field = match field.as_str() {
+        "." | "?" => String::new(),
+        path => path.trim_end_matches(".?").to_owned(),
+    };
+    let repeated = message
+        .strip_prefix("unknown field `")
+        .and_then(|rest| rest.split('`').next());
+    let field = match repeated.and_then(|name| field.strip_suffix(name)) {
+        Some(parent) => parent.trim_end_matches('.').to_owned(),
+        None => field,
+    };
+    Misread {
+        line,
+        field,
+        problem,
+    }
+}
+
+/// Translates `invalid type: integer `10`, expected a string` and `invalid value: …`.
+fn mistyped(message: &str) -> Option<String> {
+    let (_, rest) = message
+        .split_once("invalid type: ")
+        .or_else(|| message.split_once("invalid value: "))?;
+    let (found, expected) = rest.rsplit_once(", expected ")?;
+    let is_text = found.starts_with("string");
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" if is_text => "a whole number, without quotes",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "f32" | "f64" if is_text => "a number, without quotes",
+        "f32" | "f64" => "a number",
+        "a string" => "a text in quotes",
+        "a boolean" if is_text => "true or false, without quotes",
+        "a boolean" => "true or false",
+        "a sequence" => "a list in [ ]",
+        "a map" => "a table: { key = value }",
+        other if other.starts_with("struct ") => "a table: { key = value }",
+        other => other,
+    };
+    let found = match found.split_once(' ') {
+        Some(("integer" | "floating", value)) => {
+            format!(
+                "the number {}",
+                value.trim_start_matches("point ").trim_matches('`')
+            )
+        }
+        Some(("string", value)) => format!("the text {value}"),
+        Some(("boolean", value)) => value.trim_matches('`').to_owned(),
+        _ => match found {
+            "sequence" => "a list".to_owned(),
+            "map" => "a table".to_owned(),
+            other => other.to_owned(),
+        },
+    };
+    Some(format!("must be {expected}, not {found}"))
+}
+
+/// Translates `unknown field …, expected one of …` and `unknown variant …`.
+fn unknown(message: &str) -> Option<String> {
+    let (what, rest) = match message.strip_prefix("unknown field `") {
+        Some(rest) => ("unknown field ", rest),
+        None => ("", message.strip_prefix("unknown variant `")?),
+    };
+    let (name, expected) = rest.split_once('`')?;
+    let known = expected.split('`').skip(1).step_by(2);
+    let end = if what.is_empty() {
+        " is none of its values"
+    } else {
+        ""
+    };
+    Some(format!("{what}`{name}`{end}: {}", suggest(name, known)))
+}
+
+/// Translates `missing field …`.
+fn missing(message: &str) -> Option<String> {
+    let name = message.strip_prefix("missing field `")?.strip_suffix('`')?;
+    Some(format!("`{name}` is missing: add {name} = …"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the errors are read")]
+    struct Outer {
+        #[serde(default)]
+        name: String,
+        #[serde(default)]
+        list: Vec<Inner>,
+        #[serde(default)]
+        map: BTreeMap<String, u16>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the errors are read")]
+    struct Inner {
+        clients: u64,
+        #[serde(default)]
+        rate: Option<f64>,
+        #[serde(default)]
+        fast: bool,
+        #[serde(default)]
+        kind: Kind,
+        #[serde(default, with = "crate::duration::optional")]
+        time: Option<Duration>,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Kind {
+        #[default]
+        Constant,
+        Poisson,
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line_its_field_and_the_remedy() {
+        for (text, expected) in [
+            (
+                "name = 5",
+                "line 1: name: must be a text in quotes, not the number 5",
+            ),
+            (
+                "\nname = [1]",
+                "line 2: name: must be a text in quotes, not a list",
+            ),
+            (
+                "nmae = 'x'",
+                "line 1: unknown field `nmae`: did you mean `name`?",
+            ),
+            (
+                "list = 5",
+                "line 1: list: must be a list in [ ], not the number 5",
+            ),
+            (
+                "map = { a = 70000 }",
+                "line 1: map.a: must be a whole number, 0 or more, not the number 70000",
+            ),
+            (
+                "[[list]]\nclients = '3'",
+                "line 2: list[0].clients: must be a whole number, without quotes, not the text \"3\"",
+            ),
+            (
+                "[[list]]\nclients = -1",
+                "line 2: list[0].clients: must be a whole number, 0 or more, not the number -1",
+            ),
+            (
+                "[[list]]\nclients = 1.5",
+                "line 2: list[0].clients: must be a whole number, 0 or more, not the number 1.5",
+            ),
+            (
+                "[[list]]\nrate = 3",
+                "line 1: list[0]: `clients` is missing: add clients = …",
+            ),
+            (
+                "[[list]]\nclients = 3\nrate = true",
+                "line 3: list[0].rate: must be a number, not true",
+            ),
+            (
+                "[[list]]\nclients = 3\nfast = 'yes'",
+                "line 3: list[0].fast: must be true or false, without quotes, not the text \"yes\"",
+            ),
+            (
+                "[[list]]\nclients = 3\nclient = 3",
+                "line 3: list[0]: unknown field `client`: did you mean `clients`?",
+            ),
+            (
+                "[[list]]\nclients = 3\nzzz = 3",
+                "line 3: list[0]: unknown field `zzz`: use one of clients, rate, fast, kind, time",
+            ),
+            (
+                "[[list]]\nclients = 3\nkind = 'poison'",
+                "line 3: list[0].kind: `poison` is none of its values: did you mean `poisson`?",
+            ),
+            (
+                "[[list]]\nclients = 3\ntime = 10",
+                "line 3: list[0].time: must be a time with its unit: write \"10s\" for 10 seconds",
+            ),
+            (
+                "[[list]]\nclients = 3\ntime = true",
+                "line 3: list[0].time: must be a time such as \"10s\", not true",
+            ),
+        ] {
+            let error = parse::<Outer>(text).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+            let table: toml::Table = toml::from_str(text).unwrap();
+            let error = from_table::<Outer>(table).unwrap_err();
+            let (_, without_line) = expected.split_once(": ").unwrap();
+            assert_eq!(error.to_string(), without_line);
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_toml_is_named_with_its_line() {
+        let error = parse::<Outer>("name = 'a'\nlist = [").unwrap_err();
+        assert_eq!(error.line, Some(2));
+        assert!(error.problem.contains("write TOML"), "{error}");
+    }
+}
