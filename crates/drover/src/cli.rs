@@ -12,7 +12,7 @@ use harness::{launcher, output};
 use measure::report::{FORMATS, Format, list_of_names};
 use measure::similar::similar;
 
-use crate::{check, doctor, exit, import, list, report, run, suite_report};
+use crate::{check, doctor, exit, import, list, report, run, suite_report, watch};
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
 #[derive(Debug, Parser)]
@@ -31,6 +31,11 @@ enum Command {
     ///
     /// The same command continues a suite that was cut short: runs with a result are not repeated.
     Run(run::Options),
+    /// Show the running suite live: the run, its rate, response times, resources, and the verdicts so far
+    ///
+    /// Reads the files of the suite once a second and writes none. Without a running suite it shows the run of a driver
+    /// in progress, or the newest suite.
+    Watch(watch::Options),
     /// Regenerate report.md, summary.md and report.html from stored results (several folders: print one combined
     /// report)
     Report(Report),
@@ -109,6 +114,7 @@ pub fn main(version: &'static str) -> ExitCode {
         Command::Run(options) => launcher::runtime()
             .map_err(Failure::from)
             .and_then(|runtime| runtime.block_on(run::run(&options))),
+        Command::Watch(options) => watch::run(&options),
         Command::Report(typed) => typed.carry_out(),
         Command::Analyze(Analyze { paths }) => Report {
             paths,

@@ -26,3 +26,4 @@ mod resolve;
 mod run;
 mod search;
 mod suite_report;
+mod watch;

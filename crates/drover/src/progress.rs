@@ -1,6 +1,6 @@
 //! Shows the progress of a suite on stderr: one line for each run that has ended, and on a terminal one that changes.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use harness::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,7 +8,7 @@ use load::clock;
 use measure::units;
 
 use crate::estimate;
-use crate::record::RunId;
+use crate::record::{RunId, Running};
 
 /// The progress line.
 #[derive(Debug)]
@@ -68,35 +68,26 @@ impl Progress {
 }
 
 impl RunProgress {
+    /// Returns the run as the record of the suite shows it to programs that watch it.
+    pub(crate) fn running(&self) -> Running {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Running {
+            id: self.id.clone(),
+            number: self.number,
+            attempt: self.attempt,
+            pid: std::process::id(),
+            began_unix_s: now.unwrap_or_default().as_secs(),
+            about_s: self.about.as_secs(),
+            after_s: self.after.map(|after| after.as_secs()),
+        }
+    }
+
     pub(crate) fn elapsed(&self) -> Duration {
         Duration::from_nanos(clock::now().saturating_sub(self.began))
     }
 
-    /// Identifies the run: `run 14 of 36 · go-streaming · 10,000 · 2nd of 3`
     fn which(&self) -> String {
-        let of = self
-            .total
-            .map_or(String::new(), |total| format!(" of {total}"));
-        let level = self
-            .id
-            .level
-            .parse()
-            .map_or_else(|_| self.id.level.clone(), |level: u64| units::count(level));
-        let again = match (self.total, self.id.run) {
-            (Some(_), run) if self.repeat > 1 => {
-                format!(" · {} of {}", ordinal(run), self.repeat)
-            }
-            (None, run) if run > 1 => format!(" · {} time", ordinal(run)),
-            _ => String::new(),
-        };
-        let attempt = match self.attempt {
-            1 => String::new(),
-            attempt => format!(" · attempt {attempt}"),
-        };
-        format!(
-            "run {}{of} · {} · {level}{again}{attempt}",
-            self.number, self.id.daemon
-        )
+        describe_run(&self.running(), self.total, self.repeat)
     }
 
     fn line(&self) -> String {
@@ -117,6 +108,32 @@ impl RunProgress {
             _ => String::new(),
         }
     }
+}
+
+/// Identifies a run: `run 14 of 36 · go-streaming · 10,000 · 2nd of 3`
+pub(crate) fn describe_run(run: &Running, total: Option<usize>, repeat: u32) -> String {
+    let of = total.map_or(String::new(), |total| format!(" of {total}"));
+    let again = match (total, run.id.run) {
+        (Some(_), number) if repeat > 1 => format!(" · {} of {repeat}", ordinal(number)),
+        (None, number) if number > 1 => format!(" · {} time", ordinal(number)),
+        _ => String::new(),
+    };
+    let attempt = match run.attempt {
+        1 => String::new(),
+        attempt => format!(" · attempt {attempt}"),
+    };
+    let level = describe_level(&run.id.level);
+    format!(
+        "run {}{of} · {} · {level}{again}{attempt}",
+        run.number, run.id.daemon
+    )
+}
+
+/// Returns the name of a level, with thousands separators if it is a number.
+pub(crate) fn describe_level(level: &str) -> String {
+    level
+        .parse()
+        .map_or_else(|_| level.to_owned(), |level: u64| units::count(level))
 }
 
 fn ordinal(number: u32) -> String {

@@ -39,6 +39,9 @@ pub(crate) struct Record {
     pub(crate) ended_at: Option<String>,
     /// The commit of the sources, as of the last start.
     pub(crate) git_commit: Option<String>,
+    /// The run in progress; it may be stale if its program was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) running: Option<Running>,
     /// The runs that have ended, in their order.
     pub(crate) runs: Vec<Ended>,
     /// The runs that could not be measured.
@@ -74,6 +77,25 @@ impl RunId {
         let folder = self.folder(suite);
         folder.with_file_name(format!("{}{SET_ASIDE}{attempt}", self.run))
     }
+}
+
+/// A run in progress.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    #[serde(flatten)]
+    pub(crate) id: RunId,
+    /// Its number in the suite.
+    pub(crate) number: usize,
+    /// The attempt, counted from 1.
+    pub(crate) attempt: u32,
+    /// The process of the suite.
+    pub(crate) pid: u32,
+    /// Time of its start, seconds since 1970.
+    pub(crate) began_unix_s: u64,
+    /// Estimated duration, with the start of the daemon.
+    pub(crate) about_s: u64,
+    /// Estimated duration of the runs after it; unknown for a search.
+    pub(crate) after_s: Option<u64>,
 }
 
 /// A run with a result.
@@ -210,5 +232,6 @@ impl Record {
     pub(crate) fn clear_failures(&mut self) {
         self.unreached.clear();
         self.found.clear();
+        self.running = None;
     }
 }

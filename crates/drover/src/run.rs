@@ -154,6 +154,7 @@ impl<'a> Runner<'a> {
                 started_at: store::timestamp(SystemTime::now()),
                 ended_at: None,
                 git_commit: machine.git_commit.clone(),
+                running: None,
                 runs: Vec::new(),
                 unreached: Vec::new(),
                 set_aside: Vec::new(),
@@ -334,6 +335,8 @@ impl<'a> Runner<'a> {
             Some(outcome) => outcome,
             None => {
                 self.folder.prepare(&run.id)?;
+                self.record.running = Some(now.running());
+                self.write_record()?;
                 let tick = || self.progress.show(&now);
                 let (outcome, asked_to_end) =
                     driver_run::run(&self.program, &self.folder, run, self.signals, tick)
@@ -343,11 +346,16 @@ impl<'a> Runner<'a> {
                 outcome
             }
         };
+        self.record.running = None;
         let result = self.record_outcome(&now, outcome);
+        self.write_record()?;
+        Ok(result)
+    }
+
+    fn write_record(&self) -> anyhow::Result<()> {
         self.record.write(self.folder.path()).context(
             "writing the record of the suite (results are kept; free space, then repeat the command to continue)",
-        )?;
-        Ok(result)
+        )
     }
 
     fn record_outcome(&mut self, now: &RunProgress, outcome: Outcome) -> Option<(u8, RunResult)> {

@@ -8,6 +8,7 @@
 //! - [`mistakes`]: makes wrong calls, and reads their messages.
 //! - [`page`]: serves a metrics page, and reads one.
 //! - [`skip`]: reports tests that cannot run on this machine.
+//! - [`terminal`]: a program on a pseudo-terminal, and its screen.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,3 +23,4 @@ pub mod program;
 pub mod reference;
 pub mod result;
 pub mod skip;
+pub mod terminal;

@@ -21,7 +21,7 @@ mod expected_end;
 mod line;
 
 use expected_end::{Durations, ExpectedEnd};
-pub use line::compact;
+pub use line::{compact, render as render_line};
 
 /// Seconds between two lines of a log.
 const LOG_INTERVAL: u64 = 10;

@@ -14,3 +14,4 @@ mod runs;
 mod streaming;
 mod support;
 mod tool_output;
+mod watch;

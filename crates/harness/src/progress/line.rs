@@ -12,7 +12,7 @@ const MOST_BAR: usize = 40;
 const PHASE: usize = 7;
 
 /// Renders a line of at most `width` columns.
-pub(super) fn render(second: &LiveSecond, width: usize) -> String {
+pub fn render(second: &LiveSecond, width: usize) -> String {
     let time = time(second);
     let mut room = width.saturating_sub(PHASE + 1 + time.chars().count() + 1);
     let mut shown = Vec::new();

@@ -1,0 +1,157 @@
+//! Tests the live view of a suite, on a terminal and as text.
+
+use std::fs;
+
+use harness_testing::terminal::TerminalProgram;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::{Project, ends_with, interrupt, messages, shown};
+
+const SUITE: &str = "[driver]\ndo = { 'b/10' = 'hang', 'a/5' = 'suspect' }\n[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
+
+/// Writes what the driver of a running suite leaves: these seconds, and a sample of the resources.
+fn live(project: &Project, seconds: std::ops::RangeInclusive<u64>) {
+    let folder = project.suite("tiny/b/10/1");
+    fs::create_dir_all(&folder).unwrap();
+    let second = |second: u64| {
+        format!(
+            "{{\"second\":{second},\"phase\":\"measure\",\"end\":{{\"about\":66}},\"latest\":187,\"started\":{0},\"ok\":{0},\"failed\":7,\"open\":10,\"rate\":1234,\"p50_ns\":1230000,\"p99_ns\":12300000}}\n",
+            1234 * second
+        )
+    };
+    fs::write(
+        folder.join("live.jsonl"),
+        seconds.map(second).collect::<String>(),
+    )
+    .unwrap();
+    fs::write(
+        folder.join("resources.csv"),
+        "timestamp,rss_kb,cpu_pct,driver_rss_kb,driver_cpu_pct\n1,12595,34.2,20480,5.0\n",
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_running_suite_is_shown_live_and_the_terminal_is_as_before_at_the_end() {
+    let project = Project::new(SUITE);
+    let (suite, _) = project.hang(&["--force"]);
+    live(&project, 1..=33);
+    let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 24, 80);
+    let screen = watch.until("live second", |screen| screen.contains("33/~66 s"));
+    for part in [
+        "tiny · run 3 of 4 · b · 10",
+        "measure ━",
+        "starts 1,234/s",
+        "p99 12.3 ms · p50 1.23 ms",
+        "daemon 12.3 MiB  CPU  34 %",
+        "driver 20.0 MiB  CPU   5 %",
+        "7 failed",
+        "q quits",
+        " left",
+    ] {
+        assert!(screen.contains(part), "{part:?} is not in:\n{screen}");
+    }
+    let row = |name: &str| {
+        let mut lines = screen.lines();
+        lines
+            .find(|line| line.starts_with(name))
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(
+        row("a  ").split_whitespace().collect::<Vec<_>>(),
+        ["a", "SUSPECT", "·"]
+    );
+    assert_eq!(
+        row("b  ").split_whitespace().collect::<Vec<_>>(),
+        ["b", "VALID", "running"]
+    );
+    assert!(screen.lines().all(|line| line.chars().count() <= 80));
+
+    // The next second appears, on a terminal of another size too.
+    live(&project, 1..=34);
+    watch.until("next second", |screen| screen.contains("34/~66 s"));
+    watch.resize(40, 120);
+    watch.until("wider line", |screen| screen.contains("started 42.0k"));
+
+    interrupt(&suite);
+    suite.end();
+    watch.until("end of the suite", |screen| screen.contains("not finished"));
+    watch.type_keys("q");
+    assert!(watch.end().success());
+    assert!(watch.shows_shell(), "{}", watch.written());
+}
+
+#[test]
+fn ctrl_c_and_a_signal_restore_the_terminal() {
+    let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
+    ends_with(&project.run(&[]), 0);
+    let start = || {
+        let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 24, 80);
+        watch.until("suite", |screen| screen.contains("finished"));
+        watch
+    };
+    let mut watch = start();
+    watch.type_keys("\x03");
+    assert!(watch.end().success() && watch.shows_shell());
+    let mut watch = start();
+    kill(Pid::from_raw(watch.pid().cast_signed()), Signal::SIGTERM).unwrap();
+    assert!(watch.end().success() && watch.shows_shell());
+}
+
+#[test]
+fn arrows_scroll_a_table_that_does_not_fit() {
+    let daemons: Vec<String> = (1..=20)
+        .map(|number| format!("daemon-{number:02}"))
+        .collect();
+    let names: Vec<String> = daemons.iter().map(|name| format!("'{name}'")).collect();
+    let project = Project::new(&format!(
+        "[driver]\n[suite]\ndaemons = [{}]\n",
+        names.join(", ")
+    ));
+    daemons
+        .iter()
+        .for_each(|daemon| project.daemon(daemon, "drover-no-such-tool"));
+    ends_with(&project.run(&[]), 1);
+    let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 20, 80);
+    let screen = watch.until("table", |screen| screen.contains("daemon-01  missing"));
+    assert!(
+        screen.contains("more below") && !screen.contains("daemon-20"),
+        "{screen}"
+    );
+    watch.type_keys("\x1b[6~\x1b[6~\x1b[B");
+    watch.until("last row", |screen| screen.contains("daemon-20  missing"));
+    watch.type_keys("\x1b[H");
+    watch.until("first row", |screen| screen.contains("daemon-01"));
+    watch.type_keys("q");
+    assert!(watch.end().success());
+}
+
+#[test]
+fn one_frame_is_text_for_scripts() {
+    let project = Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\nrepeat = 3\n");
+    let nothing = project.drover(&["watch", "--once"]).output().unwrap();
+    ends_with(&nothing, 2);
+    assert!(
+        messages(&nothing).contains("drover run PLAN"),
+        "{}",
+        messages(&nothing)
+    );
+    ends_with(&project.run(&[]), 0);
+    let frame = project.drover(&["watch", "--once"]).output().unwrap();
+    ends_with(&frame, 0);
+    let text = shown(&frame);
+    for part in [
+        "tiny · 6 of 6 runs have results",
+        "a  VVV",
+        "V valid",
+        "finished",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+    assert!(!text.contains('\x1b'), "{text}");
+    let piped = project.drover(&["watch"]).output().unwrap();
+    ends_with(&piped, 2);
+    assert!(messages(&piped).contains("--once"), "{}", messages(&piped));
+}
