@@ -37,7 +37,7 @@ const SIZE: (u16, u16) = (80, 24);
 /// Options of the command line.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Show this suite or run, or the newest that runs below this folder of results
+    /// Read this suite or run, or the newest that runs below this folder of results
     #[arg(value_name = "DIR", default_value = "bench-results")]
     folder: PathBuf,
     /// Print one frame as text, and end

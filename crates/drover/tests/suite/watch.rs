@@ -38,7 +38,9 @@ fn a_running_suite_is_shown_live_and_the_terminal_is_as_before_at_the_end() {
     let (suite, _) = project.hang(&["--force"]);
     live(&project, 1..=33);
     let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 24, 80);
-    let screen = watch.until("live second", |screen| screen.contains("33/~66 s"));
+    let screen = watch.until("live second", |screen| {
+        screen.contains("33/~66 s") && screen.contains("MiB")
+    });
     for part in [
         "tiny · run 3 of 4 · b · 10",
         "measure ━",
