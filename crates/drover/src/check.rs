@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use harness::failure::Failure;
 use harness::output;
+use harness::progress::StepLine;
 use subject::daemon::Daemon;
 use subject::manifest;
 
@@ -57,7 +58,9 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
 }
 
 fn with(driver: &Driver, daemons: &[&str]) -> anyhow::Result<u8> {
-    let program = driver.program()?;
+    let mut line = StepLine::new(false);
+    let program = driver.program(&mut |step| line.show(step))?;
+    drop(line);
     let mut command = Command::new(&program);
     command.arg("check");
     if !daemons.is_empty() {

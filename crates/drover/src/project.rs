@@ -1,13 +1,16 @@
 //! Finds the drivers, plans and daemons of a project, and installed ones, by the content of their folders.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use load::trust::{self, Untrusted};
 use measure::similar::{similar, suggest};
-use subject::daemon::guarded_output;
+use subject::daemon::{Step, guarded_output, last_line};
 use subject::manifest::{self, Manifest, Root, Roots, installed_program};
 
 /// A project, by its root folder, and what is installed.
@@ -222,9 +225,9 @@ impl Driver {
     ///
     /// # Errors
     /// The build fails, or there is no program.
-    pub(crate) fn program(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) fn program(&self, on_step: &mut dyn FnMut(&Step<'_>)) -> anyhow::Result<PathBuf> {
         if let Some(sources) = &self.sources {
-            return self.build(sources);
+            return self.build(sources, on_step);
         }
         installed_program(&self.name).with_context(|| {
             format!(
@@ -234,16 +237,11 @@ impl Driver {
         })
     }
 
-    fn build(&self, root: &Path) -> anyhow::Result<PathBuf> {
-        let arguments = [
-            "build",
-            "--release",
-            "--locked",
-            "--quiet",
-            "-p",
-            &self.name,
-        ];
+    fn build(&self, root: &Path, on_step: &mut dyn FnMut(&Step<'_>)) -> anyhow::Result<PathBuf> {
+        let arguments = ["build", "--release", "--locked", "-p", &self.name];
         let shown = format!("cargo {}", arguments.join(" "));
+        // A file: it can be read while cargo writes to it.
+        let log = tempfile::tempfile().context("creating a temporary file")?;
         let mut cargo = Command::new("cargo");
         cargo
             .args(arguments)
@@ -253,15 +251,42 @@ impl Driver {
             .current_dir(root)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit());
-        let output = guarded_output(&mut cargo)
+            .stderr(log.try_clone().context("creating a temporary file")?);
+        let what = format!("building {}", self.name);
+        // Cargo takes a relative path from its own folder.
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        let target = root.join(target);
+        let mut report = |elapsed, detail: &str| {
+            on_step(&Step {
+                what: &what,
+                command: Some(&shown),
+                elapsed,
+                detail,
+            });
+        };
+        report(Duration::ZERO, "");
+        let on_second = &mut |elapsed| report(elapsed, &last_line(&read(&log), &target));
+        let output = guarded_output(&mut cargo, on_second)
             .with_context(|| format!("running `{shown}`: install Rust (scripts/setup does so)"))?;
         if !output.status.success() {
-            bail!("`{shown}` failed ({})", output.status);
+            bail!(
+                "`{shown}` failed ({})\n{}",
+                output.status,
+                read(&log).trim_end()
+            );
         }
         executable(&String::from_utf8_lossy(&output.stdout), &self.name)
             .with_context(|| format!("`{shown}` produced no program of that name"))
     }
+}
+
+/// Returns the whole content of a file, from its begin.
+fn read(file: &File) -> String {
+    let length = file.metadata().map_or(0, |file| file.len());
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
+    // Cargo's output is informative here.
+    let _ = file.read_exact_at(&mut bytes, 0);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Finds the program in cargo's messages, which are one line of JSON each.

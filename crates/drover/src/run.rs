@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use clap::Args;
 use harness::failure::Failure;
+use harness::progress::StepLine;
 use harness::signals::Signals;
 use harness::{output, store};
 use load::clock;
@@ -72,7 +73,7 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
     for note in lock.iter().flat_map(|lock| &lock.notes) {
         progress.say(note);
     }
-    let programs = programs(&suites, &progress)?;
+    let programs = programs(&suites)?;
     for suite in &suites {
         let check = suite.check(&programs[&suite.driver.name]);
         check
@@ -95,15 +96,15 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
 }
 
 /// Returns the program of each required driver, built once.
-fn programs(suites: &[Suite], progress: &Progress) -> Result<BTreeMap<String, PathBuf>, Failure> {
+fn programs(suites: &[Suite]) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let mut programs = BTreeMap::new();
+    let mut line = StepLine::new(false);
     for suite in suites {
         let driver = &suite.driver;
         if !programs.contains_key(&driver.name) {
-            if driver.sources.is_some() {
-                progress.say(&format!("Building {} (release).", driver.name));
-            }
-            let program = driver.program().map_err(Failure::Run)?;
+            let program = driver
+                .program(&mut |step| line.show(step))
+                .map_err(Failure::Run)?;
             programs.insert(driver.name.clone(), program);
         }
     }

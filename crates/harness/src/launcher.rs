@@ -7,6 +7,7 @@ use tokio::runtime::Runtime;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::progress::StepLine;
 use subject::daemon::{Daemon, DaemonError, Options, Prepared};
 use subject::manifest::{self, Roots};
 
@@ -61,7 +62,8 @@ pub fn prepare(
     protocol: &str,
     quiet: bool,
 ) -> Result<Prepared, DaemonError> {
-    Daemon::prepare(root, name, protocol, &mut |step| note(quiet, step))
+    let mut line = StepLine::new(quiet);
+    Daemon::prepare(root, name, protocol, &mut |step| line.show(step))
 }
 
 /// Creates a runtime on the calling thread.

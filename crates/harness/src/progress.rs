@@ -4,7 +4,6 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use load::collector::RunSecond;
 use load::driver::{Description, Phases};
@@ -19,9 +18,12 @@ use crate::output;
 
 mod expected_end;
 mod line;
+mod step_line;
 
 use expected_end::{Durations, ExpectedEnd};
+use line::columns;
 pub use line::{compact, render as render_line};
+pub use step_line::StepLine;
 
 /// Seconds between two lines of a log.
 const LOG_INTERVAL: u64 = 10;
@@ -199,11 +201,6 @@ impl Progress {
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
-}
-
-/// Returns the columns of a line: the terminal's without the last, in which some terminals break the line.
-fn columns() -> usize {
-    usize::from(Term::stderr().size().1).saturating_sub(1)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod log;
 mod prepare;
 mod process_name;
 mod ready;
+mod step;
 mod tool;
 
 pub use environment::for_builds;
@@ -29,6 +30,7 @@ pub use guard::output as guarded_output;
 pub use launch::{CountersCommand, Options};
 pub use prepare::Prepared;
 pub use process_name::ProcessName;
+pub use step::{Step, last_line};
 
 use group::Group;
 use guard::Guard;
@@ -124,7 +126,7 @@ pub enum Stopped {
 
 impl Daemon {
     /// Checks what the daemon `name` needs, builds it and reads its version. Calls `on_step` for each step that takes
-    /// a while. Blocks until the build has finished.
+    /// a while, at its begin and once a second. Blocks until the build has finished.
     ///
     /// # Errors
     /// There is no such daemon, it does not serve the protocol `serves`, its manifest is wrong, a tool is missing, or
@@ -133,7 +135,7 @@ impl Daemon {
         roots: impl Into<Roots>,
         name: &str,
         serves: &str,
-        on_step: &mut dyn FnMut(&str),
+        on_step: &mut dyn FnMut(&Step<'_>),
     ) -> Result<Prepared, DaemonError> {
         Prepared::new(&roots.into(), name, serves, on_step)
     }

@@ -1,5 +1,6 @@
 //! Renders a second of a run as one line of fixed shape: only the width of the terminal decides where a field stands.
 
+use console::Term;
 use measure::units;
 
 use crate::live::{End, LiveSecond, Phase};
@@ -10,6 +11,11 @@ const LEAST_BAR: usize = 10;
 const MOST_BAR: usize = 40;
 /// Width of the name of a phase.
 const PHASE: usize = 7;
+
+/// Returns the columns of a line on stderr: the terminal's without the last, in which some terminals break the line.
+pub(super) fn columns() -> usize {
+    usize::from(Term::stderr().size().1).saturating_sub(1)
+}
 
 /// Renders a line of at most `width` columns.
 pub fn render(second: &LiveSecond, width: usize) -> String {

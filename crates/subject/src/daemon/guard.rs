@@ -9,7 +9,10 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
+use load::clock;
 use nix::unistd::Pid;
 
 /// Kills the group `$1` and removes the directory `$2`, unless that is empty.
@@ -57,15 +60,32 @@ impl Guard {
     }
 }
 
-/// Runs a command to its end, in its own process group. The whole group is killed if this program dies first;
+/// Runs a command to its end, in its own process group, and calls `on_second` once a second with the time so far. The whole group is killed if this program dies first;
 /// otherwise processes of a build would go on for minutes.
 ///
 /// # Errors
 /// A command or a guard that can't be started.
-pub fn output(command: &mut Command) -> io::Result<Output> {
+pub fn output(command: &mut Command, on_second: &mut dyn FnMut(Duration)) -> io::Result<Output> {
     let guard = Guard::leading()?;
     let group = i32::try_from(guard.pid()).map_err(io::Error::other)?;
-    command.process_group(group).spawn()?.wait_with_output()
+    let child = command.process_group(group).spawn()?;
+    let began = clock::now();
+    let (send, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        // Nobody waits if the caller has panicked.
+        let _ = send.send(child.wait_with_output());
+    });
+    loop {
+        match ended.recv_timeout(Duration::from_secs(1)) {
+            Ok(output) => return output,
+            Err(RecvTimeoutError::Timeout) => {
+                on_second(Duration::from_nanos(clock::now().saturating_sub(began)));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("nothing waits for it any more"));
+            }
+        }
+    }
 }
 
 impl Drop for Guard {

@@ -2,24 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::DaemonError;
 use super::guard;
 use super::log::Log;
 use super::process_name::ProcessName;
+use super::step::{self, Step};
 use super::{environment, tool};
 use crate::manifest::placeholders::{self, Phase};
 use crate::manifest::{self, Manifest, Root, Roots};
+use load::clock;
 use load::trust;
 
 /// Number of log lines that an error shows.
 pub(super) const LAST_LINES: usize = 20;
 /// Number of log lines that an error of a test shows: a failed test explains itself above the summary.
 const LAST_LINES_OF_TESTS: usize = 100;
+
+/// Time between two attempts to lock a build that another program is making.
+const LOCK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A daemon that is built and can be started any number of times.
 #[derive(Debug, Clone)]
@@ -46,7 +52,7 @@ impl Prepared {
         roots: &Roots,
         name: &str,
         serves: &str,
-        on_step: &mut dyn FnMut(&str),
+        on_step: &mut dyn FnMut(&Step<'_>),
     ) -> Result<Self, DaemonError> {
         let mut prepared = Self::from_manifest(roots, name, find(roots, name, serves)?)?;
         let build = &prepared.paths.build;
@@ -226,7 +232,7 @@ impl Prepared {
             "test.log",
             &self.manifest.test,
             LAST_LINES_OF_TESTS,
-            |_| (),
+            &mut |_| (),
         )?;
         Ok(log.path().to_owned())
     }
@@ -259,7 +265,7 @@ impl Prepared {
             .collect()
     }
 
-    fn build(&self, on_step: &mut dyn FnMut(&str)) -> Result<(), DaemonError> {
+    fn build(&self, on_step: &mut dyn FnMut(&Step<'_>)) -> Result<(), DaemonError> {
         let commands = self.build_commands();
         if commands.is_empty() {
             return Ok(());
@@ -268,8 +274,7 @@ impl Prepared {
         let _lock = self
             .lock_build(on_step)
             .map_err(DaemonError::io(&self.name, self.logging()))?;
-        let announce = |command: &str| on_step(&format!("building {}: {command}", self.name()));
-        self.run_steps("building", "build.log", &commands, LAST_LINES, announce)?;
+        self.run_steps("building", "build.log", &commands, LAST_LINES, on_step)?;
         Ok(())
     }
 
@@ -280,14 +285,29 @@ impl Prepared {
         log: &str,
         commands: &[Vec<String>],
         shown_lines: usize,
-        mut announce: impl FnMut(&str),
+        on_step: &mut dyn FnMut(&Step<'_>),
     ) -> Result<Log, DaemonError> {
         let (log, mut file) = self.log(log)?;
         for words in commands {
             let words = self.expanded(words);
             let command = tool::shown(&words);
-            announce(&command);
-            if let Err(status) = self.step(&words, &mut file) {
+            let what = format!("{doing} {}", self.name());
+            let mut report = |elapsed, detail: &str| {
+                on_step(&Step {
+                    what: &what,
+                    command: Some(&command),
+                    elapsed,
+                    detail,
+                });
+            };
+            report(Duration::ZERO, "");
+            let on_second = &mut |elapsed| {
+                report(
+                    elapsed,
+                    &step::last_line(&log.last_lines(1), &self.paths.target),
+                );
+            };
+            if let Err(status) = self.step(&words, &mut file, on_second) {
                 return Err(DaemonError::StepFailed {
                     name: self.name().to_owned(),
                     doing,
@@ -310,12 +330,17 @@ impl Prepared {
     }
 
     /// Runs a command with its output in a log. The error says how the command ended.
-    fn step(&self, words: &[String], file: &mut File) -> Result<(), String> {
+    fn step(
+        &self,
+        words: &[String],
+        file: &mut File,
+        on_second: &mut dyn FnMut(Duration),
+    ) -> Result<(), String> {
         let run = || {
             writeln!(file, "$ {}", tool::shown(words))?;
             let mut command = tool::command(words, &self.directory(), &self.environment());
             command.stdout(file.try_clone()?).stderr(file.try_clone()?);
-            guard::output(&mut command)
+            guard::output(&mut command, on_second)
         };
         match { run }().map(|output| output.status) {
             Ok(status) if status.success() => Ok(()),
@@ -324,17 +349,30 @@ impl Prepared {
         }
     }
 
-    fn lock_build(&self, on_step: &mut dyn FnMut(&str)) -> std::io::Result<File> {
+    fn lock_build(&self, on_step: &mut dyn FnMut(&Step<'_>)) -> std::io::Result<File> {
+        let path = self.paths.build.join("build.lock");
         let lock = OpenOptions::new()
             .create(true)
             .append(true)
             .custom_flags(libc::O_NOFOLLOW)
-            .open(self.paths.build.join("build.lock"))?;
-        if lock.try_lock().is_err() {
-            on_step(&format!("waiting for another build of {}", self.name()));
-            lock.lock()?;
+            .open(&path)?;
+        let what = format!("waiting for another build of {}", self.name());
+        let began = clock::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let holder = step::holder(&path).map(|holder| format!("held by {holder}"));
+            on_step(&Step {
+                what: &what,
+                command: None,
+                elapsed: Duration::from_nanos(clock::now().saturating_sub(began)),
+                detail: &holder.unwrap_or_default(),
+            });
+            std::thread::sleep(LOCK_INTERVAL);
         }
-        Ok(lock)
     }
 
     fn read_version(&self) -> Option<String> {

@@ -73,7 +73,9 @@ async fn a_build_runs_in_order_with_progress_and_what_it_built_is_run() {
     let project = Project::with("builds", manifest);
     let mut steps = Vec::new();
     let prepared = Daemon::prepare(project.root(), "builds", "test", &mut |step| {
-        steps.push(step.to_owned())
+        if step.elapsed.is_zero() {
+            steps.push(format!("{}: {}", step.what, step.command.unwrap()));
+        }
     })
     .unwrap();
     assert_eq!(steps.len(), 2, "{steps:?}");

@@ -1,0 +1,113 @@
+//! Shows steps before a run that take a while: builds, and waits for locks.
+
+use std::io::IsTerminal as _;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use measure::redact;
+use subject::daemon::Step;
+
+use super::line::columns;
+use crate::output;
+
+/// Seconds between two lines of a log.
+const LOG_INTERVAL: u64 = 10;
+
+/// A line on stderr for each step, and for its time: on a terminal one that changes, in a log one every ten seconds.
+#[derive(Debug)]
+pub struct StepLine {
+    bar: ProgressBar,
+    quiet: bool,
+    is_terminal: bool,
+    /// The step and the part of its time that were printed last.
+    printed: Option<(String, u64)>,
+}
+
+impl StepLine {
+    /// Creates a line; nothing is shown with `quiet`.
+    #[must_use]
+    pub fn new(quiet: bool) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        let target = match !quiet && is_terminal {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is well formed"));
+        Self {
+            bar,
+            quiet,
+            is_terminal,
+            printed: None,
+        }
+    }
+
+    /// Shows a step, at its begin and as its time goes on.
+    pub fn show(&mut self, step: &Step<'_>) {
+        if self.quiet {
+            return;
+        }
+        let (begin, now) = (begin(step), redact::text(&now(step)).into_owned());
+        let part = match self.is_terminal {
+            true => 0,
+            false => step.elapsed.as_secs() / LOG_INTERVAL,
+        };
+        let printed = Some((begin.clone(), part));
+        if self.printed != printed {
+            self.printed = printed;
+            let line = if part == 0 { &begin } else { &now };
+            self.bar.suspend(|| output::note(line));
+        }
+        if step.elapsed.as_secs() > 0 {
+            self.bar
+                .set_message(now.chars().take(columns()).collect::<String>());
+            self.bar.tick();
+        }
+    }
+}
+
+impl Drop for StepLine {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Returns the line at the begin of a step.
+fn begin(step: &Step<'_>) -> String {
+    match step.command {
+        Some(command) => format!("{}: {command}", step.what),
+        None => step.what.to_owned(),
+    }
+}
+
+/// Returns the line about the time of a step: `building http-daemon: 34 s, Compiling hyper v1.12.0`.
+fn now(step: &Step<'_>) -> String {
+    let detail = match step.detail {
+        "" => String::new(),
+        detail => format!(", {detail}"),
+    };
+    format!("{}: {} s{detail}", step.what, step.elapsed.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_step_is_shown_with_its_time_and_its_last_line() {
+        let mut step = Step {
+            what: "building http-daemon",
+            command: Some("cargo build"),
+            elapsed: Duration::from_millis(34_900),
+            detail: "Compiling hyper v1.12.0",
+        };
+        assert_eq!(begin(&step), "building http-daemon: cargo build");
+        assert_eq!(
+            now(&step),
+            "building http-daemon: 34 s, Compiling hyper v1.12.0"
+        );
+        step.detail = "";
+        assert_eq!(now(&step), "building http-daemon: 34 s");
+    }
+}
