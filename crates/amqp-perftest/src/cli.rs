@@ -24,7 +24,7 @@ const LOCAL: &str = "amqp://guest:guest@localhost:5672/";
 /// Options of a run.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Connect to a running broker [without a value: amqp://guest:guest@localhost:5672/]. @FILE reads addresses from a
+    /// Connect to a running broker; without a value to the local one. It is amqp://guest:guest@localhost:5672/. @FILE reads addresses from a
     /// file. With several nodes of one broker, connections are spread round robin, and a lost connection is retried at
     /// the next node
     #[arg(long, alias = "uris", value_name = "URI[,URI…]", num_args = 0..=1, default_missing_value = LOCAL, value_delimiter = ',', conflicts_with = "daemon")]
@@ -36,6 +36,30 @@ pub struct Options {
 impl DriverCli for Perftest {
     type Options = Options;
     type Command = command::Command;
+    const MAIN: &'static [&'static str] = &[
+        "uri",
+        "producers",
+        "consumers",
+        "rate",
+        "duration",
+        "pmessages",
+        "size",
+        "confirms",
+        "persistent",
+        "queue",
+        "prefetch",
+        "auto_ack",
+        "churn",
+    ];
+    const NOT_IN_PLANS: &'static [&'static str] = &["uri"];
+    const FIELDS: &'static [(&'static str, &'static str)] = &[
+        ("default_confirms", "confirms"),
+        ("message_properties", "properties"),
+        ("queue_args", "queue_args"),
+        ("quorum_queue", "queue_type"),
+        ("stream_queue", "queue_type"),
+        ("consumer_args", "consumer_args"),
+    ];
     const EMBEDDED: &'static str = "broker-daemon";
     const ABOUT: &'static str = "Load-test an AMQP 0-9-1 broker with producers and consumers, accounting for every message\n\nWithout --uri, a broker is built, launched on a fresh port, and stopped at the end. PerfTest's short options are accepted: -h before an address means --uri, -q before a number means --prefetch. PerfTest's --rate is per producer; here --rate is the total of all producers.";
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -72,16 +96,6 @@ impl DriverCli for Perftest {
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
         Ok(options.load.plan())
     }
-
-    const NOT_IN_PLANS: &'static [&'static str] = &["uri"];
-    const FIELDS: &'static [(&'static str, &'static str)] = &[
-        ("default_confirms", "confirms"),
-        ("message_properties", "properties"),
-        ("queue_args", "queue_args"),
-        ("quorum_queue", "queue_type"),
-        ("stream_queue", "queue_type"),
-        ("consumer_args", "consumer_args"),
-    ];
 
     fn settings_options(command: clap::Command) -> clap::Command {
         Settings::augment_args(command)

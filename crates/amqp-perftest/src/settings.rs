@@ -9,6 +9,7 @@ use clap::{Args, Command, FromArgMatches as _};
 use load::plan::{Group, Plan};
 use load::schedule::Arrival;
 use load::{duration, number};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tls_client::TlsOptions;
 
@@ -31,10 +32,10 @@ const CONNECTIONS: &str = "Connections";
 
 /// The driver's own settings. An option of the same name sets each, unless its attribute says otherwise; without the
 /// option, the default applies to plans too.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Churn instead of sending messages: each of the --producers repeatedly opens and closes, or declares and deletes,
+    /// Churn instead of sending. Each of the --producers repeatedly opens and closes, or declares and deletes,
     /// this
     #[arg(long, help_heading = LOAD, value_enum, value_name = "WHAT")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +47,7 @@ pub struct Settings {
     /// Start each producer at a random time below this, drawn with --seed; it keeps its pace from then on
     #[arg(long = "producer-random-start-delay", help_heading = LOAD, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub(crate) random_start_delay: Duration,
     /// Set the body size in bytes; the first 28 bytes are a stamp
     #[arg(short = 's', long, help_heading = MESSAGES, value_name = "BYTES", default_value_t = 1024)]
@@ -74,6 +76,7 @@ pub struct Settings {
     /// Fail a message that is not confirmed within this time
     #[arg(long, help_heading = MESSAGES, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub(crate) confirm_timeout: Duration,
     /// Stamp messages with wall-clock time, for producers and consumers on different machines (set it on both). Without
     /// it, latencies across machines are wrong. With it, they are as accurate as the two clocks; latencies below 0 are
@@ -103,6 +106,7 @@ pub struct Settings {
     pub(crate) queue_type: Option<String>,
     /// Further arguments of the queues, such as `x-max-length`.
     #[arg(skip)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub(crate) queue_args: BTreeMap<String, toml::Value>,
     /// Declares durable queues.
     #[arg(skip = true)]
@@ -150,9 +154,11 @@ pub struct Settings {
     /// Process each delivery for this long before acknowledging it, one after the other
     #[arg(short = 'L', long, help_heading = CONSUMING, value_name = "DURATION", default_value = "0s", value_parser = duration::parse_with_unit)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub(crate) consumer_latency: Duration,
     /// Arguments of the consumers, such as `x-priority`; `x-stream-offset` is `first` unless it is given.
     #[arg(skip)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub(crate) consumer_args: BTreeMap<String, toml::Value>,
     /// Limit each consumer to this many messages per second. It delays acknowledgements, so that --prefetch stops
     /// deliveries; with --polling it delays basic.get
@@ -166,6 +172,7 @@ pub struct Settings {
     /// Set the minimum time between two basic.get of a consumer; 0 sends the next right after the answer
     #[arg(long, help_heading = CONSUMING, value_name = "DURATION", default_value = "0s", value_parser = duration::parse_with_unit)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub(crate) polling_interval: Duration,
     /// Stop each consumer after N messages; when all have stopped, the run ends. With --auto-ack, messages already
     /// under way are consumed too
@@ -180,6 +187,7 @@ pub struct Settings {
     /// Set the time without messages for --exit-when idle
     #[arg(long, help_heading = LOAD, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub(crate) exit_idle_after: Duration,
     /// Select the protocol implementation: wire (frames read and written by this driver) or lapin (the Rust client
     /// library); auto selects wire, which uses less CPU
@@ -195,6 +203,7 @@ pub struct Settings {
     /// Wait this long before reconnecting a lost connection
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", default_value = "1s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub(crate) reconnect_after: Duration,
     /// Trust the CA certificates in this PEM file for amqps:// [default: this machine's trusted CAs]
     #[arg(long, help_heading = CONNECTIONS, value_name = "FILE")]
@@ -217,7 +226,9 @@ impl Default for Settings {
 }
 
 /// The implementation of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Engine {
     /// Selects wire, which uses less CPU
@@ -240,7 +251,9 @@ impl Engine {
 }
 
 /// Operations to repeat. Each pair of an operation and its opposite is one operation of the load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Churn {
     /// TCP, negotiation, `connection.open`, and `connection.close`.
@@ -254,13 +267,14 @@ pub(crate) enum Churn {
 }
 
 /// A size and its duration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SizeFor {
     /// Bytes of a body.
     pub(crate) size: u32,
     /// Duration.
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub(crate) over: Duration,
 }
 
@@ -280,7 +294,9 @@ impl FromStr for SizeFor {
 }
 
 /// A condition on consumers that ends a run early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ExitWhen {
     /// All have found their queue empty, and have processed everything they took from it.
@@ -290,7 +306,7 @@ pub(crate) enum ExitWhen {
 }
 
 /// Properties of the messages (AMQP 0-9-1, class basic).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Properties {
     /// MIME type of the body.
@@ -306,6 +322,7 @@ pub(crate) struct Properties {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) app_id: Option<String>,
     /// Headers.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub(crate) headers: BTreeMap<String, toml::Value>,
 }
 

@@ -351,10 +351,11 @@ pub(crate) fn listed<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Strin
     }
 }
 
-/// Returns the question that a plan answers: the comment at its beginning.
+/// Returns the question that a plan answers: the comment at its beginning, without the directive for editors.
 pub(crate) fn question(plan: &str) -> Option<String> {
     let comment: Vec<&str> = plan
         .lines()
+        .skip_while(|line| line.starts_with("#:schema"))
         .map_while(|line| line.strip_prefix('#'))
         .map(str::trim)
         .collect();
@@ -438,7 +439,7 @@ mod tests {
     #[test]
     fn the_question_is_the_comment_at_the_top() {
         assert_eq!(
-            question("# How many?\n# Two lines.\nname = 'a' # no\n# nor this").unwrap(),
+            question("#:schema ./plan.schema.json\n# How many?\n# Two lines.\nname = 'a' # no\n# nor this").unwrap(),
             "How many? Two lines."
         );
         assert_eq!(question("name = 'a'"), None);

@@ -129,6 +129,20 @@ pub struct ConformanceArgs {
 impl DriverCli for FdPass {
     type Options = Options;
     type Command = Command;
+    const MAIN: &'static [&'static str] = &[
+        "socket",
+        "connections",
+        "rate",
+        "ramp_up",
+        "hold",
+        "messages",
+        "message_delay",
+        "stream_timeout",
+        "slow_reader",
+    ];
+    const NOT_IN_PLANS: &'static [&'static str] = &["socket"];
+    const FIELDS: &'static [(&'static str, &'static str)] =
+        &[("data_file", "data"), ("verbose", "verbose")];
     const EMBEDDED: &'static str = "rust-streaming";
     const ABOUT: &'static str = "Hand over client sockets to a streaming daemon (SCM_RIGHTS) and measure the streams that come back\n\nWithout --socket, a daemon is built, launched on a fresh socket, and stopped at the end.";
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -148,8 +162,7 @@ impl DriverCli for FdPass {
 
     fn adapt(command: clap::Command) -> clap::Command {
         command.mut_arg("output", |output| {
-            output
-                .help("Also write the results to this file, as JSON with the reference tool's keys")
+            output.help("Also write the results to this file, as JSON with a summary beside them")
         })
     }
 
@@ -167,10 +180,6 @@ impl DriverCli for FdPass {
         }
         Ok(options.load.plan(settings))
     }
-
-    const NOT_IN_PLANS: &'static [&'static str] = &["socket"];
-    const FIELDS: &'static [(&'static str, &'static str)] =
-        &[("data_file", "data"), ("verbose", "verbose")];
 
     fn settings_options(command: clap::Command) -> clap::Command {
         Settings::augment_args(command)

@@ -8,6 +8,7 @@
 
 use clap::ValueEnum;
 use memchr::memmem;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
@@ -20,7 +21,9 @@ const KEPT: usize = 1024 * 1024;
 const EVENTS_AT_ONCE: u32 = 64;
 
 /// The reference for the contents of streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Expect {
     /// Use the transcript if the first record matches it, otherwise the first stream

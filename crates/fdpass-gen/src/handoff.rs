@@ -20,10 +20,13 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt,
     send, sendmsg, socket, sockopt,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The type of the daemon's socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum SocketType {
     /// Sequential packets, or a stream if the daemon refuses them.
@@ -49,7 +52,9 @@ impl SocketType {
 }
 
 /// The kind of client whose socket is handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientKind {
     /// An end of a pair of Unix stream sockets: the cheapest.

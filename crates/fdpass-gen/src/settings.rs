@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use load::duration;
 use load::plan::{Invalid, Plan};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::expect::Expect;
@@ -22,7 +23,7 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
 
 /// The driver's own settings. Those that are also options have their help as documentation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[command(next_help_heading = "Handoffs and streams")]
 pub struct Settings {
@@ -44,10 +45,11 @@ pub struct Settings {
     #[arg(long, value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u32>,
-    /// Set the time between two records of a launched daemon; with --socket, it is used for the nominal duration of
+    /// Set the time between two records. A launched daemon is told; with --socket, it is used for the nominal duration of
     /// streams [default when launched: 50ms]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<duration::Text>")]
     pub message_delay: Option<Duration>,
     /// Compare the contents of streams with this; a differing text fails with protocol_content
     #[arg(long, value_name = "WITH", value_enum, default_value = "auto")]
@@ -55,14 +57,17 @@ pub struct Settings {
     /// Limit the duration of a whole stream
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub stream_timeout: Duration,
     /// Limit the time to the first byte [default: --stream-timeout]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<duration::Text>")]
     pub first_byte_timeout: Option<Duration>,
     /// Limit the time between two reads [default: --stream-timeout]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<duration::Text>")]
     pub idle_timeout: Option<Duration>,
     /// Retry a connect this often when the accept queue is full or the daemon is not running, after 10, 20, 40 ms, …
     #[arg(long = "retry", value_name = "N", default_value_t = 2)]
@@ -74,6 +79,7 @@ pub struct Settings {
     /// Make clients read 64 bytes and then pause for this long
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = UNUSUAL_CLIENTS)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<duration::Text>")]
     pub slow_reader: Option<Duration>,
     /// Make clients never read
     // They disconnect after the stream timeout.

@@ -26,6 +26,7 @@ mod command;
 mod common;
 mod driver_cli;
 mod given;
+mod help;
 mod mistaken;
 mod numbers;
 mod plan_file;

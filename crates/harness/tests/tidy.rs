@@ -248,7 +248,7 @@ fn every_plan_opens_with_the_question_that_it_answers() {
         let text = read(path);
         let comment = text
             .lines()
-            .next()
+            .find(|line| !line.starts_with("#:schema"))
             .and_then(|line| line.strip_prefix('#'))
             .unwrap_or_default();
         assert!(

@@ -18,12 +18,12 @@ mod options;
 
 use options::PlanOptions;
 
-const THRESHOLD: &str = "Require a threshold in addition to the plan's, such as \"response.p99 <= 50ms\", or in k6's syntax \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"; exit code 4 if missed";
+const THRESHOLD: &str = "Require a threshold, such as \"response.p99 <= 50ms\". It is added to those of the plan; exit code 4 if missed. In k6's syntax: \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"";
 
 /// Options of a run.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Request these URLs: http://host:port/path, https://…, or unix:/path/of.socket:/path; @FILE reads them from a file,
+    /// Request these URLs: http://host:port/path, https://…, or unix:/path/of.socket:/path. @FILE reads them from a file,
     /// one per line. Connections are assigned to several servers in turn
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
@@ -45,6 +45,25 @@ pub enum Command {
 impl DriverCli for HttpLoad {
     type Options = Options;
     type Command = Command;
+    const MAIN: &'static [&'static str] = &[
+        "connections",
+        "rate",
+        "stage",
+        "duration",
+        "warmup",
+        "hold",
+        "http2",
+        "method",
+        "path",
+        "headers",
+        "body",
+        "expect_status",
+        "checks",
+        "tls_insecure",
+    ];
+    const NOT_IN_PLANS: &'static [&'static str] = &["latency"];
+    const FIELDS: &'static [(&'static str, &'static str)] =
+        &[("pacing", "pacing"), ("no_keep_alive", "keep_alive")];
     const EMBEDDED: &'static str = "http-daemon";
     const ABOUT: &'static str = "Load-test an HTTP server: as fast as it responds, at a fixed rate, or with many open connections\n\nWithout a URL, http-load builds a server, launches it on a free port and stops it at the end.";
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -86,10 +105,6 @@ impl DriverCli for HttpLoad {
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
         Ok(options.plan.plan())
     }
-
-    const NOT_IN_PLANS: &'static [&'static str] = &["latency"];
-    const FIELDS: &'static [(&'static str, &'static str)] =
-        &[("pacing", "pacing"), ("no_keep_alive", "keep_alive")];
 
     fn settings_options(command: clap::Command) -> clap::Command {
         Settings::augment_args(command)

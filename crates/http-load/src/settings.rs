@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use load::duration;
 pub(crate) use load::event_loop::Pacing;
 use load::plan::{Group, Invalid, Plan};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tls_client::TlsOptions;
 
@@ -26,7 +27,7 @@ const REQUESTS: &str = "Requests";
 const RESPONSES: &str = "Responses";
 
 /// The driver's own settings, and the options of the command line that set them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Choose the HTTP implementation: wire for HTTP/1.1 without TLS, hyper for everything else, auto for wire if it
@@ -51,10 +52,12 @@ pub struct Settings {
     /// yet, with --hold or --connect-rate [default: 30s plus four times --connections / --connect-rate]
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<duration::Text>")]
     pub open_timeout: Option<Duration>,
     /// Fail a connection attempt after this long
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub connect_timeout: Duration,
     /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
     /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --hold; otherwise the kernel
@@ -86,16 +89,17 @@ pub struct Settings {
     /// Set the request method
     #[arg(long, short, help_heading = REQUESTS, value_name = "METHOD", default_value = "GET")]
     pub method: String,
-    /// Request this path instead of the URL's: {id} in it becomes the number of the request, {id:N} that number modulo
+    /// Request this path instead of the URL's. {id} in it becomes the number of the request, {id:N} that number modulo
     /// N
     #[arg(long, help_heading = REQUESTS, value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Add a header field, such as "Accept: text/plain", or @FILE with one per line, for a secret. Repeatable
+    /// Add a header field, such as "Accept: text/plain". @FILE reads fields from a file, one per line, for a secret.
+    /// Repeatable
     #[arg(long = "header", short = 'H', help_heading = REQUESTS, value_name = "FIELD")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<String>,
-    /// Send TEXT as the request body; several are used in turn, and {id} is replaced as in the path
+    /// Send TEXT as the request body. Several are used in turn, and {id} is replaced as in the path
     #[arg(long, short = 'b', help_heading = REQUESTS, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<String>,
@@ -116,6 +120,7 @@ pub struct Settings {
     // It is also the timeout of the wait for a free connection.
     #[arg(long, help_heading = REQUESTS, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub timeout: Duration,
     /// Accept these response statuses [default: all below 400]
     #[arg(long, help_heading = RESPONSES, value_name = "STATUS[,STATUS…]", value_delimiter = ',')]
@@ -134,9 +139,9 @@ pub struct Settings {
     #[arg(long, help_heading = RESPONSES, conflicts_with_all = ["expect_body", "expect_length"])]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub any_content: bool,
-    /// Check each response and count the result, like k6's check(); repeatable: status==200, "status in 200,204",
-    /// body.length==1024, 'body contains "text"', header.content-type==text/plain, "header.etag exists", json.a.b==1,
-    /// duration<500ms. A failed check does not fail the request: see --threshold "checks: rate>0.99"
+    /// Check each response and count the result, such as status==200 or duration<500ms. Also "status in 200,204",
+    /// body.length==1024, 'body contains "text"', header.content-type==text/plain, "header.etag exists", json.a.b==1.
+    /// Repeatable. A failed check does not fail the request: see --threshold "checks: rate>0.99"
     #[arg(long = "check", help_heading = RESPONSES, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
@@ -147,7 +152,9 @@ pub struct Settings {
 }
 
 /// The HTTP implementation that is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
     /// The cheapest engine that supports the settings.

@@ -25,7 +25,7 @@ const BULK_SIZE: u16 = 1_000;
 /// Options of a run.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Drive what listens here: the path of an issue daemon's socket, or the URL of a database: postgresql:SOCKET,
+    /// Drive what listens here. It is the path of an issue daemon's socket, or the URL of a database: postgresql:SOCKET,
     /// redis:SOCKET, etcd://HOST:PORT
     #[arg(value_name = "TARGET", conflicts_with_all = ["daemon", "socket"])]
     target: Option<String>,
@@ -141,6 +141,11 @@ impl LoadOptions {
 impl DriverCli for IssueStress {
     type Options = Options;
     type Command = Command;
+    const MAIN: &'static [&'static str] = &[
+        "socket", "scenario", "agents", "ops", "rate", "duration", "timeout", "preload",
+    ];
+    const NOT_IN_PLANS: &'static [&'static str] = &["socket"];
+    const FIELDS: &'static [(&'static str, &'static str)] = &[("scenario", "scenario")];
     const EMBEDDED: &'static str = "issue-daemon";
     const ABOUT: &'static str = "Stress an issue daemon: many agents create, change and read issues at once, and every answer is checked\n\nWithout a target, issue-stress builds a daemon, launches it on a database of its own and stops it at the end. At the end of each run all answers are compared with the rows of the database, and the histories of shared issues are checked for linearizability.";
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
@@ -171,9 +176,6 @@ impl DriverCli for IssueStress {
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
         Ok(options.load.plan(&options.settings))
     }
-
-    const NOT_IN_PLANS: &'static [&'static str] = &["socket"];
-    const FIELDS: &'static [(&'static str, &'static str)] = &[("scenario", "scenario")];
 
     fn settings_options(command: clap::Command) -> clap::Command {
         Settings::augment_args(command)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use load::duration;
 use load::plan::{Group, Invalid, Plan};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name of the group whose agents send long batches in the scenario `polling-agents`.
@@ -18,7 +19,7 @@ const MAX_SHARED: u32 = 10_000;
 const MAX_AGENTS: u64 = 100_000;
 
 /// The driver's own settings, and the options of the command line that set them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The work of the agents.
@@ -27,6 +28,7 @@ pub struct Settings {
     /// Wait this long for each answer; the deadline travels with the request
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub timeout: Duration,
     /// Limit the answers to list and ready to this many issues
     #[arg(long, value_name = "N", default_value_t = 50)]
@@ -53,7 +55,9 @@ pub struct Settings {
 }
 
 /// The work of the agents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scenario {
     /// Each operation creates an issue: by default 8 agents with 100 each.

@@ -1,10 +1,33 @@
 //! Reads and writes durations as people and plans do: `90s`, `1m30s`, `1.5s`, `50ms`, `0`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserializer, Serializer};
+
+/// The type of durations in the schemas of documents: a text with a unit.
+#[derive(Debug)]
+pub struct Text;
+
+impl JsonSchema for Text {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": PATTERN,
+            "description": "A time with its unit, such as 10s, 1m 30s or 50ms.",
+        })
+    }
+}
+
+/// Numbers with units, in the spelling of humantime.
+const PATTERN: &str = "^ *(0|([0-9]+(\\.[0-9]+)? *(ns|nsec|us|µs|usec|ms|msec|s|sec|secs|second|seconds|m|min|mins|minute|minutes|h|hr|hrs|hour|hours|d|day|days) *)+)$";
 
 /// Parses a duration that was typed: a number alone means seconds.
 ///

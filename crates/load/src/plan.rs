@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use measure::spec::Spec;
 use measure::threshold::Threshold;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod audit_inputs;
@@ -24,7 +25,7 @@ use crate::duration;
 use crate::schedule::{Schedule, Share};
 
 /// A description of a load and its target. `D` holds the driver's own settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Plan<D> {
     /// Name of the plan and of the folder of its results.
@@ -80,17 +81,20 @@ fn is_one(number: &u64) -> bool {
 }
 
 /// The phases of a run. A sample counts if its operation starts inside `measure`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
     /// Load that is applied and not counted.
     #[serde(default, with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub warmup: Duration,
     /// Load that is counted. If it is absent and the groups have stages, it lasts for the rest of the stages.
     #[serde(default, with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub measure: Duration,
     /// Time that open operations may take to finish.
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub drain: Duration,
 }
 

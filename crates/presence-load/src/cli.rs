@@ -21,11 +21,11 @@ use options::PlanOptions;
 /// Options of a run.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Drive the server at these URLs: http://host:port, https://…, ws://… or wss://…; rooms are assigned to several
+    /// Drive the server at these URLs: http://host:port, https://…, ws://… or wss://…. Rooms are assigned to several
     /// nodes in turn
     #[arg(value_name = "URL", conflicts_with_all = ["daemon", "url"])]
     urls: Vec<String>,
-    /// Drive the server at this URL (or TARGET_URL). Repeat the option for several nodes
+    /// Drive the server at this URL. Repeat the option for several nodes
     #[arg(
         long,
         visible_alias = "target-url",
@@ -57,8 +57,27 @@ pub enum Command {
 impl DriverCli for PresenceLoad {
     type Options = Options;
     type Command = Command;
+    const MAIN: &'static [&'static str] = &[
+        "url",
+        "rooms",
+        "users_per_room",
+        "heartbeats_per_sec",
+        "pacing",
+        "duration",
+        "ramp_up",
+        "hold",
+        "churn",
+    ];
+    const NOT_IN_PLANS: &'static [&'static str] = &["url"];
+    const FIELDS: &'static [(&'static str, &'static str)] = &[
+        ("mode", "mode"),
+        ("rooms", "rooms"),
+        ("heartbeats_per_sec", "heartbeats_per_sec"),
+        ("ramp_up", "ramp_up"),
+        ("report_interval", "report_interval"),
+    ];
     const EMBEDDED: &'static str = "presence-daemon";
-    const ABOUT: &'static str = "Load-test a Socket.IO presence server: users join rooms and send heartbeats, and every event is audited\n\nWithout a URL, presence-load builds a server, launches it on a free port and stops it at the end.\n\nThe environment variables of the reference's scripts work as well: TARGET_URL, ROOM_COUNT, USERS_PER_ROOM, HEARTBEATS_PER_SEC, TEST_DURATION_MS, RAMP_UP_MS, REPORT_INTERVAL_MS, ACK_TIMEOUT_MS, BENCHMARK_DEBUG; so do options of the same names, such as --room-count and --test-duration-ms.";
+    const ABOUT: &'static str = "Load-test a Socket.IO presence server: users join rooms and send heartbeats, and every event is audited\n\nWithout a URL, presence-load builds a server, launches it on a free port and stops it at the end.\n\nThese environment variables work as well: TARGET_URL, ROOM_COUNT, USERS_PER_ROOM, HEARTBEATS_PER_SEC, TEST_DURATION_MS, RAMP_UP_MS, REPORT_INTERVAL_MS, ACK_TIMEOUT_MS, BENCHMARK_DEBUG; so do options of the same names, such as --room-count and --test-duration-ms.";
     const EXAMPLES: &'static [(&'static str, &'static str)] = &[
         (
             "--rooms 10 --duration 1m http://127.0.0.1:3000",
@@ -66,11 +85,11 @@ impl DriverCli for PresenceLoad {
         ),
         (
             "--rooms 200 --users-per-room 10 http://127.0.0.1:3000",
-            "a larger load, as the reference's stress test",
+            "2,000 users",
         ),
         (
             "--pacing closed http://127.0.0.1:3000",
-            "each user waits for its acknowledgement, as in the reference",
+            "each user waits for its acknowledgement",
         ),
         (
             "--hold --rooms 10000 --users-per-room 10 --ramp-up 50s http://127.0.0.1:3000",
@@ -101,15 +120,6 @@ impl DriverCli for PresenceLoad {
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
         Ok(options.plan.plan())
     }
-
-    const NOT_IN_PLANS: &'static [&'static str] = &["url"];
-    const FIELDS: &'static [(&'static str, &'static str)] = &[
-        ("mode", "mode"),
-        ("rooms", "rooms"),
-        ("heartbeats_per_sec", "heartbeats_per_sec"),
-        ("ramp_up", "ramp_up"),
-        ("report_interval", "report_interval"),
-    ];
 
     fn settings_options(command: clap::Command) -> clap::Command {
         Settings::augment_args(command)

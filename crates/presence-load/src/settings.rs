@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use load::duration;
 pub(crate) use load::event_loop::Pacing as Timer;
 use load::plan::{Group, Plan};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tls_client::TlsOptions;
 
@@ -21,7 +22,7 @@ const CONNECTIONS: &str = "Connections";
 const DISTURBANCES: &str = "Disturbances";
 
 /// The driver's own settings, and the options of the command line that set them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The client that joins.
@@ -39,15 +40,18 @@ pub struct Settings {
     /// Time over which the users connect and join.
     #[arg(skip)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub ramp_up: Duration,
-    /// Fail a heartbeat, a join or a leave that is not acknowledged after this long (or --ack-timeout-ms)
+    /// Fail a heartbeat, a join or a leave that is not acknowledged after this long
     #[arg(long, help_heading = USERS, value_name = "DURATION", default_value = "2s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub ack_timeout: Duration,
     /// Send a heartbeat without a change for a user that has sent nothing for this long, so that its membership does not
     /// expire; it is not measured
     #[arg(long, help_heading = USERS, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub keep_alive: Duration,
     /// Add this many bytes to the state of each heartbeat, and so to its event
     #[arg(long, help_heading = USERS, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
@@ -55,23 +59,26 @@ pub struct Settings {
     /// Print a progress line each time this long has passed.
     #[arg(skip)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub report_interval: Duration,
-    /// Log each failed connection and each loss to stderr (or BENCHMARK_DEBUG=1)
+    /// Log each failed connection and each loss to stderr
     #[arg(long, help_heading = USERS)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub debug: bool,
-    /// Choose how clients reach the server: websocket; polling (HTTP long-polling); upgrade (polling first, then
+    /// Choose how clients reach the server. websocket; polling (HTTP long-polling); upgrade (polling first, then
     /// WebSocket, as browsers do). Only websocket with --mode sdk
     #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "websocket")]
     pub transport: Transport,
     /// Fail a connection attempt after this long
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub connect_timeout: Duration,
     /// Begin the load at the latest this long after the first connection attempt, even if some users have not joined
     /// [default: 30s plus --ramp-up]
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<duration::Text>")]
     pub open_timeout: Option<Duration>,
     /// Connect the members of each room to all nodes in turn, which must share their rooms; a user whose node fails goes
     /// to the next one. Without it, each room is on one node
@@ -115,7 +122,9 @@ pub struct Settings {
 }
 
 /// The client that joins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The driver's own frames: the least work per heartbeat.
@@ -126,7 +135,9 @@ pub enum Mode {
 }
 
 /// The way in which clients reach the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// WebSocket from the start.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
 pub(crate) mod placeholders;
@@ -22,7 +23,7 @@ use placeholders::Phase;
 use load::trust::Untrusted;
 
 /// A description of how a daemon is built, run, probed and stopped, with its placeholders not yet expanded.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// A one-line description for a person who chooses a daemon.
@@ -76,8 +77,9 @@ pub struct Manifest {
 }
 
 /// The condition to wait for after a start, and its time limit.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(try_from = "WrittenReady")]
+#[schemars(with = "WrittenReady")]
 pub struct Ready {
     /// The condition that shows that it is ready.
     pub probe: Probe,
@@ -99,14 +101,16 @@ pub enum Probe {
 }
 
 /// The way in which a daemon is stopped.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stop {
     /// The signal that asks it to end.
     #[serde(deserialize_with = "signal")]
+    #[schemars(with = "String")]
     pub signal: Signal,
     /// Time that it may take before it is killed.
     #[serde(deserialize_with = "duration")]
+    #[schemars(with = "load::duration::Text")]
     pub grace: Duration,
 }
 
@@ -336,7 +340,7 @@ impl Default for Stop {
 }
 
 /// The key `ready` as written in a manifest: exactly one probe.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenReady {
     unix: Option<String>,
@@ -344,6 +348,7 @@ struct WrittenReady {
     http: Option<String>,
     line: Option<String>,
     #[serde(default = "ready_timeout", deserialize_with = "duration")]
+    #[schemars(with = "load::duration::Text")]
     timeout: Duration,
 }
 

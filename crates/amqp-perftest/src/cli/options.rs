@@ -42,11 +42,11 @@ struct LoadOptions {
         conflicts_with = "churn"
     )]
     consumers: u64,
-    /// Publish for this long; accepts a duration with unit, or a number of seconds like PerfTest
+    /// Publish for this long
     #[arg(short = 'z', long, alias = "time", value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     duration: Duration,
-    /// Publish this many messages per second in total over all producers, evenly paced; 0 means as fast as possible.
-    /// (PerfTest's --rate is per producer)
+    /// Publish this many messages per second in total (0: no limit). All producers share it, evenly paced.
+    /// PerfTest's --rate is per producer
     #[arg(
         short = 'r',
         long,
@@ -80,7 +80,7 @@ struct LoadOptions {
     /// Start unpaced producers over this time, or raise the rate from 0 over this time
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     ramp_up: Duration,
-    /// Send N messages per producer (with --churn, N operations) [default: as many as fit into --duration]
+    /// Send N messages per producer. With --churn, N operations [default: until --duration]
     #[arg(short = 'C', long, value_name = "N")]
     pmessages: Option<u64>,
     /// Run the load for this long before measuring

@@ -40,7 +40,7 @@ pub struct Common {
     /// Start this many daemons, which share the load [default: 1, or that of the plan]
     #[arg(long, value_name = "N", value_parser = load::number::whole::<u64>)]
     pub instances: Option<u64>,
-    /// Add a threshold to those of the plan, such as "first_byte.p99 <= 50ms" (exit code 4 if missed)
+    /// Require a threshold, such as "first_byte.p99 <= 50ms". It is added to those of the plan; exit code 4 if missed
     #[arg(long, value_name = "TEXT")]
     pub threshold: Vec<String>,
     /// Print the plan as TOML and exit
@@ -66,7 +66,7 @@ pub struct Common {
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Print the report in this format.
-    #[arg(long, value_name = "NAME", default_value = "terminal", help = format!("Print the report to stdout in this format: {}", list_of_names()))]
+    #[arg(long, value_name = "NAME", default_value = "terminal", help = format!("Print the report to stdout in this format. It is one of {}", list_of_names()))]
     pub format: Format,
     /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR")]

@@ -12,10 +12,13 @@ use serde_json::{Value, json};
 use super::command::{refuse, two_dashes};
 use super::common::Common;
 use super::given::{self, Given};
-use super::{mistaken, numbers, plan_file, variables};
+use super::{help, mistaken, numbers, plan_file, variables};
 use crate::failure::Failure;
 use crate::launcher::note;
 use subject::manifest;
+
+/// Number of examples in the short help.
+const SHORT_EXAMPLES: usize = 4;
 
 /// The command line of a driver, besides the options that all drivers share.
 pub trait DriverCli: Driver {
@@ -33,6 +36,14 @@ pub trait DriverCli: Driver {
     const FAILED: &'static str;
     /// Meaning of exit code 3.
     const SUSPECT: &'static str = "suspect results";
+
+    /// Names of the options that `-h` shows, besides those that all drivers share; the others are for `--help`.
+    const MAIN: &'static [&'static str] = &[];
+    /// Options that a plan has no field for, such as `socket`, by the names of their fields in the struct of options.
+    /// Arguments without a name, such as a URL, need no entry.
+    const NOT_IN_PLANS: &'static [&'static str] = &[];
+    /// Options that set a field of the settings that has another name: option and field.
+    const FIELDS: &'static [(&'static str, &'static str)] = &[];
 
     /// Translates the words of the command line to the options of this program. By default, options with one dash
     /// (`-connections 100`), as the reference tools spell them, get two.
@@ -53,12 +64,6 @@ pub trait DriverCli: Driver {
     /// # Errors
     /// A value that can't be used, such as an unreadable file.
     fn plan(options: &Self::Options) -> Result<Plan<Self::Config>, Failure>;
-
-    /// Options that a plan has no field for, such as `socket`, by the names of their fields in the struct of options.
-    /// Arguments without a name, such as a URL, need no entry.
-    const NOT_IN_PLANS: &'static [&'static str] = &[];
-    /// Options that set a field of the settings that has another name: option and field.
-    const FIELDS: &'static [(&'static str, &'static str)] = &[];
 
     /// Adds the options that are fields of the settings, if there are any: `Settings::augment_args(command)`.
     fn settings_options(command: Command) -> Command {
@@ -130,30 +135,52 @@ pub fn command<D: DriverCli>() -> Command {
     );
     let command = command.mut_arg("daemon", |arg| arg.help(daemon));
     let command = variables::add(D::adapt(command), &D::SPEC.driver);
+    let command = help::with_lengths(command, D::MAIN);
     let about = D::ABOUT.split("\n\n").next().unwrap_or_default();
     D::Command::augment_subcommands(command)
         .version(env!("CARGO_PKG_VERSION"))
         .about(about)
         .long_about(D::ABOUT)
-        .after_help(after_help::<D>())
+        .after_help(
+            examples::<D>(SHORT_EXAMPLES)
+                + "\n`--help` explains all options, their variables, and the exit codes.",
+        )
+        .after_long_help(after_long_help::<D>())
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
 }
 
-/// Returns the end of the help: examples, environment variables, and exit codes.
-fn after_help<D: DriverCli>() -> String {
-    let width = D::EXAMPLES.iter().map(|(call, _)| call.chars().count());
-    let width = width.max().unwrap_or_default();
+/// Returns calls that show the main uses, at most `most`.
+fn examples<D: DriverCli>(most: usize) -> String {
     let mut help = "Examples:\n".to_owned();
-    for (call, effect) in D::EXAMPLES {
+    for (call, effect) in D::EXAMPLES.iter().take(most) {
         // Writing to a string can't fail.
-        let _ = writeln!(help, "  {} {call:width$}  {effect}", D::SPEC.driver);
+        let _ = writeln!(help, "  {} {call}\n      {effect}", D::SPEC.driver);
     }
+    help
+}
+
+/// Returns the end of the long help: examples, environment variables, and exit codes.
+fn after_long_help<D: DriverCli>() -> String {
+    let mut help = examples::<D>(usize::MAX);
     let variable = variables::name(&D::SPEC.driver, "repeat");
     let _ = write!(
         help,
-        "\nEnvironment: every option has a variable, named after the program and the option ({variable}=3). Options take precedence; a flag is set by 1, true, yes or on.\n
-Exit codes: 0 success; 1 {}; 2 invalid arguments or plan; 3 {}; 4 a threshold was missed; 5 this machine's limits do not allow the run.",
+        "
+Numbers may be written as 10k or 1.5m, times as 30 (seconds), 500ms or 1m30s.
+
+Precedence: --set, then options, then their variables, then the file of --plan.
+
+Environment: every option has a variable, named after the program and the option
+({variable}=3). A flag is set by 1, true, yes or on.
+
+Exit codes:
+  0  success
+  1  {}
+  2  invalid arguments or plan
+  3  {}
+  4  a threshold was missed
+  5  this machine's limits do not allow the run",
         D::FAILED,
         D::SUSPECT
     );

@@ -78,7 +78,8 @@ impl Kind {
     pub(crate) fn may_use(self) -> &'static [Self] {
         match self {
             Self::Features | Self::Build => &[],
-            Self::Pages => &[Self::Driver, Self::Harness],
+            // The types of plans and manifests for their schemas.
+            Self::Pages => &[Self::Driver, Self::Harness, Self::Load, Self::Subject],
             Self::Measure | Self::Mock | Self::DaemonKit => &[Self::Features],
             // A mock only in tests.
             Self::Library => &[Self::Features, Self::Library, Self::Mock],

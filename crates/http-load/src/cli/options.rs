@@ -32,7 +32,7 @@ pub(super) struct PlanOptions {
 #[command(next_help_heading = "Load")]
 struct LoadOptions {
     /// Set the number of connections. Without a rate, each is a client that sends its next request as soon as the last
-    /// is answered (k6's constant-vus, -u N). With --rate, --rate-stage or --hold, the requests share them
+    /// is answered. With --rate, --rate-stage or --hold, the requests share them
     #[arg(
         long,
         short,
@@ -42,17 +42,17 @@ struct LoadOptions {
         default_value_t = 100
     )]
     connections: u64,
-    /// Vary the number of clients in stages (k6's ramping-vus): within each DURATION it changes evenly to USERS,
-    /// starting from 0; each client has its own connection. Repeatable
+    /// Vary the number of clients in stages, evenly to USERS within each DURATION. The first begins at 0; each client has
+    /// its own connection. Repeatable
     #[arg(long, short, value_name = "DURATION:USERS[,…]", value_delimiter = ',', value_parser = parse_stage)]
     #[arg(conflicts_with_all = ["rate_stage", "duration", "rate", "hold", "connections"])]
     stage: Vec<PlannedStage>,
-    /// Start this many requests per second, however fast the server is (open loop; k6's constant-arrival-rate). Latency
-    /// is measured from the time a request was due
+    /// Start this many requests per second (open loop). They start however fast the server is, and latency is measured
+    /// from the time a request was due
     #[arg(long, short = 'R', value_name = "PER_SECOND")]
     rate: Option<f64>,
-    /// Vary the request rate in stages (k6's ramping-arrival-rate): within each DURATION it changes evenly to
-    /// PER_SECOND, over the --connections. Repeatable
+    /// Vary the request rate in stages, from 0 evenly to PER_SECOND within each DURATION, over the --connections.
+    /// Repeatable
     #[arg(long, value_name = "DURATION:PER_SECOND[,…]", value_delimiter = ',', value_parser = parse_rate_stage)]
     #[arg(conflicts_with_all = ["duration", "rate", "hold"])]
     rate_stage: Vec<PlannedStage>,
@@ -63,15 +63,16 @@ struct LoadOptions {
     /// spin: busy-poll (uses a full core)
     #[arg(long, value_enum, default_value = "precise")]
     pacing: Pacing,
-    /// Hold the connections open: open them all at --connect-rate first, then use one after the other, at --rate or
-    /// each once a minute
+    /// Hold the connections open. All are opened at --connect-rate first, and then used one after the other, at --rate
+    /// or each once a minute
     #[arg(long, conflicts_with = "no_keep_alive")]
     hold: bool,
     /// Measure for this long
     #[arg(long, short, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     duration: Duration,
-    /// Warm up for this long before measuring; requests of the warm-up are not counted. With stages it is their first
-    /// part [default: 1s; with stages 0]
+    /// Warm up for this long before measuring [default: 1s; with stages 0]
+    ///
+    /// Requests of the warm-up are not counted. With stages it is their first part.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     warmup: Option<Duration>,
     /// Set the random seed

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::timers::Timers;
@@ -16,7 +17,9 @@ use crate::schedule::Share;
 const QUANTUM_NS: u64 = 500_000;
 
 /// The way a loop waits for the next start of an open loop. In each mode, the delay is measured (`lag`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Pacing {
     /// A timer per start: late by tens of microseconds.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Invalid;
@@ -10,11 +11,12 @@ use crate::duration;
 
 /// A signal to all processes of the daemon, and the recovery from it. Each of several instances gets the signal, unless
 /// the fault names one of them or a service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// Time of the fault, counted from the first start, including the warm-up.
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub at: Duration,
     /// `KILL` and `TERM` end the daemon, `STOP` suspends it.
     pub signal: Signal,
@@ -25,6 +27,7 @@ pub struct Fault {
         with = "duration::optional",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(with = "Option<duration::Text>")]
     pub back_after: Option<Duration>,
     /// Number of the only instance that gets the signal; the first is 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +38,7 @@ pub struct Fault {
 }
 
 /// A signal that a fault sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
     /// Ends the daemon at once.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{HIGHEST_RATE, Invalid, LONGEST, MOST_CLIENTS, Plan, PlannedStage};
@@ -9,7 +10,7 @@ use crate::duration;
 use crate::schedule::{Arrival, Schedule, Share, Stage};
 
 /// Clients that do the same.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// The name of the group.
@@ -20,6 +21,7 @@ pub struct Group {
     pub clients: u64,
     /// Time over which the clients begin, or the rate rises from 0.
     #[serde(default, with = "duration")]
+    #[schemars(with = "duration::Text")]
     pub ramp: Duration,
     /// Operations per second, independent of the daemon (open loop).
     #[serde(default, skip_serializing_if = "Option::is_none")]

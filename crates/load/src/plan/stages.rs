@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Group, Invalid, LONGEST, MOST_CLIENTS, Plan};
@@ -10,8 +11,9 @@ use crate::schedule::{Schedule, Share, Stage, UserStage};
 
 /// A stage of a group: its load changes linearly from that of the stage before (0 at first) to `to`. Written as `{
 /// rate = 100.0, over = "30s" }` or `{ users = 100, over = "30s" }`. All stages of a group are of one kind.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
+#[schemars(with = "Written")]
 pub struct PlannedStage {
     /// The load at its end.
     pub to: Goal,
@@ -29,7 +31,7 @@ pub enum Goal {
 }
 
 /// A stage as written in a plan.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,6 +39,7 @@ struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     users: Option<u64>,
     #[serde(with = "duration")]
+    #[schemars(with = "duration::Text")]
     over: Duration,
 }
 

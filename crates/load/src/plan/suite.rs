@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Invalid, check_folder_name};
@@ -12,7 +13,7 @@ const MOST_REPEATS: u32 = 1000;
 pub const MOST_RETRIES: u32 = 10;
 
 /// The runs that `drover run` makes of a plan. A driver that runs the plan itself ignores them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
     /// The daemons, by the names of their manifests.
@@ -32,19 +33,20 @@ pub struct Suite {
 }
 
 /// A load of a suite.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Level {
     /// Name of the level and of the folder of its results.
     pub name: String,
     /// Fields that it changes in the plan: `"groups.0.clients" = 1000`.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub set: BTreeMap<String, toml::Value>,
 }
 
 /// A search for the highest load at which the plan's thresholds are met. The load is doubled until a threshold is
 /// missed, then bisected, then confirmed. A load that the driver or the machine spoils is tried three times, and then
 /// bounds the search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Capacity {
     /// The number that is searched for: `groups.0.clients`.

@@ -38,38 +38,36 @@ struct LoadOptions {
     /// Choose the client that joins: protocol, the driver's own frames; sdk, the client library
     #[arg(long, value_enum, default_value = "protocol")]
     mode: Mode,
-    /// Set the number of rooms (or ROOM_COUNT) [default: 100; with --mode sdk 10]
+    /// Set the number of rooms [default: 100; with --mode sdk 10]
     #[arg(long, visible_alias = "room-count", value_name = "N")]
     rooms: Option<u64>,
-    /// Set the heartbeats per second of each user (or HEARTBEATS_PER_SEC) [default: 10; with --mode sdk 1; with --hold
-    /// 0.1]
+    /// Set the heartbeats per second of each user [default: 10; with --mode sdk 1; with --hold 0.1]
     #[arg(long, value_name = "PER_SECOND", allow_negative_numbers = true)]
     heartbeats_per_sec: Option<f64>,
     /// Choose when a heartbeat is sent. open: at a rate, however fast the server is; latency counts from the time a
-    /// heartbeat was due. closed: each user waits for its acknowledgement, then for 1 / --heartbeats-per-sec, as the
-    /// reference does
+    /// heartbeat was due. closed: each user waits for its acknowledgement, then for 1 / --heartbeats-per-sec
     #[arg(long, value_enum, default_value = "open")]
     pacing: LoopKind,
     /// Choose how the starts of an open loop are distributed
     #[arg(long, value_enum, default_value = "constant")]
     arrival: Arrival,
-    /// Measure for this long, once all users have joined (or --test-duration-ms) [default: 5m; with --mode sdk 1m]
+    /// Measure for this long, once all users have joined [default: 5m; with --mode sdk 1m]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     duration: Option<Duration>,
-    /// Let the users connect and join over this time (or --ramp-up-ms) [default: 1m; with --mode sdk 10s]
+    /// Let the users connect and join over this time [default: 1m; with --mode sdk 10s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ramp_up: Option<Duration>,
     /// Send heartbeats for this long before measuring; those are not counted
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     warmup: Duration,
-    /// Print a progress line each time this long has passed, at most one per second (or --report-interval-ms)
+    /// Print a progress line each time this long has passed, at most one per second
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     report_interval: Duration,
-    /// Hold joined users: a heartbeat each 10 s of each user, and source addresses for as many connections as needed. Not
-    /// with --mode sdk
+    /// Hold joined users, with a heartbeat of each every 10 s. Source addresses are chosen for as many connections as
+    /// needed. Not with --mode sdk
     #[arg(long)]
     hold: bool,
-    /// Require the limits of the reference's validator: error rate 1 %, p95 150 ms, p99 300 ms, success 99 %
+    /// Require an error rate of at most 1 %, p95 within 150 ms, p99 within 300 ms, and 99 % success
     #[arg(long)]
     reference_limits: bool,
     /// Set the random seed

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Manifest, Ready, Stop};
 
 /// A server that a daemon needs. A run starts it once, before the first instance of the daemon.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
     /// Commands that must succeed before anything else. They show which tool is missing.
