@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use harness::output;
+use harness::progress::columns;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use load::clock;
 use measure::units;
@@ -51,7 +52,7 @@ impl Progress {
 
     /// Shows the current run.
     pub(crate) fn show(&self, now: &RunProgress) {
-        self.bar.set_message(now.line());
+        self.bar.set_message(now.line(columns()));
         self.bar.tick();
     }
 
@@ -59,6 +60,7 @@ impl Progress {
     pub(crate) fn ended(&self, now: &RunProgress, how: &str) {
         let took = estimate::format_time(now.elapsed());
         let left = now.left(Duration::ZERO);
+        let left = left.map_or(String::new(), |left| format!(" · {left}"));
         self.say(&format!("{} · {took} · {how}{left}", now.which()));
     }
 
@@ -90,43 +92,61 @@ impl RunProgress {
         describe_run(&self.running(), self.total, self.repeat)
     }
 
-    fn line(&self) -> String {
+    /// Returns the live line, at most `width` columns wide: parts that do not fit are left out whole.
+    fn line(&self, width: usize) -> String {
         let elapsed = self.elapsed();
         let left = self.left(self.about.saturating_sub(elapsed));
         let (elapsed, about) = (
             estimate::format_time(elapsed),
             estimate::format_time(self.about),
         );
-        format!("{} · {elapsed} of about {about}{left}", self.which())
+        let mut parts = parts_of_run(&self.running(), self.total, self.repeat);
+        parts.push((1, format!("{elapsed} of about {about}")));
+        parts.extend(left.map(|left| (4, left)));
+        let is_too_wide = |parts: &[(u8, String)]| joined(parts).chars().count() > width;
+        while is_too_wide(&parts)
+            && let Some(least) = parts.iter().map(|(rank, _)| *rank).max()
+        {
+            parts.retain(|(rank, _)| *rank != least);
+        }
+        joined(&parts)
     }
 
-    fn left(&self, of_this: Duration) -> String {
-        match self.after {
-            Some(after) if !(after + of_this).is_zero() => {
-                format!(" · about {} left", estimate::format_time(after + of_this))
-            }
-            _ => String::new(),
-        }
+    fn left(&self, of_this: Duration) -> Option<String> {
+        let left = self.after? + of_this;
+        (!left.is_zero()).then(|| format!("about {} left", estimate::format_time(left)))
     }
 }
 
 /// Identifies a run: `run 14 of 36 · go-streaming · 10,000 · 2nd of 3`
 pub(crate) fn describe_run(run: &Running, total: Option<usize>, repeat: u32) -> String {
+    joined(&parts_of_run(run, total, repeat))
+}
+
+/// Returns the parts that identify a run, each with its rank: those of the highest rank are left out first.
+fn parts_of_run(run: &Running, total: Option<usize>, repeat: u32) -> Vec<(u8, String)> {
     let of = total.map_or(String::new(), |total| format!(" of {total}"));
     let again = match (total, run.id.run) {
-        (Some(_), number) if repeat > 1 => format!(" · {} of {repeat}", ordinal(number)),
-        (None, number) if number > 1 => format!(" · {} time", ordinal(number)),
-        _ => String::new(),
+        (Some(_), number) if repeat > 1 => Some(format!("{} of {repeat}", ordinal(number))),
+        (None, number) if number > 1 => Some(format!("{} time", ordinal(number))),
+        _ => None,
     };
-    let attempt = match run.attempt {
-        1 => String::new(),
-        attempt => format!(" · attempt {attempt}"),
-    };
-    let level = describe_level(&run.id.level);
-    format!(
-        "run {}{of} · {} · {level}{again}{attempt}",
-        run.number, run.id.daemon
-    )
+    let attempt = (run.attempt > 1).then(|| format!("attempt {}", run.attempt));
+    [
+        (0, Some(format!("run {}{of}", run.number))),
+        (2, Some(run.id.daemon.clone())),
+        (3, Some(describe_level(&run.id.level))),
+        (6, again),
+        (5, attempt),
+    ]
+    .into_iter()
+    .filter_map(|(rank, part)| Some((rank, part?)))
+    .collect()
+}
+
+fn joined(parts: &[(u8, String)]) -> String {
+    let texts: Vec<&str> = parts.iter().map(|(_, text)| text.as_str()).collect();
+    texts.join(" · ")
 }
 
 /// Returns the name of a level, with thousands separators if it is a number.
@@ -171,12 +191,20 @@ mod tests {
     #[test]
     fn the_line_says_which_run_it_is_and_what_is_left() {
         assert_eq!(
-            now(Some(36), 2).line(),
+            now(Some(36), 2).line(100),
             "run 14 of 36 · go-streaming · 10,000 · 2nd of 3 · 0s of about 2m00s · about 42 min left"
         );
         assert_eq!(
-            now(None, 2).line(),
+            now(None, 2).line(100),
             "run 14 · go-streaming · 10,000 · 2nd time · 0s of about 2m00s"
+        );
+        assert_eq!(
+            now(Some(36), 2).line(79),
+            "run 14 of 36 · go-streaming · 10,000 · 0s of about 2m00s · about 42 min left"
+        );
+        assert_eq!(
+            now(Some(36), 2).line(40),
+            "run 14 of 36 · 0s of about 2m00s"
         );
         assert_eq!(
             [1, 3, 4, 11, 22].map(ordinal),

@@ -21,8 +21,7 @@ mod line;
 mod step_line;
 
 use expected_end::{Durations, ExpectedEnd};
-use line::columns;
-pub use line::{compact, render as render_line};
+pub use line::{columns, compact, render as render_line};
 pub use step_line::StepLine;
 
 /// Seconds between two lines of a log.

@@ -10,6 +10,7 @@ mod drive;
 mod ends;
 mod faults;
 mod faulty;
+mod live_line;
 mod mistakes;
 mod outcomes;
 mod pace;

@@ -13,7 +13,8 @@ const MOST_BAR: usize = 40;
 const PHASE: usize = 7;
 
 /// Returns the columns of a line on stderr: the terminal's without the last, in which some terminals break the line.
-pub(super) fn columns() -> usize {
+#[must_use]
+pub fn columns() -> usize {
     usize::from(Term::stderr().size().1).saturating_sub(1)
 }
 
