@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
+use harness::live::LIVE;
 use harness::store::{self, RESULT};
 use measure::result::RunResult;
 
@@ -99,6 +100,10 @@ impl Folder {
         let folder = id.folder(&self.path);
         // A result that is incomplete, or was edited, may still be wanted.
         let _ = fs::rename(folder.join(RESULT), folder.join(UNREADABLE));
+        // Whoever watches must not take them for those of the next run.
+        for stale in [LIVE, "resources.csv"] {
+            let _ = fs::remove_file(folder.join(stale));
+        }
         fs::create_dir_all(&folder)
             .and_then(|()| tempfile::tempfile_in(&folder))
             .and_then(|mut trial| {

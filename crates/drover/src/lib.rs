@@ -16,6 +16,7 @@ mod exit;
 mod folder;
 mod import;
 mod list;
+mod live_run;
 mod machine_lock;
 mod matrix;
 mod progress;

@@ -1,14 +1,18 @@
 //! Shows the progress of a suite on stderr: one line for each run that has ended, and on a terminal one that changes.
 
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use harness::live::LiveSecond;
 use harness::output;
-use harness::progress::columns;
+use harness::progress::{LOG_INTERVAL, columns, log_line};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use load::clock;
 use measure::units;
 
 use crate::estimate;
+use crate::live_run::LiveRun;
 use crate::record::{RunId, Running};
 
 /// The progress line.
@@ -16,6 +20,26 @@ use crate::record::{RunId, Running};
 pub(crate) struct Progress {
     /// Hidden if stderr is not a terminal.
     bar: ProgressBar,
+}
+
+/// The load of the current run, as its driver leaves it in the run's folder.
+#[derive(Debug)]
+pub(crate) struct LiveView {
+    run: LiveRun,
+    /// The second of the run in which it was read.
+    read_s: u64,
+    /// The last ten seconds with a line in the log.
+    logged: u64,
+}
+
+impl LiveView {
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self {
+            run: LiveRun::new(folder),
+            read_s: 0,
+            logged: 0,
+        }
+    }
 }
 
 /// The known facts about a run before it has ended.
@@ -50,9 +74,22 @@ impl Progress {
         self.bar.suspend(|| output::note(text));
     }
 
-    /// Shows the current run.
-    pub(crate) fn show(&self, now: &RunProgress) {
-        self.bar.set_message(now.line(columns()));
+    /// Shows the current run: on a terminal in one line, in a log with a line every ten seconds of its load.
+    pub(crate) fn show(&self, now: &RunProgress, live: &mut LiveView) {
+        let elapsed_s = now.elapsed().as_secs();
+        if live.read_s != elapsed_s {
+            live.read_s = elapsed_s;
+            live.run.refresh();
+        }
+        let second = live.run.seconds.back();
+        let part = second.map_or(0, |second| second.second / LOG_INTERVAL);
+        if part > live.logged {
+            live.logged = part;
+            if let (Some(second), false) = (second, io::stderr().is_terminal()) {
+                self.say(&log_line(second));
+            }
+        }
+        self.bar.set_message(now.line(columns(), second));
         self.bar.tick();
     }
 
@@ -93,7 +130,7 @@ impl RunProgress {
     }
 
     /// Returns the live line, at most `width` columns wide: parts that do not fit are left out whole.
-    fn line(&self, width: usize) -> String {
+    fn line(&self, width: usize, second: Option<&LiveSecond>) -> String {
         let elapsed = self.elapsed();
         let left = self.left(self.about.saturating_sub(elapsed));
         let (elapsed, about) = (
@@ -101,7 +138,11 @@ impl RunProgress {
             estimate::format_time(self.about),
         );
         let mut parts = parts_of_run(&self.running(), self.total, self.repeat);
-        parts.push((1, format!("{elapsed} of about {about}")));
+        // Before the load, and after it, only the time is known.
+        parts.push((
+            1,
+            second.map_or_else(|| format!("{elapsed} of about {about}"), LiveSecond::time),
+        ));
         parts.extend(left.map(|left| (4, left)));
         let is_too_wide = |parts: &[(u8, String)]| joined(parts).chars().count() > width;
         while is_too_wide(&parts)
@@ -191,19 +232,19 @@ mod tests {
     #[test]
     fn the_line_says_which_run_it_is_and_what_is_left() {
         assert_eq!(
-            now(Some(36), 2).line(100),
+            now(Some(36), 2).line(100, None),
             "run 14 of 36 · go-streaming · 10,000 · 2nd of 3 · 0s of about 2m00s · about 42 min left"
         );
         assert_eq!(
-            now(None, 2).line(100),
+            now(None, 2).line(100, None),
             "run 14 · go-streaming · 10,000 · 2nd time · 0s of about 2m00s"
         );
         assert_eq!(
-            now(Some(36), 2).line(79),
+            now(Some(36), 2).line(79, None),
             "run 14 of 36 · go-streaming · 10,000 · 0s of about 2m00s · about 42 min left"
         );
         assert_eq!(
-            now(Some(36), 2).line(40),
+            now(Some(36), 2).line(40, None),
             "run 14 of 36 · 0s of about 2m00s"
         );
         assert_eq!(

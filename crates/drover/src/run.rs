@@ -22,7 +22,7 @@ use crate::estimate::{self, PastRun};
 use crate::folder::Folder;
 use crate::machine_lock::MachineLock;
 use crate::matrix::{self, PlannedRun};
-use crate::progress::{Progress, RunProgress};
+use crate::progress::{LiveView, Progress, RunProgress};
 use crate::project::Project;
 use crate::record::{Ended, FailureKind, Record, RunId, Unreached};
 use crate::resolve::{Overrides, Suite};
@@ -338,7 +338,8 @@ impl<'a> Runner<'a> {
                 self.folder.prepare(&run.id)?;
                 self.record.running = Some(now.running());
                 self.write_record()?;
-                let tick = || self.progress.show(&now);
+                let mut live = LiveView::new(&run.id.folder(self.folder.path()));
+                let tick = || self.progress.show(&now, &mut live);
                 let (outcome, asked_to_end) =
                     driver_run::run(&self.program, &self.folder, run, self.signals, tick)
                         .await

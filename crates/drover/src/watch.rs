@@ -17,8 +17,6 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-mod live_run;
-mod tail;
 mod view;
 mod watched;
 

@@ -49,6 +49,16 @@ pub enum End {
 }
 
 impl End {
+    /// Returns the time so far and at the end: `12/~66 s`, or `12/≤187 s`.
+    #[must_use]
+    pub fn after(self, second: u64) -> String {
+        let sign = match self {
+            Self::About(_) => '~',
+            Self::AtMost(_) => '≤',
+        };
+        format!("{second}/{sign}{} s", self.seconds())
+    }
+
     /// Returns the seconds.
     #[must_use]
     pub fn seconds(self) -> u64 {
@@ -88,6 +98,14 @@ pub struct LiveSecond {
     /// Open connections and planned ones, while connections are opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<(u64, u64)>,
+}
+
+impl LiveSecond {
+    /// Returns the phase and the time: `measure 12/~66 s`.
+    #[must_use]
+    pub fn time(&self) -> String {
+        format!("{} {}", self.phase.name(), self.end.after(self.second))
+    }
 }
 
 /// The file of a run. It is informative: a full disk ends the file, not the run.

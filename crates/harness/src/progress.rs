@@ -21,11 +21,11 @@ mod line;
 mod step_line;
 
 use expected_end::{Durations, ExpectedEnd};
-pub use line::{columns, compact, render as render_line};
+pub use line::{columns, compact, log_line, render as render_line};
 pub use step_line::StepLine;
 
 /// Seconds between two lines of a log.
-const LOG_INTERVAL: u64 = 10;
+pub const LOG_INTERVAL: u64 = 10;
 
 /// The progress of a run.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl Progress {
         self.last.end = self.expected.end(self.last.second, begin, durations);
         self.show(line::render(&self.last, columns()));
         if self.is_log && self.last.second.is_multiple_of(LOG_INTERVAL) {
-            output::note(&line::log_line(&self.last));
+            output::note(&log_line(&self.last));
         }
         &self.last
     }

@@ -11,9 +11,9 @@ use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 
-use super::live_run::{LiveRun, Use};
 use super::watched::Watched;
 use crate::estimate;
+use crate::live_run::{LiveRun, Use};
 use crate::progress::{describe_level, describe_run};
 use crate::record::{Record, Running};
 

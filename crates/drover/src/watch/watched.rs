@@ -10,8 +10,8 @@ use harness::store::RESULT;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use super::live_run::LiveRun;
 use crate::folder;
+use crate::live_run::LiveRun;
 use crate::project::entries;
 use crate::record::{FILE, Record, Running};
 

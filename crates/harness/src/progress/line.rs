@@ -3,7 +3,7 @@
 use console::Term;
 use measure::units;
 
-use crate::live::{End, LiveSecond, Phase};
+use crate::live::{LiveSecond, Phase};
 
 /// Width of the bar that fields must leave.
 const LEAST_BAR: usize = 10;
@@ -63,11 +63,7 @@ fn fields(second: &LiveSecond) -> Vec<(u8, String)> {
 /// Returns the time so far and at the end, as wide as the latest end may become.
 fn time(second: &LiveSecond) -> String {
     let digits = second.latest.to_string().len();
-    let sign = match second.end {
-        End::About(_) => '~',
-        End::AtMost(_) => '≤',
-    };
-    let text = format!("{}/{sign}{} s", second.second, second.end.seconds());
+    let text = second.end.after(second.second);
     format!("{text:>width$}", width = 2 * digits + 4)
 }
 
@@ -99,7 +95,8 @@ pub fn compact(count: u64) -> String {
 }
 
 /// Renders a line for a log, without a bar.
-pub(super) fn log_line(second: &LiveSecond) -> String {
+#[must_use]
+pub fn log_line(second: &LiveSecond) -> String {
     let head = format!("{:>4} s  {:PHASE$}", second.second, second.phase.name());
     if let (Phase::Opening, Some((open, planned))) = (second.phase, second.connections) {
         let [open, planned] = [open, planned].map(units::count);
@@ -119,6 +116,7 @@ pub(super) fn log_line(second: &LiveSecond) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::End;
     use crate::live::tests::second;
 
     #[test]

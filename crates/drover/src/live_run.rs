@@ -5,18 +5,20 @@ use std::path::Path;
 
 use harness::live::{LIVE, LiveSecond};
 
-use super::tail::Tail;
+mod tail;
+
+use tail::Tail;
 
 /// Number of seconds that are kept: more than a terminal has columns.
 const KEPT: usize = 1_000;
 
 /// The data of a run in progress.
 #[derive(Debug)]
-pub(super) struct LiveRun {
+pub(crate) struct LiveRun {
     /// Its latest seconds.
-    pub(super) seconds: VecDeque<LiveSecond>,
+    pub(crate) seconds: VecDeque<LiveSecond>,
     /// The latest sample of the resources.
-    pub(super) resources: Option<Resources>,
+    pub(crate) resources: Option<Resources>,
     live: Tail,
     samples: Tail,
     /// The names of the columns of the samples.
@@ -25,20 +27,20 @@ pub(super) struct LiveRun {
 
 /// The resources that daemon and driver use.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Resources {
-    pub(super) daemon: Use,
-    pub(super) driver: Use,
+pub(crate) struct Resources {
+    pub(crate) daemon: Use,
+    pub(crate) driver: Use,
 }
 
 /// The resources of a process and its children. Unknown values are absent.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Use {
-    pub(super) rss_kb: Option<u64>,
-    pub(super) cpu_pct: Option<f64>,
+pub(crate) struct Use {
+    pub(crate) rss_kb: Option<u64>,
+    pub(crate) cpu_pct: Option<f64>,
 }
 
 impl LiveRun {
-    pub(super) fn new(folder: &Path) -> Self {
+    pub(crate) fn new(folder: &Path) -> Self {
         Self {
             seconds: VecDeque::new(),
             resources: None,
@@ -49,7 +51,7 @@ impl LiveRun {
     }
 
     /// Reads what was written since the last call.
-    pub(super) fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         let lines = self.live.lines();
         let read = lines
             .iter()
@@ -59,7 +61,8 @@ impl LiveRun {
         self.seconds.drain(..surplus);
         for line in self.samples.lines() {
             let values: Vec<&str> = line.split(',').collect();
-            if self.columns.is_empty() {
+            // A run that is made again writes a new file.
+            if line.starts_with("timestamp,") {
                 self.columns = values.iter().map(|name| (*name).to_owned()).collect();
             } else {
                 self.resources = Some(self.resources_of(&values));

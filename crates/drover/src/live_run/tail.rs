@@ -27,11 +27,9 @@ impl Tail {
 
     /// Returns the lines since the last reading; none if the file is absent.
     pub(super) fn lines(&mut self) -> Vec<String> {
-        let before = self.partial.len();
+        // An absent file has no lines yet. What was read before an error is read again.
         if let Ok(read) = self.read() {
             self.offset += read;
-        } else {
-            self.partial.truncate(before);
         }
         let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else {
             return Vec::new();
@@ -44,6 +42,11 @@ impl Tail {
 
     fn read(&mut self) -> io::Result<u64> {
         let mut file = File::open(&self.path)?;
+        // A shorter file is a new one.
+        if file.metadata()?.len() < self.offset {
+            self.offset = 0;
+            self.partial.clear();
+        }
         file.seek(SeekFrom::Start(self.offset))?;
         let read = file.take(MOST).read_to_end(&mut self.partial)?;
         Ok(read as u64)
@@ -68,5 +71,7 @@ mod tests {
         file.write_all(b"o\nthree\n").unwrap();
         assert_eq!(tail.lines(), ["two", "three"]);
         assert_eq!(tail.lines(), Vec::<String>::new());
+        std::fs::write(&path, "new\n").unwrap();
+        assert_eq!(tail.lines(), ["new"]);
     }
 }
