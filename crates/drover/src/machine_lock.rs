@@ -36,11 +36,25 @@ pub(crate) struct MachineLock {
 /// An error: another suite holds the lock.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "another drover run is active on this machine (pid {pid}): two suites at once disturb each other's figures\n  \
+    "another drover run is active on this machine (pid {pid}{command}): two suites at once disturb each other's figures\n  \
      wait until it has ended, or add --force to run anyway"
 )]
 pub(crate) struct Busy {
     pid: i32,
+    /// Its command line with a colon before it, if it can be read.
+    command: String,
+}
+
+impl Busy {
+    fn new(pid: i32) -> Self {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).replace('\0', " ");
+        let command = match words.trim() {
+            "" => String::new(),
+            words => format!(": {words}"),
+        };
+        Self { pid, command }
+    }
 }
 
 impl MachineLock {
@@ -73,7 +87,7 @@ impl MachineLock {
                 },
             };
             match owner {
-                Some(owner) if counts(owner.uid()) => return Err(Busy { pid: owner.pid() }.into()),
+                Some(owner) if counts(owner.uid()) => return Err(Busy::new(owner.pid()).into()),
                 Some(owner) => lock.notes.push(format!(
                     "User {} also holds a suite lock (pid {}): if it runs a suite, the two disturb each other's figures.",
                     owner.uid(),
@@ -132,7 +146,7 @@ mod tests {
         let first = lock().unwrap();
         let error = lock().unwrap_err().to_string();
         assert!(
-            error.contains(&format!("pid {}", std::process::id())) && error.contains("--force"),
+            error.contains(&format!("(pid {}: ", std::process::id())) && error.contains("--force"),
             "{error}"
         );
         drop(first);

@@ -160,8 +160,8 @@ impl Project {
         }
         let plans: Vec<(String, PathBuf)> = self
             .plans()
-            .into_iter()
-            .filter_map(|(below, _)| Some((below.file_stem()?.to_str()?.to_owned(), below)))
+            .into_keys()
+            .filter_map(|below| Some((below.file_stem()?.to_str()?.to_owned(), below)))
             .collect();
         let shown = |path: &Path| path.display().to_string();
         let name = named.to_string_lossy();
