@@ -186,7 +186,7 @@ fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
     let none = project.drover(&["check", "nonesuch"]).output().unwrap();
     ends_with(&none, 2);
     assert!(
-        messages(&none).contains("known daemons are a, b, c"),
+        messages(&none).contains("there is no daemon `nonesuch`: use one of a, b, c"),
         "{}",
         messages(&none)
     );
