@@ -230,3 +230,36 @@ fn a_program_that_is_not_installed_is_named_with_the_remedy() {
         assert!(messages(&output).contains(part), "{}", messages(&output));
     }
 }
+
+#[test]
+fn the_version_names_the_commit_and_the_kind_of_build() {
+    let output = Command::new(env!("CARGO_BIN_EXE_drover"))
+        .arg("--version")
+        .output()
+        .unwrap();
+    ends_with(&output, 0);
+    let text = shown(&output);
+    let facts = text
+        .trim()
+        .strip_prefix(concat!("drover ", env!("CARGO_PKG_VERSION"), " ("));
+    let facts: Vec<&str> = facts
+        .and_then(|facts| facts.strip_suffix(')'))
+        .unwrap()
+        .split(", ")
+        .collect();
+    let build = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
+    };
+    assert_eq!(facts.last(), Some(&build), "{text}");
+    // Sources without a repository have no commit.
+    if root().join(".git").exists() {
+        let commit = facts[0].trim_end_matches("-dirty");
+        assert!(
+            commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            "{text}"
+        );
+        assert_eq!(facts[1].len(), "2026-01-31".len(), "{text}");
+    }
+}
