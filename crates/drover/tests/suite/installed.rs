@@ -190,7 +190,7 @@ fn installed_programs_need_neither_sources_nor_cargo_and_take_a_user_s_own_daemo
     let plan = ["run", "configs/fdpass/quick.toml", "--daemon", "nonesuch"];
     let output = installed.command("drover", &plan).output().unwrap();
     ends_with(&output, 2);
-    let expected = "there is no daemon `nonesuch`: known daemons are mine, rust-streaming";
+    let expected = "there is no daemon `nonesuch`: use one of mine, rust-streaming";
     assert!(
         messages(&output).contains(expected),
         "{}",
