@@ -14,6 +14,20 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
     let pages = ["report.md", "summary.md", "report.html"].map(|name| suite.join(name));
     let before = pages.clone().map(|page| fs::read_to_string(page).unwrap());
     assert!(before.iter().all(|page| page.len() > 500));
+    let links = before[2].split("<a href=\"").skip(1);
+    let links = links.filter_map(|link| link.split('"').next());
+    let links: Vec<&str> = links.filter(|link| !link.starts_with('#')).collect();
+    for file in [
+        "plan.toml",
+        "suite.json",
+        "a/5/1/result.json",
+        "b/5/1/result.json",
+    ] {
+        assert!(links.contains(&file), "{links:?}");
+    }
+    for file in links {
+        assert!(suite.join(file).is_file(), "{file}");
+    }
     pages.iter().for_each(|page| fs::remove_file(page).unwrap());
     let output = project
         .drover(&["report", suite.to_str().unwrap()])

@@ -411,3 +411,29 @@ fn an_output_that_can_not_be_written_swallows_no_report() {
     assert_eq!(output.status.code(), Some(1));
     assert!(folder.path().join("results").exists(), "the result is kept");
 }
+
+#[test]
+fn a_page_that_can_not_be_written_loses_no_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    // A folder of that name can be replaced by no file.
+    std::fs::create_dir_all(run.join("report.html/in-the-way")).unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let output = drive::program(folder.path())
+        .args(["--connections", "20", "--ramp-up", "0s", "--quiet"])
+        .arg("--into")
+        .arg(&run)
+        .arg("--socket")
+        .arg(target.path())
+        .output()
+        .unwrap();
+    target.stop();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    assert!(
+        said.contains("The page of the run was not written"),
+        "{said}"
+    );
+    let result = harness_testing::result::json(&run.join("result.json"));
+    assert_eq!(result["operations"]["started"], 20);
+}

@@ -108,6 +108,18 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
         .position(|name| *name == "daemon_handoffs_total")
         .unwrap();
     assert_eq!(last[handoffs], "31", "30 and that of the check");
+
+    let page = std::fs::read_to_string(path.with_file_name("report.html")).unwrap();
+    let links = page.split("<a href=\"").skip(1);
+    let links = links.filter_map(|link| link.split('"').next());
+    let files: Vec<&str> = links.filter(|link| !link.starts_with('#')).collect();
+    assert!(
+        files.starts_with(&["result.json", "resources.csv"]),
+        "{files:?}"
+    );
+    for file in files {
+        assert!(path.with_file_name(file).is_file(), "{file}");
+    }
 }
 
 #[test]

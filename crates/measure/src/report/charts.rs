@@ -48,6 +48,13 @@ pub(super) fn draw(comparison: &Comparison<'_>, charts: &Charts) -> Result<Vec<G
         Charts::Level(level) => of_level(comparison, level)?,
     };
     groups.retain(|group| !group.charts.is_empty());
+    // A single daemon is named by the page. The label of its memory is a figure.
+    if comparison.daemons.len() == 1 && !matches!(charts, Charts::Memory) {
+        let charts = groups.iter_mut().flat_map(|group| &mut group.charts);
+        for mark in charts.flat_map(|chart| &mut chart.marks) {
+            mark.label = None;
+        }
+    }
     Ok(groups)
 }
 

@@ -47,11 +47,11 @@ impl Chart {
     pub(super) fn draw_heat(&self, heat: &Heat) -> Markup {
         let most = heat.most();
         let mut paths = vec![String::new(); SHADES];
-        let mut height = i64::MAX;
+        let mut height = 1;
         for row in 0..heat.bounds.len().saturating_sub(1) {
             let low = self.position_y(heat.bounds[row]);
             let high = self.position_y(heat.bounds[row + 1]);
-            height = height.min(low - high);
+            height = height.max(low - high);
             let shades = heat.counts.iter().map(|rows| Heat::shade(rows[row], most));
             let shades: Vec<usize> = shades.collect();
             let mut begin = 0;
@@ -66,7 +66,7 @@ impl Chart {
             }
         }
         html! {
-            g class=(format!("heat {}", colour(heat.daemon))) data-d=(heat.daemon) stroke-width=(height.clamp(1, 999)) {
+            g class=(format!("heat {}", colour(heat.daemon))) data-d=(heat.daemon) stroke-width=(height) {
                 @for (shade, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
                     path class=(format!("q{}", shade + 1)) d=(path) {}
                 }
