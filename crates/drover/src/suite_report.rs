@@ -1,7 +1,5 @@
 //! Generates the report of a suite from its files alone.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
@@ -12,11 +10,8 @@ use measure::report::{Format, markdown, summary};
 use measure::suite::{Suite, Unreached};
 use measure::units;
 
-use crate::record::{CapacityResult, Record};
+use crate::record::{CapacityResult, Record, RunId};
 use crate::search::TRIES;
-
-/// Number of bytes at the begin of a result that contain the name of its run.
-const HEAD_BYTES: u64 = 512;
 
 /// Returns the suite in a folder: its results in the order of its runs, and the missing ones.
 ///
@@ -128,33 +123,26 @@ fn files(folder: &Path, suite: &Suite) -> Files {
     let Ok(record) = Record::read(folder) else {
         return Files::default();
     };
-    let places: Vec<PathBuf> = record
-        .runs
-        .iter()
-        .map(|run| run.id.folder(Path::new("")))
-        .collect();
-    let heads: Vec<String> = places
-        .iter()
-        .map(|place| head(&folder.join(place).join(RESULT)))
-        .collect();
-    let runs = suite.results.iter().map(|result| {
-        let id = format!("\"run_id\":\"{}\"", result.run_id);
-        let place = heads.iter().position(|head| head.contains(&id));
-        place.map_or(Vec::new(), |place| files_of_run(folder, &places[place]))
-    });
+    // Results are in the order of the runs; one that cannot be read is listed with its reason instead.
+    let is_unreadable = |id: &RunId| {
+        let reason = format!("run {}: ", id.run);
+        let mut missing = suite.unreached.iter();
+        missing.any(|one| {
+            one.daemon == id.daemon && one.level == id.level && one.reason.starts_with(&reason)
+        })
+    };
+    let ids = record.runs.iter().map(|run| &run.id);
+    let places = ids
+        .filter(|id| !is_unreadable(id))
+        .map(|id| id.folder(Path::new("")));
+    let mut runs: Vec<Vec<html::File>> = places.map(|place| files_of_run(folder, &place)).collect();
+    if runs.len() != suite.results.len() {
+        runs.clear();
+    }
     Files {
         own: own.collect(),
-        runs: runs.collect(),
+        runs,
     }
-}
-
-/// Returns the begin of a result, which names the run.
-fn head(result: &Path) -> String {
-    let mut head = Vec::new();
-    let read = File::open(result).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
-    read.map_or(String::new(), |_| {
-        String::from_utf8_lossy(&head).into_owned()
-    })
 }
 
 fn files_of_run(folder: &Path, run: &Path) -> Vec<html::File> {
