@@ -80,6 +80,8 @@ impl Driver for Perftest {
         Some(report::line(second, total))
     }
 
+    const SUMMARY_IS_READ: bool = true;
+
     fn summary(result: &RunResult) -> Option<String> {
         Some(report::block(result))
     }

@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use harness::cli::refuse;
 use harness::failure::Failure;
 use harness::{launcher, output};
-use measure::report::{FORMATS, Format, list_of_names};
+use measure::report::{Format, list_of_names};
 use measure::similar::similar;
 
 use crate::{check, doctor, exit, import, list, report, run, suite_report, watch};
@@ -39,7 +39,7 @@ enum Command {
     /// Regenerate report.md, summary.md and report.html from stored results (several folders: print one combined
     /// report)
     Report(Report),
-    /// Print the report to stdout, like report --format terminal
+    /// Print the report to stdout, like report --full
     Analyze(Analyze),
     /// Import the output of wrk, wrk2, k6 or oha as results, to report them beside our own
     ///
@@ -81,6 +81,9 @@ struct Report {
         list_of_names()
     ))]
     format: Option<Format>,
+    /// Print the whole report as text, like --format full
+    #[arg(long, conflicts_with = "format")]
+    full: bool,
     /// Compare with an earlier suite of the same plan: the summary then shows what became better or worse
     #[arg(long, value_name = "DIR", requires = "format")]
     base: Option<PathBuf>,
@@ -118,7 +121,8 @@ pub fn main(version: &'static str) -> ExitCode {
         Command::Report(typed) => typed.carry_out(),
         Command::Analyze(Analyze { paths }) => Report {
             paths,
-            format: Some(FORMATS[0]),
+            format: Some(Format::full()),
+            full: false,
             base: None,
         }
         .carry_out(),
@@ -153,13 +157,14 @@ fn suggest_run(error: &mut clap::Error) {
 
 impl Report {
     fn carry_out(self) -> Result<u8, Failure> {
-        if self.format.is_none() && self.paths.len() > 1 {
+        let format = self.format.or(self.full.then(Format::full));
+        if format.is_none() && self.paths.len() > 1 {
             let problem = "--format: a report on several folders belongs to none of them: name a format, and redirect the \
                            output (--format html > both.html)";
             return Err(Failure::Call(anyhow::Error::msg(problem)));
         }
         let suite = report::read(&self.paths).map_err(Failure::Call)?;
-        let Some(format) = self.format else {
+        let Some(format) = format else {
             let pages = report::write(&self.paths, &suite).map_err(Failure::Run)?;
             let pages = pages.map(|page| page.display().to_string());
             return print(&pages.join("\n"));
@@ -170,7 +175,7 @@ impl Report {
             report::require_same_plan(&suite, base).map_err(Failure::Call)?;
         }
         let text = suite_report::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
-        output::print_report(format.name, &text)?;
+        output::print_report(format, &text)?;
         Ok(exit::FINE)
     }
 }

@@ -12,7 +12,7 @@ use harness::signals::Signals;
 use harness::{output, store};
 use load::clock;
 use load::plan;
-use measure::report::terminal;
+use measure::report::{Format, Options as ReportOptions};
 use measure::result::RunResult;
 use subject::daemon::Daemon;
 use subject::host;
@@ -49,6 +49,9 @@ pub(crate) struct Options {
     /// Run even if another suite is active on this machine
     #[arg(long)]
     force: bool,
+    /// Print the whole report instead of one screen at the end
+    #[arg(long)]
+    full: bool,
 }
 
 /// Runs suites one after the other; returns their combined exit code.
@@ -126,6 +129,8 @@ struct Runner<'a> {
     /// The exit codes of a search's results.
     answers: Vec<u8>,
     interrupted: bool,
+    /// True if the whole report is printed at the end.
+    full: bool,
 }
 
 impl<'a> Runner<'a> {
@@ -178,6 +183,7 @@ impl<'a> Runner<'a> {
             retried: BTreeMap::new(),
             answers: Vec::new(),
             interrupted: false,
+            full: options.full,
         })
     }
 
@@ -406,11 +412,19 @@ impl<'a> Runner<'a> {
     /// Writes the pages and prints the summary.
     fn report(&self) -> anyhow::Result<()> {
         let suite = suite_report::read_folder(self.folder.path())?;
-        let pages = suite_report::write(self.folder.path(), &suite)?;
-        output::print_report("terminal", &terminal::render(&suite)?)?;
-        for found in &self.record.found {
-            output::print(&suite_report::describe_capacity(found))?;
-        }
+        let [.., page] = suite_report::write(self.folder.path(), &suite)?;
+        let format = match self.full {
+            true => Format::full(),
+            false => Format::screen(),
+        };
+        let (page, folder) = (page.display(), self.folder.path().display());
+        let options = ReportOptions {
+            width: output::columns(),
+            page: Some(&page.to_string()),
+            more: Some(&format!("drover analyze {folder}")),
+            ..ReportOptions::default()
+        };
+        output::print_report(format, &format.render_suite(&suite, &options)?)?;
         if self.interrupted {
             self.progress
                 .say("Interrupted: repeat the command to continue.");
@@ -421,8 +435,8 @@ impl<'a> Runner<'a> {
         if let Some(text) = self.about_invalid() {
             self.progress.say(&text);
         }
-        for page in pages {
-            output::print(&page.display().to_string())?;
+        if self.full {
+            output::print(&page.to_string())?;
         }
         Ok(())
     }

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
+use harness::output;
 use harness::page::{self, PAGE};
 use harness::store::{self, RESULT};
 use measure::report::html::{self, Files};
-use measure::report::{Format, markdown, summary};
+use measure::report::{Format, Options, markdown, summary};
 use measure::suite::{Suite, Unreached};
 use measure::units;
 
@@ -171,5 +172,10 @@ pub(crate) fn render(
         base.is_none() || format.compares,
         "--base: only --format summary compares a suite with an earlier one"
     );
-    Ok(format.render_suite(suite, base)?)
+    let options = Options {
+        base,
+        width: output::columns(),
+        ..Options::default()
+    };
+    Ok(format.render_suite(suite, &options)?)
 }

@@ -1,11 +1,13 @@
 //! The command line of drivers: the options that all share, and the run that they describe.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{ArgMatches, FromArgMatches as _};
 use measure::exit;
 use measure::redact;
+use measure::report::Options;
 use measure::result::RunResult;
 use serde::Serialize;
 
@@ -121,10 +123,11 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     let mut signals = Signals::listen()
         .context("listening for signals")
         .map_err(Failure::Run)?;
-    let (results, failure) = repeat::<D>(&load, &subject, &settings, &common, &mut signals).await;
+    let (stored, failure) = repeat::<D>(&load, &subject, &settings, &common, &mut signals).await;
+    let Stored { results, last } = stored;
     let shown = match results.is_empty() {
         true => Ok(()),
-        false => report::<D>(&results, &common).map_err(Failure::Run),
+        false => report::<D>(&results, last.as_deref(), &common).map_err(Failure::Run),
     };
     // Both may have failed, for example on a full disk.
     if let (Err(error), Some(failure)) = (&shown, &failure) {
@@ -165,8 +168,12 @@ fn plan_toml<C: Serialize>(plan: &Plan<C>) -> anyhow::Result<String> {
 }
 
 /// Shows the results and writes `--output`. If one of the two fails, the other is still done.
-fn report<D: DriverCli>(results: &[RunResult], common: &Common) -> anyhow::Result<()> {
-    let shown = show::<D>(results, common);
+fn report<D: DriverCli>(
+    results: &[RunResult],
+    stored: Option<&Path>,
+    common: &Common,
+) -> anyhow::Result<()> {
+    let shown = show::<D>(results, stored, common);
     if let Some(path) = &common.output {
         let json = serde_json::to_string_pretty(&D::json(results))?;
         let field = || {
@@ -180,15 +187,48 @@ fn report<D: DriverCli>(results: &[RunResult], common: &Common) -> anyhow::Resul
     shown
 }
 
-fn show<D: Driver>(results: &[RunResult], common: &Common) -> anyhow::Result<()> {
-    let report = common.format.render(results)?;
-    // Machine-readable formats stay unchanged.
-    let summary = match common.format.name {
-        "terminal" => results.last().and_then(D::summary),
-        _ => None,
+fn show<D: Driver>(
+    results: &[RunResult],
+    stored: Option<&Path>,
+    common: &Common,
+) -> anyhow::Result<()> {
+    let format = common.report_format();
+    let page = stored
+        .map(page_beside)
+        .map(|page| page.display().to_string());
+    let options = Options {
+        width: output::columns(),
+        page: page.as_deref(),
+        ..Options::default()
     };
+    let report = format.render_suite(&results.into(), &options)?;
+    // Machine-readable formats stay unchanged.
+    let is_expected = match format.name {
+        "full" => true,
+        "terminal" => D::SUMMARY_IS_READ,
+        _ => false,
+    };
+    let last = results.last().filter(|_| is_expected);
+    let summary = last.and_then(D::summary);
     let text = summary.map_or_else(|| report.clone(), |summary| format!("{summary}\n{report}"));
-    output::print_report(common.format.name, &text).context("writing the report to stdout")
+    output::print_report(format, &text).context("writing the report to stdout")
+}
+
+/// Returns the page of a stored result, or the result if it has none.
+fn page_beside(result: &Path) -> PathBuf {
+    let page = result.with_file_name("report.html");
+    match page.is_file() {
+        true => page,
+        false => result.to_owned(),
+    }
+}
+
+/// The results of a call.
+#[derive(Debug, Default)]
+struct Stored {
+    results: Vec<RunResult>,
+    /// Path of the last one.
+    last: Option<PathBuf>,
 }
 
 /// Runs the plan `--repeat` times. Returns the results measured before a failure, and the failure.
@@ -198,18 +238,18 @@ async fn repeat<D: Driver>(
     settings: &Settings,
     common: &Common,
     signals: &mut Signals,
-) -> (Vec<RunResult>, Option<Failure>) {
-    let mut results = Vec::new();
+) -> (Stored, Option<Failure>) {
+    let mut stored = Stored::default();
     for _ in 0..common.repeat {
         let folder = match folder(&load.plan, subject, common) {
             Ok(folder) => folder,
-            Err(error) => return (results, Some(Failure::Call(error))),
+            Err(error) => return (stored, Some(Failure::Call(error))),
         };
         let result = match run::<D>(load, subject, settings, &folder, signals).await {
             Ok(result) => result,
             Err(error) => {
                 folder.release();
-                return (results, Some(early_failure(error)));
+                return (stored, Some(early_failure(error)));
             }
         };
         let written = folder
@@ -224,17 +264,18 @@ async fn repeat<D: Driver>(
         let written = written.map(|path| {
             note(common.quiet, &format!("Result: {}", path.display()));
             write_page(&folder, &result, common.quiet);
+            stored.last = Some(path);
         });
-        results.push(result);
+        stored.results.push(result);
         if let Err(error) = written {
-            return (results, Some(Failure::Run(error)));
+            return (stored, Some(Failure::Run(error)));
         }
         // A signal that arrives as the load ends also cancels the remaining runs.
         if signals.has_received() {
             break;
         }
     }
-    (results, None)
+    (stored, None)
 }
 
 /// Writes the page of a run. The result is stored already, so a page that cannot be written is only noted.

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use measure::redact;
-use measure::report::terminal;
+use measure::report::{Format, terminal};
 
 /// Writes text to stdout, with a line end and without the secrets in it. A closed pipe is not an error.
 ///
@@ -18,13 +18,20 @@ pub fn print(text: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`print()`].
-pub fn print_report(format: &str, report: &str) -> io::Result<()> {
+pub fn print_report(format: Format, report: &str) -> io::Result<()> {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if format == "terminal" && io::stdout().is_terminal() && !plain {
+    if format.is_for_people() && io::stdout().is_terminal() && !plain {
         whole_lines(&mut io::stdout().lock(), &terminal::coloured(report))
     } else {
         whole_lines(&mut io::stdout().lock(), report)
     }
+}
+
+/// Returns the columns of the terminal that stdout is, or `None` if it is not a terminal.
+#[must_use]
+pub fn columns() -> Option<usize> {
+    let (_, columns) = console::Term::stdout().size_checked()?;
+    Some(usize::from(columns))
 }
 
 /// Writes a line to stderr, with a line end and without the secrets in it. Errors are ignored: there is nowhere left

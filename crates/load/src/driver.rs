@@ -145,7 +145,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Returns the text that users of this driver expect on stdout at the end, before the report that all drivers
+    /// True if scripts read [`summary`](Self::summary) from stdout, so that it precedes the short report too.
+    const SUMMARY_IS_READ: bool = false;
+
+    /// Returns the text that users of this driver expect on stdout at the end, before the full report that all drivers
     /// share.
     fn summary(_result: &RunResult) -> Option<String> {
         None

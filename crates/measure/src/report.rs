@@ -21,5 +21,6 @@ mod text;
 
 pub use error::Error;
 pub use formats::{
-    FORMATS, Format, csv, hlog, html, json, list_of_names, markdown, names, summary, terminal,
+    FORMATS, Format, Options, csv, full, hlog, html, json, list_of_names, markdown, names, summary,
+    terminal,
 };

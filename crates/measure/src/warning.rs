@@ -90,6 +90,41 @@ impl Kind {
         )
     }
 
+    /// Returns the subject in a few words, to count warnings by it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::GeneratorLate => "late starts",
+            Self::GeneratorCpuBound => "driver's CPU",
+            Self::WorkersFailed => "failed workers",
+            Self::NothingSucceeded => "nothing succeeded",
+            Self::Unfinished => "unfinished operations",
+            Self::Missed => "missed starts",
+            Self::DaemonDied => "daemon exited",
+            Self::FewSamples => "few samples",
+            Self::DebugBuild => "debug build",
+            Self::NoisyHost => "busy machine",
+            Self::CountsDisagree => "counts disagree",
+            Self::Audit => "audit",
+            Self::Duplicated => "duplicates",
+            Self::OutOfOrder => "wrong order",
+            Self::ListenOverflow => "accept queue full",
+            Self::Retransmits => "retransmissions",
+            Self::AnswersDiffer => "answers differ",
+            Self::Interrupted => "interrupted",
+            Self::RowsLost => "lost rows",
+            Self::Imported => "imported",
+            Self::OtherWork => "other processes",
+            Self::Stalled => "stalls",
+            Self::Throttled => "CPU quota",
+            Self::DriverExhausted => "driver's limits",
+            Self::SharedCpus => "shared CPUs",
+            Self::Unfilled => "unfilled load",
+            Self::FaultsNotInjected => "faults not injected",
+            Self::DaemonNotMeasured => "daemon not measured",
+            Self::DaemonProcesses => "daemon's processes",
+        }
+    }
+
     /// Creates a warning that keeps the result VALID.
     pub(crate) fn note(self, message: impl Into<String>, hint: impl Into<String>) -> Warning {
         self.warning(Severity::Note, message, hint)

@@ -12,11 +12,11 @@ mod suite;
 use std::sync::LazyLock;
 
 use insta::assert_snapshot;
-use measure::report::FORMATS;
+use measure::report::Format;
+use measure::report::full::render as full;
 use measure::report::html::render as html;
 use measure::report::markdown::render as markdown;
 use measure::report::summary::render as summary;
-use measure::report::terminal::render as terminal;
 use measure::result::{Answer, RunResult};
 use measure::suite::{Suite, Unreached};
 use measure::warning::{Warning, verdict};
@@ -206,7 +206,7 @@ fn connections_held_are_those_opened_less_those_that_ended() {
     assert_eq!(told.held(), [(3, 90), (4, 90)]);
     told.counts.insert("warmup".to_owned(), 7);
     assert_eq!(told.finished(), told.operations.ok + 7);
-    let page = FORMATS[0].render(&[told]).unwrap();
+    let page = Format::full().render(&[told]).unwrap();
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(" opened held lost "), "{page}");
     assert!(words.contains(" 101 90 1 "), "{page}");
@@ -235,7 +235,7 @@ fn pages_of_http_have_pictures_of_rates_responses_and_connections() {
         !page.contains("percentiles-sending"),
         "the phases are in the tables"
     );
-    let shown = terminal(&suite).unwrap();
+    let shown = full(&suite, None).unwrap();
     assert!(
         shown.contains("answers/s") && shown.contains("MiB/s read"),
         "{shown}"

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use insta::assert_snapshot;
-use measure::report::{Error, FORMATS, Format};
-use measure::result::RunResult;
+use measure::report::{Error, FORMATS, Format, terminal};
+use measure::result::{FaultResult, RunResult, ThresholdResult};
 use measure::tally::{DecodeError, Distribution};
-use measure::warning::{Verdict, Warning};
+use measure::warning::{Kind, Severity, Verdict, Warning, verdict};
 
 /// Renders results in a format.
 fn render(format: &str, results: &[RunResult]) -> Result<String, Error> {
@@ -29,8 +29,8 @@ fn two() -> [RunResult; 2] {
 }
 
 #[test]
-fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
-    assert_snapshot!(render("terminal", &[example::full()]).unwrap(), @r#"
+fn the_full_report_shows_the_verdict_first_and_everything_in_plain_text() {
+    assert_snapshot!(render("full", &[example::full()]).unwrap(), @r#"
     SUSPECT: fdpass-gen against rust-streaming
       suspect   still open when the run ended: 2
       plan      1,000 streams, begun evenly over 2.5 s, each of 18 events 5 ms apart; a stream may
@@ -103,8 +103,111 @@ fn the_terminal_shows_the_verdict_first_and_everything_in_plain_text() {
 }
 
 #[test]
+fn the_screen_of_a_run_has_its_verdict_its_figures_and_what_is_wrong() {
+    assert_snapshot!(render("terminal", &[example::full()]).unwrap(), @r#"
+    SUSPECT: fdpass-gen against rust-streaming
+      suspect   still open when the run ended: 2
+      failures  3 of 1,000 failed (rejected 2, reset 1), 995 ok, 2 unfinished
+      latency   TTFB p50 169 µs, p99 375 µs, max 381 µs
+      memory    daemon peak 4.53 MiB (6.48 KiB per connection), driver peak 10.8 MiB
+      CPU       daemon 4.0 % of a core (120 µs per operation), driver 1.0 %
+      notes     1: few samples
+      more      --full
+    "#);
+    assert_snapshot!(render("terminal", &[redis::with_redis()]).unwrap(), @r#"
+    SUSPECT: fdpass-gen against rust-streaming
+      suspect   still open when the run ended: 2
+      failures  3 of 1,000 failed (rejected 2, reset 1), 995 ok, 2 unfinished
+      latency   TTFB p50 169 µs, p99 375 µs, max 381 µs
+      memory    daemon peak 4.53 MiB (6.48 KiB per connection), redis 10.0 MiB,
+                driver peak 10.8 MiB
+      CPU       daemon 4.0 % of a core (120 µs per operation), redis 4.0 %, driver
+                1.0 %
+      notes     1: few samples
+      more      --full
+    "#);
+}
+
+#[test]
+fn the_screen_of_a_run_in_which_everything_goes_wrong_has_15_lines_of_80_columns() {
+    let mut result = example::full();
+    let mut warnings = vec![
+        Warning::daemon_died("signal 9", "starting\n\u{1b}[31mout of memory"),
+        Warning::generator_cpu_bound(Severity::Invalid, 97.0, 0, 10),
+        Warning::debug_build(),
+    ];
+    for place in 0..9 {
+        let long = format!("reason {place} {}", "of many words ".repeat(20));
+        let severity = [Severity::Invalid, Severity::Suspect, Severity::Note][place % 3];
+        for kind in [Kind::Stalled, Kind::Audit, Kind::OtherWork] {
+            warnings.push(Warning {
+                kind,
+                severity,
+                message: long.clone(),
+                hint: long.clone(),
+            });
+        }
+    }
+    result.warnings = warnings;
+    result.verdict = verdict(&result.warnings);
+    for name in ["one", "two", "three", "four", "five", "six"] {
+        result.errors.insert(name.repeat(9), 1_000_000);
+    }
+    result.operations.failed = 6_000_003;
+    result.operations.missed = 1;
+    result.services = redis::with_redis().services;
+    for place in 0..4 {
+        result.thresholds.push(ThresholdResult {
+            text: format!("first_byte.p{place} <= {}ms", "9".repeat(70)),
+            measured: Some("61.2ms".to_owned()),
+            met: false,
+        });
+    }
+    result.faults = vec![
+        FaultResult {
+            what: "SIGKILL and a new start".to_owned(),
+            at_s: 1.0,
+            back_s: None,
+        };
+        3
+    ];
+    let text = render("terminal", &[result]).unwrap();
+    assert!(text.lines().count() <= 15, "{text}");
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{text}");
+    for part in [
+        "INVALID: fdpass-gen",
+        "signal 9",
+        "audit",
+        "failures",
+        "missed",
+        "--full",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[test]
+fn verdicts_and_labels_of_what_is_wrong_are_coloured_and_nothing_else() {
+    let text = render("terminal", &[example::full()]).unwrap();
+    let coloured = terminal::coloured(&text);
+    let mut lines = coloured.lines();
+    let first = "\u{1b}[33mSUSPECT:\u{1b}[0m fdpass-gen against rust-streaming";
+    assert_eq!(lines.next(), Some(first));
+    assert!(
+        coloured.contains("\n\u{1b}[33m  suspect \u{1b}[0m  still open"),
+        "{coloured}"
+    );
+    assert!(
+        coloured.contains("\n\u{1b}[31m  failures \u{1b}[0m"),
+        "{coloured}"
+    );
+    assert_eq!(coloured.matches('\u{1b}').count(), 6, "{coloured}");
+}
+
+#[test]
 fn a_service_has_its_own_column_and_its_cpu_for_each_operation() {
-    let text = render("terminal", &[redis::with_redis()]).unwrap();
+    let text = render("full", &[redis::with_redis()]).unwrap();
     let resources = text.split("Resources\n").nth(1).unwrap();
     let resources = resources.split("\n\n").next().unwrap();
     assert_snapshot!(resources, @r#"
@@ -250,7 +353,7 @@ fn csv_has_one_row_per_second_with_the_units_in_its_head() {
 
 #[test]
 fn several_results_are_compared() {
-    let text = render("terminal", &two()).unwrap();
+    let text = render("full", &two()).unwrap();
     let (overview, rest) = text.split_once("\nLatency (milliseconds)").unwrap();
     assert_snapshot!(overview, @r#"
     SUSPECT: results, 2 runs of 2 daemons at 1 level
@@ -310,9 +413,9 @@ fn several_results_are_compared() {
 }
 
 #[test]
-fn no_line_of_the_terminal_is_wider_than_100_columns_or_105_of_a_comparison() {
+fn no_line_of_the_full_report_is_wider_than_100_columns_or_105_of_a_comparison() {
     for (results, most) in [(&two()[..1], 100), (&two()[..], 105)] {
-        let text = render("terminal", results).unwrap();
+        let text = render("full", results).unwrap();
         let widest = text.lines().max_by_key(|line| line.chars().count());
         let widest = widest.unwrap();
         assert!(widest.chars().count() <= most, "{widest}");
@@ -327,7 +430,7 @@ fn an_invalid_result_says_why_at_the_top_and_shows_the_daemons_last_lines_withou
         "signal 9",
         "starting\n\u{1b}[31mout of memory",
     ));
-    let text = render("terminal", &[result.clone()]).unwrap();
+    let text = render("full", &[result.clone()]).unwrap();
     let head: Vec<&str> = text.lines().take(3).collect();
     assert_eq!(head[0], "INVALID: fdpass-gen against rust-streaming");
     assert!(
@@ -355,7 +458,7 @@ fn a_result_of_a_run_that_did_nothing_is_shown_without_pictures() {
     result.lag = None;
     result.seconds.clear();
     result.operations = measure::result::Operations::default();
-    let text = render("terminal", &[result]).unwrap();
+    let text = render("full", &[result]).unwrap();
     assert!(
         text.contains("\nLatency\n")
             && !text.contains("Distributions")
@@ -374,20 +477,20 @@ fn success_is_rounded_down() {
         failed: 1,
         ..Default::default()
     };
-    assert!(render("terminal", &[result]).unwrap().contains(" 99.99 "));
+    assert!(render("full", &[result]).unwrap().contains(" 99.99 "));
 }
 
 #[test]
 fn operations_that_do_not_add_up_are_named() {
     let mut result = example::full();
     assert!(
-        !render("terminal", &[result.clone()])
+        !render("full", &[result.clone()])
             .unwrap()
             .contains("counters are inconsistent")
     );
     result.operations.ok -= 1;
     assert!(
-        render("terminal", &[result])
+        render("full", &[result])
             .unwrap()
             .contains("counters are inconsistent")
     );
@@ -398,7 +501,7 @@ fn clamped_values_are_shown() {
     let mut result = example::full();
     result.series[1].clamped = 3;
     assert!(
-        render("terminal", &[result])
+        render("full", &[result])
             .unwrap()
             .contains("3 values of first_byte were outside 1 ns to 1 h")
     );
@@ -507,7 +610,7 @@ fn a_tag_never_ends_early() {
 fn a_histogram_that_was_cut_is_named_with_its_run_and_series() {
     let mut result = example::full();
     result.series[1].histogram.truncate(21);
-    let error = render("terminal", &[result]).unwrap_err();
+    let error = render("full", &[result]).unwrap_err();
     let expected = Error::Histogram {
         run: "20260131-120000-7f3a".to_owned(),
         series: "first_byte".to_owned(),

@@ -21,13 +21,17 @@ use insta::assert_snapshot;
 use measure::capacity::LoadOutcome;
 use measure::report::html::render as html;
 use measure::report::markdown::render as markdown;
-use measure::report::terminal::render as terminal;
-use measure::report::{Error, FORMATS};
+use measure::report::{Error, FORMATS, Format, Options, full};
 use measure::result::PlannedPhases;
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::{EndedBy, Kind, Verdict, Warning, verdict};
 use suite::{FOUR, Shape};
+
+/// Renders the whole report as text.
+fn terminal(suite: &Suite) -> Result<String, Error> {
+    full::render(suite, None)
+}
 
 /// Builds a suite of two daemons, three levels and two runs, with every problem that a report must show.
 fn small() -> Suite {

@@ -5,7 +5,7 @@
 #[path = "example/result.rs"]
 mod example;
 
-use measure::report::{markdown, terminal};
+use measure::report::{full, markdown};
 use measure::result::{Cost, FaultResult, Resources, RunResult, Second};
 use measure::threshold::Threshold;
 use measure::throughput::Throughput;
@@ -205,7 +205,7 @@ fn what_each_thousand_operations_leave_behind_is_the_slope() {
     assert!((slopes.fds.slope - 10.0).abs() < 1e-6, "{slopes:?}");
     assert!(!judged(&leaking(), "daemon.rss.slope <= 1MiB").1);
     assert!(judged(&leaking(), "daemon.fds.slope <= 10.1").1);
-    let shown = terminal::render(&[leaking()][..].into()).unwrap();
+    let shown = full::render(&[leaking()][..].into(), None).unwrap();
     let (_, growth) = shown.split_once("\nGrowth under steady load").unwrap();
     let row: Vec<&str> = growth.lines().nth(2).unwrap().split_whitespace().collect();
     assert_eq!((row[2], row[5]), ("2,000", "10.0"), "{shown}");
@@ -242,7 +242,7 @@ fn reports_list_thresholds_faults_and_what_the_daemon_saw() {
         .unwrap()
         .gauges_peak
         .insert("daemon_peak_streams".to_owned(), 83.0);
-    let shown = terminal::render(&[result.clone()][..].into()).unwrap();
+    let shown = full::render(&[result.clone()][..].into(), None).unwrap();
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = shown.lines().map(words).collect();
     for line in [

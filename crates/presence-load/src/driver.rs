@@ -57,6 +57,8 @@ impl Driver for PresenceLoad {
         summary::line(second, total)
     }
 
+    const SUMMARY_IS_READ: bool = true;
+
     fn summary(result: &RunResult) -> Option<String> {
         summary::render(result)
     }

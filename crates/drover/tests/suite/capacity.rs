@@ -123,7 +123,8 @@ fn a_run_that_the_driver_spoiled_is_made_again_and_is_no_miss() {
     ];
     assert_eq!(project.log(), again);
     assert!(
-        shown(&output).contains("a: 325 held, 350 did not (first_byte.p99 <= 50ms (350 us))."),
+        shown(&output)
+            .contains(" capacity  a: 325 held, 350 did not (first_byte.p99 <= 50ms (350 us))."),
         "{}",
         shown(&output)
     );

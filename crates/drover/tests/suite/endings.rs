@@ -33,7 +33,7 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
         messages(&output)
     );
     let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
-    assert!(shown(&output).contains("report.md") && page.contains('5'));
+    assert!(shown(&output).contains("report.html") && page.contains('5'));
     assert!(project.record()["ended_at"].is_null());
     assert_eq!(project.log(), ["a/5/1", "b/5/1", "b/10/1"]);
 

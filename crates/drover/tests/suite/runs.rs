@@ -30,13 +30,13 @@ fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
     let shown = shown(&output);
     for page in ["report.md", "summary.md", "report.html"] {
         let path = project.suite("tiny").join(page);
-        assert!(
-            shown.contains(page)
-                && fs::read_to_string(path)
-                    .unwrap()
-                    .contains("Which of the scripted daemons")
-        );
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.contains("Which of the scripted daemons"), "{text}");
     }
+    assert!(shown.contains("/tiny/report.html\n"), "{shown}");
+    assert!(shown.contains("drover analyze "), "{shown}");
+    // A suite of four runs per daemon ends with one screen.
+    assert!(shown.lines().count() <= 24, "{shown}");
     let record = project.record();
     assert_eq!(record["runs"].as_array().unwrap().len(), 8);
     assert!(record["ended_at"].is_string());
@@ -87,7 +87,7 @@ fn a_suite_that_is_finished_says_so_and_fresh_or_a_differing_one_begins_beside_i
             && told.contains("tiny; --fresh starts over"),
         "{told}"
     );
-    assert!(shown(&again).contains("report.md"), "the report is shown");
+    assert!(shown(&again).contains("report.html"), "the report is shown");
     assert_eq!((project.record(), project.log().len()), (ended, 1));
     ends_with(&project.run(&[&few[..], &["--fresh"]].concat()), 0);
     ends_with(&project.run(&["--daemon", "a", "--repeat", "1"]), 0);

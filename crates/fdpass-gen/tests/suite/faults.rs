@@ -283,7 +283,7 @@ fn a_threshold_that_is_missed_is_an_exit_code_of_its_own_and_stands_in_the_repor
     assert_eq!(met, [false, true], "{:?}", result.thresholds);
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(
-        shown.contains("MISSED") && shown.contains("first_event.p99 <= 1ns"),
+        shown.contains("\n  missed    first_event.p99 <= 1ns ("),
         "{shown}"
     );
 }

@@ -399,7 +399,7 @@ fn an_output_that_can_not_be_written_swallows_no_report() {
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
     let output = drive::program(folder.path())
         .args(["--connections", "20", "--ramp-up", "0s", "--quiet"])
-        .args(["--output", "/dev/full", "--socket"])
+        .args(["--full", "--output", "/dev/full", "--socket"])
         .arg(target.path())
         .output()
         .unwrap();

@@ -20,7 +20,14 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
     let mut program = drive::program(folder.path());
     program
         .current_dir(drive::root())
-        .args(["--connections", "30", "--ramp-up", "1s", "--output"])
+        .args([
+            "--connections",
+            "30",
+            "--ramp-up",
+            "1s",
+            "--full",
+            "--output",
+        ])
         .arg(&output);
     let ran = program.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
@@ -235,7 +242,7 @@ fn a_result_that_cannot_be_kept_is_shown_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
     let mut program = drive::on(folder.path(), &target);
-    program.args(["--connections", "1000", "--ramp-up", "50s"]);
+    program.args(["--connections", "1000", "--ramp-up", "50s", "--full"]);
     let child = program
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

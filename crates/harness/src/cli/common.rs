@@ -68,12 +68,25 @@ pub struct Common {
     /// Print the report in this format.
     #[arg(long, value_name = "NAME", default_value = "terminal", help = format!("Print the report to stdout in this format. It is one of {}", list_of_names()))]
     pub format: Format,
+    /// Print the whole report instead of one screen, like --format full
+    #[arg(long, conflicts_with = "format")]
+    pub full: bool,
     /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100
     #[arg(long, value_name = "ADDR")]
     pub metrics_addr: Option<SocketAddr>,
     /// Hide the live line and all notes on stderr
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl Common {
+    /// Returns the format of the report.
+    pub(super) fn report_format(&self) -> Format {
+        match self.full {
+            true => Format::full(),
+            false => self.format,
+        }
+    }
 }
 
 /// The number of driver processes.

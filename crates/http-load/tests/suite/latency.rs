@@ -29,7 +29,7 @@ fn met(ran: &CompletedRun) -> Vec<bool> {
 }
 
 fn run(server: &Scripted, arguments: &[&str]) -> CompletedRun {
-    let ran = program(arguments).args([url(server)]).run();
+    let ran = program(arguments).args(["--full", &url(server)]).run();
     ran.result.adds_up();
     ran
 }

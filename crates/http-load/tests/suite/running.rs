@@ -115,7 +115,7 @@ fn warning(ran: &CompletedRun, kind: &str) -> String {
 fn the_process_behind_a_url_is_measured_like_a_launched_one() {
     let folder = tempfile::tempdir().unwrap();
     let server = Python::start(folder.path(), 0);
-    let ran = program(&[&server.url(), "-c", "2", "-d", "2s"])
+    let ran = program(&[&server.url(), "-c", "2", "-d", "2s", "--full"])
         .args(["--threshold", "daemon.rss.peak <= 1KiB"])
         .run();
     assert_eq!(
@@ -157,7 +157,16 @@ fn a_folder_of_results_has_a_safe_name() {
     let server = Python::start(folder.path(), 0);
     let out = folder.path().join("out");
     let status = Command::new(PROGRAM)
-        .args([&server.url(), "-d", "500ms", "-c", "1", "--quiet", "--out"])
+        .args([
+            &server.url(),
+            "-d",
+            "500ms",
+            "-c",
+            "1",
+            "--quiet",
+            "--full",
+            "--out",
+        ])
         .arg(&out)
         .output();
     assert_ne!(status.unwrap().status.code(), Some(2));
@@ -220,7 +229,16 @@ fn a_server_that_may_not_be_looked_into_is_reported_with_the_reason() {
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&copy)
-        .args([&server.url(), "-d", "500ms", "-c", "1", "--quiet", "--out"])
+        .args([
+            &server.url(),
+            "-d",
+            "500ms",
+            "-c",
+            "1",
+            "--quiet",
+            "--full",
+            "--out",
+        ])
         .arg(&out)
         .output()
         .unwrap();

@@ -84,17 +84,22 @@ impl<'a> Comparison<'a> {
         plain(self.daemons[daemon])
     }
 
+    /// Names repetitions: `go-streaming at 1,000`.
+    pub(super) fn group_name(&self, repeated: &Repetitions<'_>) -> String {
+        let name = self.daemon(repeated.daemon);
+        match repeated.level {
+            "" => name,
+            _ => format!("{name} at {}", repeated.level_name()),
+        }
+    }
+
     /// Names a run: `go-streaming at 1,000, run 2`; the only run of a group has no number.
     pub(super) fn run_name(&self, repeated: &Repetitions<'_>, index: usize) -> String {
         let run = match repeated.runs.len() {
             1 => String::new(),
             _ => format!(", run {}", index + 1),
         };
-        let name = self.daemon(repeated.daemon);
-        match repeated.level {
-            "" => format!("{name}{run}"),
-            _ => format!("{name} at {}{run}", repeated.level_name()),
-        }
+        format!("{}{run}", self.group_name(repeated))
     }
 
     /// Returns the daemons' names without an ending that all of them share: `go` for `go-streaming` next to

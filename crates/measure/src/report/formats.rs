@@ -8,6 +8,7 @@ use crate::result::RunResult;
 use crate::suite::Suite;
 
 pub mod csv;
+pub mod full;
 pub mod hlog;
 pub mod html;
 pub mod json;
@@ -20,9 +21,16 @@ pub const FORMATS: &[Format] = &[
     Format {
         name: "terminal",
         extension: "txt",
-        about: "verdict, tables and text charts for a terminal",
+        about: "one screen: the verdict, the main figures or the answer, and what is wrong",
         compares: false,
-        render: |suite, _| terminal::render(suite),
+        render: |suite, options| Ok(terminal::render(suite, options)),
+    },
+    Format {
+        name: "full",
+        extension: "txt",
+        about: "the whole report as text, with all tables and text charts",
+        compares: false,
+        render: |suite, options| full::render(suite, options.width),
     },
     Format {
         name: "markdown",
@@ -64,7 +72,7 @@ pub const FORMATS: &[Format] = &[
         extension: "md",
         about: "fewer than 60 lines of Markdown, for a comment on a pull request",
         compares: true,
-        render: |suite, base| Ok(summary::render(suite, base)),
+        render: |suite, options| Ok(summary::render(suite, options.base)),
     },
 ];
 
@@ -82,24 +90,60 @@ pub struct Format {
     render: Render,
 }
 
-/// Renders a suite, compared with an earlier suite if there is one.
-type Render = fn(&Suite, Option<&Suite>) -> Result<String, Error>;
+/// Renders a suite.
+type Render = fn(&Suite, &Options<'_>) -> Result<String, Error>;
+
+/// Surroundings of a report that are not a part of the suite.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// An earlier suite, for a format that compares.
+    pub base: Option<&'a Suite>,
+    /// Columns of the terminal, if they are known.
+    pub width: Option<usize>,
+    /// Path of the page with the whole report.
+    pub page: Option<&'a str>,
+    /// Call that prints the whole report as text, if it is not the option `--full`.
+    pub more: Option<&'a str>,
+}
 
 impl Format {
+    /// Returns the format of the whole report as text.
+    ///
+    /// # Panics
+    /// Never: the format is in the list.
+    #[must_use]
+    pub fn full() -> Self {
+        let mut formats = FORMATS.iter().copied();
+        formats
+            .find(|format| format.name == "full")
+            .expect("the list has the format")
+    }
+
+    /// Returns the format of the report of one screen.
+    #[must_use]
+    pub fn screen() -> Self {
+        FORMATS[0]
+    }
+
     /// Renders plain results as a suite that is named after the plan of the first.
     ///
     /// # Errors
     /// A stored histogram or time cannot be decoded.
     pub fn render(&self, results: &[RunResult]) -> Result<String, Error> {
-        self.render_suite(&results.into(), None)
+        self.render_suite(&results.into(), &Options::default())
     }
 
-    /// Renders a suite, compared with the earlier suite `base` if the format compares.
+    /// Renders a suite.
     ///
     /// # Errors
     /// A stored histogram or time cannot be decoded.
-    pub fn render_suite(&self, suite: &Suite, base: Option<&Suite>) -> Result<String, Error> {
-        (self.render)(suite, base)
+    pub fn render_suite(&self, suite: &Suite, options: &Options<'_>) -> Result<String, Error> {
+        (self.render)(suite, options)
+    }
+
+    /// Returns true for text that people read on a terminal.
+    pub fn is_for_people(&self) -> bool {
+        self.extension == "txt"
     }
 }
 
@@ -143,7 +187,7 @@ mod tests {
         let error = "html5".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown format `html5`: choose one of terminal, markdown, html, csv, hlog, json, summary"
+            "unknown format `html5`: choose one of terminal, full, markdown, html, csv, hlog, json, summary"
         );
     }
 

@@ -137,3 +137,80 @@ fn a_single_daemon_has_a_sentence_about_its_levels() {
     - **ran:** 2 levels, 2 repetitions
     "#);
 }
+
+/// Renders the screen of a terminal with 80 columns.
+fn screen(suite: &Suite) -> String {
+    let options = Options {
+        page: Some("bench-results/quick/report.html"),
+        ..Options::default()
+    };
+    Format::screen().render_suite(suite, &options).unwrap()
+}
+
+#[test]
+fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
+    let text = screen(&small());
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{text}");
+    assert_snapshot!(text, @r#"
+    INVALID: quick, 8 runs of 2 daemons at 3 levels
+      verdicts  7 VALID, 1 INVALID
+      invalid   go-streaming at 10,000, run 1: a worker of the driver used 97 % of a
+                core: it may be the bottleneck
+      failures  go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
+      latency   rust-streaming and go-streaming: no evidence of a difference in TTFB
+                p99 (115 µs and 408 µs: 3.5 ×, 1 run): run again with --repeat 5
+      memory    rust-streaming and go-streaming: no evidence of a difference in
+                memory per connection (501 B and 5.94 KiB: 12 ×, 1 run): run again
+                with --repeat 5
+      CPU       rust-streaming and go-streaming: no evidence of a difference in CPU
+                time (118 µs and 386 µs: 3.3 ×, 1 run): run again with --repeat 5
+      level     the comparison is at 1,000, the highest that every daemon reached
+      ran       3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
+      to settle drover run configs/fdpass/quick.toml --repeat 5
+      missed    go-streaming at 10,000: first_byte.p99 <= 50ms (61.2ms)
+      not run   python-streaming at 100,000: 20,000 open files allowed, 100,010 are
+                needed: raise the hard limit or add instances
+      notes     1: debug build
+      more      --full, bench-results/quick/report.html
+    "#);
+    assert_snapshot!(screen(&suite_of(FOUR, &[100, 1_000, 10_000], 5)), @r#"
+    VALID: quick, 60 runs of 4 daemons at 3 levels
+      verdicts  60 VALID
+      latency   rust-streaming is best: TTFB p99 183 µs, 3.5 × less than
+                go-streaming (next; 3.5–3.5 ×), 36 × less than python-streaming
+                (last; 36–36 ×); 5 runs
+      memory    rust-streaming is best: 522 B per connection, 10 × less than
+                python-streaming (next; 10–10 ×), 20 × less than php-streaming
+                (last; 20–20 ×); 5 runs
+      CPU       rust-streaming is best: 122 µs of CPU per operation, 3.3 × less than
+                go-streaming (next; 3.3–3.3 ×), 5.2 × less than python-streaming
+                (last; 5.2–5.2 ×); 5 runs
+      failures  none: every operation succeeded
+      level     the comparison is at 10,000, the highest that every daemon reached;
+                the order is the same at 100 and 1,000
+      ran       3 levels, 5 repetitions
+      met       all 12 thresholds
+      not run   python-streaming at 100,000: 20,000 open files allowed, 100,010 are
+                needed: raise the hard limit or add instances
+      more      --full, bench-results/quick/report.html
+    "#);
+}
+
+#[test]
+fn repetitions_of_one_daemon_have_the_screen_of_a_run_with_medians() {
+    assert_snapshot!(screen(&suite_of(&FOUR[..1], &[100], 3)), @r#"
+    VALID: quick, 3 runs of 1 daemon at 1 level
+      outcome   300 started, 300 ok, 0 failed, in 3 runs
+      latency   TTFB p50 87.5 µs (85.8 µs–89.3 µs), p99 309 µs (303 µs–315 µs), max
+                431 µs (422 µs–439 µs)
+      memory    daemon peak 4.59 MiB (4.57 MiB–4.60 MiB) (6.00 KiB (5.88 KiB–6.12
+                KiB) per connection), driver peak 10.8 MiB
+      CPU       daemon 0.4 % of a core (390 µs (382 µs–398 µs) per operation),
+                driver 1.0 %
+      met       the threshold
+      not run   python-streaming at 100,000: 20,000 open files allowed, 100,010 are
+                needed: raise the hard limit or add instances
+      more      --full, bench-results/quick/report.html
+    "#);
+}

@@ -1,170 +1,267 @@
-//! Plain text for a terminal: the verdict first, then tables and text charts in at most 100 columns.
+//! One screen of a terminal: the verdict and its reasons, the main figures or the answer, and what is wrong.
 
-use comfy_table::{CellAlignment, Table as Grid, presets};
-
-use crate::report::cell::Cell;
-use crate::report::comparison::Comparison;
-use crate::report::document::Part;
-use crate::report::error::Error;
-use crate::report::table::{FAILS, Table};
-
-use crate::report::{sections, sparklines};
+use super::Options;
+use super::full::labelled;
+use crate::report::comparison::{Comparison, level_name, measured_values};
+use crate::report::sections;
+use crate::report::table::FAILS;
+use crate::report::text::plain;
 use crate::suite::Suite;
-use crate::warning::Warning;
+use crate::units;
+use crate::warning::{Kind, Severity, Verdict, Warning};
 
-/// Column before which sentences are wrapped.
-const WIDTH: usize = 96;
-/// Widest table whose heads stay on one line.
-const TABLE_WIDTH: usize = 100;
+mod figures;
 
-/// Shortest line of a head that is broken.
-const HEAD_WIDTH: usize = 9;
-/// Longest line of a cell that is broken.
-const CELL_WIDTH: usize = 32;
+/// Columns, if the width of the terminal is not known.
+const WIDTH: usize = 80;
+/// Fewest columns that text is wrapped into.
+const NARROWEST: usize = 40;
+/// Maximum number of lines of the screen of a run.
+const LINES: usize = 15;
+/// Maximum number of items of each list.
+const LISTED: usize = 2;
 
-/// Renders the suite, with medians only.
-///
-/// # Errors
-/// A stored histogram cannot be decoded.
-pub fn render(suite: &Suite) -> Result<String, Error> {
-    let comparison = Comparison::new(suite);
-    let mut text = String::new();
-    for section in sections::all(&comparison) {
-        let gap = if text.is_empty() { "" } else { "\n" };
-        text.push_str(&format!("{gap}{}\n", section.title));
-        for part in &section.parts {
-            text.push_str(&written(&comparison, part)?);
+/// An item of the screen: its label and its text.
+pub(super) struct Item {
+    label: &'static str,
+    text: String,
+    /// Maximum number of lines, if there is one.
+    most: Option<usize>,
+}
+
+impl Item {
+    pub(super) fn new(label: &'static str, text: String) -> Self {
+        Self {
+            label,
+            text,
+            most: Some(2),
         }
     }
-    Ok(text)
+
+    /// Creates an item whose text is never cut.
+    fn whole(label: &'static str, text: String) -> Self {
+        Self {
+            most: None,
+            ..Self::new(label, text)
+        }
+    }
+
+    fn lines(&self, width: usize, most: usize) -> Vec<String> {
+        let text = labelled(self.label, &self.text, width);
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let most = self.most.map_or(lines.len(), |own| own.min(most));
+        if lines.len() > most {
+            lines.truncate(most);
+            if let Some(last) = lines.last_mut() {
+                let kept: String = last.chars().take(width.saturating_sub(2)).collect();
+                *last = format!("{} …", kept.trim_end());
+            }
+        }
+        lines
+    }
 }
 
-/// Colours the lines of contradicting figures red, for a terminal that supports colours.
-pub fn coloured(report: &str) -> String {
-    const RED: &str = "\u{1b}[31m";
-    const END: &str = "\u{1b}[0m";
-    let fails = |line: &str| line.contains(FAILS);
-    let line = |line: &str| match line.strip_suffix('\n') {
-        Some(text) if fails(text) => format!("{RED}{text}{END}\n"),
-        _ => line.to_owned(),
+/// Renders the screen. That of a single daemon at one level has at most 15 lines if the terminal is 80 columns wide.
+pub fn render(suite: &Suite, options: &Options<'_>) -> String {
+    let comparison = Comparison::new(suite);
+    let width = options.width.unwrap_or(WIDTH).max(NARROWEST);
+    let is_one = comparison.all().len() == 1;
+    let mut items = Vec::new();
+    if is_one {
+        items.extend(overload(&comparison));
+        items.extend(reasons(&comparison));
+        items.extend(figures::items(&comparison));
+    } else {
+        items.extend(verdicts(suite));
+        items.extend(reasons(&comparison));
+        let answer = sections::answer(&comparison).into_iter();
+        items.extend(answer.map(|(label, sentence)| Item::whole(label, plain(&sentence))));
+    }
+    items.extend(audit(&comparison));
+    items.extend(missed(&comparison));
+    items.extend(unreached(suite));
+    items.extend(grouped(&comparison, Severity::Note, 0));
+    let page = options
+        .page
+        .map_or(String::new(), |page| format!(", {page}"));
+    let more = options.more.unwrap_or("--full");
+    items.push(Item::whole("more", format!("{more}{page}")));
+    let title = sections::title(&comparison);
+    let fill = |most: usize| -> Vec<String> {
+        let items = items.iter().flat_map(|item| item.lines(width, most));
+        [title.clone()].into_iter().chain(items).collect()
     };
-    report.split_inclusive('\n').map(line).collect()
+    let lines = match fill(2) {
+        lines if is_one && lines.len() > LINES => fill(1),
+        lines => lines,
+    };
+    lines.join("\n") + "\n"
 }
 
-fn written(comparison: &Comparison<'_>, part: &Part) -> Result<String, Error> {
-    Ok(match part {
-        Part::Heading(heading) => format!("\n{heading}\n"),
-        Part::Note(note) => indented(&wrapped(note, WIDTH - 2)),
-        Part::Facts(facts) => facts
-            .iter()
-            .map(|(label, text)| labelled(label, text))
-            .collect(),
-        Part::Table(table) => grid(table),
-        Part::Warnings(warnings) => warnings.iter().map(warning).collect(),
-        Part::Charts(charts) => sparklines::draw(comparison, charts)?
-            .into_iter()
-            .map(|(heading, lines)| format!("\n{heading}\n{}", indented(&lines)))
-            .collect(),
+/// Colours verdicts, labels of what is wrong, and lines of contradicting figures, for a terminal that supports colours.
+pub fn coloured(report: &str) -> String {
+    report.split_inclusive('\n').map(coloured_line).collect()
+}
+
+fn coloured_line(line: &str) -> String {
+    const RED: &str = "\u{1b}[31m";
+    const YELLOW: &str = "\u{1b}[33m";
+    const GREEN: &str = "\u{1b}[32m";
+    const END: &str = "\u{1b}[0m";
+    const WORDS: [(&str, &str); 9] = [
+        ("VALID:", GREEN),
+        ("SUSPECT:", YELLOW),
+        ("INVALID:", RED),
+        ("  suspect ", YELLOW),
+        ("  invalid ", RED),
+        ("  missed ", RED),
+        ("  failures ", RED),
+        ("  overload ", RED),
+        ("  audit ", RED),
+    ];
+    if let Some(text) = line.strip_suffix('\n').filter(|text| text.contains(FAILS)) {
+        return format!("{RED}{text}{END}\n");
+    }
+    let found = WORDS.iter().find(|(word, _)| line.starts_with(word));
+    found.map_or(line.to_owned(), |(word, colour)| {
+        format!("{colour}{word}{END}{}", &line[word.len()..])
     })
 }
 
-fn indented(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("  {line}\n")).collect()
+/// Counts the verdicts of several runs.
+fn verdicts(suite: &Suite) -> Option<Item> {
+    let counts = [Verdict::Valid, Verdict::Suspect, Verdict::Invalid].map(|verdict| {
+        let runs = suite.results.iter();
+        (verdict, runs.filter(|run| run.verdict == verdict).count())
+    });
+    let found = counts.iter().filter(|(_, count)| *count > 0);
+    let found = found.map(|(verdict, count)| format!("{count} {verdict}"));
+    let found: Vec<String> = found.collect();
+    (!found.is_empty()).then(|| Item::new("verdicts", found.join(", ")))
 }
 
-fn warning(warning: &Warning) -> String {
-    let hint = labelled("", &format!("→ {}", warning.hint));
-    labelled(warning.severity.name(), &warning.message) + &hint
+fn overload(comparison: &Comparison<'_>) -> Option<Item> {
+    let mut runs = comparison.suite.results.iter();
+    let overload = runs.find_map(|run| run.overload())?;
+    Some(Item::new("overload", plain(overload)))
 }
 
-/// Formats a label and its text, wrapped into aligned lines.
-fn labelled(label: &str, text: &str) -> String {
-    const INDENT: usize = 12;
-    let mut written = String::new();
-    let lines = text.lines().flat_map(|line| wrapped(line, WIDTH - INDENT));
-    for (index, line) in lines.enumerate() {
-        let label = if index == 0 { label } else { "" };
-        written.push_str(format!("  {label:<10}{line}").trim_end());
-        written.push('\n');
+/// Returns true for a warning that has an item of its own.
+fn is_audit(warning: &Warning) -> bool {
+    matches!(warning.kind, Kind::Audit | Kind::CountsDisagree)
+}
+
+/// Returns the first warnings above a note, and the number of the others by subject.
+fn reasons(comparison: &Comparison<'_>) -> Vec<Item> {
+    let mut items = Vec::new();
+    for severity in [Severity::Invalid, Severity::Suspect] {
+        // What is worse is shown; the rest is counted.
+        let most = if items.is_empty() { LISTED } else { 0 };
+        let of_severity = warnings(comparison, severity);
+        let shown = of_severity.iter().take(most);
+        let shown: Vec<Item> = shown
+            .map(|warning| {
+                let first = warning.message.lines().next().unwrap_or_default();
+                Item::new(severity.name(), first.to_owned())
+            })
+            .collect();
+        let rest = grouped(comparison, severity, shown.len());
+        items.extend(shown);
+        items.extend(rest);
     }
-    written
+    items
 }
 
-/// Wraps a line at spaces; a word that is too long keeps its own line.
-fn wrapped(line: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in line.split_whitespace() {
-        let open = lines.last_mut().expect("there is always a line");
-        let length = open.chars().count();
-        if length > 0 && length + 1 + word.chars().count() > width {
-            lines.push(word.to_owned());
-        } else {
-            if length > 0 {
-                open.push(' ');
-            }
-            open.push_str(word);
+fn warnings(comparison: &Comparison<'_>, severity: Severity) -> Vec<Warning> {
+    let mut warnings = sections::all_warnings(comparison);
+    warnings.retain(|warning| warning.severity == severity && !is_audit(warning));
+    crate::warning::sort(&mut warnings);
+    warnings
+}
+
+/// Counts the warnings of a severity by subject, without the first ones, which are shown: `3: few samples (2), stalls`.
+fn grouped(comparison: &Comparison<'_>, severity: Severity, shown: usize) -> Option<Item> {
+    let warnings = warnings(comparison, severity);
+    let rest = warnings.get(shown..).unwrap_or_default();
+    let mut kinds: Vec<(&str, usize)> = Vec::new();
+    for warning in rest {
+        let name = warning.kind.name();
+        match kinds.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((name, 1)),
         }
     }
-    lines
-}
-
-/// Formats a table with right-aligned figures. The heads and words of a table that would be too wide are broken into
-/// lines.
-fn grid(table: &Table) -> String {
-    let heads = table.head.iter().map(|head| head.text.clone()).collect();
-    let rows = table.rows.iter();
-    let rows = rows.map(|row| row.cells.iter().map(short).collect());
-    let (heads, rows): (Vec<String>, Vec<Vec<String>>) = (heads, rows.collect());
-    let whole = lines(table, &heads, &rows);
-    let is_wide = |line: &String| line.chars().count() > TABLE_WIDTH;
-    if !whole.iter().any(is_wide) {
-        return whole.concat();
-    }
-    let broken = |text: &str, width| wrapped(text, width).join("\n");
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| row.iter().map(|cell| broken(cell, CELL_WIDTH)).collect())
-        .collect();
-    let head = |(column, head): (usize, &String)| {
-        let lines = rows.iter().flat_map(|row| row[column].lines());
-        let widest = lines.map(|line| line.chars().count()).max();
-        broken(head, widest.unwrap_or(0).max(HEAD_WIDTH))
+    let named = kinds.iter().map(|(name, count)| match count {
+        1 => (*name).to_owned(),
+        several => format!("{name} ({several})"),
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    let count = rest.len();
+    let (label, text) = match (severity, shown) {
+        (Severity::Note, _) => ("notes", format!("{count}: {named}")),
+        (severity, 0) => (severity.name(), format!("{count}: {named}")),
+        _ => ("", format!("and {count} more: {named}")),
     };
-    let heads: Vec<String> = heads.iter().enumerate().map(head).collect();
-    lines(table, &heads, &rows).concat()
+    (count > 0).then(|| Item::new(label, text))
 }
 
-fn lines(table: &Table, heads: &[String], rows: &[Vec<String>]) -> Vec<String> {
-    let mut grid = Grid::new();
-    grid.load_style(presets::NOTHING)
-        .set_header(heads)
-        .add_rows(rows);
-    for (index, column) in grid.column_iter_mut().enumerate().skip(1) {
-        if !table.head[index].left_aligned {
-            column.set_cell_alignment(CellAlignment::Right);
+/// Returns the figures of a run that contradict each other.
+fn audit(comparison: &Comparison<'_>) -> Option<Item> {
+    let mut wrong = sections::all_warnings(comparison);
+    wrong.retain(is_audit);
+    let first = wrong.first()?;
+    let first_line = first.message.lines().next().unwrap_or_default();
+    let more = match wrong.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    Some(Item::new("audit", format!("{first_line}{more}")))
+}
+
+/// Returns the missed thresholds; if all were met, their number.
+fn missed(comparison: &Comparison<'_>) -> Option<Item> {
+    let groups = comparison.all();
+    let mut missed = Vec::new();
+    for repeated in &groups {
+        let name = match groups.len() {
+            1 => String::new(),
+            _ => format!("{}: ", comparison.group_name(repeated)),
+        };
+        for (text, thresholds) in repeated.thresholds(|threshold| !threshold.met) {
+            let measured = measured_values(&thresholds);
+            missed.push(format!("{name}{} ({measured})", plain(text)));
         }
     }
-    grid.lines()
-        .map(|line| format!(" {line}").trim_end().to_owned() + "\n")
-        .collect()
-}
-
-/// Returns the median of a cell, with the mark of the best.
-fn short(cell: &Cell) -> String {
-    let best = if cell.best { " best" } else { "" };
-    format!("{}{best}", cell.short())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_sentence_is_broken_at_blanks_and_a_long_word_is_kept() {
-        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
-        assert_eq!(
-            wrapped("at /a/very/long/path now", 6),
-            ["at", "/a/very/long/path", "now"]
-        );
+    let all = groups.iter().map(|repeated| repeated.thresholds(|_| true));
+    let all: usize = all.map(|thresholds| thresholds.len()).sum();
+    match (missed.len(), all) {
+        (0, 0) => None,
+        (0, 1) => Some(Item::new("met", "the threshold".to_owned())),
+        (0, all) => Some(Item::new("met", format!("all {all} thresholds"))),
+        (count, _) => {
+            let more = count.saturating_sub(LISTED);
+            missed.truncate(LISTED);
+            let count = match more {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            Some(Item::new("missed", missed.join("; ") + &count))
+        }
     }
+}
+
+fn unreached(suite: &Suite) -> Vec<Item> {
+    let more = suite.unreached.len().saturating_sub(LISTED);
+    let items = suite.unreached.iter().take(LISTED).map(|missing| {
+        let reason = missing.reason.lines().next().unwrap_or_default();
+        let (daemon, level) = (&missing.daemon, level_name(&missing.level));
+        Item::new("not run", plain(&format!("{daemon} at {level}: {reason}")))
+    });
+    let mut items: Vec<Item> = items.collect();
+    let more = (more > 0).then(|| {
+        let count = units::count(more as u64);
+        Item::new("", format!("and {count} more levels"))
+    });
+    items.extend(more);
+    items
 }
