@@ -114,7 +114,7 @@ fn every_variable_of_the_programs_is_listed() {
     for file in [
         "harness/src/launcher.rs",
         "load/src/trust.rs",
-        "subject/src/manifest/project.rs",
+        "subject/src/manifest/roots.rs",
     ] {
         let source = read(&root().join("crates").join(file));
         let quoted = source
