@@ -1,5 +1,6 @@
 //! Outcomes: every end of a stream is counted as the right kind, once.
 
+use std::process::Command;
 use std::time::Duration;
 
 use fdpass_gen::transcript::Transcript;
@@ -419,7 +420,7 @@ fn a_page_that_can_not_be_written_loses_no_result() {
     // A folder of that name can be replaced by no file.
     std::fs::create_dir_all(run.join("report.html/in-the-way")).unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
-    let output = drive::program(folder.path())
+    let output = Command::new(env!("CARGO_BIN_EXE_fdpass-gen"))
         .args(["--connections", "20", "--ramp-up", "0s", "--quiet"])
         .arg("--into")
         .arg(&run)
