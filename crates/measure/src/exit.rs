@@ -24,7 +24,7 @@ pub const MISSED: u8 = 4;
 #[must_use]
 pub fn code(results: &[&RunResult]) -> u8 {
     let any = |holds: &dyn Fn(&RunResult) -> bool| results.iter().any(|result| holds(result));
-    if any(&|result| broke_down(result) || has_failures(result)) {
+    if any(&has_failed) {
         return FAILED;
     }
     if any(&|result| result.thresholds.iter().any(|threshold| !threshold.met)) {
@@ -34,6 +34,11 @@ pub fn code(results: &[&RunResult]) -> u8 {
         return SUSPECT;
     }
     FINE
+}
+
+/// Returns true if the run crashed, had no successful operation, or had failures that nothing judges.
+pub(crate) fn has_failed(result: &RunResult) -> bool {
+    broke_down(result) || has_failures(result)
 }
 
 /// Returns true if the run crashed or had no successful operation. Thresholds and faults do not excuse this.

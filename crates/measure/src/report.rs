@@ -7,6 +7,7 @@ mod charts;
 mod columns;
 mod compare;
 mod comparison;
+mod conditions;
 mod distinct;
 mod document;
 mod error;
@@ -21,6 +22,6 @@ mod text;
 
 pub use error::Error;
 pub use formats::{
-    FORMATS, Format, Options, csv, full, hlog, html, json, list_of_names, markdown, names, summary,
-    terminal,
+    FORMATS, Format, Options, csv, full, github, hlog, html, json, junit, list_of_names, markdown,
+    names, summary, terminal,
 };

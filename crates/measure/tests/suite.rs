@@ -8,12 +8,16 @@ mod answer;
 mod best;
 #[path = "suite/capacity.rs"]
 mod capacity;
+#[path = "suite/ci.rs"]
+mod ci;
 #[path = "suite/contents.rs"]
 mod contents;
 #[path = "suite/page.rs"]
 mod page;
 #[path = "example/result.rs"]
 mod result;
+#[path = "support/skip.rs"]
+mod skip;
 #[path = "example/suite.rs"]
 mod suite;
 

@@ -9,9 +9,11 @@ use crate::suite::Suite;
 
 pub mod csv;
 pub mod full;
+pub mod github;
 pub mod hlog;
 pub mod html;
 pub mod json;
+pub mod junit;
 pub mod markdown;
 pub mod summary;
 pub mod terminal;
@@ -73,6 +75,20 @@ pub const FORMATS: &[Format] = &[
         about: "fewer than 60 lines of Markdown, for a comment on a pull request",
         compares: true,
         render: |suite, options| Ok(summary::render(suite, options.base)),
+    },
+    Format {
+        name: "junit",
+        extension: "xml",
+        about: "JUnit XML of thresholds and verdicts, for Jenkins, GitLab and others",
+        compares: false,
+        render: |suite, _| Ok(junit::render(suite)),
+    },
+    Format {
+        name: "github",
+        extension: "txt",
+        about: "annotations of thresholds and verdicts, for a step of GitHub Actions",
+        compares: false,
+        render: |suite, _| Ok(github::render(suite)),
     },
 ];
 
@@ -188,6 +204,7 @@ mod tests {
         assert_eq!(
             error,
             "unknown format `html5`: choose one of terminal, full, markdown, html, csv, hlog, json, summary"
+            "unknown format `html5`: choose one of terminal, markdown, html, csv, hlog, json, summary, junit, github"
         );
     }
 
