@@ -1,5 +1,6 @@
 //! Performs one run of a suite: starts a driver's process, and evaluates its end.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use harness::signals::Signals;
@@ -33,6 +34,7 @@ pub(crate) async fn run(
     program: &Path,
     folder: &Folder,
     run: &PlannedRun,
+    metrics_addr: Option<SocketAddr>,
     signals: &mut Signals,
     tick: impl FnMut(),
 ) -> std::io::Result<(Outcome, bool)> {
@@ -47,6 +49,9 @@ pub(crate) async fn run(
         .arg("--into")
         .arg(run.id.folder(folder.path()))
         .arg("--quiet");
+    if let Some(address) = metrics_addr {
+        command.args(["--metrics-addr", &address.to_string()]);
+    }
     let ending = child::run(command, signals, tick).await?;
     let asked_to_end = ending.interrupts > 0;
     Ok((outcome(folder, &run.id, &ending), asked_to_end))

@@ -1,6 +1,7 @@
 //! `drover run`: performs every run of a suite as a driver's process, and reports at the end.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -52,6 +53,10 @@ pub(crate) struct Options {
     /// Print the whole report instead of one screen at the end
     #[arg(long)]
     full: bool,
+    /// Let the driver of each run serve its metrics at this address, such as 127.0.0.1:9100, with the labels plan, daemon,
+    /// level and run
+    #[arg(long, value_name = "ADDR")]
+    metrics_addr: Option<SocketAddr>,
 }
 
 /// Runs suites one after the other; returns their combined exit code.
@@ -131,6 +136,7 @@ struct Runner<'a> {
     interrupted: bool,
     /// True if the whole report is printed at the end.
     full: bool,
+    metrics_addr: Option<SocketAddr>,
 }
 
 impl<'a> Runner<'a> {
@@ -184,6 +190,7 @@ impl<'a> Runner<'a> {
             answers: Vec::new(),
             interrupted: false,
             full: options.full,
+            metrics_addr: options.metrics_addr,
         })
     }
 
@@ -346,8 +353,9 @@ impl<'a> Runner<'a> {
                 self.write_record()?;
                 let mut live = LiveView::new(&run.id.folder(self.folder.path()));
                 let tick = || self.progress.show(&now, &mut live);
+                let (program, folder, address) = (&self.program, &self.folder, self.metrics_addr);
                 let (outcome, asked_to_end) =
-                    driver_run::run(&self.program, &self.folder, run, self.signals, tick)
+                    driver_run::run(program, folder, run, address, self.signals, tick)
                         .await
                         .with_context(|| format!("starting {}", self.program.display()))?;
                 self.interrupted |= asked_to_end;

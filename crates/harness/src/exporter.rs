@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
+use measure::result::Cost;
 use measure::tally::{Counts, Distribution, Tally};
 use metrics::{Key, KeyName, Label, Level, Metadata, Recorder as _, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
@@ -27,14 +28,19 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Listens on `address`; needs a Tokio runtime.
+    /// Listens on `address`; needs a Tokio runtime. Every metric has the `labels`, which tell the runs of a suite apart.
     ///
     /// # Errors
     /// The address can't be listened on.
-    pub fn listen(address: SocketAddr) -> anyhow::Result<Self> {
+    pub fn listen(address: SocketAddr, labels: &[(&str, String)]) -> anyhow::Result<Self> {
         // The exporter binds inside its future; this trial detects a taken port before the run.
         drop(std::net::TcpListener::bind(address).context("can't listen on this address")?);
-        let (recorder, server) = PrometheusBuilder::new()
+        let builder = labels
+            .iter()
+            .fold(PrometheusBuilder::new(), |builder, (name, value)| {
+                builder.add_global_label(*name, value)
+            });
+        let (recorder, server) = builder
             .with_http_listener(address)
             .set_buckets(&BUCKETS)
             .and_then(PrometheusBuilder::build)
@@ -61,6 +67,18 @@ impl Exporter {
         self.counters("drover_errors_total", "kind", &tally.errors);
         self.series(tally);
         self.handle.run_upkeep();
+    }
+
+    /// Sets the resource use of a process tree, `daemon` or `driver`.
+    pub fn set_usage(&self, process: &'static str, cost: &Cost) {
+        let set = |name: &'static str, value: f64| {
+            let label = Label::from_static_parts("process", process);
+            let key = Key::from_parts(name, vec![label]);
+            self.recorder.register_gauge(&key, &METADATA).set(value);
+        };
+        set("drover_cpu_ratio", cost.cpu_pct / 100.0);
+        set("drover_resident_memory_bytes", cost.rss_kb as f64 * 1024.0);
+        set("drover_open_files", cost.fds as f64);
     }
 
     /// Adds counts. The name of each is the value of a label.

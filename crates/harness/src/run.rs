@@ -104,7 +104,18 @@ pub async fn run<D: Driver>(
     let thresholds = plan.thresholds(D::SPEC)?;
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
-    let exporter = settings.metrics_addr.map(exporter).transpose()?;
+    // The folder of a run has its number.
+    let number = folder.path().file_name().unwrap_or_default();
+    let labels = [
+        ("plan", plan.name.clone()),
+        ("daemon", subject.name().to_owned()),
+        ("level", plan.level()),
+        ("run", number.to_string_lossy().into_owned()),
+    ];
+    let exporter = settings.metrics_addr;
+    let exporter = exporter
+        .map(|address| exporter_at(address, &labels))
+        .transpose()?;
     let mut daemons =
         unless_interrupted(signals, Daemons::open(plan, subject, &progress)).await??;
     progress.step("checking the answers");
@@ -301,8 +312,8 @@ fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
     }
 }
 
-fn exporter(address: SocketAddr) -> Result<Exporter, Invalid> {
-    Exporter::listen(address).map_err(|error| {
+fn exporter_at(address: SocketAddr, labels: &[(&str, String)]) -> Result<Exporter, Invalid> {
+    Exporter::listen(address, labels).map_err(|error| {
         let problem = format!("{error:#}: if the port is taken, choose another");
         Invalid::new(format!("--metrics-addr {address}"), problem)
     })

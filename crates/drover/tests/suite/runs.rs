@@ -11,6 +11,15 @@ fn doing(what: &str) -> Project {
 }
 
 #[test]
+fn the_drivers_serve_their_metrics_where_they_are_told_to() {
+    let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
+    ends_with(&project.run(&["--metrics-addr", "127.0.0.1:9100"]), 0);
+    let told = fs::read_to_string(project.path("metrics")).unwrap();
+    assert_eq!(told, "127.0.0.1:9100");
+    ends_with(&project.run(&["--metrics-addr", "9100"]), 2);
+}
+
+#[test]
 fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
     let project = doing("");
     let output = project.run(&[]);

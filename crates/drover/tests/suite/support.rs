@@ -45,6 +45,8 @@ assert isinstance(level, str)
 workers = plan["groups"][0]["clients"]
 with open(here / "log", "a") as log:
     log.write(f"{daemon}/{level}/{into.name} {os.getpid()}\n")
+if "--metrics-addr" in arguments:
+    (here / "metrics").write_text(arguments[arguments.index("--metrics-addr") + 1])
 what = plan["driver"].get("do", {}).get(f"{daemon}/{level}", "")
 if what == "limit":
     print("error: the driver needs 999 open files, but may open 7\n  ulimit -n 999", file=sys.stderr)

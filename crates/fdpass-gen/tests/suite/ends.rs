@@ -214,7 +214,19 @@ fn an_interrupted_run_drains_and_writes_what_there_is() {
     target.wait_for(25);
     processes::wait_until("its metrics page", || {
         page::get(metrics).is_some_and(|page| {
-            page.contains("drover_count_total{count=\"started\"}") && page.contains("first_byte")
+            let labels = [
+                "plan=",
+                "daemon=\"",
+                "level=\"1000\"",
+                "run=\"",
+                "count=\"started\"",
+            ];
+            let started = page.lines().any(|line| {
+                line.starts_with("drover_count_total{")
+                    && labels.iter().all(|label| line.contains(label))
+            });
+            let memory = page.contains("drover_resident_memory_bytes{");
+            started && memory && page.contains("first_byte")
         })
     });
     processes::send(&child, Signal::SIGINT);

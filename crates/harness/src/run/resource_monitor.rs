@@ -222,6 +222,12 @@ impl ResourceMonitor {
         self.snapshots.push(snapshot);
     }
 
+    /// Returns the resource use of the daemon, if it is known, and of the driver in the last sample.
+    pub(super) fn last_costs(&self) -> Option<(Option<Cost>, Cost)> {
+        let last = self.snapshots.last()?;
+        Some((last.daemon.as_ref().map(cost), cost(&last.driver)))
+    }
+
     /// Takes the last sample. A user who is in a hurry does not wait for the pages of a daemon that does not answer.
     pub(super) async fn finish(&mut self, daemons: &Daemons, hurried: bool) {
         let timeout = match hurried {

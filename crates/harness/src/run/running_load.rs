@@ -156,7 +156,10 @@ impl RunningLoad {
                 Some(worker_second) = self.worker_seconds.recv() => self.add_worker_second(worker_second, view),
                 () = all_open(self.opening.as_ref()) => self.bring_forward(faults).await,
                 _ = every_second.tick() => monitor.snapshot(daemons),
-                pages = monitor.pages() => monitor.note(&pages),
+                pages = monitor.pages() => {
+                    monitor.note(&pages);
+                    view.show_usage(monitor);
+                }
                 restarted = faults.due() => {
                     if let Err(failed) = faults.act(restarted, daemons, monitor) {
                         ending.warnings.push(not_back(&failed, daemons));
@@ -361,6 +364,16 @@ pub(super) struct LiveOutputs {
 }
 
 impl LiveOutputs {
+    /// Shows the last sample of resource use on the metrics page.
+    fn show_usage(&self, monitor: &ResourceMonitor) {
+        if let (Some(exporter), Some((daemon, driver))) = (&self.exporter, monitor.last_costs()) {
+            exporter.set_usage("driver", &driver);
+            if let Some(daemon) = daemon {
+                exporter.set_usage("daemon", &daemon);
+            }
+        }
+    }
+
     pub(super) fn add(&mut self, run_second: &RunSecond, phases: &Phases) {
         if let Some(exporter) = &self.exporter {
             exporter.add(run_second);

@@ -203,8 +203,7 @@ mod tests {
         let error = "html5".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown format `html5`: choose one of terminal, full, markdown, html, csv, hlog, json, summary"
-            "unknown format `html5`: choose one of terminal, markdown, html, csv, hlog, json, summary, junit, github"
+            "unknown format `html5`: choose one of terminal, full, markdown, html, csv, hlog, json, summary, junit, github"
         );
     }
 
