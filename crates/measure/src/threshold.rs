@@ -304,7 +304,12 @@ fn unknown_figure(name: &str, series: &[&str]) -> String {
         format!("counts.{member}"),
     ];
     let known: Vec<String> = keys.chain(times).chain(others).collect();
-    match similar(name, known.iter().map(String::as_str)) {
+    let meant = match name.ends_with('.') {
+        // Nothing is similar to a name that is missing.
+        true => None,
+        false => similar(name, known.iter().map(String::as_str)),
+    };
+    match meant {
         Some(meant) => format!("unknown figure `{name}`: did you mean `{meant}`?"),
         None => format!(
             "unknown figure `{name}`: use one of {}",
