@@ -120,7 +120,7 @@ pub(super) struct ExternalProcesses {
     ended: Vec<(u32, u64)>,
     /// Processes that took over.
     successors: BTreeSet<u32>,
-    /// True while no process listens in place of one that ended.
+    /// True while no process has replaced one that ended.
     has_ended: bool,
 }
 

@@ -95,7 +95,7 @@ impl Roots {
 }
 
 impl<'a> FromIterator<&'a Path> for Roots {
-    /// Folders of which only the first is written to.
+    /// Folders; only the first is written to.
     fn from_iter<T: IntoIterator<Item = &'a Path>>(paths: T) -> Self {
         let paths = paths.into_iter().enumerate();
         Self(
