@@ -39,6 +39,9 @@ impl Server {
         if let Some(rest) = url.strip_prefix("unix:") {
             return Self::unix(rest).ok_or_else(|| wrong("has no socket path"));
         }
+        if url.is_empty() {
+            return Err(wrong("is empty"));
+        }
         if !url.contains("://") {
             let problem = format!("has no scheme: did you mean http://{shown}?");
             return Err(Invalid::new(format!("URL {shown}"), problem));
@@ -154,7 +157,6 @@ mod tests {
     fn a_url_that_is_none_says_what_to_write() {
         for url in [
             "",
-            "127.0.0.1:80",
             "ftp://x/",
             "http:///x",
             "unix:",
@@ -168,6 +170,15 @@ mod tests {
                 error.contains("URL") && error.contains("http://host:port/path"),
                 "{url}: {error}"
             );
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_scheme_is_suggested_with_one() {
+        for url in ["127.0.0.1:80", "localhost", "example.test/x"] {
+            let error = Server::parse(url).unwrap_err().to_string();
+            let meant = format!("did you mean http://{url}?");
+            assert!(error.contains(&meant), "{url}: {error}");
         }
     }
 }

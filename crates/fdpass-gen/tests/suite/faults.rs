@@ -346,7 +346,7 @@ fn what_is_asked_of_somebody_elses_daemon_or_of_no_figure_is_refused_before_the_
         ),
         (
             vec!["--threshold", "first_bite.p99 <= 1ms"],
-            ["first_byte, first_event", "thresholds[0]"],
+            ["did you mean `first_byte.p99`?", "thresholds[0]"],
         ),
         (
             vec!["--threshold", "errors.rejcted == 0"],
