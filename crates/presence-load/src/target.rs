@@ -53,6 +53,9 @@ impl Server {
         let shown = redact::uri(url).into_owned();
         let wrong =
             |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {REMEDY}"));
+        if url.is_empty() {
+            return Err(wrong("is empty"));
+        }
         if !url.contains("://") {
             let problem = format!("has no scheme: did you mean http://{shown}?");
             return Err(Invalid::new(format!("URL {shown}"), problem));
@@ -142,8 +145,6 @@ mod tests {
     fn a_url_that_is_none_says_what_to_write() {
         for url in [
             "",
-            "localhost",
-            "127.0.0.1:3000",
             "ftp://x/",
             "http://u:p@127.0.0.1/",
             "http://127.0.0.1:99999",
@@ -154,6 +155,15 @@ mod tests {
                 error.contains("URL") && error.contains("http://host:port"),
                 "{url}: {error}"
             );
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_scheme_is_suggested_with_one() {
+        for url in ["127.0.0.1:3000", "localhost"] {
+            let error = parse(url).unwrap_err().to_string();
+            let meant = format!("did you mean http://{url}?");
+            assert!(error.contains(&meant), "{url}: {error}");
         }
     }
 

@@ -89,7 +89,7 @@ fn what_cannot_be_run_is_refused_before_anything_is_asked() {
         &[&url, "-m", "HEAD", "--check", "body contains a"],
         &["driver.checks", "HEAD", "status"],
     );
-    refused(&[&url, "-s", "30:100"], &["--stage", "30s:100"]);
+    refused(&[&url, "-s", "30x:100"], &["--stage", "30s:100"]);
     refused(
         &["--plan", PLAN, "--set", "timeline.measure=10s"],
         &["groups[0].stages", "5m", "10s"],
