@@ -12,11 +12,11 @@ mod suite;
 use std::sync::LazyLock;
 
 use insta::assert_snapshot;
-use measure::report::Format;
 use measure::report::full::render as full;
 use measure::report::html::render as html;
 use measure::report::markdown::render as markdown;
 use measure::report::summary::render as summary;
+use measure::report::{Format, Options, terminal};
 use measure::result::{Answer, RunResult};
 use measure::suite::{Suite, Unreached};
 use measure::warning::{Warning, verdict};
@@ -62,7 +62,7 @@ fn a_comparison_of_http_servers_says_what_wrk_k6_and_ps_would() {
 
     ## At a glance
 
-    At 100, the highest level that every daemon ran. A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. INVALID runs do not count, and daemons with failures are compared by success only. The slope covers all levels and is not compared.
+    At 100, the highest level that every daemon ran. A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. INVALID runs do not count, and daemons that the answer excludes are compared by success only. The slope covers all levels and is not compared.
 
     | daemon | success % | answers/s | response p99, ms | KiB per connection | slope, KiB per connection | CPU µs per finished |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -420,25 +420,76 @@ proptest! {
     }
 }
 
+fn answer(status: u64, sha256: &str) -> Option<Answer> {
+    Some(Answer {
+        status,
+        length: 1024,
+        sha256: sha256.to_owned(),
+    })
+}
+
 #[test]
-fn servers_that_answer_differently_are_reported_before_their_figures_are_compared() {
-    let answer = |sha256: &str| {
-        Some(Answer {
-            status: 200,
-            length: 1024,
-            sha256: sha256.to_owned(),
-        })
-    };
-    let mut suite = http::build(&THREE[..2], &[100], 2);
+fn servers_that_answer_differently_are_not_compared_and_the_remedy_is_named() {
+    let mut suite = http::build(THREE, &[100], 5);
     for run in &mut suite.results {
-        run.answer = answer("5f70bf18a086");
+        run.answer = answer(200, "5f70bf18a086");
     }
-    assert!(!markdown(&suite).unwrap().contains("the answers differ"));
-    suite.results[1].answer = answer("0000000000");
-    let text = markdown(&suite).unwrap();
-    assert!(text.contains("the answers differ: nginx"), "{text}");
+    let alike = summary(&suite, None);
     assert!(
-        text.contains("200 with 1,024 bytes (SHA-256 00000000…)"),
+        !alike.contains("answers differ") && alike.contains("**rate:** http-daemon is best"),
+        "{alike}"
+    );
+    // A single run whose server had other content makes its median worthless.
+    let odd = suite.results.iter_mut();
+    let odd = odd.filter(|run| run.daemon.name == "http-daemon");
+    odd.take(1)
+        .for_each(|run| run.answer = answer(200, "00000000ff"));
+    let text = markdown(&suite).unwrap();
+    let (_, facts) = text.split_once("## Answer\n\n").unwrap();
+    assert_snapshot!(facts.split("\n\n").next().unwrap(), @r#"
+    - **failures:** nginx: 5 connections lost
+    - **failures:** http-daemon: 5 connections lost
+    - **failures:** node-http: 5 connections lost
+    - **excluded:** http-daemon: not comparable with nginx (different answers): it answered 200 with 1,024 bytes (SHA-256 00000000…), but nginx answered 200 with 1,024 bytes (SHA-256 5f70bf18…); make both serve the same content, then run again
+    - **rate:** nginx is better: 50,100 answers/s, 2.5 × more than node-http (2.5–2.5 ×, 5 runs)
+    - **latency:** nginx is better: response p99 2.82 ms, 2.7 × less than node-http (2.7–2.7 ×, 5 runs)
+    - **memory:** nginx is better: 512 B per connection, 80 × less than node-http (80–80 ×, 5 runs)
+    - **CPU:** nginx is better: 7.98 µs of CPU per request, 3.1 × less than node-http (3.1–3.1 ×, 5 runs)
+    - **level:** the comparison is at 100, the only level
+    - **ran:** 1 level, 5 repetitions
+    "#);
+    assert!(text.contains("the answers differ: nginx at 100 answered 200 with 1,024 bytes (SHA-256 5f70bf18…), but http-daemon at 100 answered 200 with 1,024 bytes (SHA-256 00000000…)"), "{text}");
+    // No table, summary or screen praises the server that is not compared.
+    let (_, glance) = text.split_once("At a glance").unwrap();
+    let row = glance
+        .lines()
+        .find(|line| line.starts_with("| http-daemon"))
+        .unwrap();
+    assert!(!row.contains("best"), "{row}");
+    let short = summary(&suite, None);
+    assert!(
+        short.contains("not comparable: different answers"),
+        "{short}"
+    );
+    let screen = terminal::render(&suite, &Options::default());
+    assert!(
+        screen.contains("excluded  http-daemon: not comparable with nginx (different answers"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn content_that_varies_by_itself_is_compared_by_status_only() {
+    let mut suite = http::build(&THREE[..2], &[100], 5);
+    for (index, run) in suite.results.iter_mut().enumerate() {
+        run.answer = answer(200, &format!("{index:010}"));
+    }
+    let text = markdown(&suite).unwrap();
+    assert!(
+        !text.contains("answers differ") && !text.contains("excluded"),
         "{text}"
     );
+    suite.results[1].answer = answer(404, "0000000001");
+    let text = markdown(&suite).unwrap();
+    assert!(text.contains("different answers"), "{text}");
 }

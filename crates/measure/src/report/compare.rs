@@ -1,9 +1,75 @@
-//! Comparison of two groups of runs: whether it is fair, and the ratio of a figure.
+//! Comparison of groups of runs: whether it is fair, and the ratio of a figure.
 
-use super::comparison::Repetitions;
+use std::collections::BTreeSet;
+
+use super::comparison::{Comparison, Repetitions};
+use super::facts;
+use super::text::plain;
 use crate::machine::Machine;
 use crate::ratio::Ratio;
-use crate::result::RunResult;
+use crate::result::{Answer, RunResult};
+
+/// Returns the groups at a level that can be compared, and the reasons for the others.
+pub(super) fn fair<'a>(
+    comparison: &Comparison<'a>,
+    level: &str,
+) -> (Vec<Repetitions<'a>>, Vec<String>) {
+    let mut fair: Vec<Repetitions<'a>> = Vec::new();
+    let mut excluded = Vec::new();
+    for repeated in comparison.at(level) {
+        match unfair(comparison, &repeated, fair.first()) {
+            Some(reason) => {
+                let name = comparison.daemon(repeated.daemon);
+                excluded.push(format!("{name}: {reason}"));
+            }
+            None => fair.push(repeated),
+        }
+    }
+    (fair, excluded)
+}
+
+/// Returns the reason why a daemon cannot be compared with the first one that can. What it failed to do is no merit, even
+/// if it used less memory meanwhile.
+fn unfair(
+    comparison: &Comparison<'_>,
+    repeated: &Repetitions<'_>,
+    first: Option<&Repetitions<'_>>,
+) -> Option<String> {
+    if repeated.has_failures() {
+        return Some("clients failed".to_owned());
+    }
+    let counted = repeated.counted();
+    if counted.is_empty() {
+        let warnings = repeated.runs.first().map(|run| invalid(run));
+        return Some(format!(
+            "not measured validly ({})",
+            warnings.unwrap_or_default()
+        ));
+    }
+    if let Some(overload) = counted.iter().find_map(|run| run.overload()) {
+        return Some(overload.to_owned());
+    }
+    let first = first?;
+    let (different, name) = (different(first, repeated)?, comparison.daemon(first.daemon));
+    let answers = different_answers(first, repeated).map(|(theirs, own)| {
+        format!(
+            ": it {}, but {name} {}; make both serve the same content, then run again",
+            facts::answer(own),
+            facts::answer(theirs)
+        )
+    });
+    let answers = answers.unwrap_or_default();
+    Some(format!("not comparable with {name} ({different}){answers}"))
+}
+
+/// Returns the first reason why a run is INVALID.
+fn invalid(run: &RunResult) -> String {
+    let mut warnings = run.warnings.clone();
+    crate::warning::sort(&mut warnings);
+    let first = warnings.first().map(|warning| warning.message.lines());
+    let first = first.and_then(|mut lines| lines.next().map(str::to_owned));
+    plain(&first.unwrap_or_default())
+}
 
 /// Returns the reason why two groups of runs cannot be compared.
 pub(super) fn incomparable(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<&'static str> {
@@ -15,7 +81,7 @@ pub(super) fn incomparable(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Op
 }
 
 /// Returns what differs between the conditions of two groups of runs, so that the daemon is not the only difference.
-pub(super) fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<&'static str> {
+fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Option<&'static str> {
     let (runs, others) = (one.counted(), other.counted());
     let all = || runs.iter().chain(&others);
     let first = all().next()?;
@@ -25,9 +91,35 @@ pub(super) fn different(one: &Repetitions<'_>, other: &Repetitions<'_>) -> Optio
     if all().any(|run| run.driver != first.driver) {
         return Some("different drivers");
     }
-    all()
-        .any(|run| run.plan_sentence != first.plan_sentence)
-        .then_some("different plans")
+    if all().any(|run| run.plan_sentence != first.plan_sentence) {
+        return Some("different plans");
+    }
+    different_answers(one, other).map(|_| "different answers")
+}
+
+/// Returns an answer of each group if they differ. If the content of both varies from run to run by itself, only the
+/// status counts.
+pub(super) fn different_answers<'a>(
+    one: &Repetitions<'a>,
+    other: &Repetitions<'a>,
+) -> Option<(&'a Answer, &'a Answer)> {
+    let answers = |repeated: &Repetitions<'a>| -> Vec<&'a Answer> {
+        let runs = repeated.shown().into_iter();
+        runs.filter_map(|run| run.answer.as_ref()).collect()
+    };
+    let contents = |answers: &[&'a Answer]| -> BTreeSet<&'a str> {
+        answers.iter().map(|answer| &*answer.sha256).collect()
+    };
+    let (one, other) = (answers(one), answers(other));
+    let varies = [&one, &other].iter().all(|own| contents(own).len() > 1);
+    let differs = |one: &Answer, other: &Answer| match varies {
+        true => one.status != other.status,
+        false => one != other,
+    };
+    let mut pairs = one
+        .iter()
+        .flat_map(|one| other.iter().map(move |other| (*one, *other)));
+    pairs.find(|(one, other)| differs(one, other))
 }
 
 /// Returns the facts that identify a machine regardless of its name.

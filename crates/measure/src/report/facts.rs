@@ -2,7 +2,7 @@
 
 use super::text::plain;
 use crate::machine::Machine;
-use crate::result::RunResult;
+use crate::result::{Answer, RunResult};
 use crate::units;
 
 /// Describes one run: the plan, the daemon, the machine, the driver and the time.
@@ -125,4 +125,15 @@ fn source(machine: &Machine) -> Option<String> {
 fn joined(facts: impl IntoIterator<Item = Option<String>>) -> String {
     let known = facts.into_iter().flatten().filter(|fact| !fact.is_empty());
     plain(&known.collect::<Vec<_>>().join(", "))
+}
+
+/// Formats an answer: `answered 200 with 1,024 bytes (SHA-256 5f70bf18…)`.
+pub(super) fn answer(answer: &Answer) -> String {
+    let digits: String = answer.sha256.chars().take(8).collect();
+    format!(
+        "answered {} with {} bytes (SHA-256 {}…)",
+        answer.status,
+        units::count(answer.length),
+        plain(&digits)
+    )
 }

@@ -1,10 +1,9 @@
 //! The answer: sentences that say which daemon is better by each metric that decides, and what would settle the rest.
 
 use super::overview::common_level;
-use crate::report::compare::different;
-use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::compare::fair;
+use crate::report::comparison::Comparison;
 use crate::report::document::{Part, Section};
-use crate::result::RunResult;
 use contest::Contest;
 
 mod contest;
@@ -72,55 +71,4 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
     facts.extend(failures::none(comparison));
     facts.extend(scope::level(comparison, level, &contests));
     contests.iter().filter_map(Contest::open).max()
-}
-
-/// Returns the groups at a level that can be compared, and the reasons for the others.
-fn fair<'a>(comparison: &Comparison<'a>, level: &str) -> (Vec<Repetitions<'a>>, Vec<String>) {
-    let mut fair: Vec<Repetitions<'a>> = Vec::new();
-    let mut excluded = Vec::new();
-    for repeated in comparison.at(level) {
-        match unfair(comparison, &repeated, fair.first()) {
-            Some(reason) => {
-                let name = comparison.daemon(repeated.daemon);
-                excluded.push(format!("{name}: {reason}"));
-            }
-            None => fair.push(repeated),
-        }
-    }
-    (fair, excluded)
-}
-
-/// Returns the reason why a daemon cannot be compared with the first one that can. What it failed to do is no merit, even
-/// if it used less memory meanwhile.
-fn unfair(
-    comparison: &Comparison<'_>,
-    repeated: &Repetitions<'_>,
-    first: Option<&Repetitions<'_>>,
-) -> Option<String> {
-    if repeated.has_failures() {
-        return Some("clients failed".to_owned());
-    }
-    let counted = repeated.counted();
-    if counted.is_empty() {
-        let warnings = repeated.runs.first().map(|run| invalid(run));
-        return Some(format!(
-            "not measured validly ({})",
-            warnings.unwrap_or_default()
-        ));
-    }
-    if let Some(overload) = counted.iter().find_map(|run| run.overload()) {
-        return Some(overload.to_owned());
-    }
-    let first = first?;
-    let (different, name) = (different(first, repeated)?, comparison.daemon(first.daemon));
-    Some(format!("not comparable with {name} ({different})"))
-}
-
-/// Returns the first reason why a run is INVALID.
-fn invalid(run: &RunResult) -> String {
-    let mut warnings = run.warnings.clone();
-    crate::warning::sort(&mut warnings);
-    let first = warnings.first().map(|warning| warning.message.lines());
-    let first = first.and_then(|mut lines| lines.next().map(str::to_owned));
-    crate::report::text::plain(&first.unwrap_or_default())
 }

@@ -3,6 +3,7 @@
 use super::memory;
 use crate::metrics::Better;
 use crate::report::columns::{self, Column};
+use crate::report::compare::fair;
 use crate::report::comparison::{Comparison, Repetitions, level_name, size};
 use crate::report::distinct::distinct;
 use crate::report::document::{Charts, Part, Section};
@@ -16,7 +17,7 @@ const MIN_RUNS: usize = 3;
 /// Minimum distance of two medians, as a share of the better one.
 const MIN_DISTANCE: f64 = 0.03;
 
-const READING: &str = "A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. INVALID runs do not count, and daemons with failures are compared by success only.";
+const READING: &str = "A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. INVALID runs do not count, and daemons that the answer excludes are compared by success only.";
 const SLOPE: &str = "The slope covers all levels and is not compared.";
 const FEW: &str = "No figure is marked as best, because that requires 3 runs of each daemon.";
 
@@ -103,8 +104,10 @@ fn table(comparison: &Comparison<'_>, level: &str) -> Table {
     let at = comparison.at(level);
     let compared = compared(comparison);
     let mut table = Table::of_runs("At a glance", comparison, &at, &compared);
+    let (fair, _) = fair(comparison, level);
+    let fair: Vec<usize> = fair.iter().map(|repeated| repeated.daemon).collect();
     for (index, column) in compared.iter().enumerate() {
-        for row in best(&at, column) {
+        for row in best(&at, &fair, column) {
             table.rows[row].cells[index + 2].best = true;
         }
     }
@@ -117,9 +120,9 @@ fn table(comparison: &Comparison<'_>, level: &str) -> Table {
     table
 }
 
-/// Returns the rows that cannot be distinguished from the best one. Daemons with failures are compared only by the
-/// share of successful operations.
-fn best(groups: &[Repetitions<'_>], column: &Column<'_>) -> Vec<usize> {
+/// Returns the rows that cannot be distinguished from the best one. Daemons that the answer excludes are compared only by
+/// the share of successful operations.
+fn best(groups: &[Repetitions<'_>], fair: &[usize], column: &Column<'_>) -> Vec<usize> {
     if !are_enough(groups) {
         return Vec::new();
     }
@@ -129,7 +132,7 @@ fn best(groups: &[Repetitions<'_>], column: &Column<'_>) -> Vec<usize> {
     };
     let compared = |repeated: &Repetitions<'_>| match column.is_success() {
         true => !repeated.broke_down(),
-        false => !repeated.has_failures(),
+        false => fair.contains(&repeated.daemon),
     };
     let stats: Vec<(usize, SummaryStats)> = groups
         .iter()

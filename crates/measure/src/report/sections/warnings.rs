@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::report::compare::different_answers;
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::document::{Part, Section};
+use crate::report::facts;
 use crate::report::text::plain;
-use crate::result::Answer;
-use crate::units;
 use crate::warning::{Kind, Severity, Warning};
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
@@ -28,34 +28,30 @@ pub(in crate::report) fn all(comparison: &Comparison<'_>) -> Vec<Warning> {
 
 /// Returns a warning for each daemon whose answer differs from that of the first one at its level.
 fn answers(comparison: &Comparison<'_>) -> Vec<Warning> {
-    let mut firsts: BTreeMap<&str, (String, &Answer)> = BTreeMap::new();
+    let mut firsts: BTreeMap<&str, Repetitions<'_>> = BTreeMap::new();
     let mut warnings = Vec::new();
-    for repeated in comparison.all() {
-        let Some(answer) = repeated.runs.iter().find_map(|run| run.answer.as_ref()) else {
+    let answered =
+        |repeated: &Repetitions<'_>| repeated.shown().iter().any(|run| run.answer.is_some());
+    for repeated in comparison.all().into_iter().filter(answered) {
+        let Some(first) = firsts.get(repeated.level) else {
+            firsts.insert(repeated.level, repeated);
             continue;
         };
-        let name = comparison.run_name(&repeated, 0);
-        let (first, theirs) = firsts
-            .entry(repeated.level)
-            .or_insert((name.clone(), answer));
-        if *theirs != answer {
-            let one = format!("{first} {}", shown(theirs));
-            let other = format!("{name} {}", shown(answer));
-            warnings.push(Warning::answers_differ(&one, &other));
+        if let Some((theirs, answer)) = different_answers(first, &repeated) {
+            let named = |repeated: &Repetitions<'_>, answer| {
+                format!(
+                    "{} {}",
+                    comparison.group_name(repeated),
+                    facts::answer(answer)
+                )
+            };
+            warnings.push(Warning::answers_differ(
+                &named(first, theirs),
+                &named(&repeated, answer),
+            ));
         }
     }
     warnings
-}
-
-/// Formats an answer: `200 with 1,024 bytes (SHA-256 5f70bf18…)`.
-fn shown(answer: &Answer) -> String {
-    let digits: String = answer.sha256.chars().take(8).collect();
-    format!(
-        "{} with {} bytes (SHA-256 {}…)",
-        answer.status,
-        units::count(answer.length),
-        plain(&digits)
-    )
 }
 
 fn of_runs(comparison: &Comparison<'_>, repeated: &Repetitions<'_>) -> Vec<Warning> {
