@@ -82,6 +82,24 @@ fn results_alone_make_the_page_of_a_suite() {
     assert_eq!(format.extension, "html");
     let mut result = result::full();
     result.plan["name"] = serde_json::json!("held");
-    let page = format.render(&[result]).unwrap();
+    let page = format.render(&[result.clone(), result]).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<h1>held</h1>"));
+    assert!(page.contains("<span>2 runs of 1 daemon at 1 level</span>"));
+}
+
+#[test]
+fn the_page_of_a_single_run_says_its_verdict_and_its_plan_once() {
+    let mut result = result::full();
+    result.plan["name"] = serde_json::json!("held");
+    let page = html(&[result][..].into()).unwrap();
+    let (head, _) = page.split_once("</header>").unwrap();
+    let (_, head) = head.split_once("<header").unwrap();
+    assert!(
+        head.contains("<h1>fdpass-gen against rust-streaming</h1>"),
+        "{head}"
+    );
+    for once in [">SUSPECT<", "fdpass-gen", "plan held"] {
+        assert_eq!(head.matches(once).count(), 1, "{once} in {head}");
+    }
+    assert!(page.contains("<title>SUSPECT: fdpass-gen against rust-streaming</title>"));
 }

@@ -73,7 +73,7 @@ pub fn page(suite: &Suite, files: &Files) -> Result<String, Error> {
         .filter(|(_, content)| !content.0.is_empty())
         .collect();
     let body = html! {
-        (head(comparison, &title, files))
+        (head(comparison, files))
         div.bar {
             nav aria-label="Sections" {
                 @for (section, _) in shown.iter().filter(|(section, _)| !section.title.is_empty()) {
@@ -125,15 +125,23 @@ fn document(title: &str, body: &Markup, has_one_daemon: bool) -> Markup {
     }
 }
 
-fn head(comparison: &Comparison<'_>, title: &str, files: &Files) -> Markup {
+/// Renders the head: what was measured, its verdicts, and links to the files. The verdict is said once.
+fn head(comparison: &Comparison<'_>, files: &Files) -> Markup {
+    let name = plain(&comparison.suite.name);
+    let measured = sections::measured(comparison);
+    let (heading, below) = match comparison.only_run() {
+        None => (name, measured),
+        Some(_) if name.is_empty() => (measured, String::new()),
+        Some(_) => (measured, format!("plan {name}")),
+    };
     html! {
         header.top {
             div.name {
-                h1 { (plain(&comparison.suite.name)) }
+                h1 { (heading) }
                 (verdict_counts(comparison))
             }
             @for question in comparison.suite.question.iter() { p.question { (plain(question)) } }
-            p.sum { (title) (files.links()) }
+            p.sum { span { (below) } (files.links()) }
         }
     }
 }

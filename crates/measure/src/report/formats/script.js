@@ -131,7 +131,8 @@
   };
   for (const table of all('table')) {
     const body = table.tBodies[0], rows = [...body.rows], heads = [...table.tHead.rows[0].cells];
-    if (rows.length > 1) heads.forEach((head, index) => {
+    // Rows without a head are different figures, which have no order.
+    if (rows.length > 1 && heads[0].textContent) heads.forEach((head, index) => {
       if (!head.textContent) return;
       const button = make('button', { type: 'button', textContent: head.textContent, title: 'Sort by this column' });
       head.replaceChildren(button);

@@ -6,7 +6,7 @@ use crate::report::cell::Show;
 use crate::report::columns::Column;
 use crate::report::comparison::Comparison;
 use crate::report::distinct::distinct;
-use crate::report::document::{Charts, Part, Section};
+use crate::report::document::{Part, Section};
 use crate::report::table::{Head, Row, Table};
 use crate::report::text::plain;
 use crate::result::RunResult;
@@ -75,7 +75,6 @@ fn of_one(run: &RunResult) -> Vec<Part> {
     let mut facts: Vec<_> = disturbed(run).into_iter().collect();
     facts.extend(kernel_memory::facts(run));
     parts.extend((!facts.is_empty()).then_some(Part::Facts(facts)));
-    parts.push(Part::Charts(Charts::Memory));
     parts
 }
 

@@ -45,7 +45,14 @@ pub(super) fn facts(comparison: &Comparison<'_>) -> Option<(&'static str, String
         let rate = column.cell(&[run]).median;
         Some(format!("{rate} {}", column.head().text))
     };
-    let rates: Vec<String> = columns(comparison).into_iter().filter_map(rate).collect();
+    let suite = comparison.suite;
+    let rates = roles::rates(suite).into_iter().map(Column::rate);
+    let transfers = roles::transfers(suite).into_iter().filter_map(|counter| {
+        let rate = metrics::rate(run, &counter.name)?;
+        let (bytes, label) = (units::bytes(rate as u64), plain(&counter.label));
+        Some(format!("{bytes}/s {label}"))
+    });
+    let rates: Vec<String> = rates.filter_map(rate).chain(transfers).collect();
     (!rates.is_empty()).then(|| ("rates", rates.join(", ")))
 }
 

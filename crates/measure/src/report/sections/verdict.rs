@@ -55,24 +55,35 @@ pub(super) fn runs(comparison: &Comparison<'_>) -> Vec<Section> {
     vec![Section::new("runs", "Runs", parts)]
 }
 
-/// Returns the title: the verdict of a single run; otherwise the most severe verdict and the size of the suite.
+/// Returns the title: the most severe verdict, and what was measured.
 pub(in crate::report) fn title(comparison: &Comparison<'_>) -> String {
     let results = &comparison.suite.results;
-    if let Some(run) = comparison.only_run() {
-        let daemon = plain(&run.daemon.name);
-        return format!("{}: {} against {daemon}", run.verdict, run.driver);
-    }
     let name = plain(&comparison.suite.name);
-    let Some(worst) = results.iter().map(|result| result.verdict).max() else {
-        return format!("{name}: nothing was measured");
-    };
+    match results.iter().map(|result| result.verdict).max() {
+        None => format!("{name}: nothing was measured"),
+        Some(verdict) if comparison.only_run().is_some() => {
+            format!("{verdict}: {}", measured(comparison))
+        }
+        Some(worst) => format!("{worst}: {name}, {}", measured(comparison)),
+    }
+}
+
+/// Says what was measured: driver and daemon of a single run, otherwise the size of the suite.
+pub(in crate::report) fn measured(comparison: &Comparison<'_>) -> String {
+    if let Some(run) = comparison.only_run() {
+        return format!("{} against {}", run.driver, plain(&run.daemon.name));
+    }
+    let results = &comparison.suite.results;
+    if results.is_empty() {
+        return "nothing was measured".to_owned();
+    }
     let [runs, daemons, levels] = [
         (results.len(), "run", "runs"),
         (comparison.measured().count(), "daemon", "daemons"),
         (comparison.levels.len(), "level", "levels"),
     ]
     .map(|(count, one, several)| facts::counted(count as u64, one, several));
-    format!("{worst}: {name}, {runs} of {daemons} at {levels}")
+    format!("{runs} of {daemons} at {levels}")
 }
 
 fn question(comparison: &Comparison<'_>) -> Facts {
