@@ -429,7 +429,7 @@ impl<'a> Runner<'a> {
         let options = ReportOptions {
             width: output::columns(),
             page: Some(&page.to_string()),
-            more: Some(&format!("drover analyze {folder}")),
+            more: Some(&format!("drover analyze {folder},")),
             ..ReportOptions::default()
         };
         output::print_report(format, &format.render_suite(&suite, &options)?)?;

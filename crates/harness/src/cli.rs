@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::{ArgMatches, FromArgMatches as _};
 use measure::exit;
 use measure::redact;
-use measure::report::Options;
+use measure::report::{Format, Options};
 use measure::result::RunResult;
 use serde::Serialize;
 
@@ -194,11 +194,18 @@ fn show<D: Driver>(
 ) -> anyhow::Result<()> {
     let format = common.report_format();
     let page = stored
-        .map(page_beside)
+        .and_then(page_beside)
         .map(|page| page.display().to_string());
+    // The screen names the page and the result beside it.
+    if let Some(path) = stored.filter(|_| format.name != Format::screen().name || page.is_none()) {
+        note_result(path, common);
+    }
     let options = Options {
         width: output::columns(),
         page: page.as_deref(),
+        more: page
+            .as_ref()
+            .map(|_| "--full; the page, beside result.json:"),
         ..Options::default()
     };
     let report = format.render_suite(&results.into(), &options)?;
@@ -214,13 +221,10 @@ fn show<D: Driver>(
     output::print_report(format, &text).context("writing the report to stdout")
 }
 
-/// Returns the page of a stored result, or the result if it has none.
-fn page_beside(result: &Path) -> PathBuf {
-    let page = result.with_file_name("report.html");
-    match page.is_file() {
-        true => page,
-        false => result.to_owned(),
-    }
+/// Returns the page of a stored result, if it was written.
+fn page_beside(result: &Path) -> Option<PathBuf> {
+    let page = result.with_file_name(page::PAGE);
+    page.is_file().then_some(page)
 }
 
 /// The results of a call.
@@ -241,6 +245,10 @@ async fn repeat<D: Driver>(
 ) -> (Stored, Option<Failure>) {
     let mut stored = Stored::default();
     for _ in 0..common.repeat {
+        // The report names the result of the last run.
+        if let Some(path) = &stored.last {
+            note_result(path, common);
+        }
         let folder = match folder(&load.plan, subject, common) {
             Ok(folder) => folder,
             Err(error) => return (stored, Some(Failure::Call(error))),
@@ -262,8 +270,7 @@ async fn repeat<D: Driver>(
                 Err(_) => error.context("the result could not be saved, only the report shows it"),
             });
         let written = written.map(|path| {
-            note(common.quiet, &format!("Result: {}", path.display()));
-            write_page(&folder, &result, common.quiet);
+            write_page(&folder, &result);
             stored.last = Some(path);
         });
         stored.results.push(result);
@@ -279,14 +286,19 @@ async fn repeat<D: Driver>(
 }
 
 /// Writes the page of a run. The result is stored already, so a page that cannot be written is only noted.
-fn write_page(folder: &Folder, result: &RunResult, is_quiet: bool) {
-    match page::write(folder, result) {
-        Ok(path) => note(is_quiet, &format!("Page: {}", path.display())),
-        Err(error) => output::note(&format!(
+fn write_page(folder: &Folder, result: &RunResult) {
+    if let Err(error) = page::write(folder, result) {
+        output::note(&format!(
             "The page of the run was not written: {error:#}. The result is complete; make the page later: drover report {} --format html",
             folder.path().display()
-        )),
+        ));
     }
+}
+
+/// Says where a result is that the report does not name.
+fn note_result(path: &Path, common: &Common) {
+    let beside = page_beside(path).map_or("", |_| ", with report.html beside it");
+    note(common.quiet, &format!("Result: {}{beside}", path.display()));
 }
 
 /// Returns the folder for the next result.

@@ -70,6 +70,15 @@ fn has_failures(result: &RunResult) -> bool {
     result.errors.iter().any(failed)
 }
 
+/// Counts the failures that the injected faults explain.
+pub(crate) fn explained(result: &RunResult) -> u64 {
+    let errors = result.errors.iter();
+    let by_fault = errors.filter(|(kind, _)| result.spec.cause(kind) == ErrorCause::Fault);
+    by_fault
+        .map(|(kind, count)| fault_errors(result, kind).min(*count))
+        .sum()
+}
+
 /// Counts the failures of a kind in the seconds of a fault.
 fn fault_errors(result: &RunResult, kind: &str) -> u64 {
     let within = |second: u64, fault: &FaultResult| {

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use insta::assert_snapshot;
-use measure::report::{Error, FORMATS, Format, terminal};
+use measure::report::{Error, FORMATS, Format, Options, terminal};
 use measure::result::{FaultResult, RunResult, ThresholdResult};
 use measure::tally::{DecodeError, Distribution};
+use measure::throughput::Throughput;
 use measure::warning::{Kind, Severity, Verdict, Warning, verdict};
 
 /// Renders results in a format.
@@ -109,8 +110,8 @@ fn the_screen_of_a_run_has_its_verdict_its_figures_and_what_is_wrong() {
       suspect   still open when the run ended: 2
       failures  3 of 1,000 failed (rejected 2, reset 1), 995 ok, 2 unfinished
       latency   TTFB p50 169 µs, p99 375 µs, max 381 µs
-      memory    daemon peak 4.53 MiB (6.48 KiB per connection), driver peak 10.8 MiB
-      CPU       daemon 4.0 % of a core (120 µs per operation), driver 1.0 %
+      memory    peak: daemon 4.53 MiB (+6.48 KiB per connection), driver 10.8 MiB
+      CPU       of a core: daemon 4.0 % (120 µs per operation), driver 1.0 %
       notes     1: few samples
       more      --full
     "#);
@@ -119,9 +120,9 @@ fn the_screen_of_a_run_has_its_verdict_its_figures_and_what_is_wrong() {
       suspect   still open when the run ended: 2
       failures  3 of 1,000 failed (rejected 2, reset 1), 995 ok, 2 unfinished
       latency   TTFB p50 169 µs, p99 375 µs, max 381 µs
-      memory    daemon peak 4.53 MiB (6.48 KiB per connection), redis 10.0 MiB,
-                driver peak 10.8 MiB
-      CPU       daemon 4.0 % of a core (120 µs per operation), redis 4.0 %, driver
+      memory    peak: daemon 4.53 MiB (+6.48 KiB per connection), redis 10.0 MiB,
+                driver 10.8 MiB
+      CPU       of a core: daemon 4.0 % (120 µs per operation), redis 4.0 %, driver
                 1.0 %
       notes     1: few samples
       more      --full
@@ -171,19 +172,41 @@ fn the_screen_of_a_run_in_which_everything_goes_wrong_has_15_lines_of_80_columns
         };
         3
     ];
-    let text = render("terminal", &[result]).unwrap();
-    assert!(text.lines().count() <= 15, "{text}");
-    let widest = text.lines().map(|line| line.chars().count()).max();
-    assert!(widest <= Some(80), "{text}");
-    for part in [
-        "INVALID: fdpass-gen",
-        "signal 9",
-        "audit",
-        "failures",
-        "missed",
-        "--full",
-    ] {
-        assert!(text.contains(part), "{part} in\n{text}");
+    result.throughput = Some(Throughput {
+        measured_s: 2.5,
+        ok: 500,
+        ..Throughput::default()
+    });
+    result.processes = 4;
+    result.daemon.name = format!("http://127.0.0.1:8080/{}", "path/".repeat(20));
+    let path = format!("/{}report.html", "a long folder/".repeat(16));
+    for page in [None, Some("bench-results/report.html"), Some(path.as_str())] {
+        let options = Options {
+            page,
+            ..Options::default()
+        };
+        let text = Format::screen()
+            .render_suite(&[result.clone()][..].into(), &options)
+            .unwrap();
+        // A terminal breaks a path that is longer than its lines.
+        let rows = |line: &str| line.chars().count().div_ceil(80);
+        assert!(text.lines().map(rows).sum::<usize>() <= 15, "{text}");
+        let others = text.lines().filter(|line| !line.contains("report.html"));
+        let widest = others.map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{text}");
+        for part in [
+            "INVALID: fdpass-gen",
+            "signal 9",
+            "audit",
+            "failures",
+            "missed",
+            "latency",
+            "CPU",
+            "--full",
+            page.unwrap_or_default(),
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use measure::report::{Error, FORMATS, Format, Options, full};
 use measure::result::PlannedPhases;
 use measure::suite::Suite;
 use measure::tally::Distribution;
-use measure::warning::{EndedBy, Kind, Verdict, Warning, verdict};
+use measure::warning::{EndedBy, Kind, Severity, Verdict, Warning, verdict};
 use suite::{FOUR, Shape};
 
 /// Renders the whole report as text.

@@ -62,13 +62,16 @@ fn unfair(
     Some(format!("not comparable with {name} ({different}){answers}"))
 }
 
-/// Returns the first reason why a run is INVALID.
+/// Returns the first reason why a run is INVALID, without what follows from it. The warnings have the whole of it.
 fn invalid(run: &RunResult) -> String {
     let mut warnings = run.warnings.clone();
     crate::warning::sort(&mut warnings);
-    let first = warnings.first().map(|warning| warning.message.lines());
-    let first = first.and_then(|mut lines| lines.next().map(str::to_owned));
-    plain(&first.unwrap_or_default())
+    let first = warnings.first().map_or("", |warning| &warning.message);
+    let reason = first
+        .lines()
+        .next()
+        .and_then(|line| line.split("; ").next());
+    plain(reason.unwrap_or_default())
 }
 
 /// Returns the reason why two groups of runs cannot be compared.

@@ -3,6 +3,7 @@
 use super::distinct::distinct;
 use super::roles;
 use super::text::plain;
+use crate::exit;
 use crate::result::{RunResult, ThresholdResult};
 use crate::suite::Suite;
 use crate::units;
@@ -197,9 +198,10 @@ impl<'a> Repetitions<'a> {
         runs.any(|run| run.has_warning(Kind::DaemonDied) || run.has_warning(Kind::NothingSucceeded))
     }
 
-    /// Returns true if the daemon broke down, or clients failed in a run that counts.
+    /// Returns true if the daemon broke down, or clients failed in a run that counts, unless an injected fault explains it.
     pub(super) fn has_failures(&self) -> bool {
-        let failed = |run: &&RunResult| run.operations.started == 0 || run.unserved() > 0;
+        let failed =
+            |run: &&RunResult| run.operations.started == 0 || run.unserved() > exit::explained(run);
         self.broke_down() || self.counted().iter().any(failed)
     }
 

@@ -118,7 +118,7 @@ pub struct Options<'a> {
     pub width: Option<usize>,
     /// Path of the page with the whole report.
     pub page: Option<&'a str>,
-    /// Call that prints the whole report as text, if it is not the option `--full`.
+    /// Text before the path of the page; it says how to get the whole report, by default with `--full`.
     pub more: Option<&'a str>,
 }
 

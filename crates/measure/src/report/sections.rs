@@ -23,10 +23,10 @@ mod unreached;
 mod verdict;
 mod warnings;
 
-pub(super) use answer::facts as answer;
+pub(super) use answer::{COMMAND, facts as answer};
 pub(super) use memory::{Slope, slopes};
 pub(super) use overview::compared;
-pub(super) use verdict::title;
+pub(super) use verdict::{measured, title};
 pub(super) use warnings::all as all_warnings;
 
 /// Builds sections; none if there is nothing to show.

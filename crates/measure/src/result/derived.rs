@@ -145,8 +145,12 @@ impl RunResult {
         self.held().into_iter().map(|(_, open)| open).max()
     }
 
-    /// Returns a sentence about the overload if the daemon did not serve the offered load.
+    /// Returns a sentence about the overload if the daemon did not serve the offered load. After an injected fault
+    /// response times grow whatever the load, so a run with faults has none.
     pub fn overload(&self) -> Option<&str> {
+        if !self.faults.is_empty() {
+            return None;
+        }
         let overload = self.throughput.as_ref()?.overload.as_ref()?;
         Some(overload.headline.as_str())
     }

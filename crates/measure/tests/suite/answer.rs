@@ -2,6 +2,10 @@
 
 use super::*;
 use measure::suite::Planned;
+use std::sync::LazyLock;
+
+/// A suite of four daemons at three levels with five runs each.
+static LARGE: LazyLock<Suite> = LazyLock::new(|| suite_of(FOUR, &[100, 1_000, 10_000], 5));
 
 /// Returns the lines of the answer.
 fn answer(suite: &Suite) -> String {
@@ -53,7 +57,7 @@ fn two_daemons_are_compared_in_a_line_for_each_metric_with_the_command_for_what_
 
 #[test]
 fn the_best_of_four_is_compared_with_the_next_and_the_last() {
-    assert_snapshot!(answer(&suite_of(FOUR, &[100, 1_000, 10_000], 5)), @r#"
+    assert_snapshot!(answer(&LARGE), @r#"
     - **latency:** rust-streaming is best: TTFB p99 183 µs, 3.5 × less than go-streaming (next; 3.5–3.5 ×), 36 × less than python-streaming (last; 36–36 ×); 5 runs
     - **memory:** rust-streaming is best: 522 B per connection, 10 × less than python-streaming (next; 10–10 ×), 20 × less than php-streaming (last; 20–20 ×); 5 runs
     - **CPU:** rust-streaming is best: 122 µs of CPU per operation, 3.3 × less than go-streaming (next; 3.3–3.3 ×), 5.2 × less than python-streaming (last; 5.2–5.2 ×); 5 runs
@@ -113,6 +117,36 @@ fn runs_of_other_machines_or_plans_are_not_comparable() {
 }
 
 #[test]
+fn daemons_that_lost_clients_in_injected_faults_are_compared_by_their_downtime() {
+    let mut suite = suite_of(&["go-streaming", "rust-streaming"], &[1_000], 5);
+    for run in &mut suite.results {
+        suite::kill(run);
+        run.faults[0].back_s = (run.daemon.name == "go-streaming")
+            .then_some(7.0)
+            .or(Some(5.5));
+        run.errors = [("lost".to_owned(), 42)].into();
+        // The driver counts what failed in the second of the fault.
+        run.seconds[5].errors = run.errors.clone();
+    }
+    assert_snapshot!(answer(&suite), @r#"
+    - **failures:** go-streaming: 210 of 5,000 operations failed (lost 210), all in injected faults
+    - **failures:** rust-streaming: 210 of 5,000 operations failed (lost 210), all in injected faults
+    - **downtime:** rust-streaming is better: downtime 500 ms, 4.0 × less than go-streaming (4.0–4.0 ×, 5 runs)
+    - **latency:** rust-streaming is better: TTFB p99 120 µs, 3.5 × less than go-streaming (3.5–3.5 ×, 5 runs)
+    - **memory:** rust-streaming is better: 522 B per connection, 12 × less than go-streaming (12–12 ×, 5 runs)
+    - **CPU:** rust-streaming is better: 122 µs of CPU per operation, 3.3 × less than go-streaming (3.3–3.3 ×, 5 runs)
+    - **level:** the comparison is at 1,000, the only level
+    - **ran:** 1 level, 5 repetitions
+    "#);
+    // What failed before the fault is no consequence of it.
+    for run in &mut suite.results[..1] {
+        run.seconds[2].errors = std::mem::take(&mut run.seconds[5].errors);
+    }
+    let text = answer(&suite);
+    assert!(text.contains("go-streaming: clients failed"), "{text}");
+}
+
+#[test]
 fn an_order_that_turns_at_another_level_is_named() {
     let mut suite = suite_of(&FOUR[..2], &[100, 1_000], 5);
     let mut at_100: Suite = suite.clone();
@@ -142,6 +176,7 @@ fn a_single_daemon_has_a_sentence_about_its_levels() {
 fn screen(suite: &Suite) -> String {
     let options = Options {
         page: Some("bench-results/quick/report.html"),
+        more: Some("drover analyze bench-results/quick,"),
         ..Options::default()
     };
     Format::screen().render_suite(suite, &options).unwrap()
@@ -155,8 +190,6 @@ fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
     assert_snapshot!(text, @r#"
     INVALID: quick, 8 runs of 2 daemons at 3 levels
       verdicts  7 VALID, 1 INVALID
-      invalid   go-streaming at 10,000, run 1: a worker of the driver used 97 % of a
-                core: it may be the bottleneck
       failures  go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
       latency   rust-streaming and go-streaming: no evidence of a difference in TTFB
                 p99 (115 µs and 408 µs: 3.5 ×, 1 run): run again with --repeat 5
@@ -168,13 +201,15 @@ fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
       level     the comparison is at 1,000, the highest that every daemon reached
       ran       3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
       to settle drover run configs/fdpass/quick.toml --repeat 5
+      invalid   go-streaming at 10,000, run 1: a worker of the driver used 97 % of a
+                core: it may be the bottleneck
       missed    go-streaming at 10,000: first_byte.p99 <= 50ms (61.2ms)
       not run   python-streaming at 100,000: 20,000 open files allowed, 100,010 are
                 needed: raise the hard limit or add instances
       notes     1: debug build
-      more      --full, bench-results/quick/report.html
+      more      drover analyze bench-results/quick, bench-results/quick/report.html
     "#);
-    assert_snapshot!(screen(&suite_of(FOUR, &[100, 1_000, 10_000], 5)), @r#"
+    assert_snapshot!(screen(&LARGE), @r#"
     VALID: quick, 60 runs of 4 daemons at 3 levels
       verdicts  60 VALID
       latency   rust-streaming is best: TTFB p99 183 µs, 3.5 × less than
@@ -193,7 +228,7 @@ fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
       met       all 12 thresholds
       not run   python-streaming at 100,000: 20,000 open files allowed, 100,010 are
                 needed: raise the hard limit or add instances
-      more      --full, bench-results/quick/report.html
+      more      drover analyze bench-results/quick, bench-results/quick/report.html
     "#);
 }
 
@@ -204,13 +239,58 @@ fn repetitions_of_one_daemon_have_the_screen_of_a_run_with_medians() {
       outcome   300 started, 300 ok, 0 failed, in 3 runs
       latency   TTFB p50 87.5 µs (85.8 µs–89.3 µs), p99 309 µs (303 µs–315 µs), max
                 431 µs (422 µs–439 µs)
-      memory    daemon peak 4.59 MiB (4.57 MiB–4.60 MiB) (6.00 KiB (5.88 KiB–6.12
-                KiB) per connection), driver peak 10.8 MiB
-      CPU       daemon 0.4 % of a core (390 µs (382 µs–398 µs) per operation),
+      memory    peak: daemon 4.59 MiB (4.57 MiB–4.60 MiB) (+6.00 KiB (5.88 KiB–6.12
+                KiB) per connection), driver 10.8 MiB
+      CPU       of a core: daemon 0.4 % (390 µs (382 µs–398 µs) per operation),
                 driver 1.0 %
       met       the threshold
       not run   python-streaming at 100,000: 20,000 open files allowed, 100,010 are
                 needed: raise the hard limit or add instances
-      more      --full, bench-results/quick/report.html
+      more      drover analyze bench-results/quick, bench-results/quick/report.html
     "#);
+}
+
+#[test]
+fn the_screen_of_a_large_suite_in_which_everything_goes_wrong_stays_short() {
+    let mut suite = LARGE.clone();
+    let levels = suite.unreached[0].clone();
+    suite.unreached = vec![levels; 9];
+    suite.command = Some("drover run configs/fdpass/quick.toml --repeat 5".to_owned());
+    for (place, run) in suite.results.iter_mut().enumerate() {
+        let long = format!("reason {place} {}", "of many words ".repeat(20));
+        run.warnings = [Severity::Suspect, Severity::Invalid, Severity::Note]
+            .into_iter()
+            .flat_map(|severity| {
+                [Kind::OtherWork, Kind::Stalled, Kind::Audit].map(|kind| (kind, severity))
+            })
+            .map(|(kind, severity)| Warning {
+                kind,
+                severity,
+                message: long.clone(),
+                hint: long.clone(),
+            })
+            .collect();
+        match place % 3 {
+            0 => suite::kill(run),
+            1 => suite::miss(run),
+            _ => run
+                .warnings
+                .retain(|warning| warning.severity < Severity::Invalid),
+        }
+        run.verdict = verdict(&run.warnings);
+    }
+    let page = format!("{}/report.html", "a folder/".repeat(30));
+    let options = Options {
+        page: Some(&page),
+        ..Options::default()
+    };
+    let text = Format::screen().render_suite(&suite, &options).unwrap();
+    let (screen, path) = text.trim_end().rsplit_once('\n').unwrap();
+    assert_eq!(path.trim_start(), page, "a path is neither cut nor broken");
+    let widest = screen.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{text}");
+    assert!(screen.lines().count() <= 30, "{text}");
+    for grouped in ["verdicts  20 SUSPECT, 40 INVALID", "and 8 more levels"] {
+        assert!(text.contains(grouped), "{grouped} in\n{text}");
+    }
 }

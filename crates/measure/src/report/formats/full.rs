@@ -86,7 +86,7 @@ pub(super) fn labelled(label: &str, text: &str, width: usize) -> String {
 }
 
 /// Wraps a line at spaces; a word that is too long keeps its own line.
-fn wrapped(line: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(line: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in line.split_whitespace() {
         let open = lines.last_mut().expect("there is always a line");

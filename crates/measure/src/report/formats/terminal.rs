@@ -1,7 +1,7 @@
 //! One screen of a terminal: the verdict and its reasons, the main figures or the answer, and what is wrong.
 
 use super::Options;
-use super::full::labelled;
+use super::full::{labelled, wrapped};
 use crate::report::comparison::{Comparison, level_name, measured_values};
 use crate::report::sections;
 use crate::report::table::FAILS;
@@ -18,8 +18,16 @@ const WIDTH: usize = 80;
 const NARROWEST: usize = 40;
 /// Maximum number of lines of the screen of a run.
 const LINES: usize = 15;
-/// Maximum number of items of each list.
+/// Maximum number of lines of a sentence of the answer.
+const SENTENCE: usize = 4;
+/// Maximum number of items of each list of a single daemon at one level.
 const LISTED: usize = 2;
+/// Labels of items that the screen of a run leaves out if it is too long, the least important first.
+const SPARE: [&str; 6] = ["met", "notes", "not run", "", "fault", "suspect"];
+/// Label of the title, which is not shown.
+const TITLE: &str = "title";
+/// Columns before the text of an item.
+const INDENT: &str = "            ";
 
 /// An item of the screen: its label and its text.
 pub(super) struct Item {
@@ -27,6 +35,8 @@ pub(super) struct Item {
     text: String,
     /// Maximum number of lines, if there is one.
     most: Option<usize>,
+    /// A path at the end of the text. It is neither cut nor broken.
+    path: Option<String>,
 }
 
 impl Item {
@@ -35,30 +45,53 @@ impl Item {
             label,
             text,
             most: Some(2),
+            path: None,
         }
     }
 
-    /// Creates an item whose text is never cut.
-    fn whole(label: &'static str, text: String) -> Self {
+    /// Creates an item of the answer. A command is never cut.
+    fn sentence(label: &'static str, text: &str) -> Self {
+        let most = (label != sections::COMMAND).then_some(SENTENCE);
         Self {
-            most: None,
-            ..Self::new(label, text)
+            most,
+            ..Self::new(label, plain(text))
         }
     }
 
     fn lines(&self, width: usize, most: usize) -> Vec<String> {
-        let text = labelled(self.label, &self.text, width);
+        let text = match self.label {
+            TITLE => wrapped(&self.text, width).join("\n"),
+            label => labelled(label, &self.text, width),
+        };
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        let most = self.most.map_or(lines.len(), |own| own.min(most));
-        if lines.len() > most {
+        if let Some(own) = self.most {
+            // A sentence keeps its own limit.
+            let most = if own == SENTENCE { own } else { own.min(most) };
+            let is_cut = lines.len() > most;
             lines.truncate(most);
-            if let Some(last) = lines.last_mut() {
-                let kept: String = last.chars().take(width.saturating_sub(2)).collect();
-                *last = format!("{} …", kept.trim_end());
+            let last = lines.len().saturating_sub(1);
+            for (index, line) in lines.iter_mut().enumerate() {
+                if length(line) > width || is_cut && index == last {
+                    let kept: String = line.chars().take(width.saturating_sub(2)).collect();
+                    *line = format!("{} …", kept.trim_end());
+                }
+            }
+        }
+        if let Some(path) = &self.path {
+            match lines.last_mut() {
+                Some(last) if length(last) + 1 + length(path) <= width => {
+                    last.push_str(&format!(" {path}"));
+                }
+                _ => lines.push(format!("{INDENT}{path}")),
             }
         }
         lines
     }
+}
+
+/// Counts the columns of a text.
+fn length(text: &str) -> usize {
+    text.chars().count()
 }
 
 /// Renders the screen. That of a single daemon at one level has at most 15 lines if the terminal is 80 columns wide.
@@ -66,36 +99,57 @@ pub fn render(suite: &Suite, options: &Options<'_>) -> String {
     let comparison = Comparison::new(suite);
     let width = options.width.unwrap_or(WIDTH).max(NARROWEST);
     let is_one = comparison.all().len() == 1;
-    let mut items = Vec::new();
+    let listed = if is_one { LISTED } else { 1 };
+    let mut items = vec![title(&comparison)];
     if is_one {
         items.extend(overload(&comparison));
-        items.extend(reasons(&comparison));
+        items.extend(reasons(&comparison, listed));
         items.extend(figures::items(&comparison));
     } else {
         items.extend(verdicts(suite));
-        items.extend(reasons(&comparison));
         let answer = sections::answer(&comparison).into_iter();
-        items.extend(answer.map(|(label, sentence)| Item::whole(label, plain(&sentence))));
+        items.extend(answer.map(|(label, sentence)| Item::sentence(label, &sentence)));
+        items.extend(reasons(&comparison, listed));
     }
     items.extend(audit(&comparison));
     items.extend(missed(&comparison));
-    items.extend(unreached(suite));
+    items.extend(unreached(suite, listed));
     items.extend(grouped(&comparison, Severity::Note, 0));
-    let page = options
-        .page
-        .map_or(String::new(), |page| format!(", {page}"));
-    let more = options.more.unwrap_or("--full");
-    items.push(Item::whole("more", format!("{more}{page}")));
-    let title = sections::title(&comparison);
-    let fill = |most: usize| -> Vec<String> {
-        let items = items.iter().flat_map(|item| item.lines(width, most));
-        [title.clone()].into_iter().chain(items).collect()
-    };
-    let lines = match fill(2) {
-        lines if is_one && lines.len() > LINES => fill(1),
-        lines => lines,
-    };
-    lines.join("\n") + "\n"
+    items.push(more(options));
+    let mut most = LISTED;
+    loop {
+        let lines: Vec<String> = items
+            .iter()
+            .flat_map(|item| item.lines(width, most))
+            .collect();
+        let rows = lines.iter().map(|line| length(line).div_ceil(width));
+        if !is_one || rows.sum::<usize>() <= LINES {
+            return lines.join("\n") + "\n";
+        }
+        let spare = SPARE
+            .iter()
+            .find_map(|spare| items.iter().skip(1).rposition(|item| item.label == *spare));
+        match spare {
+            _ if most > 1 => most = 1,
+            Some(spare) => drop(items.remove(1 + spare)),
+            None => return lines.join("\n") + "\n",
+        }
+    }
+}
+
+fn title(comparison: &Comparison<'_>) -> Item {
+    Item::new(TITLE, sections::title(comparison))
+}
+
+/// Says where the rest is.
+fn more(options: &Options<'_>) -> Item {
+    let alone = options.page.map_or("--full", |_| "--full,");
+    let text = options.more.unwrap_or(alone).to_owned();
+    Item {
+        most: None,
+        path: options.page.map(str::to_owned),
+        ..Item::new("more", text)
+    }
 }
 
 /// Colours verdicts, labels of what is wrong, and lines of contradicting figures, for a terminal that supports colours.
@@ -152,11 +206,11 @@ fn is_audit(warning: &Warning) -> bool {
 }
 
 /// Returns the first warnings above a note, and the number of the others by subject.
-fn reasons(comparison: &Comparison<'_>) -> Vec<Item> {
+fn reasons(comparison: &Comparison<'_>, listed: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for severity in [Severity::Invalid, Severity::Suspect] {
         // What is worse is shown; the rest is counted.
-        let most = if items.is_empty() { LISTED } else { 0 };
+        let most = if items.is_empty() { listed } else { 0 };
         let of_severity = warnings(comparison, severity);
         let shown = of_severity.iter().take(most);
         let shown: Vec<Item> = shown
@@ -250,17 +304,18 @@ fn missed(comparison: &Comparison<'_>) -> Option<Item> {
     }
 }
 
-fn unreached(suite: &Suite) -> Vec<Item> {
-    let more = suite.unreached.len().saturating_sub(LISTED);
-    let items = suite.unreached.iter().take(LISTED).map(|missing| {
+fn unreached(suite: &Suite, listed: usize) -> Vec<Item> {
+    let more = suite.unreached.len().saturating_sub(listed);
+    let items = suite.unreached.iter().take(listed).map(|missing| {
         let reason = missing.reason.lines().next().unwrap_or_default();
         let (daemon, level) = (&missing.daemon, level_name(&missing.level));
         Item::new("not run", plain(&format!("{daemon} at {level}: {reason}")))
     });
     let mut items: Vec<Item> = items.collect();
     let more = (more > 0).then(|| {
+        let noun = if more == 1 { "level" } else { "levels" };
         let count = units::count(more as u64);
-        Item::new("", format!("and {count} more levels"))
+        Item::new("", format!("and {count} more {noun}"))
     });
     items.extend(more);
     items

@@ -11,6 +11,9 @@ mod deciding;
 mod failures;
 mod scope;
 
+/// Label of the command that would settle what is open.
+pub(in crate::report) const COMMAND: &str = "to settle";
+
 /// Labelled sentences.
 type Facts = Vec<(&'static str, String)>;
 
@@ -38,7 +41,7 @@ pub(in crate::report) fn facts(comparison: &Comparison<'_>) -> Facts {
     };
     facts.extend(scope::ran(comparison));
     let command = repeat.and_then(|repeat| scope::command(suite, repeat));
-    facts.extend(command.map(|command| ("to settle", command)));
+    facts.extend(command.map(|command| (COMMAND, command)));
     facts
 }
 
@@ -59,7 +62,17 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
                 let name = comparison.daemon(only.daemon);
                 format!("not comparable: there is nothing to compare {name} with")
             }
-            None => "not comparable: no daemon has figures that can be compared".to_owned(),
+            None => {
+                let at = comparison.at(level);
+                let is_invalid = at.iter().all(|repeated| repeated.counted().is_empty());
+                let remedy = match is_invalid && comparison.suite.command.is_some() {
+                    true => {
+                        ": remove the causes, then repeat the command, which makes INVALID runs again"
+                    }
+                    false => "",
+                };
+                format!("not comparable: no daemon has figures that can be compared{remedy}")
+            }
         };
         facts.push(("answer", text));
         return None;

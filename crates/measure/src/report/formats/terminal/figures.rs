@@ -157,27 +157,28 @@ fn resources(comparison: &Comparison<'_>, runs: &[&RunResult]) -> Vec<Item> {
     let each = metric("daemon.rss.each").filter(|_| is_held);
     let memory = [
         metric("daemon.rss.peak").map(|peak| match each {
-            Some(each) => format!("daemon peak {peak} ({each} per connection)"),
-            None => format!("daemon peak {peak}"),
+            Some(each) => format!("daemon {peak} (+{each} per connection)"),
+            None => format!("daemon {peak}"),
         }),
-        metric("driver.rss.peak").map(|peak| format!("driver peak {peak}")),
+        metric("driver.rss.peak").map(|peak| format!("driver {peak}")),
     ];
     let cpu = [
         metric("daemon.cpu.average").map(|cpu| match metric("daemon.cpu.each") {
-            Some(each) => format!("daemon {cpu} of a core ({each} per operation)"),
-            None => format!("daemon {cpu} of a core"),
+            Some(each) => format!("daemon {cpu} ({each} per operation)"),
+            None => format!("daemon {cpu}"),
         }),
         metric("driver.cpu.average").map(|cpu| format!("driver {cpu}")),
     ];
-    let item = |label, [daemon, driver]: [Option<String>; 2], services: Vec<(String, String)>| {
-        let services = services.iter();
-        let services = services.map(|(name, value)| format!("{name} {value}"));
-        let parts = daemon.into_iter().chain(services).chain(driver);
-        let parts: Vec<String> = parts.collect();
-        (!parts.is_empty()).then(|| Item::new(label, parts.join(", ")))
-    };
-    let memory = item("memory", memory, service("rss.peak"));
-    let cpu = item("CPU", cpu, service("cpu.average"));
+    let item =
+        |label, of, [daemon, driver]: [Option<String>; 2], services: Vec<(String, String)>| {
+            let services = services.iter();
+            let services = services.map(|(name, value)| format!("{name} {value}"));
+            let parts = daemon.into_iter().chain(services).chain(driver);
+            let parts: Vec<String> = parts.collect();
+            (!parts.is_empty()).then(|| Item::new(label, format!("{of}: {}", parts.join(", "))))
+        };
+    let memory = item("memory", "peak", memory, service("rss.peak"));
+    let cpu = item("CPU", "of a core", cpu, service("cpu.average"));
     memory.into_iter().chain(cpu).collect()
 }
 

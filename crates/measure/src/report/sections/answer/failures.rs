@@ -2,6 +2,7 @@
 
 use super::Facts;
 use super::contest::listed;
+use crate::exit;
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::distinct::distinct;
 use crate::report::facts::counted;
@@ -50,8 +51,13 @@ pub(super) fn facts(comparison: &Comparison<'_>) -> Facts {
 pub(super) fn none(comparison: &Comparison<'_>) -> Option<(&'static str, String)> {
     let all = comparison.all();
     let is_clean = !all.iter().any(fails);
-    let text = "none: every operation succeeded".to_owned();
-    is_clean.then_some(("failures", text))
+    let runs = all.iter().flat_map(|repeated| &repeated.runs);
+    let has_failed = runs.copied().any(|run| run.unserved() > 0);
+    let text = match has_failed {
+        true => "none, except in INVALID runs",
+        false => "none: every operation succeeded",
+    };
+    is_clean.then(|| ("failures", text.to_owned()))
 }
 
 fn counted_of<'a>(groups: &[&Repetitions<'a>]) -> Vec<&'a RunResult> {
@@ -59,7 +65,7 @@ fn counted_of<'a>(groups: &[&Repetitions<'a>]) -> Vec<&'a RunResult> {
 }
 
 fn fails(repeated: &Repetitions<'_>) -> bool {
-    let is_wrong = |run: &&RunResult| !wrong(run).is_empty();
+    let is_wrong = |run: &&RunResult| run.unserved() > 0 || !wrong(run).is_empty();
     repeated.has_failures() || repeated.counted().iter().any(is_wrong)
 }
 
@@ -98,8 +104,14 @@ fn described(all: &[&RunResult], counting: &[&RunResult]) -> String {
     let (unserved, started) = (sum(RunResult::unserved), sum(|run| run.operations.started));
     if unserved > 0 {
         let (count, started) = (units::count(unserved), units::count(started));
+        let explained: u64 = counting.iter().map(|run| exit::explained(run)).sum();
+        let of = match explained {
+            0 => String::new(),
+            all if all == unserved => ", all in injected faults".to_owned(),
+            some => format!(", {} in injected faults", units::count(some)),
+        };
         parts.push(format!(
-            "{count} of {started} operations failed{}",
+            "{count} of {started} operations failed{}{of}",
             kinds(counting)
         ));
     }
