@@ -3,14 +3,16 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
+use harness::drivers::KnownDriver;
 use harness::failure::Failure;
 use harness::output;
 use harness::progress::StepLine;
 use subject::daemon::Daemon;
 use subject::manifest;
 
+use crate::driver_program;
 use crate::exit;
-use crate::project::{Driver, Project};
+use crate::project::Project;
 
 /// Calls `<driver> check` for every driver, with `--daemon a,b,…` if daemons are named; the output of the driver is
 /// passed through. Returns the most severe of the exit codes. A missing tool is a failure for a named daemon; otherwise
@@ -22,13 +24,13 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
     project.require_daemons(names).map_err(Failure::Call)?;
     let known = manifest::list(&project.root).map_err(|error| Failure::Call(error.into()))?;
-    let served_by = |driver: &Driver| -> Vec<&str> {
+    let served_by = |driver: &KnownDriver| -> Vec<&str> {
         let served = known.iter().filter(|(name, daemon)| {
             daemon.serves.contains(&driver.protocol) && (names.is_empty() || names.contains(name))
         });
         served.map(|(name, _)| name.as_str()).collect()
     };
-    let served: Vec<(&Driver, Vec<&str>)> = project
+    let served: Vec<(&KnownDriver, Vec<&str>)> = project
         .drivers
         .iter()
         .map(|driver| (driver, served_by(driver)))
@@ -57,9 +59,9 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
     Ok(exit::most_severe(codes))
 }
 
-fn with(driver: &Driver, daemons: &[&str]) -> anyhow::Result<u8> {
+fn with(driver: &KnownDriver, daemons: &[&str]) -> anyhow::Result<u8> {
     let mut line = StepLine::new(false);
-    let program = driver.program(&mut |step| line.show(step))?;
+    let program = driver_program::program(driver, &mut |step| line.show(step))?;
     drop(line);
     let mut command = Command::new(&program);
     command.arg("check");

@@ -1,37 +1,19 @@
-//! Finds the drivers, plans and daemons of a project, and installed ones, by the content of their folders.
+//! Finds the plans, drivers and daemons of a project, and installed ones.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use harness::drivers::{self, KnownDriver};
 use load::trust::{self, Untrusted};
 use measure::similar::{similar, suggest};
-use subject::daemon::{Step, guarded_output, last_line};
-use subject::manifest::{self, Manifest, Root, Roots, installed_program};
+use subject::manifest::{self, Manifest, Roots};
 
 /// A project, by its root folder, and what is installed.
 #[derive(Debug)]
 pub(crate) struct Project {
     pub(crate) root: Roots,
-    pub(crate) drivers: Vec<Driver>,
-}
-
-/// A driver: a crate whose `Cargo.toml` has `[package.metadata.drover] protocol = "…"`. A copy of that file,
-/// `drivers/<name>.toml`, stands for an installed one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Driver {
-    /// The name of the crate and of its program.
-    pub(crate) name: String,
-    /// The protocol that it speaks.
-    pub(crate) protocol: String,
-    /// A one-line description.
-    pub(crate) about: String,
-    /// The source checkout that it is built in; absent for an installed one.
-    pub(crate) sources: Option<PathBuf>,
+    pub(crate) drivers: Vec<KnownDriver>,
 }
 
 impl Project {
@@ -41,16 +23,10 @@ impl Project {
     /// There is no project, and nothing is installed.
     pub(crate) fn find() -> anyhow::Result<Self> {
         let root = manifest::find_root().context("finding the project")?;
-        let mut drivers: Vec<Driver> = Vec::new();
         for root in root.iter() {
             trusted(&root.path).context("finding the project")?;
-            for driver in drivers_in(root) {
-                if drivers.iter().all(|known| known.name != driver.name) {
-                    drivers.push(driver);
-                }
-            }
         }
-        drivers.sort_by(|one, other| one.name.cmp(&other.name));
+        let drivers = drivers::list(&root);
         Ok(Self { root, drivers })
     }
 
@@ -58,7 +34,7 @@ impl Project {
     ///
     /// # Errors
     /// There is none.
-    fn driver_for(&self, protocol: &str) -> anyhow::Result<&Driver> {
+    fn driver_for(&self, protocol: &str) -> anyhow::Result<&KnownDriver> {
         let found = self
             .drivers
             .iter()
@@ -81,7 +57,7 @@ impl Project {
         plan: &Path,
         protocol: Option<&str>,
         daemons: &[String],
-    ) -> anyhow::Result<&Driver> {
+    ) -> anyhow::Result<&KnownDriver> {
         if let Some(protocol) = protocol {
             return self
                 .driver_for(protocol)
@@ -99,8 +75,8 @@ impl Project {
             Manifest::load(&self.root, name).is_ok_and(|daemon| daemon.serves.contains(protocol))
         };
         let all_serve =
-            |driver: &&Driver| daemons.iter().all(|name| serves(name, &driver.protocol));
-        let fitting: Vec<&Driver> = self.drivers.iter().filter(all_serve).collect();
+            |driver: &&KnownDriver| daemons.iter().all(|name| serves(name, &driver.protocol));
+        let fitting: Vec<&KnownDriver> = self.drivers.iter().filter(all_serve).collect();
         match fitting.as_slice() {
             [driver] if !daemons.is_empty() => Ok(driver),
             _ => bail!(
@@ -130,7 +106,11 @@ impl Project {
     ///
     /// # Errors
     /// The first that does not, with those that do.
-    pub(crate) fn require_protocol(&self, names: &[String], driver: &Driver) -> anyhow::Result<()> {
+    pub(crate) fn require_protocol(
+        &self,
+        names: &[String],
+        driver: &KnownDriver,
+    ) -> anyhow::Result<()> {
         let protocol = &driver.protocol;
         let daemons = manifest::list(&self.root)?;
         let serves = |manifest: &Manifest| manifest.serves.contains(protocol);
@@ -207,112 +187,6 @@ impl Project {
     }
 }
 
-impl Driver {
-    fn from_manifest(manifest: &Path) -> Option<Self> {
-        let table: toml::Table = std::fs::read_to_string(manifest).ok()?.parse().ok()?;
-        let package = table.get("package")?;
-        let text = |value: Option<&toml::Value>| value?.as_str().map(str::to_owned);
-        Some(Self {
-            name: text(package.get("name"))?,
-            protocol: text(package.get("metadata")?.get("drover")?.get("protocol"))?,
-            about: text(package.get("description")).unwrap_or_default(),
-            sources: None,
-        })
-    }
-
-    /// Returns the driver's program. In a source checkout it is built in release mode, which is fast if it is up to
-    /// date. Elsewhere it is the one beside this program, or in `PATH`.
-    ///
-    /// # Errors
-    /// The build fails, or there is no program.
-    pub(crate) fn program(&self, on_step: &mut dyn FnMut(&Step<'_>)) -> anyhow::Result<PathBuf> {
-        if let Some(sources) = &self.sources {
-            return self.build(sources, on_step);
-        }
-        installed_program(&self.name).with_context(|| {
-            format!(
-                "no program `{}` beside drover or in PATH: `scripts/install` in the sources installs all programs",
-                self.name
-            )
-        })
-    }
-
-    fn build(&self, root: &Path, on_step: &mut dyn FnMut(&Step<'_>)) -> anyhow::Result<PathBuf> {
-        let arguments = ["build", "--release", "--locked", "-p", &self.name];
-        let shown = format!("cargo {}", arguments.join(" "));
-        // A file: it can be read while cargo writes to it.
-        let log = tempfile::tempfile().context("creating a temporary file")?;
-        let mut cargo = Command::new("cargo");
-        cargo
-            .args(arguments)
-            .arg("--message-format=json-render-diagnostics")
-            .env_clear()
-            .envs(subject::daemon::for_builds())
-            .current_dir(root)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(log.try_clone().context("creating a temporary file")?);
-        let what = format!("building {}", self.name);
-        // Cargo takes a relative path from its own folder.
-        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-        let target = root.join(target);
-        let mut report = |elapsed, detail: &str| {
-            on_step(&Step {
-                what: &what,
-                command: Some(&shown),
-                elapsed,
-                detail,
-            });
-        };
-        report(Duration::ZERO, "");
-        let on_second = &mut |elapsed| report(elapsed, &last_line(&read(&log), &target));
-        let output = guarded_output(&mut cargo, on_second)
-            .with_context(|| format!("running `{shown}`: install Rust (scripts/setup does so)"))?;
-        if !output.status.success() {
-            bail!(
-                "`{shown}` failed ({})\n{}",
-                output.status,
-                read(&log).trim_end()
-            );
-        }
-        executable(&String::from_utf8_lossy(&output.stdout), &self.name)
-            .with_context(|| format!("`{shown}` produced no program of that name"))
-    }
-}
-
-/// Returns the whole content of a file, from its begin.
-fn read(file: &File) -> String {
-    let length = file.metadata().map_or(0, |file| file.len());
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
-    // Cargo's output is informative here.
-    let _ = file.read_exact_at(&mut bytes, 0);
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Finds the program in cargo's messages, which are one line of JSON each.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
-    messages.lines().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let path = message["executable"].as_str()?;
-        (message["target"]["name"] == name).then(|| PathBuf::from(path))
-    })
-}
-
-/// Returns the drivers of one root: those whose sources are there, and those that are described there.
-fn drivers_in(root: &Root) -> Vec<Driver> {
-    let built = entries(&root.path.join("crates"))
-        .into_iter()
-        .filter_map(|folder| {
-            let driver = Driver::from_manifest(&folder.join("Cargo.toml"))?;
-            let sources = root.is_checkout().then(|| root.path.clone());
-            Some(Driver { sources, ..driver })
-        });
-    let described = entries(&root.path.join("drivers")).into_iter();
-    built
-        .chain(described.filter_map(|file| Driver::from_manifest(&file)))
-        .collect()
-}
-
 /// Refuses sources that somebody else may have written, because building a driver executes them; and descriptions of
 /// drivers, because they name programs.
 fn trusted(root: &Path) -> Result<(), Untrusted> {
@@ -372,7 +246,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("daemons/d")).unwrap();
         std::fs::write(root.path().join("daemons/d/daemon.toml"), DAEMON).unwrap();
-        let drivers = drivers.iter().map(|(name, protocol)| Driver {
+        let drivers = drivers.iter().map(|(name, protocol)| KnownDriver {
             name: (*name).to_owned(),
             protocol: (*protocol).to_owned(),
             about: String::new(),
@@ -383,19 +257,6 @@ mod tests {
             drivers: drivers.collect(),
         };
         (root, project)
-    }
-
-    #[test]
-    fn a_crate_is_a_driver_if_its_manifest_says_so() {
-        let folder = tempfile::tempdir().unwrap();
-        let manifest = folder.path().join("Cargo.toml");
-        let plain = "[package]\nname = 'a'\ndescription = 'b'\nversion.workspace = true\n";
-        std::fs::write(&manifest, plain).unwrap();
-        assert_eq!(Driver::from_manifest(&manifest), None);
-        let marked = format!("{plain}[package.metadata.drover]\nprotocol = 'p'\n");
-        std::fs::write(&manifest, marked).unwrap();
-        assert_eq!(Driver::from_manifest(&manifest).unwrap().protocol, "p");
-        assert_eq!(Driver::from_manifest(&folder.path().join("none")), None);
     }
 
     #[test]
@@ -421,19 +282,6 @@ mod tests {
         );
         let unknown = name("mine.toml", &[]).unwrap_err();
         assert!(unknown.contains("configs/<protocol>/") && unknown.contains("fdpass, http"));
-    }
-
-    #[test]
-    fn the_program_is_found_among_the_messages_of_cargo() {
-        let messages = concat!(
-            r#"{"reason":"compiler-artifact","target":{"name":"x"},"executable":null}"#,
-            "\n",
-            r#"{"reason":"compiler-artifact","target":{"name":"x"},"executable":"/t/x"}"#,
-            "\n",
-            r#"{"reason":"build-finished","success":true}"#,
-        );
-        assert_eq!(executable(messages, "x"), Some(PathBuf::from("/t/x")));
-        assert_eq!(executable(messages, "y"), None);
     }
 
     #[test]

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use harness::drivers::KnownDriver;
 use load::plan::{self, Capacity, Plan};
 use measure::redact;
 use measure::suite::Planned;
 use serde::{Deserialize, Serialize};
 
-use crate::project::{self, Driver, Project, listed};
+use crate::project::{self, Project, listed};
 
 /// Overrides of a plan's suite from the command line.
 #[derive(Debug, Args)]
@@ -75,7 +76,7 @@ pub(crate) struct Suite {
     pub(crate) retry_invalid: u32,
     /// The size of the plan without the overrides; absent for a search.
     pub(crate) planned: Option<Planned>,
-    pub(crate) driver: Driver,
+    pub(crate) driver: KnownDriver,
     /// The file of the plan.
     pub(crate) file: PathBuf,
 }

@@ -8,16 +8,16 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context as _;
 use clap::Args;
 use harness::failure::Failure;
-use harness::progress::StepLine;
 use harness::signals::Signals;
 use harness::{output, store};
 use load::clock;
 use load::plan;
 use measure::report::{Format, Options as ReportOptions};
 use measure::result::RunResult;
-use subject::daemon::Daemon;
+use subject::daemon::{Daemon, DaemonError};
 use subject::host;
 
+use crate::driver_program;
 use crate::driver_run::{self, Outcome};
 use crate::estimate::{self, PastRun};
 use crate::folder::Folder;
@@ -27,7 +27,7 @@ use crate::progress::{LiveView, Progress, RunProgress};
 use crate::project::Project;
 use crate::record::{Ended, FailureKind, Record, RunId, Unreached};
 use crate::resolve::{Overrides, Suite};
-use crate::{exit, suite_report};
+use crate::{exit, steps, suite_report};
 
 mod capacity;
 mod resume;
@@ -47,9 +47,12 @@ pub(crate) struct Options {
     /// Start over, even if an earlier suite can be continued
     #[arg(long)]
     fresh: bool,
-    /// Run even if another suite is active on this machine
+    /// Run beside another suite of this machine, instead of waiting for its end. Each disturbs the other's figures
     #[arg(long)]
     force: bool,
+    /// End with exit code 2 if another suite is active on this machine, instead of waiting for its end
+    #[arg(long, conflicts_with = "force")]
+    no_wait: bool,
     /// Print the whole report instead of one screen at the end
     #[arg(long)]
     full: bool,
@@ -72,25 +75,25 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
         .map(read)
         .collect::<anyhow::Result<_>>()
         .map_err(Failure::Call)?;
-    let lock = match MachineLock::acquire() {
-        Ok(lock) => Some(lock),
-        Err(error) if !options.force => return Err(Failure::Call(error)),
-        Err(_) => None,
-    };
+    let mut signals = Signals::listen()
+        .context("listening for signals")
+        .map_err(Failure::Run)?;
     let progress = Progress::new();
+    let Some(lock) = lock(options, &mut signals).await? else {
+        return Ok(interrupted(&progress));
+    };
     for note in lock.iter().flat_map(|lock| &lock.notes) {
         progress.say(note);
     }
-    let programs = programs(&suites)?;
+    let Some(programs) = programs(&suites, &mut signals).await? else {
+        return Ok(interrupted(&progress));
+    };
     for suite in &suites {
         let check = suite.check(&programs[&suite.driver.name]);
         check
             .with_context(|| suite.file.display().to_string())
             .map_err(Failure::Call)?;
     }
-    let mut signals = Signals::listen()
-        .context("listening for signals")
-        .map_err(Failure::Run)?;
     let mut codes = Vec::new();
     for suite in &suites {
         let program = programs[&suite.driver.name].clone();
@@ -103,20 +106,49 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
     Ok(exit::most_severe(codes))
 }
 
-/// Returns the program of each required driver, built once.
-fn programs(suites: &[Suite]) -> Result<BTreeMap<String, PathBuf>, Failure> {
-    let mut programs = BTreeMap::new();
-    let mut line = StepLine::new(false);
-    for suite in suites {
-        let driver = &suite.driver;
-        if !programs.contains_key(&driver.name) {
-            let program = driver
-                .program(&mut |step| line.show(step))
-                .map_err(Failure::Run)?;
-            programs.insert(driver.name.clone(), program);
-        }
+/// Takes the lock of this machine, which `--force` does without. The outer value is absent after a signal.
+async fn lock(
+    options: &Options,
+    signals: &mut Signals,
+) -> Result<Option<Option<MachineLock>>, Failure> {
+    if options.force {
+        return Ok(Some(MachineLock::acquire().ok()));
     }
-    Ok(programs)
+    if options.no_wait {
+        let lock = MachineLock::acquire().map_err(Failure::Call)?;
+        return Ok(Some(Some(lock)));
+    }
+    let lock = MachineLock::wait(signals).await.map_err(Failure::Run)?;
+    Ok(lock.map(Some))
+}
+
+/// Reports an end before the first run.
+fn interrupted(progress: &Progress) -> u8 {
+    progress.say("Interrupted before the first run: nothing was measured.");
+    exit::SUSPECT
+}
+
+/// Returns the program of each required driver, built once; `None` after a signal.
+async fn programs(
+    suites: &[Suite],
+    signals: &mut Signals,
+) -> Result<Option<BTreeMap<String, PathBuf>>, Failure> {
+    let mut programs = BTreeMap::new();
+    for suite in suites {
+        let driver = suite.driver.clone();
+        let name = driver.name.clone();
+        if programs.contains_key(&name) {
+            continue;
+        }
+        let found = steps::perform(signals, move |on_step| {
+            driver_program::program(&driver, on_step)
+        });
+        let Some(program) = found.await.map_err(Failure::Run)? else {
+            return Ok(None);
+        };
+        programs.insert(name, program.map_err(Failure::Run)?);
+    }
+    Ok(Some(programs))
 }
 
 /// A suite that is being run.
@@ -208,7 +240,7 @@ impl<'a> Runner<'a> {
         let able = match self.record.ended_at {
             // Nothing is run, so that no tool is needed.
             Some(_) => self.suite.spec.daemons.clone(),
-            None => self.runnable_daemons(project),
+            None => self.prepare_daemons(project).await?,
         };
         match self.suite.spec.capacity.clone() {
             Some(search) => self.search(&search, &able).await?,
@@ -222,29 +254,48 @@ impl<'a> Runner<'a> {
         self.record.write(self.folder.path())
     }
 
-    /// Returns the daemons whose tools are installed. A missing tool is reported once, for all levels of its daemon.
-    fn runnable_daemons(&mut self, project: &Project) -> Vec<String> {
+    /// Builds the daemons. Returns those that can be run: a missing tool and a failed build are reported once, for all
+    /// levels of the daemon.
+    async fn prepare_daemons(&mut self, project: &Project) -> anyhow::Result<Vec<String>> {
         let mut able = Vec::new();
-        for daemon in &self.suite.spec.daemons {
-            let Err(error) = Daemon::check_tools(&project.root, daemon) else {
-                able.push(daemon.clone());
-                continue;
-            };
-            let reason = error.to_string();
-            self.progress.say(&format!("Skipped: {reason}"));
-            let search = self.suite.spec.capacity.as_ref();
-            let first = search.map(|search| self.suite.spec.probe(search.from));
-            for level in self.suite.spec.levels.iter().chain(&first) {
-                self.record.unreached.push(Unreached {
-                    daemon: daemon.clone(),
-                    level: level.name.clone(),
-                    run: None,
-                    why: FailureKind::ToolMissing,
-                    reason: reason.clone(),
-                });
+        for daemon in self.suite.spec.daemons.clone() {
+            let (roots, name) = (project.root.clone(), daemon.clone());
+            let protocol = self.suite.spec.protocol.clone();
+            let prepared = steps::perform(self.signals, move |on_step| {
+                Daemon::prepare(roots, &name, &protocol, on_step)
+            });
+            match prepared.await? {
+                Some(Ok(_)) => able.push(daemon),
+                Some(Err(error)) => self.skip_daemon(&daemon, &error),
+                None => {
+                    self.interrupted = true;
+                    break;
+                }
             }
         }
-        able
+        Ok(able)
+    }
+
+    fn skip_daemon(&mut self, daemon: &str, error: &DaemonError) {
+        let reason = error.to_string();
+        self.progress.say(&format!("Skipped: {reason}"));
+        let why = match error {
+            DaemonError::ToolMissing { .. } | DaemonError::ProgramMissing { .. } => {
+                FailureKind::ToolMissing
+            }
+            _ => FailureKind::Failed,
+        };
+        let search = self.suite.spec.capacity.as_ref();
+        let first = search.map(|search| self.suite.spec.probe(search.from));
+        for level in self.suite.spec.levels.iter().chain(&first) {
+            self.record.unreached.push(Unreached {
+                daemon: daemon.to_owned(),
+                level: level.name.clone(),
+                run: None,
+                why,
+                reason: reason.clone(),
+            });
+        }
     }
 
     async fn matrix(&mut self, able: &[String]) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@
 //! runs, [`verify`] tests the answers of daemons.
 
 pub mod cli;
+pub mod drivers;
 pub mod exporter;
 pub mod failure;
 pub mod launcher;

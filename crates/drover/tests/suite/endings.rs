@@ -135,12 +135,19 @@ fn a_second_suite_is_refused_with_the_pid_of_the_first() {
     let project = hanging("hang");
     let (child, _) = project.hang(&[]);
     let refused = project
-        .drover(&["run", "configs/fake/tiny.toml", "--level", "5"])
+        .drover(&["run", "configs/fake/tiny.toml", "--level", "5", "--no-wait"])
         .output()
         .unwrap();
     ends_with(&refused, 2);
     let told = messages(&refused);
-    assert!(told.contains("pid ") && told.contains("--force"), "{told}");
+    for part in [
+        "another drover run",
+        "(pid ",
+        "leave --no-wait out",
+        "--force",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
     let same = project.run(&[]);
     ends_with(&same, 2);
     assert!(messages(&same).contains("--fresh"), "{}", messages(&same));

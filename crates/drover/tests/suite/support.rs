@@ -202,18 +202,15 @@ impl Project {
         self.drover(&arguments).output().unwrap()
     }
 
-    /// Starts the plan and waits until one of its runs hangs. Without `--force` it retries until it gets the lock of
-    /// the machine, which suites of other tests may hold.
+    /// Starts the plan and waits until one of its runs hangs. Without `--force` it waits for the lock of the machine,
+    /// which suites of other tests may hold.
     pub(crate) fn hang(&self, more: &[&str]) -> (Started, Pid) {
         self.file("hang", "");
         let arguments = [&["run", "configs/fake/tiny.toml"], more].concat();
         let mut command = self.drover(&arguments);
-        let mut child = Started::spawn(&mut command);
+        let child = Started::spawn(&mut command);
         let mut pid = None;
         until("a run that hangs", || {
-            if !more.contains(&"--force") && has_exited(child.pid) {
-                child = Started::spawn(&mut command);
-            }
             let text = fs::read_to_string(self.path("hanging")).unwrap_or_default();
             pid = text.parse().ok().map(Pid::from_raw);
             pid.is_some()

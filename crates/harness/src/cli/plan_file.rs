@@ -6,6 +6,7 @@ use load::plan::{self, Invalid, Plan};
 use subject::manifest::{self, Manifest};
 
 use super::driver_cli::DriverCli;
+use crate::drivers;
 use crate::failure::Failure;
 
 /// The folder of a project that holds the plans, in a folder for each protocol.
@@ -19,14 +20,26 @@ pub(super) fn read<D: DriverCli>(path: &Path) -> Result<Plan<D::Config>, Failure
     let own = &*D::SPEC.protocol;
     match other_protocol(path, own) {
         Some(other) if path.is_file() => {
-            let problem = format!(
-                "this plan is for the protocol {other}, and {} drives {own}: use a plan of {FOLDER}/{own}/, or run this one with `drover run {}` (a suite) or the driver of {other} (`drover list` names it)",
-                D::SPEC.driver,
-                path.display()
-            );
+            let problem = for_another_driver(path, &other, &D::SPEC.driver);
             Err(Invalid::new(format!("--plan {}", path.display()), problem).into())
         }
         _ => Ok(plan::read(path)?),
+    }
+}
+
+/// Says which driver a plan is for, and how to run it.
+fn for_another_driver(path: &Path, protocol: &str, own: &str) -> String {
+    let path = path.display();
+    let drivers = manifest::find_root().map(|roots| drivers::list(&roots));
+    let mut drivers = drivers.unwrap_or_default().into_iter();
+    match drivers.find(|driver| driver.protocol == protocol) {
+        Some(driver) => {
+            let name = driver.name;
+            format!("this plan is for {name}, and not for {own}: {name} --plan {path}")
+        }
+        None => format!(
+            "this plan is for the protocol {protocol}, which no known driver speaks, and not for {own}: correct its `protocol` (`drover list` shows the drivers)"
+        ),
     }
 }
 

@@ -18,7 +18,7 @@ pub struct StepLine {
     bar: ProgressBar,
     quiet: bool,
     is_terminal: bool,
-    /// The step and the part of its time that were printed last.
+    /// The step, by its purpose and command, and the part of its time that were printed last.
     printed: Option<(String, u64)>,
 }
 
@@ -46,14 +46,16 @@ impl StepLine {
         if self.quiet {
             return;
         }
-        let (begin, now) = (begin(step), redact::text(&now(step)).into_owned());
+        let now = redact::text(&now(step)).into_owned();
         let part = match self.is_terminal {
             true => 0,
             false => step.elapsed.as_secs() / LOG_INTERVAL,
         };
-        let printed = Some((begin.clone(), part));
+        let name = format!("{} {}", step.what, step.command.unwrap_or_default());
+        let printed = Some((name, part));
         if self.printed != printed {
             self.printed = printed;
+            let begin = begin(step);
             let line = if part == 0 { &begin } else { &now };
             self.bar.suspend(|| output::note(line));
         }
@@ -73,9 +75,10 @@ impl Drop for StepLine {
 
 /// Returns the line at the begin of a step.
 fn begin(step: &Step<'_>) -> String {
-    match step.command {
-        Some(command) => format!("{}: {command}", step.what),
-        None => step.what.to_owned(),
+    match (step.command, step.detail) {
+        (Some(command), _) => format!("{}: {command}", step.what),
+        (None, "") => step.what.to_owned(),
+        (None, holder) => format!("{}: {holder}", step.what),
     }
 }
 
@@ -109,5 +112,7 @@ mod tests {
         );
         step.detail = "";
         assert_eq!(now(&step), "building http-daemon: 34 s");
+        (step.what, step.command, step.detail) = ("waiting for the build", None, "pid 7");
+        assert_eq!(begin(&step), "waiting for the build: pid 7");
     }
 }

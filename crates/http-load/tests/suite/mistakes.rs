@@ -137,6 +137,10 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
             "addressed.toml",
             plan("[timeline]", "protocol = 'issue'\n[timeline]"),
         ),
+        (
+            "of-nobody.toml",
+            plan("[timeline]", "protocol = 'smtp'\n[timeline]"),
+        ),
         ("configs/fdpass/other.toml", plan("3", "3")),
         (
             "of-rabbitmq.toml",
@@ -181,15 +185,23 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
             refused(&["--plan", "{dir}"], &["name a plan in it"]),
             refused(
                 &["--plan", "{dir}/configs/fdpass/other.toml"],
-                &["for the protocol fdpass", "drives http", "drover run"],
+                &[
+                    "this plan is for fdpass-gen, and not for http-load",
+                    "fdpass-gen --plan",
+                    "configs/fdpass/other.toml",
+                ],
             ),
             refused(
                 &["--plan", "{dir}/addressed.toml"],
-                &["for the protocol issue", "drives http"],
+                &["for issue-stress", "issue-stress --plan"],
             ),
             refused(
                 &["--plan", "{dir}/of-rabbitmq.toml"],
-                &["for the protocol amqp", "drives http"],
+                &["for amqp-perftest", "amqp-perftest --plan"],
+            ),
+            refused(
+                &["--plan", "{dir}/of-nobody.toml"],
+                &["the protocol smtp", "no known driver", "drover list"],
             ),
             refused(
                 &["--plan", "{dir}/right.toml", "--set", "timeline.measur=3s"],

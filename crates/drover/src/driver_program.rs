@@ -1,0 +1,110 @@
+//! Finds the program of a driver, or builds it.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use harness::drivers::KnownDriver;
+use subject::daemon::{Step, guarded_output, last_line};
+use subject::manifest::installed_program;
+
+/// Returns the program of a driver. In a source checkout it is built in release mode, which is fast if it is up to
+/// date. Elsewhere it is the one beside this program, or in `PATH`.
+///
+/// # Errors
+/// The build fails, or there is no program.
+pub(crate) fn program(
+    driver: &KnownDriver,
+    on_step: &mut dyn FnMut(&Step<'_>),
+) -> anyhow::Result<PathBuf> {
+    if let Some(sources) = &driver.sources {
+        return build(&driver.name, sources, on_step);
+    }
+    installed_program(&driver.name).with_context(|| {
+        format!(
+            "no program `{}` beside drover or in PATH: `scripts/install` in the sources installs all programs",
+            driver.name
+        )
+    })
+}
+
+fn build(driver: &str, root: &Path, on_step: &mut dyn FnMut(&Step<'_>)) -> anyhow::Result<PathBuf> {
+    let arguments = ["build", "--release", "--locked", "-p", driver];
+    let shown = format!("cargo {}", arguments.join(" "));
+    // A file: it can be read while cargo writes to it.
+    let log = tempfile::tempfile().context("creating a temporary file")?;
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(arguments)
+        .arg("--message-format=json-render-diagnostics")
+        .env_clear()
+        .envs(subject::daemon::for_builds())
+        .current_dir(root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log.try_clone().context("creating a temporary file")?);
+    let what = format!("building {}", driver);
+    // Cargo takes a relative path from its own folder.
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let target = root.join(target);
+    let mut report = |elapsed, detail: &str| {
+        on_step(&Step {
+            what: &what,
+            command: Some(&shown),
+            elapsed,
+            detail,
+        });
+    };
+    report(Duration::ZERO, "");
+    let on_second = &mut |elapsed| report(elapsed, &last_line(&read(&log), &target));
+    let output = guarded_output(&mut cargo, on_second)
+        .with_context(|| format!("running `{shown}`: install Rust (scripts/setup does so)"))?;
+    if !output.status.success() {
+        bail!(
+            "`{shown}` failed ({})\n{}",
+            output.status,
+            read(&log).trim_end()
+        );
+    }
+    executable(&String::from_utf8_lossy(&output.stdout), driver)
+        .with_context(|| format!("`{shown}` produced no program of that name"))
+}
+
+/// Returns the whole content of a file, from its begin.
+fn read(file: &File) -> String {
+    let length = file.metadata().map_or(0, |file| file.len());
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
+    // Cargo's output is informative here.
+    let _ = file.read_exact_at(&mut bytes, 0);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Finds the program in cargo's messages, which are one line of JSON each.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let path = message["executable"].as_str()?;
+        (message["target"]["name"] == name).then(|| PathBuf::from(path))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_among_the_messages_of_cargo() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"x"},"executable":null}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"x"},"executable":"/t/x"}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        assert_eq!(executable(messages, "x"), Some(PathBuf::from("/t/x")));
+        assert_eq!(executable(messages, "y"), None);
+    }
+}
