@@ -106,15 +106,16 @@ pub(crate) fn describe_capacity(found: &CapacityResult) -> String {
 /// # Errors
 /// A result can't be shown, or the folder can't be written.
 pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]> {
-    let pages = [
-        ("report.md", markdown::render(suite)?),
-        ("summary.md", summary::render(suite, None)),
-        (PAGE, html::page(suite, &files(folder, suite))?),
-    ];
-    for (name, text) in &pages {
-        store::write_whole(&folder.join(name), text.as_bytes())?;
-    }
-    Ok(pages.map(|(name, _)| folder.join(name)))
+    let write = |name: &str, text: &str| -> anyhow::Result<PathBuf> {
+        let path = folder.join(name);
+        store::write_whole(&path, text.as_bytes())?;
+        Ok(path)
+    };
+    // The page links to the others, so they come first.
+    let report = write("report.md", &markdown::render(suite)?)?;
+    let summary = write("summary.md", &summary::render(suite, None))?;
+    let page = write(PAGE, &html::page(suite, &files(folder, suite))?)?;
+    Ok([report, summary, page])
 }
 
 /// Lists the files that the page of a suite links to.

@@ -17,6 +17,7 @@ use devtools::Browser;
 use measure::report::html::render as html;
 use measure::result::PlannedPhases;
 use measure::suite::Suite;
+use measure::tally::Distribution;
 use measure::warning::Verdict;
 use serde_json::{Value, json};
 use suite::{FOUR, Shape};
@@ -130,6 +131,79 @@ fn nothing_is_loaded_and_a_cursor_reads_all_charts_of_a_time_axis() {
             .count(),
         1
     );
+}
+
+#[test]
+fn heat_maps_are_read_under_the_pointer_and_by_keyboard() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    browser.look(1_400, "light");
+    show(&mut browser, &PAGE);
+    unfold(&mut browser);
+    let id = "level-1000-heat-first_byte-0";
+    point_at(&mut browser, id, 0.5);
+    let read = read_out(&mut browser, id);
+    let lines: Vec<&str> = read.lines().collect();
+    assert_eq!(lines[..2], ["20–21 s", "go-streaming"], "{read}");
+    assert!(
+        lines[2].contains(" µs: ") && lines[2].ends_with(" values"),
+        "{read}"
+    );
+    // The other charts of the level show the same second; a heat map under no pointer sums its column.
+    assert!(read_out(&mut browser, "level-1000-cpu").contains("20–21 s"));
+    let other = read_out(&mut browser, "level-1000-heat-first_byte-1");
+    let sum = other.lines().last().unwrap();
+    let (count, range) = sum.split_once(" values, ").unwrap();
+    assert!(range.contains(" to "), "{other}");
+    let held = SUITE
+        .results
+        .iter()
+        .filter(|run| run.daemon.name == FOUR[1] && run.level == "1000");
+    let held = held
+        .flat_map(|run| &run.seconds)
+        .filter(|second| second.second == 20);
+    let held = held
+        .flat_map(|second| &second.series)
+        .filter(|series| series.name == "first_byte");
+    let held: u64 = held
+        .map(|series| Distribution::decode(&series.histogram, 0).unwrap().len())
+        .sum();
+    assert_eq!(count.replace(',', ""), held.to_string(), "{other}");
+    // Arrow keys move by column and by row; the rows together hold the column.
+    browser.value(&format!("document.querySelector('#{id} > svg').focus()"));
+    press(&mut browser, "ArrowRight");
+    assert!(read_out(&mut browser, id).starts_with("21–22 s"));
+    let mut sum = 0;
+    let mut total = String::new();
+    for _ in 0..24 {
+        press(&mut browser, "ArrowUp");
+        let read = read_out(&mut browser, id);
+        let (_, cell) = read.split_once(": ").unwrap();
+        let (count, all) = cell.split_once(" of ").unwrap();
+        sum += count.replace(',', "").parse::<u64>().unwrap();
+        total = all.replace(" values", "").replace(',', "");
+    }
+    assert_eq!(sum.to_string(), total);
+    assert!(sum > 0);
+    press(&mut browser, "Escape");
+    assert_eq!(read_out(&mut browser, id), "");
+    assert_eq!(browser.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn a_level_offers_the_figures_of_every_run() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    browser.look(1_400, "light");
+    show(&mut browser, &PAGE);
+    let folds = browser.value(
+        "[...document.querySelectorAll('[id^=level-] > details')].filter(one => one.firstChild.textContent === 'Every run')
+            .map(one => [one.open, one.querySelectorAll('tbody tr').length])",
+    );
+    let each = json!([false, FOUR.len() as u64 * RUNS]);
+    assert_eq!(folds, json!([each, each, each]));
 }
 
 #[test]
@@ -339,7 +413,7 @@ fn the_first_screen_says_which_daemon_is_better_and_whether_that_can_be_said() {
         "[...document.querySelectorAll('#answer dd')].filter(one => one.getBoundingClientRect().bottom <= innerHeight).map(one => one.textContent)",
     );
     let sentences: Vec<String> = serde_json::from_value(sentences).unwrap();
-    let decides = |text: &String| text.contains("rust-streaming") && text.contains(" runs)");
+    let decides = |text: &String| text.contains("rust-streaming") && text.contains(" runs");
     assert!(
         sentences.iter().filter(|text| decides(text)).count() >= 3,
         "{sentences:?}"

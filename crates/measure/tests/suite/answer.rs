@@ -70,9 +70,9 @@ fn the_best_of_four_is_compared_with_the_next_and_the_last() {
 #[test]
 fn one_run_each_is_no_evidence_whatever_the_ratio() {
     assert_snapshot!(answer(&suite_of(&FOUR[2..], &[1_000], 1)), @r#"
-    - **latency:** rust-streaming and php-streaming: no evidence of a difference in TTFB p99 (115 µs and 570 µs: 5.0 ×, 1 run): run again with --repeat 5
-    - **memory:** rust-streaming and php-streaming: no evidence of a difference in memory per connection (501 B and 9.80 KiB: 20 ×, 1 run): run again with --repeat 5
-    - **CPU:** rust-streaming and php-streaming: no evidence of a difference in CPU time (118 µs and 490 µs: 4.2 ×, 1 run): run again with --repeat 5
+    - **latency:** rust-streaming and php-streaming: no evidence of a difference in TTFB p99 (115 µs and 570 µs: 5.0 ×; 1 run is too few): run again with --repeat 5
+    - **memory:** rust-streaming and php-streaming: no evidence of a difference in memory per connection (501 B and 9.80 KiB: 20 ×; 1 run is too few): run again with --repeat 5
+    - **CPU:** rust-streaming and php-streaming: no evidence of a difference in CPU time (118 µs and 490 µs: 4.2 ×; 1 run is too few): run again with --repeat 5
     - **failures:** none: every operation succeeded
     - **level:** the comparison is at 1,000, the only level
     - **ran:** 1 level, 1 repetition
@@ -192,12 +192,14 @@ fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
       verdicts  7 VALID, 1 INVALID
       failures  go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
       latency   rust-streaming and go-streaming: no evidence of a difference in TTFB
-                p99 (115 µs and 408 µs: 3.5 ×, 1 run): run again with --repeat 5
+                p99 (115 µs and 408 µs: 3.5 ×; 1 run is too few): run again with
+                --repeat 5
       memory    rust-streaming and go-streaming: no evidence of a difference in
-                memory per connection (501 B and 5.94 KiB: 12 ×, 1 run): run again
-                with --repeat 5
+                memory per connection (501 B and 5.94 KiB: 12 ×; 1 run is too few):
+                run again with --repeat 5
       CPU       rust-streaming and go-streaming: no evidence of a difference in CPU
-                time (118 µs and 386 µs: 3.3 ×, 1 run): run again with --repeat 5
+                time (118 µs and 386 µs: 3.3 ×; 1 run is too few): run again with
+                --repeat 5
       level     the comparison is at 1,000, the highest that every daemon reached
       ran       3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
       to settle drover run configs/fdpass/quick.toml --repeat 5

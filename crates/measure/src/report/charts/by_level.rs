@@ -60,7 +60,7 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Vec<Chart> {
             LevelMetric::from_catalogue(
                 "daemon.cpu.each",
                 "cpu",
-                "CPU per finished".to_owned(),
+                "CPU per finished operation".to_owned(),
                 " µs",
                 1e3,
             ),
@@ -127,7 +127,10 @@ fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart>
     let texts = ChartTexts {
         id: metric.id.clone(),
         title: metric.title.clone(),
-        reading: "",
+        reading: match comparison.suite.results.iter().all(is_counted) {
+            true => "",
+            false => "Hollow: an INVALID run.",
+        },
     };
     let values: Vec<f64> = drawn.ys().collect();
     if values.iter().all(|value| *value == 0.0) {

@@ -90,8 +90,14 @@ fn per_second(
     let mut drawing = Drawing::new(timeline);
     drawing.add(Kind::Line, "", units::whole, "/s", &|run| {
         let is_full = |second: &&Second| (second.second + 1) as f64 <= run.wall_s;
+        // What is not counted before the measured time is not 0.
+        let is_left_out = |second: &&Second| {
+            let warmup_s = run.phases.map_or(0.0, |phases| phases.warmup_s);
+            read(second) == 0 && (second.second as f64) < warmup_s
+        };
         let seconds = run.seconds.iter().filter(is_full);
         seconds
+            .skip_while(is_left_out)
             .map(|second| (second.second as i64, read(second) as f64))
             .collect()
     });

@@ -213,7 +213,10 @@ fn parts(section: &Section, groups: &[Vec<Group>], most: usize, is_single: bool)
             (Part::Heading(_), Some(table)) if tables::is_empty(table) => html! {},
             (Part::Heading(heading), Some(table)) if is_folding => {
                 shown.next();
-                html! { details { summary { (heading) } (tables::without_runs(table)) } }
+                html! {
+                    details { summary { (heading) } (tables::without_runs(table)) }
+                    @if let Some(runs) = &table.runs { details { summary { "Every run" } (tables::table(runs)) } }
+                }
             }
             (Part::Heading(heading), _) => html! { h3 { (heading) } },
             (Part::Note(note), _) => html! { p.note { (note) } },

@@ -27,7 +27,9 @@
   said.setAttribute('aria-live', 'polite');
   document.body.append(said);
   const digits = number => +number.toPrecision(number < 99.9 ? 3 : 6);
-  const time = ns => ns < 1e6 ? digits(ns / 1e3) + ' µs' : ns < 1e9 ? digits(ns / 1e6) + ' ms' : digits(ns / 1e9) + ' s';
+  // Values are read from the drawing, which is as exact as three digits.
+  const three = number => +number.toPrecision(3);
+  const time = ns => ns < 1e6 ? three(ns / 1e3) + ' µs' : ns < 1e9 ? three(ns / 1e6) + ' ms' : three(ns / 1e9) + ' s';
   const value = (axis, share) => {
     const [kind, from, to] = axis.split(' ');
     if (kind === 'log') return from * (to / from) ** share;
@@ -49,72 +51,103 @@
     const [unit, unitOfValues] = svg.dataset.unit.split('|');
     const isTime = 'time' in svg.dataset;
     const to = +svg.dataset.x.split(' ')[2];
+    const heat = svg.querySelector('.heat'), cells = heat?.dataset.cells.split(';').map(column => column.split(',').map(Number));
     // Lines are read only when a cursor first needs them.
     let lines, note, cursor;
     const prepare = () => {
       lines = all('path.l, path.h', svg).map(path => ({ path, name: names.get(path.dataset.d), dashed: path.classList[0] === 'h', points: points(path) }));
       note = make('div', { className: 'read', hidden: true });
       cursor = document.createElementNS(svg.namespaceURI, 'path');
-      cursor.setAttribute('class', 'cursor');
+      cursor.setAttribute('class', heat ? 'cursor cell' : 'cursor');
       svg.append(cursor);
       figure.append(note);
     };
     const reach = Math.max(12, isTime ? (box[1] - box[0]) / to * 0.75 : 0);
-    const chart = { svg, box, width, timeline: svg.dataset.time, places: () => {
+    const chart = { svg, box, width, timeline: svg.dataset.time, rows: heat ? +heat.dataset.rows : 0, places: () => {
       if (!lines) prepare();
+      if (heat) return cells.map((_, column) => box[0] + (column + 0.5) * heat.dataset.column / to * (box[1] - box[0])).filter(place => place < box[1]);
       return [...new Set(lines.filter(line => line.path.style.display !== 'none').flatMap(line => line.points.map(point => point[0])))].sort((a, b) => a - b);
     } };
     chart.share = x => (x - box[0]) / (box[1] - box[0]);
     chart.hide = () => { if (note) { note.hidden = true; cursor.removeAttribute('d'); } };
-    chart.show = at => {
-      if (!lines) prepare();
-      const near = lines.filter(line => line.path.style.display !== 'none')
-        .map(line => [line, line.points.reduce((best, point) => Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best)])
-        .filter(([, point]) => Math.abs(point[0] - at) < reach);
-      const place = near.length ? near[0][1][0] : at;
-      cursor.setAttribute('d', `M${place} ${box[2]}V${box[3]}`);
-      note.hidden = near.length === 0;
-      if (note.hidden) return '';
-      const x = value(svg.dataset.x, chart.share(place)), second = Math.floor(x + 0.01);
-      const head = isTime ? `${second}–${second + 1} s` : unit === '%' ? 'p' + digits(x) : digits(x).toLocaleString('en') + unit;
-      const show = y => unitOfValues === 'ns' ? time(y) : digits(y).toLocaleString('en') + unitOfValues;
-      note.textContent = [head, ...near.map(([line, point]) => [line.name, line.dashed && '(dashed)',
-        show(value(svg.dataset.y, (box[3] - point[1]) / (box[3] - box[2])))].filter(Boolean).join(' '))].join('\n');
+    // Reads a column of a heat map, or one of its cells.
+    const readHeat = (at, y) => {
+      const step = +heat.dataset.column, column = Math.floor(chart.share(at) * to / step), [first, ...counts] = cells[column] ?? [0];
+      if (!(column in cells)) return chart.hide(), '';
+      const x = second => box[0] + second / to * (box[1] - box[0]), height = (box[3] - box[2]) / chart.rows;
+      const share = row => time(value(svg.dataset.y, row / chart.rows)), all = counts.reduce((sum, count) => sum + count, 0);
+      const row = Math.min(Math.max(Math.floor((box[3] - y) / height), 0), chart.rows - 1);
+      const ends = [column * step, (column + 1) * step], edges = y === undefined ? [box[3], box[2]] : [row, row + 1].map(edge => box[3] - edge * height);
+      cursor.setAttribute('d', `M${x(ends[0])} ${edges[0]}H${Math.min(x(ends[1]), box[1])}V${edges[1]}H${x(ends[0])}Z`);
+      const total = `${all.toLocaleString('en')} values` + (all ? `, ${share(first)} to ${share(first + counts.length)}` : '');
+      const cell = `${share(row)} to ${share(row + 1)}: ${(counts[row - first] ?? 0).toLocaleString('en')} of ${all.toLocaleString('en')} values`;
+      note.textContent = [ends.join('–') + ' s', names.get(figure.dataset.d), y === undefined ? total : cell].filter(Boolean).join('\n');
+      note.hidden = false;
+      return place((x(ends[0]) + x(ends[1])) / 2);
+    };
+    // Puts the note beside a place of the plot.
+    const place = at => {
       const frame = svg.getBoundingClientRect(), outer = figure.getBoundingClientRect();
-      const left = frame.x - outer.x + place / width * frame.width;
+      const left = frame.x - outer.x + at / width * frame.width;
       note.style.top = frame.y - outer.y + box[2] / width * frame.width + 2 + 'px';
       note.style.left = (left + note.offsetWidth + 8 < outer.width ? left + 6 : Math.max(0, left - note.offsetWidth - 6)) + 'px';
       return note.textContent;
+    };
+    chart.show = (at, y) => {
+      if (!lines) prepare();
+      if (heat) return readHeat(at, y);
+      const near = lines.filter(line => line.path.style.display !== 'none')
+        .map(line => [line, line.points.reduce((best, point) => Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best)])
+        .filter(([, point]) => Math.abs(point[0] - at) < reach);
+      const here = near.length ? near[0][1][0] : at;
+      cursor.setAttribute('d', `M${here} ${box[2]}V${box[3]}`);
+      note.hidden = near.length === 0;
+      if (note.hidden) return '';
+      const x = value(svg.dataset.x, chart.share(here)), second = Math.floor(x + 0.01);
+      const head = isTime ? `${second}–${second + 1} s` : unit === '%' ? 'p' + digits(x) : digits(x).toLocaleString('en') + unit;
+      const show = y => unitOfValues === 'ns' ? time(y) : three(y).toLocaleString('en') + unitOfValues;
+      note.textContent = [head, ...near.map(([line, point]) => [line.name, line.dashed && '(dashed)',
+        show(value(svg.dataset.y, (box[3] - point[1]) / (box[3] - box[2])))].filter(Boolean).join(' '))].join('\n');
+      return place(here);
     };
     return chart;
   });
   // Charts of one time axis share a cursor.
   const linked = chart => charts.filter(other => other === chart || chart.timeline && other.timeline === chart.timeline && other.svg.checkVisibility());
-  const showAll = (chart, at) => {
+  const showAll = (chart, at, y) => {
     for (const other of linked(chart)) if (other !== chart) other.show(other.box[0] + chart.share(at) * (other.box[1] - other.box[0]));
-    return chart.show(at);
+    return chart.show(at, y);
   };
   const hideAll = chart => { for (const other of linked(chart)) other.hide(); };
   for (const chart of charts) {
     const { svg, box, width } = chart;
-    let at;
+    let at, row;
+    // The height of a row of a heat map that arrow keys chose.
+    const height = () => row === undefined ? undefined : box[3] - (row + 0.5) / chart.rows * (box[3] - box[2]);
     svg.tabIndex = 0;
     svg.addEventListener('pointermove', event => {
       const frame = svg.getBoundingClientRect();
       at = (event.clientX - frame.x) / frame.width * width;
-      if (at < box[0] - 4 || at > box[1] + 4) hideAll(chart); else showAll(chart, at);
+      if (at < box[0] - 4 || at > box[1] + 4) hideAll(chart); else showAll(chart, at, (event.clientY - frame.y) / frame.width * width);
     });
     svg.addEventListener('pointerleave', () => hideAll(chart));
     svg.addEventListener('blur', () => hideAll(chart));
     svg.addEventListener('keydown', event => {
       if (event.key === 'Escape') return hideAll(chart);
+      const up = chart.rows && { ArrowUp: 1, ArrowDown: -1 }[event.key];
+      if (up && at !== undefined) {
+        event.preventDefault();
+        row = Math.min(Math.max(row === undefined ? (up > 0 ? 0 : chart.rows - 1) : row + up, 0), chart.rows - 1);
+        said.textContent = showAll(chart, at, height());
+        return;
+      }
       const places = chart.places(), last = places.length - 1;
       const here = at === undefined ? -1 : places.findIndex(place => place >= at - 0.5);
       const next = { ArrowRight: Math.min(here < 0 && at !== undefined ? last : here + 1, last), ArrowLeft: Math.max((here < 0 ? last + 1 : here) - 1, 0), Home: 0, End: last }[event.key];
       if (next === undefined || last < 0) return;
       event.preventDefault();
       at = places[next];
-      said.textContent = showAll(chart, at);
+      said.textContent = showAll(chart, at, height());
     });
   }
 

@@ -4,7 +4,7 @@ use crate::imported::SeriesSummary;
 use crate::metrics::{self, Statistic};
 use crate::report::cell::Cell;
 use crate::report::columns;
-use crate::report::comparison::{Comparison, Repetitions, numbered};
+use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::roles::LAG;
 use crate::report::table::{Head, Row, Table};
 use crate::report::text::plain;
@@ -15,26 +15,8 @@ use crate::units::{self, Unit};
 /// The statistics shown.
 const SHOWN: [&str; 8] = ["count", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"];
 
-/// The runs of a row, with the number of a single run.
-type Numbered<'a> = (Option<usize>, Repetitions<'a>);
-
-/// Builds a row for each series and daemon, and the same for each run if a daemon has several. The times of a single run
-/// have their own units.
+/// Builds a row for each series and daemon. The times of a single run have their own units.
 pub(super) fn table(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Table {
-    let all: Vec<Numbered<'_>> = at.iter().map(|repeated| (None, repeated.clone())).collect();
-    let mut table = rows(comparison, &all);
-    if at.iter().any(|repeated| repeated.runs.len() > 1) {
-        let each_run = numbered(at).map(|(repeated, index, run)| {
-            let runs = vec![run];
-            (Some(index + 1), Repetitions { runs, ..*repeated })
-        });
-        let each_run: Vec<Numbered<'_>> = each_run.collect();
-        table.runs = Some(Box::new(rows(comparison, &each_run)));
-    }
-    table
-}
-
-fn rows(comparison: &Comparison<'_>, groups: &[Numbered<'_>]) -> Table {
     let is_single = comparison.only_run().is_some();
     let mut rows = Vec::new();
     for (index, series) in comparison.series().into_iter().chain([LAG]).enumerate() {
@@ -44,13 +26,14 @@ fn rows(comparison: &Comparison<'_>, groups: &[Numbered<'_>]) -> Table {
             false => comparison.series_label(series),
         };
         let mut starts_group = index > 0 && !is_single;
-        for (number, repeated) in groups {
+        for repeated in at {
             let Some(statistics) = statistics(&repeated.shown(), series, is_single) else {
                 continue;
             };
-            let name = columns::row_name(comparison, repeated);
-            let mut cells = vec![name, Cell::plain(label.as_str())];
-            cells.extend(number.map(|number| Cell::plain(number.to_string())));
+            let mut cells = vec![
+                columns::row_name(comparison, repeated),
+                Cell::plain(label.as_str()),
+            ];
             cells.extend(statistics);
             rows.push(Row {
                 starts_group,
@@ -60,8 +43,6 @@ fn rows(comparison: &Comparison<'_>, groups: &[Numbered<'_>]) -> Table {
         }
     }
     let mut head = Vec::from(["daemon", "series"].map(Head::text));
-    let is_numbered = groups.iter().any(|(number, _)| number.is_some());
-    head.extend(is_numbered.then(|| Head::number("run")));
     head.extend(SHOWN.map(Head::number));
     Table::new("Latency distributions in milliseconds", head, rows)
 }

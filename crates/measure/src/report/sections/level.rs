@@ -1,9 +1,11 @@
 //! Section of a level: all distributions side by side, failures, thresholds and faults.
 
-use super::{distributions, failures, growth, latency, thresholds_and_faults};
+use super::{distributions, failures, growth, latency, overview, thresholds_and_faults};
+use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_id, level_name};
 use crate::report::distinct::distinct;
 use crate::report::document::{Charts, Part, Section};
+use crate::report::table::Table;
 use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::units;
@@ -20,11 +22,15 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
 
 fn of_several(comparison: &Comparison<'_>, level: &str) -> Section {
     let at = comparison.at(level);
+    let distributions = Table {
+        runs: every_run(comparison, &at),
+        ..distributions::table(comparison, &at)
+    };
     let mut parts = vec![
         Part::Facts(plans(&at)),
         Part::Charts(Charts::Level(level.to_owned())),
         Part::Heading("Latency distributions (milliseconds)".to_owned()),
-        Part::Table(distributions::table(comparison, &at)),
+        Part::Table(distributions),
     ];
     if let Some(failures) = failures::table(comparison, &at) {
         parts.extend(Part::headed_table("Failures by kind, all runs", failures));
@@ -35,6 +41,29 @@ fn of_several(comparison: &Comparison<'_>, level: &str) -> Section {
         level => format!("Level {}", level_name(level)),
     };
     Section::new(&level_id(level), &title, parts)
+}
+
+/// Builds a row for each run of the level with its main figures, or none if no daemon has several.
+fn every_run(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Box<Table>> {
+    let mut columns = Vec::from(["started", "errors"].map(Column::count));
+    columns.extend(overview::compared(comparison));
+    let headline = comparison.headline().into_iter();
+    columns.extend(headline.flat_map(|series| {
+        ["p50", "max"].map(|statistic| {
+            let column = Column::series(comparison, series, statistic);
+            let head = format!("{} {statistic}, ms", comparison.series_label(series));
+            column.titled(&head)
+        })
+    }));
+    columns.push(Column::metric(
+        "driver.cpu.average",
+        "driver CPU, % of a core",
+        units::tenths,
+    ));
+    let mut runs = Table::of_runs("Figures", comparison, at, &columns).runs?;
+    // The section names the level.
+    runs.remove_column(columns::LEVEL);
+    Some(runs)
 }
 
 /// Builds the same of a single run, whose level, plan and failures other sections name.

@@ -28,6 +28,26 @@ impl Heat {
         self.counts.iter().flatten().copied().max().unwrap_or(0)
     }
 
+    /// Writes the counts for the read-out: columns separated by `;`, each with its lowest row and the counts from there on.
+    fn cells(&self) -> String {
+        let column = |rows: &Vec<u64>| {
+            let Some(first) = rows.iter().position(|count| *count > 0) else {
+                return String::new();
+            };
+            let last = rows.iter().rposition(|count| *count > 0).unwrap_or(first);
+            let mut column = first.to_string();
+            for count in &rows[first..=last] {
+                column.push(',');
+                if *count > 0 {
+                    column.push_str(&count.to_string());
+                }
+            }
+            column
+        };
+        let columns: Vec<String> = self.counts.iter().map(column).collect();
+        columns.join(";")
+    }
+
     /// Returns the shade of a count, from 1 to the number of shades, on a log scale, or 0 for no count.
     fn shade(count: u64, most: u64) -> usize {
         match count {
@@ -66,7 +86,8 @@ impl Chart {
             }
         }
         html! {
-            g class=(format!("heat {}", colour(heat.daemon))) data-d=(heat.daemon) stroke-width=(height) {
+            g class=(format!("heat {}", colour(heat.daemon))) data-d=(heat.daemon) stroke-width=(height)
+                data-column=(heat.column) data-rows=(heat.bounds.len().saturating_sub(1)) data-cells=(heat.cells()) {
                 @for (shade, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
                     path class=(format!("q{}", shade + 1)) d=(path) {}
                 }
@@ -78,6 +99,17 @@ impl Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_hold_every_count_from_the_lowest_row_on() {
+        let heat = Heat {
+            daemon: 0,
+            column: 1.0,
+            bounds: vec![1.0; 6],
+            counts: vec![vec![0, 3, 0, 12, 0], vec![0; 5], vec![7, 0, 0, 0, 0]],
+        };
+        assert_eq!(heat.cells(), "1,3,,12;;0,7");
+    }
 
     #[test]
     fn shades_follow_the_logarithm_and_a_single_operation_is_seen() {

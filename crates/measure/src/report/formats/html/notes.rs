@@ -29,7 +29,18 @@ pub(super) fn facts(facts: &[(&'static str, String)], elsewhere: &[&str]) -> Mar
 /// Renders facts, none of them folded.
 pub(super) fn whole(facts: &[(&'static str, String)]) -> Markup {
     html! {
-        dl { @for (label, text) in facts { div { dt { (label) } dd { (text) } } } }
+        dl { @for (label, text) in facts { div { dt { (label) } dd { (unbroken(text)) } } } }
+    }
+}
+
+/// Renders a sentence that may end with an option, which keeps its own line.
+fn unbroken(text: &str) -> Markup {
+    const OPTION: &str = "--repeat ";
+    match text.rsplit_once(OPTION) {
+        Some((sentence, number)) if number.parse::<u64>().is_ok() => {
+            html! { (sentence) span.whole { (OPTION) (number) } }
+        }
+        _ => html! { (text) },
     }
 }
 

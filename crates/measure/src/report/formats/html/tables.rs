@@ -25,7 +25,7 @@ pub(super) fn is_empty(table: &Table) -> bool {
     !figures.is_empty() && figures.iter().all(|index| all(table, *index, is_unknown))
 }
 
-/// Renders a table without its single runs, which have pages of their own.
+/// Renders a table without its single runs.
 pub(super) fn without_runs(table: &Table) -> Markup {
     render(table, None)
 }

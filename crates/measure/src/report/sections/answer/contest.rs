@@ -2,7 +2,7 @@
 
 use super::deciding::Deciding;
 use crate::metrics::Better;
-use crate::ratio::{Conclusion, Ratio, holm_conclusions};
+use crate::ratio::{Conclusion, RUNS_FOR_A_CONCLUSION, Ratio, holm_conclusions};
 use crate::report::compare::ratio;
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::facts::counted;
@@ -224,7 +224,12 @@ impl<'m, 'a> Contest<'m, 'a> {
             _ => format!(", {}–{}", times(low), times(high)),
         };
         let ratio = times(self.as_factor(pair.ratio.ratio));
-        let figures = format!("{values}: {ratio} ×{range}, {}", runs(pair.runs));
+        let count = match pair.runs {
+            1 => "; 1 run is too few".to_owned(),
+            few if few < RUNS_FOR_A_CONCLUSION => format!("; {few} runs are too few"),
+            enough => format!(", {}", runs(enough)),
+        };
+        let figures = format!("{values}: {ratio} ×{range}{count}");
         let evidence = match self.open() {
             None => {
                 format!("no evidence of a difference in {noun}, and less than 3 % ({figures})")
