@@ -149,9 +149,9 @@ fn the_markdown_report_of_a_suite_is_complete() {
     ## Answer
 
     - **failures:** go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
-    - **latency:** rust-streaming and go-streaming: no evidence of a difference in TTFB p99 (115 µs and 408 µs: 3.5 ×; 1 run is too few): run again with --repeat 5
-    - **memory:** rust-streaming and go-streaming: no evidence of a difference in memory per connection (501 B and 5.94 KiB: 12 ×; 1 run is too few): run again with --repeat 5
-    - **CPU:** rust-streaming and go-streaming: no evidence of a difference in CPU time (118 µs and 386 µs: 3.3 ×; 1 run is too few): run again with --repeat 5
+    - **latency:** rust-streaming and go-streaming: no evidence of a difference in TTFB p99 (115 µs and 404 µs: 3.5 ×; 1 run is too few): run again with --repeat 5
+    - **memory:** rust-streaming and go-streaming: no evidence of a difference in memory per connection (501 B and 5.88 KiB: 12 ×; 1 run is too few): run again with --repeat 5
+    - **CPU:** rust-streaming and go-streaming: no evidence of a difference in CPU time (118 µs and 382 µs: 3.3 ×; 1 run is too few): run again with --repeat 5
     - **level:** the comparison is at 1,000, the highest that every daemon reached
     - **ran:** 3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
     - **to settle:** drover run configs/fdpass/quick.toml --repeat 5
@@ -387,11 +387,11 @@ fn the_terminal_shows_the_medians() {
     Answer
       failures  go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
       latency   rust-streaming and go-streaming: no evidence of a difference in TTFB p99 (115 µs and
-                408 µs: 3.5 ×; 1 run is too few): run again with --repeat 5
+                404 µs: 3.5 ×; 1 run is too few): run again with --repeat 5
       memory    rust-streaming and go-streaming: no evidence of a difference in memory per
-                connection (501 B and 5.94 KiB: 12 ×; 1 run is too few): run again with --repeat 5
+                connection (501 B and 5.88 KiB: 12 ×; 1 run is too few): run again with --repeat 5
       CPU       rust-streaming and go-streaming: no evidence of a difference in CPU time (118 µs and
-                386 µs: 3.3 ×; 1 run is too few): run again with --repeat 5
+                382 µs: 3.3 ×; 1 run is too few): run again with --repeat 5
       level     the comparison is at 1,000, the highest that every daemon reached
       ran       3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
       to settle drover run configs/fdpass/quick.toml --repeat 5

@@ -23,11 +23,23 @@ const SENTENCE: usize = 4;
 /// Maximum number of items of each list of a single daemon at one level.
 const LISTED: usize = 2;
 /// Labels of items that the screen of a run leaves out if it is too long, the least important first.
-const SPARE: [&str; 6] = ["met", "notes", "not run", "", "fault", "suspect"];
+const SPARE: [&str; 4] = ["met", "notes", "not run", ""];
+/// The same, if figures that are cut to one line do not suffice.
+const LAST: [&str; 2] = ["fault", "suspect"];
 /// Label of the title, which is not shown.
 const TITLE: &str = "title";
+/// Labels of figures.
+const FIGURES: [&str; 6] = ["failures", "outcome", "rate", "latency", "memory", "CPU"];
 /// Columns before the text of an item.
 const INDENT: &str = "            ";
+
+/// Tells which items are cut to one line, so that the screen is not too long.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cut {
+    /// Items other than figures.
+    others: bool,
+    figures: bool,
+}
 
 /// An item of the screen: its label and its text.
 pub(super) struct Item {
@@ -58,15 +70,18 @@ impl Item {
         }
     }
 
-    fn lines(&self, width: usize, most: usize) -> Vec<String> {
+    fn lines(&self, width: usize, cut: Cut) -> Vec<String> {
         let text = match self.label {
             TITLE => wrapped(&self.text, width).join("\n"),
             label => labelled(label, &self.text, width),
         };
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         if let Some(own) = self.most {
-            // A sentence keeps its own limit.
-            let most = if own == SENTENCE { own } else { own.min(most) };
+            let is_cut = match FIGURES.contains(&self.label) {
+                true => cut.figures,
+                false => cut.others,
+            };
+            let most = if is_cut { 1 } else { own };
             let is_cut = lines.len() > most;
             lines.truncate(most);
             let last = lines.len().saturating_sub(1);
@@ -116,23 +131,26 @@ pub fn render(suite: &Suite, options: &Options<'_>) -> String {
     items.extend(unreached(suite, listed));
     items.extend(grouped(&comparison, Severity::Note, 0));
     items.push(more(options));
-    let mut most = LISTED;
+    let mut cut = Cut::default();
     loop {
         let lines: Vec<String> = items
             .iter()
-            .flat_map(|item| item.lines(width, most))
+            .flat_map(|item| item.lines(width, cut))
             .collect();
         let rows = lines.iter().map(|line| length(line).div_ceil(width));
         if !is_one || rows.sum::<usize>() <= LINES {
             return lines.join("\n") + "\n";
         }
-        let spare = SPARE
-            .iter()
-            .find_map(|spare| items.iter().skip(1).rposition(|item| item.label == *spare));
-        match spare {
-            _ if most > 1 => most = 1,
-            Some(spare) => drop(items.remove(1 + spare)),
-            None => return lines.join("\n") + "\n",
+        let find = |labels: &[&str]| {
+            let mut labels = labels.iter();
+            labels.find_map(|label| items.iter().rposition(|item| item.label == *label))
+        };
+        match (find(&SPARE), find(&LAST)) {
+            _ if !cut.others => cut.others = true,
+            (Some(spare), _) => drop(items.remove(spare)),
+            _ if !cut.figures => cut.figures = true,
+            (_, Some(last)) => drop(items.remove(last)),
+            _ => return lines.join("\n") + "\n",
         }
     }
 }

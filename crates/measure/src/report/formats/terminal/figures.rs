@@ -94,10 +94,15 @@ fn figure(
 ) -> Option<String> {
     let stats = SummaryStats::from_values(runs.iter().filter_map(|run| read(run)))?;
     let [median, low, high] = [stats.median, stats.min, stats.max].map(show);
-    Some(match low == high {
-        true => median,
-        false => format!("{median} ({low}–{high})"),
-    })
+    if low == high {
+        return Some(median);
+    }
+    // The unit stands once: `119 µs (113–125 µs)`.
+    let low = match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
+        _ => low,
+    };
+    Some(format!("{median} ({low}–{high})"))
 }
 
 fn rates(comparison: &Comparison<'_>, runs: &[&RunResult]) -> Option<Item> {
@@ -109,8 +114,10 @@ fn rates(comparison: &Comparison<'_>, runs: &[&RunResult]) -> Option<Item> {
     });
     let transferred = transfers.filter_map(|counter| {
         let read = |run: &RunResult| metrics::rate(run, &counter.name);
-        let value = figure(runs, read, |rate| units::bytes(rate as u64))?;
-        Some(format!("{value}/s {}", plain(&counter.label)))
+        let value = figure(runs, read, |rate| {
+            format!("{}/s", units::bytes(rate as u64))
+        })?;
+        Some(format!("{value} {}", plain(&counter.label)))
     });
     let mut parts: Vec<String> = counted.collect();
     if parts.is_empty() {
@@ -162,8 +169,11 @@ fn resources(comparison: &Comparison<'_>, runs: &[&RunResult]) -> Vec<Item> {
         }),
         metric("driver.rss.peak").map(|peak| format!("driver {peak}")),
     ];
+    // The system counts CPU time in steps of 10 ms, so a short run may have used none of them.
+    let used = |run: &&RunResult| metrics::value("daemon.cpu.each", run) > Some(0.0);
+    let each = metric("daemon.cpu.each").filter(|_| runs.iter().all(used));
     let cpu = [
-        metric("daemon.cpu.average").map(|cpu| match metric("daemon.cpu.each") {
+        metric("daemon.cpu.average").map(|cpu| match each {
             Some(each) => format!("daemon {cpu} ({each} per operation)"),
             None => format!("daemon {cpu}"),
         }),

@@ -39,6 +39,8 @@ pub(super) struct Entry {
 struct Pair {
     ranks: (usize, usize),
     ratio: Ratio,
+    /// Medians of both, over the runs with the same number.
+    medians: [f64; 2],
     /// Lowest and highest ratio of runs with the same number.
     range: (f64, f64),
     runs: usize,
@@ -210,14 +212,19 @@ impl<'m, 'a> Contest<'m, 'a> {
             names.push(format!("{more} others"));
         }
         let noun = &self.metric.noun;
-        let last = close[close.len() - 1];
-        let values = [0, last].map(|rank| self.metric.number(self.ranked[rank].median));
-        let values = values.join(if names.len() > 2 { " to " } else { " and " });
+        let joined = |medians: [f64; 2]| {
+            let values = medians.map(|value| self.metric.number(value));
+            values.join(if names.len() > 2 { " to " } else { " and " })
+        };
         let pair = close.iter().rev().find_map(|rank| self.against(*rank));
         let Some(pair) = pair else {
+            let last = close[close.len() - 1];
+            let values = joined([0, last].map(|rank| self.ranked[rank].median));
             let names = listed(&names);
             return format!("{names}: too little {noun} to compare ({values})");
         };
+        // Ratio and values are of the same runs.
+        let values = joined(pair.medians);
         let [low, high] = self.factors(pair);
         let range = match pair.runs {
             1 => String::new(),
@@ -296,15 +303,19 @@ impl Pair {
         worse: &Repetitions<'_>,
     ) -> Option<Self> {
         let ratio = ratio(|run| metric.value(run), worse, better, true)?;
-        let pairs = worse.pairs(better);
-        let ratios = pairs.filter_map(|(worse, better)| {
+        let pairs = worse.pairs(better).filter_map(|(worse, better)| {
             let (worse, better) = (metric.value(worse)?, metric.value(better)?);
-            (worse > 0.0 && better > 0.0).then(|| better / worse)
+            (worse > 0.0 && better > 0.0).then_some((better, worse))
         });
+        let pairs: Vec<(f64, f64)> = pairs.collect();
+        let betters = SummaryStats::from_values(pairs.iter().map(|(better, _)| *better))?;
+        let worses = SummaryStats::from_values(pairs.iter().map(|(_, worse)| *worse))?;
+        let ratios = pairs.iter().map(|(better, worse)| better / worse);
         let stats = SummaryStats::from_values(ratios)?;
         Some(Self {
             ranks,
             ratio,
+            medians: [betters.median, worses.median],
             range: (stats.min, stats.max),
             runs: stats.runs,
             conclusion: Conclusion::NoEvidence,
