@@ -12,7 +12,7 @@ use load::clock;
 use load::plan::Invalid;
 use measure::redact;
 use nix::errno::Errno;
-use tls_client::{TlsClient, TlsOptions, tls_error};
+use tls_client::{TlsClient, TlsOptions, describe, tls_error};
 
 use crate::frame::{encode, whole_frame};
 use crate::socket::Socket;
@@ -171,7 +171,7 @@ impl Broker {
                 "correct the name of the host, or write an address such as 127.0.0.1"
             }
             (SessionError::Io(io), _) if is_timeout(io) => {
-                "the broker does not answer: check that it is an AMQP broker and is not stuck"
+                "check that this is an AMQP broker, that it is not stuck, and that the port uses no TLS (amqps:// otherwise)"
             }
             (SessionError::Silent(""), _) => {
                 "check the broker's log: it may be shutting down, or have too many connections"
@@ -192,10 +192,17 @@ impl Broker {
             (_, Some(405)) => "it is exclusive to another connection: name another queue (--queue)",
             (_, Some(503)) => "the broker does not know the exchange type: check --type",
             (_, Some(_)) => "check the broker's log",
-            _ => "check that this is an AMQP 0-9-1 broker",
+            _ => "check that this is an AMQP 0-9-1 broker, and write amqps:// if its port uses TLS",
         };
         let field = format!("--uri {}", redact::uri(&self.text));
-        Invalid::new(field, format!("{error}: {remedy}"))
+        let problem = match error {
+            SessionError::Io(io) if is_timeout(io) => {
+                format!("no answer within {} s", REPLY_TIMEOUT.as_secs())
+            }
+            SessionError::Io(io) => describe(io),
+            other => other.to_string(),
+        };
+        Invalid::new(field, format!("{problem}: {remedy}"))
     }
 }
 

@@ -166,22 +166,20 @@ impl HandoffEndpoint {
 /// Returns the error of a refused connect with its remedy.
 pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
     let remedy = match errno {
-        Errno::ENOENT => {
-            "there is no such socket: start the daemon first, or leave --socket out to have one launched"
-        }
+        Errno::ENOENT => "start the daemon first, or leave --socket out to have one launched",
         Errno::ECONNREFUSED => {
             "no process listens there: start the daemon; if a crashed daemon left the file, remove it"
         }
         Errno::EPROTOTYPE => "the daemon's socket has the other type: use --socket-type auto",
         Errno::ENOTSOCK => "this is not a socket: name the daemon's socket",
         Errno::EACCES | Errno::EPERM => {
-            "permission denied: start the daemon with a more permissive --socket-mode, or run as its group"
+            "start the daemon with a more permissive --socket-mode, or run as its group"
         }
         Errno::EAGAIN => "its accept queue is full: check if the daemon is stuck",
         _ => "check that this is the daemon's socket",
     };
     let field = format!("--socket {}", socket.display());
-    Invalid::new(field, format!("{errno}: {remedy}"))
+    Invalid::new(field, format!("{}: {remedy}", errno.desc()))
 }
 
 /// Sends payload and descriptor in one message.

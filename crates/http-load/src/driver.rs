@@ -1,6 +1,5 @@
 //! The driver: its contract with the harness, and the check before the run.
 
-use anyhow::Context as _;
 use harness::cli;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Invalid, Plan};
@@ -113,16 +112,21 @@ impl Driver for HttpLoad {
         let mut first: Option<Sample> = None;
         let settings = &self.shared.settings;
         for (server, requests) in self.shared.servers.iter().zip(&self.shared.requests) {
-            let sample = preflight::fetch(settings, server, requests)
-                .with_context(|| format!("{} of {}", settings.path_at(server), server.peer))?;
-            sample.check(settings)?;
-            if let Some(content) = self.shared.content.get() {
-                sample.check_content(content)?;
-            }
-            match &first {
-                None => first = Some(sample),
-                Some(first) => first.compare(&sample)?,
-            }
+            let sample = preflight::fetch(settings, server, requests).and_then(|sample| {
+                sample.check(settings)?;
+                if let Some(content) = self.shared.content.get() {
+                    sample.check_content(content)?;
+                }
+                if let Some(first) = &first {
+                    first.compare(&sample)?;
+                }
+                Ok(sample)
+            });
+            let sample = sample.map_err(|error| {
+                let field = format!("{} of {}", settings.path_at(server), server.peer);
+                Invalid::new(field, format!("{error:#}"))
+            })?;
+            first.get_or_insert(sample);
         }
         let mut answer = None;
         if let Some(sample) = first {

@@ -12,7 +12,7 @@ use crate::answer::{Reader, RequestInfo};
 use crate::hyper;
 use crate::redirect::{RedirectError, RedirectTarget, is_redirect};
 use crate::requests::Requests;
-use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, connecting};
+use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
 use crate::settings::{Engine, Settings};
 use crate::target::Server;
 
@@ -20,6 +20,14 @@ pub(crate) use crate::sample::Sample;
 
 /// Maximum number of bytes of a response quoted in a message.
 const MAX_QUOTED: usize = 80;
+
+/// The remedy for a server that does not answer as one of HTTP.
+const IS_IT_HTTP: &str = "check that this is an HTTP server, and write https:// if it uses TLS";
+
+/// Returns true if a response is a record of TLS with an alert (RFC 8446 §5.1): the server expected a handshake.
+fn is_tls_alert(response: &[u8]) -> bool {
+    response.starts_with(&[21, 3])
+}
 
 /// Sends one request, following redirects until a non-redirect response. Each request has its own connection.
 ///
@@ -86,7 +94,7 @@ fn fetch_once(
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted => continue,
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => bail!(TIMED_OUT),
-                _ => return Err(error).context("cannot read the response"),
+                _ => bail!("the connection ended before the response ({error}): {IS_IT_HTTP}"),
             },
         };
         let piece = &buffer[..length];
@@ -101,10 +109,17 @@ fn fetch_once(
         match done {
             Ok(None) => {}
             Ok(Some(answer)) => break answer,
-            Err(fault) => bail!(
-                "the response can't be read ({fault}); it begins with {:?}",
-                begun()
-            ),
+            Err(_) if first.as_deref().is_some_and(is_tls_alert) => {
+                bail!("the server answers in TLS: write https://")
+            }
+            Err(fault) => match begun() {
+                begun if begun.is_empty() => {
+                    bail!("the connection ended before the response: {IS_IT_HTTP}")
+                }
+                begun => bail!(
+                    "the response can't be read ({fault}); it begins with {begun:?}: {IS_IT_HTTP}"
+                ),
+            },
         }
     };
     Ok(content.fetched(answer.status, answer.body))
@@ -115,17 +130,16 @@ trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
 fn open(peer: &Peer) -> anyhow::Result<Box<dyn Stream>> {
-    let connecting = || connecting(peer);
+    let failed = |error| no_connection(peer, &error);
     match peer {
         Peer::Tcp(address) => {
-            let stream =
-                TcpStream::connect_timeout(address, PREFLIGHT_TIMEOUT).with_context(connecting)?;
+            let stream = TcpStream::connect_timeout(address, PREFLIGHT_TIMEOUT).map_err(failed)?;
             stream.set_read_timeout(Some(PREFLIGHT_TIMEOUT))?;
             stream.set_write_timeout(Some(PREFLIGHT_TIMEOUT))?;
             Ok(Box::new(stream))
         }
         Peer::Unix(path) => {
-            let stream = UnixStream::connect(path).with_context(connecting)?;
+            let stream = UnixStream::connect(path).map_err(failed)?;
             stream.set_read_timeout(Some(PREFLIGHT_TIMEOUT))?;
             stream.set_write_timeout(Some(PREFLIGHT_TIMEOUT))?;
             Ok(Box::new(stream))

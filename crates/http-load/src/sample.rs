@@ -1,8 +1,9 @@
 //! The response to a request before the run: whether the server is worth measuring.
 
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use load::net::dial::Peer;
 use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
@@ -13,7 +14,8 @@ use crate::redirect::LOCATION;
 use crate::settings::Settings;
 
 pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);
-pub(crate) const TIMED_OUT: &str = "no complete response within 10 s: is this the right server?";
+pub(crate) const TIMED_OUT: &str =
+    "no complete response within 10 s: check that this is an HTTP server and is not stuck";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) status: u16,
@@ -135,9 +137,18 @@ impl Content {
     }
 }
 
-/// Returns the error context of a failed connection attempt.
-pub(crate) fn connecting(peer: &Peer) -> String {
-    format!(
-        "cannot connect to {peer}: start the server, correct the address, or leave the URL out to have a server launched"
-    )
+/// Returns the error of a failed connection attempt, with the remedy.
+pub(crate) fn no_connection(peer: &Peer, error: &io::Error) -> anyhow::Error {
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "let this user connect (permissions of the socket and its folder), or run as the user of the server"
+        }
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+            "check the address, firewalls on the way, and that the server is not stuck"
+        }
+        _ => {
+            "start the server, correct the address, or leave the URL out to have a server launched"
+        }
+    };
+    anyhow!("cannot connect to {peer} ({error}): {remedy}")
 }

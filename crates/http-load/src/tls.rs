@@ -4,7 +4,7 @@ use std::io;
 
 use load::plan::Invalid;
 use rustls::{AlertDescription, CertificateError};
-use tls_client::{TlsClient, tls_error};
+use tls_client::{TlsClient, describe, tls_error};
 
 use crate::settings::Settings;
 use crate::target::Server;
@@ -37,8 +37,9 @@ pub(crate) fn explain(client: &TlsClient, error: &io::Error) -> String {
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
             "the server does not support this version of HTTP: add or leave out --http2"
         }
-        _ => "does the server use TLS on this port? If not, write http://",
+        _ => "check that the port uses TLS, or write http://",
     };
     let name = client.name.to_str();
-    format!("the TLS handshake with {name} failed ({error}): {remedy}")
+    let problem = describe(error);
+    format!("the TLS handshake with {name} failed ({problem}): {remedy}")
 }

@@ -1,5 +1,6 @@
 //! The driver: its contract with the harness.
 
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use issue_rpc::ClientError;
@@ -79,21 +80,21 @@ impl Driver for IssueStress {
     }
 }
 
+const START_IT: &str = "start it, correct the target, or leave it out to have a daemon launched";
+
 /// Adds to an error that nothing answers at the target what to do about it.
 fn with_remedy(error: anyhow::Error) -> anyhow::Error {
     let is_client = matches!(error.downcast_ref(), Some(ClientError::NoDaemon { .. }));
-    let is_absent = error
-        .root_cause()
-        .downcast_ref::<std::io::Error>()
-        .is_some_and(|io| {
-            use std::io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
-            matches!(io.kind(), ConnectionRefused | NotFound | PermissionDenied)
-        });
-    if !is_client && !is_absent {
-        return error;
-    }
-    let problem = format!(
-        "{error:#}: start it, correct the target, or leave it out to have a daemon launched"
-    );
+    let io = error.root_cause().downcast_ref::<io::Error>();
+    let kind = io.map(io::Error::kind);
+    let remedy = match kind {
+        Some(ErrorKind::PermissionDenied) => {
+            "let this user connect (permissions of the socket and its folder), or run as the user of the daemon"
+        }
+        Some(ErrorKind::ConnectionRefused | ErrorKind::NotFound) => START_IT,
+        _ if is_client => START_IT,
+        _ => return error,
+    };
+    let problem = format!("{error:#}: {remedy}");
     Invalid::new("TARGET", problem).into()
 }

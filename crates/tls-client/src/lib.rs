@@ -112,6 +112,29 @@ pub fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
+/// Describes an error of a connection for a message; errors of TLS without the names of the TLS library.
+#[must_use]
+pub fn describe(error: &io::Error) -> String {
+    use rustls::Error::{InvalidCertificate, InvalidMessage};
+    match tls_error(error) {
+        Some(InvalidMessage(_)) => "the server does not answer in TLS".to_owned(),
+        Some(InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "the CA that signed the certificate of the server is not trusted here".to_owned()
+        }
+        Some(InvalidCertificate(CertificateError::Other(_))) => {
+            "the certificate of the server is one of a CA, and is not trusted here".to_owned()
+        }
+        Some(InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => "the certificate of the server has expired".to_owned(),
+        Some(InvalidCertificate(CertificateError::NotValidForName)) => {
+            "the certificate of the server is not valid for the name in the URL".to_owned()
+        }
+        Some(InvalidCertificate(why)) => format!("the certificate of the server is refused: {why}"),
+        _ => error.to_string(),
+    }
+}
+
 /// The certificates that a server may present: those that `signed` accepts, and those of `given`.
 #[derive(Debug)]
 struct Trusted {
@@ -245,5 +268,27 @@ mod tests {
             );
         }
         TlsOptions::default().validate().unwrap();
+    }
+
+    #[test]
+    fn an_error_is_described_without_names_of_the_library() {
+        for (error, part) in [
+            (
+                rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType),
+                "does not answer in TLS",
+            ),
+            (CertificateError::UnknownIssuer.into(), "is not trusted"),
+            (CertificateError::Expired.into(), "has expired"),
+            (
+                CertificateError::NotValidForName.into(),
+                "not valid for the name",
+            ),
+        ] {
+            let text = describe(&io::Error::other(error));
+            assert!(text.contains(part), "{text}");
+            assert!(!text.contains("Invalid") && !text.contains("UnknownIssuer"));
+        }
+        let other = io::Error::from(io::ErrorKind::ConnectionReset);
+        assert_eq!(describe(&other), other.to_string());
     }
 }

@@ -19,7 +19,7 @@ use super::executor::LocalExecutor;
 use super::fault;
 use super::sender::Sender;
 use crate::redirect::{LOCATION, RedirectTarget};
-use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, connecting};
+use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
 use crate::settings::Settings;
 use crate::target::Server;
 
@@ -59,7 +59,7 @@ async fn send_request(
     let opened = open(server, prepared.tls.as_ref(), settings.http2, socket, began).await;
     let (stream, _) = opened.map_err(|error| match error {
         ConnectError::Tls(why) => anyhow!(why),
-        ConnectError::Socket(error) => anyhow!(error).context(connecting(peer)),
+        ConnectError::Socket(error) => no_connection(peer, &error),
     })?;
     let io = TokioIo::new(stream);
     let local = LocalExecutor::default();

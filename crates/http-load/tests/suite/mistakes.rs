@@ -1,6 +1,6 @@
 //! Typical mistakes in calls and plans: each message says what is wrong, where, and what to do.
 
-use harness_testing::mistakes::{Mistake, check, refused};
+use harness_testing::mistakes::{check, refused};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_http-load");
 const URL: &str = "http://127.0.0.1:1";
@@ -46,16 +46,14 @@ fn a_wrong_option_is_named_with_its_remedy() {
 
 #[test]
 fn a_wrong_target_is_named_with_what_it_may_mean() {
-    let connection_refused = Mistake {
-        call: &[URL],
-        code: 1,
-        says: &["127.0.0.1:1", "start the server", "leave the URL out"],
-    };
     check(
         PROGRAM,
         &[],
         &[
-            connection_refused,
+            refused(
+                &[URL],
+                &["127.0.0.1:1", "start the server", "leave the URL out"],
+            ),
             refused(&["nginx"], &["nginx", "did you mean --daemon nginx?"]),
             refused(&["ngnix"], &["did you mean --daemon nginx?"]),
             refused(&["chek"], &["did you mean the command check?"]),
@@ -133,6 +131,7 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
         ("negative.toml", plan("clients = 3", "clients = -3")),
         ("list.toml", plan("[[groups]]", "[groups]")),
         ("right.toml", plan("3", "3")),
+        ("empty.toml", "\n".to_owned()),
         (
             "addressed.toml",
             plan("[timeline]", "protocol = 'issue'\n[timeline]"),
@@ -183,6 +182,10 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
                 &["rihgt.toml", "did you mean", "right.toml?"],
             ),
             refused(&["--plan", "{dir}"], &["name a plan in it"]),
+            refused(
+                &["--plan", "{dir}/empty.toml"],
+                &["empty.toml", "is empty", "--print-plan"],
+            ),
             refused(
                 &["--plan", "{dir}/configs/fdpass/other.toml"],
                 &[

@@ -58,7 +58,7 @@ fn the_check_before_the_run_follows_too_and_says_what_is_wrong() {
             ("/other", ["\"http://other/\"", "drop --follow"]),
             ("/none", ["308", "no valid Location"]),
         ] {
-            call(&[&words[..], &[&at(path)]].concat()).refused(1, &parts);
+            call(&[&words[..], &[&at(path)]].concat()).refused(2, &parts);
         }
     }
 }
@@ -85,7 +85,7 @@ fn redirects_are_followed_over_http2_and_tls() {
         assert_eq!(counts, (3 * ok, 4 * ok), "{words:?}");
         // The check before the run makes twice four requests.
         assert_eq!(server.requests(), 4 * ok + 8, "{words:?}");
-        call(&[words, &path, &["2", &url]].concat()).refused(1, &["more redirects than --follow"]);
+        call(&[words, &path, &["2", &url]].concat()).refused(2, &["more redirects than --follow"]);
     }
 }
 

@@ -28,6 +28,11 @@ pub enum PlanError {
         /// The file to name instead.
         remedy: String,
     },
+    /// The file has no content.
+    #[error(
+        "--plan {0}: the file is empty: `--print-plan` of a driver prints a plan to begin with"
+    )]
+    Empty(String),
     /// The file is not a plan.
     #[error("--plan {path}: {problem}")]
     Malformed {
@@ -67,6 +72,9 @@ pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
     let mut file = File::open(path).map_err(unreadable)?;
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unreadable)?;
+    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+        return Err(PlanError::Empty(shown()));
+    }
     let plan: Plan<D> = document::parse(&text).map_err(|problem| PlanError::Malformed {
         path: shown(),
         problem,

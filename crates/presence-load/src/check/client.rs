@@ -1,6 +1,6 @@
 //! A blocking client over the transport of a run.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::mem;
 use std::net::TcpStream;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -11,6 +11,7 @@ use load::net::dial::Peer;
 use load::plan::Invalid;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tls_client::{describe, tls_error};
 
 use super::TIMEOUT;
 use crate::protocol::packet;
@@ -93,20 +94,9 @@ impl<'a> Client<'a> {
             next_id: 0,
             received: Vec::new(),
         };
-        let remedy = match server.tls {
-            Some(_) => {
-                "trust its certificate with --tls-ca FILE, accept any with --tls-insecure, or write http:// if it does not use TLS"
-            }
-            None => {
-                "give the URL of one, with its path if that is not /socket.io/, https:// if it uses TLS, and the --transport that it serves"
-            }
-        };
-        client.open(transport).map_err(|error| {
-            wrong(
-                server,
-                format!("does not answer as a Socket.IO server ({error:#}): {remedy}"),
-            )
-        })?;
+        client
+            .open(transport)
+            .map_err(|error| wrong(server, no_session(&error)))?;
         Ok(client)
     }
 
@@ -325,6 +315,26 @@ impl<'a> Client<'a> {
     }
 }
 
+/// Describes why no session could be opened, with the remedy.
+fn no_session(error: &anyhow::Error) -> String {
+    let io = error.root_cause().downcast_ref::<io::Error>();
+    let (problem, remedy) = match io.map(|io| (io, tls_error(io))) {
+        Some((io, Some(rustls::Error::InvalidCertificate(_)))) => (
+            describe(io),
+            "trust its certificate with --tls-ca FILE, or accept any with --tls-insecure",
+        ),
+        Some((io, Some(_))) => (
+            describe(io),
+            "check that the port uses TLS, or write http://",
+        ),
+        _ => (
+            format!("does not answer as a Socket.IO server ({error:#})"),
+            "give the URL of one, with its path if that is not /socket.io/, https:// if it uses TLS, and the --transport that it serves",
+        ),
+    };
+    format!("{problem}: {remedy}")
+}
+
 /// Opens a connection of TCP.
 fn dial(server: &Server) -> anyhow::Result<Socket> {
     let Peer::Tcp(address) = &server.peer else {
@@ -333,7 +343,7 @@ fn dial(server: &Server) -> anyhow::Result<Socket> {
     };
     let stream = TcpStream::connect_timeout(address, TIMEOUT).map_err(|error| {
         let problem = format!(
-            "cannot connect to {address} ({error}): is the server running, and is this its port?"
+            "cannot connect to {address} ({error}): start the server, correct the URL, or leave it out to have a server launched"
         );
         wrong(server, problem)
     })?;

@@ -19,7 +19,7 @@ fn a_server_that_is_none_is_named_before_the_run() {
     let nobody = port.local_addr().unwrap();
     drop(port);
     let url = format!("http://{nobody}");
-    program(&[&url]).refused(2, &[&url, "refused", "is the server running"]);
+    program(&[&url]).refused(2, &[&url, "refused", "start the server"]);
     let port = page::serve(|_, _| ("404 Not Found", String::new()));
     let url = format!("http://127.0.0.1:{port}");
     program(&[&url]).refused(2, &[&url, "Socket.IO", "with its path"]);

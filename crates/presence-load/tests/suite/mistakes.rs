@@ -10,7 +10,7 @@ fn a_wrong_call_is_named_with_its_remedy() {
         &[
             refused(
                 &["http://127.0.0.1:1"],
-                &["127.0.0.1:1", "is the server running"],
+                &["127.0.0.1:1", "start the server"],
             ),
             refused(
                 &["127.0.0.1:3000"],

@@ -50,13 +50,13 @@ fn a_server_that_answers_wrongly_before_the_run_is_not_measured() {
         for (script, parts) in rows {
             scope.spawn(move || {
                 let server = Scripted::start(script);
-                program(&[&url(&server)]).refused(1, parts);
+                program(&[&url(&server)]).refused(2, parts);
             });
         }
         scope.spawn(|| {
             let parts = ["cannot connect to 127.0.0.1", "start the server", "refused"];
             let (address, _held) = nobody(0);
-            program(&[&format!("http://{address}/x")]).refused(1, &parts);
+            program(&[&format!("http://{address}/x")]).refused(2, &parts);
         });
         scope.spawn(|| {
             let parts = ["no.such.host.invalid can't be resolved", "correct the name"];
@@ -75,7 +75,7 @@ fn a_server_that_answers_wrongly_before_the_run_is_not_measured() {
                 "a name that its certificate has",
                 "--tls-insecure",
             ];
-            program(&arguments).refused(1, &parts);
+            program(&arguments).refused(2, &parts);
         });
     });
 }
@@ -88,10 +88,10 @@ fn servers_that_answer_differently_are_not_compared() {
     let other = Scripted::start(answers(&other));
     let urls = [&one, &shorter, &other].map(url);
     let parts = ["respond differently", "5 bytes", "serve the same content"];
-    program(&[&urls[0], &urls[1]]).refused(1, &parts);
-    program(&[&urls[0], &urls[2]]).refused(1, &parts);
+    program(&[&urls[0], &urls[1]]).refused(2, &parts);
+    program(&[&urls[0], &urls[2]]).refused(2, &parts);
     let parts = ["5 bytes of content", "6 are expected", "--expect-length"];
-    program(&["--expect-length", "6", &urls[0]]).refused(1, &parts);
+    program(&["--expect-length", "6", &urls[0]]).refused(2, &parts);
     let check = |urls: &[&String]| {
         let mut command = Command::new(PROGRAM);
         let output = command.args(["check", "--quiet"]).args(urls).output();
