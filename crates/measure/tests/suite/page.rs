@@ -88,6 +88,16 @@ fn results_alone_make_the_page_of_a_suite() {
 }
 
 #[test]
+fn names_between_backticks_are_code_and_nothing_else_is() {
+    let mut suite = small();
+    suite.question = Some("What does `lost` count, `<b>`?".to_owned());
+    let page = html(&suite).unwrap();
+    assert!(page.contains("What does <code>lost</code> count, <code>&lt;b&gt;</code>?"));
+    suite.question = Some("An odd ` stays".to_owned());
+    assert!(html(&suite).unwrap().contains(">An odd ` stays<"));
+}
+
+#[test]
 fn the_page_of_a_single_run_says_its_verdict_and_its_plan_once() {
     let mut result = result::full();
     result.plan["name"] = serde_json::json!("held");

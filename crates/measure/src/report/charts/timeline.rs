@@ -138,7 +138,7 @@ fn faults<'r>(runs: impl Iterator<Item = &'r RunResult>, end: f64) -> Vec<Span> 
             None => spans.push(Span {
                 from: fault.at_s.min(end),
                 to,
-                name: what.split(' ').next().unwrap_or_default().to_owned(),
+                name: what.split([' ', ',']).next().unwrap_or_default().to_owned(),
                 about,
                 kind: SpanKind::Fault,
             }),

@@ -140,7 +140,7 @@ fn head(comparison: &Comparison<'_>, files: &Files) -> Markup {
                 h1 { (heading) }
                 (verdict_counts(comparison))
             }
-            @for question in comparison.suite.question.iter() { p.question { (plain(question)) } }
+            @for question in comparison.suite.question.iter() { p.question { (notes::with_code(&plain(question))) } }
             p.sum { span { (below) } (files.links()) }
         }
     }

@@ -138,9 +138,16 @@ impl Scale {
             Self::Linear { to, show } => {
                 let step = step(*to);
                 let count = (to / step).round() as u64;
+                // Below a step of 1, rounded labels of two ticks could be the same.
+                let decimals = (-step.log10()).ceil().max(0.0) as usize;
+                let label = |value: f64| match decimals {
+                    0 => show(value),
+                    _ if value == 0.0 => "0".to_owned(),
+                    decimals => format!("{value:.decimals$}"),
+                };
                 (0..=count)
                     .map(|tick| tick as f64 * step)
-                    .map(|value| (value, show(value)))
+                    .map(|value| (value, label(value)))
                     .collect()
             }
             Self::Time { to } => {
@@ -226,6 +233,15 @@ mod tests {
 
     fn labels(scale: &Scale) -> Vec<String> {
         scale.ticks().into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn ticks_of_small_values_have_labels_of_their_own() {
+        let labels = labels(&Scale::linear([0.283], units::number));
+        assert_eq!(
+            labels,
+            ["0", "0.05", "0.10", "0.15", "0.20", "0.25", "0.30"]
+        );
     }
 
     #[test]

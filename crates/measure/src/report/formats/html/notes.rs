@@ -33,6 +33,20 @@ pub(super) fn whole(facts: &[(&'static str, String)]) -> Markup {
     }
 }
 
+/// Renders a text whose names between backticks are code.
+pub(super) fn with_code(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // An odd backtick ends no name.
+    if parts.len().is_multiple_of(2) {
+        return html! { (text) };
+    }
+    html! {
+        @for (index, part) in parts.iter().enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
 /// Renders a sentence that may end with an option, which keeps its own line.
 fn unbroken(text: &str) -> Markup {
     const OPTION: &str = "--repeat ";
@@ -66,7 +80,7 @@ pub(super) fn warnings(warnings: &[Warning]) -> Markup {
                     span class=(format!("severity {}", first.severity.name())) { (first.severity.name()) }
                     div {
                         (folded(&messages, |message| html! { span.log { (message) } }))
-                        " " span.hint { "→ " (first.hint) }
+                        " " span.hint { "→ " (with_code(&first.hint)) }
                     }
                 }
             }
