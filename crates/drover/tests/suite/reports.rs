@@ -20,6 +20,7 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
     for file in [
         "plan.toml",
         "suite.json",
+        "report.md",
         "a/5/1/result.json",
         "b/5/1/result.json",
     ] {

@@ -438,3 +438,39 @@ fn a_page_that_can_not_be_written_loses_no_result() {
     let result = harness_testing::result::json(&run.join("result.json"));
     assert_eq!(result["operations"]["started"], 20);
 }
+
+#[test]
+fn the_path_of_the_result_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let run = |name: &str, format: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_fdpass-gen"))
+            .args(["--connections", "5", "--ramp-up", "0s", "--format", format])
+            .arg("--into")
+            .arg(folder.path().join(name))
+            .arg("--socket")
+            .arg(target.path())
+            .output()
+            .unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let [shown, said] = run("screen", "terminal");
+    let page = folder.path().join("screen/report.html");
+    let page = page.to_str().unwrap();
+    let beside = shown.contains("the page, beside result.json:");
+    assert!(beside && shown.matches(page).count() == 1, "{shown}");
+    assert!(
+        !said.contains("report.html") && !said.contains("result.json"),
+        "{said}"
+    );
+    assert!(shown.lines().count() <= 15, "{shown}");
+    // Other formats stay unchanged.
+    let [shown, said] = run("table", "csv");
+    let result = folder.path().join("table/result.json");
+    let line = format!("Result: {}, with report.html beside it\n", result.display());
+    assert!(
+        said.contains(&line) && !shown.contains("result.json"),
+        "{said}"
+    );
+    target.stop();
+}

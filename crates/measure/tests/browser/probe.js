@@ -34,7 +34,10 @@ window.probe = {
   // Returns how many tables are wider than their box, and those of them without a shade at the hidden end.
   shades() {
     const wide = [...document.querySelectorAll('.table > .scroll')].filter(box => box.scrollWidth > box.clientWidth + 1);
-    const shaded = box => getComputedStyle(box.parentNode, '::after').width !== 'auto' && box.parentNode.classList.contains('more');
+    const shaded = box => {
+      const shade = getComputedStyle(box.parentNode, '::after');
+      return shade.opacity === '1' && parseFloat(shade.width) > 10 && parseFloat(shade.height) > 10;
+    };
     return { wide: wide.length, wrong: wide.filter(box => !shaded(box)).map(box => box.getAttribute('aria-label')) };
   },
   // Returns elements that are wider than their container.
