@@ -176,10 +176,18 @@ fn heat_maps_are_read_under_the_pointer_and_by_keyboard() {
     assert!(read_out(&mut browser, id).starts_with("21–22 s"));
     let mut sum = 0;
     let mut total = String::new();
+    let mut edges: Vec<String> = Vec::new();
     for _ in 0..24 {
         press(&mut browser, "ArrowUp");
         let read = read_out(&mut browser, id);
-        let (_, cell) = read.split_once(": ").unwrap();
+        let (range, cell) = read.lines().last().unwrap().split_once(": ").unwrap();
+        let (from, to) = range.split_once(" to ").unwrap();
+        // Each row begins where the one below it ends.
+        assert!(
+            edges.last().is_none_or(|edge| edge == from),
+            "{edges:?}, then {range}"
+        );
+        edges.push(to.to_owned());
         let (count, all) = cell.split_once(" of ").unwrap();
         sum += count.replace(',', "").parse::<u64>().unwrap();
         total = all.replace(" values", "").replace(',', "");
@@ -204,6 +212,11 @@ fn a_level_offers_the_figures_of_every_run() {
     );
     let each = json!([false, FOUR.len() as u64 * RUNS]);
     assert_eq!(folds, json!([each, each, each]));
+    // A link to a folded section opens it, in a task of its own.
+    let is_open = "document.querySelector('#latency > details').open";
+    assert_eq!(browser.value(is_open), false);
+    browser.value("document.querySelector('nav a[href=\"#latency\"]').click()");
+    assert!((0..10_000).any(|_| browser.value(is_open) == true));
 }
 
 #[test]

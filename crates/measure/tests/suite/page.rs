@@ -66,6 +66,35 @@ fn an_hour_a_second_apart_is_thinned_to_a_thousand_points_a_line() {
 }
 
 #[test]
+fn a_warm_up_that_is_not_counted_has_no_rate_and_a_silent_daemon_has_one_of_0() {
+    let points = |counted: std::ops::Range<usize>| {
+        let mut run = suite::one("go-streaming", 1_000, 0, 10);
+        run.wall_s = 10.0;
+        run.phases = Some(PlannedPhases {
+            warmup_s: 4.0,
+            measure_s: 6.0,
+            drain_s: 0.0,
+        });
+        for (place, second) in run.seconds.iter_mut().enumerate() {
+            let ok = u64::from(counted.contains(&place)) * 100;
+            second.counts.insert("ok".to_owned(), ok);
+        }
+        let page = html(&[run][..].into()).unwrap();
+        let (_, chart) = page.split_once("id=\"level-1000-rate-ok\"").unwrap();
+        let (_, path) = chart.split_once("class=\"l d0\" d=\"").unwrap();
+        let path = path.split('"').next().unwrap().replace('-', " -");
+        path.replace(['M', 'l'], " ").split_whitespace().count() / 2
+    };
+    assert_eq!(points(4..10), 6);
+    assert_eq!(points(2..10), 8, "a driver that counts the warm-up");
+    assert_eq!(
+        points(6..10),
+        6,
+        "the daemon was silent in the measured time"
+    );
+}
+
+#[test]
 fn a_histogram_that_is_broken_is_named() {
     let mut suite = small();
     suite.results[3].series[1].histogram = "broken!".to_owned();
