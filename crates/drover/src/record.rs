@@ -28,6 +28,9 @@ pub(crate) fn is_set_aside(name: &str) -> bool {
 pub(crate) struct Record {
     /// The definition of the suite.
     pub(crate) suite: SuiteSpec,
+    /// The file of its plan, as the call named it; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) plan: Option<String>,
     /// The question that it answers.
     pub(crate) question: Option<String>,
     /// The size of the plan, of which the suite may be a part; absent for a search and in older records.

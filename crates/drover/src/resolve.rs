@@ -79,6 +79,8 @@ pub(crate) struct Suite {
     pub(crate) driver: KnownDriver,
     /// The file of the plan.
     pub(crate) file: PathBuf,
+    /// The same, as the call named it.
+    pub(crate) named: PathBuf,
 }
 
 impl Suite {
@@ -140,6 +142,7 @@ impl Suite {
             planned,
             driver,
             file: file.to_owned(),
+            named: named.to_owned(),
         })
     }
 }

@@ -193,6 +193,7 @@ impl<'a> Runner<'a> {
             Some(record) => resume::resume(record, suite, &machine, &folder, progress),
             None => Record {
                 suite: suite.spec.clone(),
+                plan: Some(suite.named.display().to_string()),
                 question: suite.question.clone(),
                 planned: suite.planned,
                 started_at: store::timestamp(SystemTime::now()),

@@ -54,13 +54,13 @@ fn unreached(missed: &crate::record::Unreached) -> Unreached {
     }
 }
 
-/// Returns the command line that repeats the suite: the plan by its name, and the changes to it.
+/// Returns the command line that repeats the suite: its plan, and the changes to it.
 fn command(record: &Record) -> String {
     let suite = &record.suite;
+    let plan = record.plan.as_deref().map(quoted);
+    let plan = plan.unwrap_or_else(|| format!("configs/{}/{}.toml", suite.protocol, suite.name));
     let mut command = format!(
-        "drover run configs/{}/{}.toml --daemon {} --repeat {}",
-        suite.protocol,
-        suite.name,
+        "drover run {plan} --daemon {} --repeat {}",
         suite.daemons.join(","),
         suite.repeat
     );
@@ -69,9 +69,18 @@ fn command(record: &Record) -> String {
         command.push_str(&format!(" --level {}", levels.join(",")));
     }
     for set in &suite.set {
-        command.push_str(&format!(" --set '{set}'"));
+        command.push_str(&format!(" --set {}", quoted(set)));
     }
     command
+}
+
+/// Quotes a path for a shell, if it needs to be.
+fn quoted(path: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:@%".contains(letter);
+    match path.chars().all(is_plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', r"'\''")),
+    }
 }
 
 /// Describes the result of a search in a sentence.

@@ -7,6 +7,46 @@ use crate::support::{Project, ends_with, messages, shown};
 const ONE: &str = "[driver]\n[suite]\ndaemons = ['a', 'b']\n";
 
 #[test]
+fn the_command_in_a_report_runs_the_plan_where_it_is() {
+    let project = Project::new(ONE);
+    let plan = fs::read_to_string(project.path("configs/fake/tiny.toml")).unwrap();
+    project.file("my plans/mine.toml", &plan);
+    let run = [
+        "run",
+        "my plans/mine.toml",
+        "--force",
+        "--set",
+        "driver.x='a b'",
+    ];
+    ends_with(&project.drover(&run).output().unwrap(), 0);
+    let summary = fs::read_to_string(project.suite("tiny/summary.md")).unwrap();
+    let (_, command) = summary.split_once("command: `drover ").unwrap();
+    let command = command.split('`').next().unwrap();
+    assert!(
+        command.starts_with("run 'my plans/mine.toml' --daemon a,b "),
+        "{command}"
+    );
+    // A shell gives the program the same words again, so it finds the suite finished.
+    let program = project.drover(&[]);
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .args(["-c", &format!("\"$0\" {command} --force")])
+        .arg(program.get_program())
+        .current_dir(project.path(""));
+    for (name, value) in program.get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
+    let again = shell.output().unwrap();
+    assert!(
+        messages(&again).contains("Nothing to do"),
+        "{}",
+        messages(&again)
+    );
+}
+
+#[test]
 fn a_report_is_rebuilt_from_the_files_as_it_was() {
     let project = Project::new(ONE);
     ends_with(&project.run(&[]), 0);
