@@ -16,6 +16,7 @@ use load::clock;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::Rect;
 
 mod view;
 mod watched;
@@ -112,10 +113,11 @@ fn show(
         }
         // Keys and changes of the size are drawn at once, from what was read last.
         while event::poll(Duration::ZERO)? {
-            if let Event::Key(key) = event::read()?
-                && !is_handled(key, &mut scroll)
-            {
-                return Ok(());
+            match event::read()? {
+                Event::Key(key) if !is_handled(key, &mut scroll) => return Ok(()),
+                // A terminal that was small for a moment has lost what it showed.
+                Event::Resize(width, height) => terminal.resize(Rect::new(0, 0, width, height))?,
+                _ => {}
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Tests the live view of a suite, on a terminal and as text.
 
 use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use harness_testing::terminal::TerminalProgram;
 use nix::sys::signal::{Signal, kill};
@@ -10,10 +12,9 @@ use crate::support::{Project, ends_with, interrupt, messages, shown};
 
 const SUITE: &str = "[driver]\ndo = { 'b/10' = 'hang', 'a/5' = 'suspect' }\n[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
 
-/// Writes what the driver of a running suite leaves: these seconds, and a sample of the resources.
-fn live(project: &Project, seconds: std::ops::RangeInclusive<u64>) {
-    let folder = project.suite("tiny/b/10/1");
-    fs::create_dir_all(&folder).unwrap();
+/// Writes what the driver of a run in progress leaves: these seconds, and a sample of the resources.
+fn live(folder: &Path, seconds: std::ops::RangeInclusive<u64>) {
+    fs::create_dir_all(folder).unwrap();
     let second = |second: u64| {
         format!(
             "{{\"second\":{second},\"phase\":\"measure\",\"end\":{{\"about\":66}},\"latest\":187,\"started\":{0},\"ok\":{0},\"failed\":7,\"open\":10,\"rate\":1234,\"p50_ns\":1230000,\"p99_ns\":12300000}}\n",
@@ -36,7 +37,8 @@ fn live(project: &Project, seconds: std::ops::RangeInclusive<u64>) {
 fn a_running_suite_is_shown_live_and_the_terminal_is_as_before_at_the_end() {
     let project = Project::new(SUITE);
     let (suite, _) = project.hang(&["--force"]);
-    live(&project, 1..=33);
+    let run = project.suite("tiny/b/10/1");
+    live(&run, 1..=33);
     let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 24, 80);
     let screen = watch.until("live second", |screen| {
         screen.contains("33/~66 s") && screen.contains("MiB")
@@ -72,7 +74,7 @@ fn a_running_suite_is_shown_live_and_the_terminal_is_as_before_at_the_end() {
     assert!(screen.lines().all(|line| line.chars().count() <= 80));
 
     // The next second appears, on a terminal of another size too.
-    live(&project, 1..=34);
+    live(&run, 1..=34);
     watch.until("next second", |screen| screen.contains("34/~66 s"));
     watch.resize(40, 120);
     watch.until("wider line", |screen| screen.contains("started 42.0k"));
@@ -83,6 +85,42 @@ fn a_running_suite_is_shown_live_and_the_terminal_is_as_before_at_the_end() {
     watch.type_keys("q");
     assert!(watch.end().success());
     assert!(watch.shows_shell(), "{}", watch.written());
+}
+
+#[test]
+fn a_single_run_is_shown_and_a_small_terminal_is_no_problem() {
+    let project = Project::new("[driver]\n");
+    let run = project.path("bench-results/today/tiny/b/10/1");
+    live(&run, 1..=33);
+    // A file that is not written any more is one of a run that has ended.
+    let seconds = fs::File::options()
+        .append(true)
+        .open(run.join("live.jsonl"));
+    let later = SystemTime::now() + Duration::from_secs(3600);
+    seconds.unwrap().set_modified(later).unwrap();
+    let mut arguments = vec!["watch", run.to_str().unwrap()];
+    let mut watch = TerminalProgram::start(&project.drover(&arguments), 24, 80);
+    let screen = watch.until("live second", |screen| {
+        screen.contains("33/~66 s") && screen.contains("q quits")
+    });
+    for part in ["run in ", "starts 1,234/s", "daemon 12.3 MiB", "q quits"] {
+        assert!(screen.contains(part), "{part:?} is not in:\n{screen}");
+    }
+    // Every size has a frame, down to one cell.
+    for (rows, columns) in [(10, 40), (5, 20), (2, 200), (1, 1), (200, 2)] {
+        watch.resize(rows, columns);
+        watch.until("a frame of this size", |screen| !screen.trim().is_empty());
+    }
+    watch.resize(24, 80);
+    watch.until("the first size", |screen| screen.contains("q quits"));
+    watch.type_keys("q");
+    assert!(watch.end().success(), "{}", watch.written());
+    assert!(watch.shows_shell(), "{}", watch.written());
+
+    arguments.push("--once");
+    let frame = project.drover(&arguments).output().unwrap();
+    ends_with(&frame, 0);
+    assert!(shown(&frame).contains("33/~66 s"), "{}", shown(&frame));
 }
 
 #[test]
@@ -97,9 +135,11 @@ fn ctrl_c_and_a_signal_restore_the_terminal() {
     let mut watch = start();
     watch.type_keys("\x03");
     assert!(watch.end().success() && watch.shows_shell());
-    let mut watch = start();
-    kill(Pid::from_raw(watch.pid().cast_signed()), Signal::SIGTERM).unwrap();
-    assert!(watch.end().success() && watch.shows_shell());
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let mut watch = start();
+        kill(Pid::from_raw(watch.pid().cast_signed()), signal).unwrap();
+        assert!(watch.end().success() && watch.shows_shell(), "{signal}");
+    }
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl Warning {
     /// Reports that processes that listened, such as workers, were replaced by their master.
     pub fn workers_replaced(ended: u64, new: u64) -> Self {
         Kind::DaemonProcesses.note(
-            format!("the daemon was reloaded during the run: {ended} of the processes that listened ended, and {new} are new"),
+            format!("the daemon was reloaded during the run: {ended} of the processes that listened ended, and {new} are new; peak memory and memory per connection count both"),
             "all of them are part of its figures: leave it alone during a run for figures of one set of processes",
         )
     }
