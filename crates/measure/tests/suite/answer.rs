@@ -100,6 +100,28 @@ fn ratio_and_values_of_a_sentence_are_of_the_same_runs() {
 }
 
 #[test]
+fn a_daemon_with_too_few_valid_runs_hides_no_conclusion_about_the_others() {
+    let mut suite = suite_of(FOUR, &[1_000], 3);
+    let mut runs = suite.results.iter_mut();
+    suite::invalidate(
+        runs.rfind(|run| run.daemon.name == "python-streaming")
+            .unwrap(),
+    );
+    let text = answer(&suite);
+    let latency = text.lines().find(|line| line.contains("latency")).unwrap();
+    assert_eq!(
+        latency,
+        "- **latency:** rust-streaming is best: TTFB p99 118 µs, 3.5 × less than go-streaming (next; 3.5–3.5 ×), 4.9 × less than php-streaming (last compared; 4.9–5.0 ×); 3 runs; too few valid runs of python-streaming: run again with --repeat 5"
+    );
+    let memory = text.lines().find(|line| line.contains("memory")).unwrap();
+    assert!(
+        memory.contains("rust-streaming is best")
+            && memory.contains("too few valid runs of python-streaming"),
+        "{memory}"
+    );
+}
+
+#[test]
 fn a_daemon_that_failed_clients_says_so_first_and_is_not_praised() {
     let mut suite = suite_of(FOUR, &[1_000], 3);
     for run in &mut suite.results {

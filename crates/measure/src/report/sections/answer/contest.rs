@@ -14,6 +14,9 @@ use crate::warning::{Kind, Severity};
 const ENOUGH: usize = 5;
 /// From this factor on, a change is a factor; below, it is a percentage.
 const FACTOR: f64 = 2.0;
+/// Words for the daemon that ranks last, and for the last one that has enough runs.
+const LAST: &str = "last";
+const LAST_COMPARED: &str = "last compared";
 /// Maximum number of daemons that a sentence names as equal.
 const NAMES: usize = 3;
 
@@ -128,6 +131,13 @@ impl<'m, 'a> Contest<'m, 'a> {
         (1..self.ranked.len()).partition(is_close)
     }
 
+    /// Returns true if a daemon has too few runs for a conclusion, unlike another one.
+    fn is_short(&self, rank: usize) -> bool {
+        let is_few = |pair: &Pair| pair.runs < RUNS_FOR_A_CONCLUSION;
+        let mut pairs = (1..self.ranked.len()).filter_map(|other| self.against(other));
+        pairs.any(|pair| !is_few(pair)) && self.against(rank).is_none_or(is_few)
+    }
+
     /// Returns the number of repetitions that may settle the comparison, if it is open.
     pub(super) fn open(&self) -> Option<usize> {
         if !self.limited.is_empty() {
@@ -151,10 +161,25 @@ impl<'m, 'a> Contest<'m, 'a> {
             )
         } else {
             let (close, worse) = self.ranks();
-            match (close.is_empty(), worse.as_slice()) {
-                (true, worse) => self.best(worse, &name),
-                (false, worse) => self.undecided(&close, worse, &name),
+            let (few, close): (Vec<usize>, Vec<usize>) =
+                close.into_iter().partition(|rank| self.is_short(*rank));
+            let last = if few.is_empty() { LAST } else { LAST_COMPARED };
+            let mut sentence = match close.is_empty() {
+                true => self.best(&worse, last, &name),
+                false => self.undecided(&close, &worse, last, &name),
+            };
+            if !few.is_empty() {
+                let names = listed(&few.iter().map(name).collect::<Vec<_>>());
+                let repeat = self
+                    .open()
+                    .map(|repeat| format!(": run again with --repeat {repeat}"));
+                let repeat = repeat.filter(|_| !sentence.contains("--repeat"));
+                sentence.push_str(&format!(
+                    "; too few valid runs of {names}{}",
+                    repeat.unwrap_or_default()
+                ));
             }
+            sentence
         };
         if !self.unknown.is_empty() {
             let unknown = self.unknown.iter().map(|daemon| comparison.daemon(*daemon));
@@ -165,7 +190,7 @@ impl<'m, 'a> Contest<'m, 'a> {
     }
 
     /// Describes the best daemon against the next and the last one.
-    fn best(&self, worse: &[usize], name: &dyn Fn(&usize) -> String) -> String {
+    fn best(&self, worse: &[usize], place: &str, name: &dyn Fn(&usize) -> String) -> String {
         let value = self.metric.described(self.ranked[0].median);
         let against = |rank: usize, place: &str| {
             let pair = self.against(rank)?;
@@ -185,11 +210,12 @@ impl<'m, 'a> Contest<'m, 'a> {
             [next, .., last] => (next, *last),
             [] => return String::new(),
         };
-        let parts: Vec<String> = [against(next, "next"), against(last, "last")]
+        let parts: Vec<String> = [against(next, "next"), against(last, place)]
             .into_iter()
             .flatten()
             .collect();
-        let fewest = self.pairs.iter().map(|pair| pair.runs).min().unwrap_or(0);
+        let compared = [next, last].map(|rank| self.against(rank).map_or(0, |pair| pair.runs));
+        let fewest = compared.into_iter().min().unwrap_or(0);
         format!(
             "{} is best: {value}, {}; {}",
             name(&0),
@@ -203,6 +229,7 @@ impl<'m, 'a> Contest<'m, 'a> {
         &self,
         close: &[usize],
         worse: &[usize],
+        place: &str,
         name: &dyn Fn(&usize) -> String,
     ) -> String {
         let mut names: Vec<String> = [0].iter().chain(close).map(name).collect();
@@ -249,7 +276,7 @@ impl<'m, 'a> Contest<'m, 'a> {
             let (change, interval) = self.change(self.against(*rank)?);
             let word = self.metric.word();
             Some(format!(
-                "; {} has {change} {word} than {} (last; {interval})",
+                "; {} has {change} {word} than {} ({place}; {interval})",
                 name(&0),
                 name(rank)
             ))
