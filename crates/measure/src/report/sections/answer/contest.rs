@@ -190,15 +190,15 @@ impl<'m, 'a> Contest<'m, 'a> {
     }
 
     /// Describes the best daemon against the next and the last one.
-    fn best(&self, worse: &[usize], place: &str, name: &dyn Fn(&usize) -> String) -> String {
+    fn best(&self, worse: &[usize], position: &str, name: &dyn Fn(&usize) -> String) -> String {
         let value = self.metric.described(self.ranked[0].median);
-        let against = |rank: usize, place: &str| {
+        let against = |rank: usize, position: &str| {
             let pair = self.against(rank)?;
             let (change, interval) = self.change(pair);
             let (word, name) = (self.metric.word(), name(&rank));
-            let certainty = match place {
+            let certainty = match position {
                 "" => format!("{interval}, {}", runs(pair.runs)),
-                place => format!("{place}; {interval}"),
+                position => format!("{position}; {interval}"),
             };
             Some(format!("{change} {word} than {name} ({certainty})"))
         };
@@ -210,7 +210,7 @@ impl<'m, 'a> Contest<'m, 'a> {
             [next, .., last] => (next, *last),
             [] => return String::new(),
         };
-        let parts: Vec<String> = [against(next, "next"), against(last, place)]
+        let parts: Vec<String> = [against(next, "next"), against(last, position)]
             .into_iter()
             .flatten()
             .collect();
@@ -229,7 +229,7 @@ impl<'m, 'a> Contest<'m, 'a> {
         &self,
         close: &[usize],
         worse: &[usize],
-        place: &str,
+        position: &str,
         name: &dyn Fn(&usize) -> String,
     ) -> String {
         let mut names: Vec<String> = [0].iter().chain(close).map(name).collect();
@@ -276,7 +276,7 @@ impl<'m, 'a> Contest<'m, 'a> {
             let (change, interval) = self.change(self.against(*rank)?);
             let word = self.metric.word();
             Some(format!(
-                "; {} has {change} {word} than {} ({place}; {interval})",
+                "; {} has {change} {word} than {} ({position}; {interval})",
                 name(&0),
                 name(rank)
             ))
