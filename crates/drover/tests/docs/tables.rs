@@ -109,6 +109,32 @@ fn every_subcommand_of_the_suite_program_is_listed() {
 }
 
 #[test]
+fn every_option_of_a_suite_is_listed() {
+    let help = Command::new(env!("CARGO_BIN_EXE_drover"))
+        .args(["run", "--help"])
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let lines = help.lines().map(str::trim_start);
+    let options = lines.filter(|line| line.starts_with("--"));
+    let names: Vec<String> = options
+        .filter_map(|line| line.split(' ').next())
+        .map(|name| format!("`{name}"))
+        .collect();
+    assert!(names.len() > 8, "{help}");
+    names_all("reference/drover.md", &names);
+}
+
+#[test]
+fn every_option_that_the_drivers_share_is_listed() {
+    let options = fields("crates/harness/src/cli/common.rs", "Common");
+    assert!(options.len() > 15, "{options:?}");
+    let names = options.iter().map(|name| name.replace('_', "-"));
+    let names: Vec<String> = names.map(|name| format!("`--{name}")).collect();
+    names_all("reference/options.md", &names);
+}
+
+#[test]
 fn every_variable_of_the_programs_is_listed() {
     let mut names: Vec<String> = Vec::new();
     for file in [
