@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use harness::drivers::KnownDriver;
 use subject::daemon::{Step, guarded_output, last_line};
-use subject::manifest::installed_program;
+use subject::manifest::{install_command, installed_program};
 
 /// Returns the program of a driver. In a source checkout it is built in release mode, which is fast if it is up to
 /// date. Elsewhere it is the one beside this program, or in `PATH`.
@@ -25,8 +25,9 @@ pub(crate) fn program(
     }
     installed_program(&driver.name).with_context(|| {
         format!(
-            "no program `{}` beside drover or in PATH: `scripts/install` in the sources installs all programs",
-            driver.name
+            "no program `{}` beside drover or in PATH: install all programs with {}",
+            driver.name,
+            install_command()
         )
     })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use measure::similar::similar;
 
 use super::process_name::ProcessName;
-use crate::manifest::ManifestError;
+use crate::manifest::{ManifestError, install_command};
 
 /// An error in preparing or starting a daemon.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,8 @@ pub enum DaemonError {
     },
     /// Its program is not installed.
     #[error(
-        "the daemon `{name}` needs the program `{program}`, which is neither beside this one, nor in libexec/drover, nor in PATH\n  install it: `scripts/install` in the sources installs all programs, with their daemons and plans"
+        "the daemon `{name}` needs the program `{program}`, which is neither beside this one, nor in libexec/drover, nor in PATH\n  install it with all programs, daemons and plans: {}",
+        install_command()
     )]
     ProgramMissing {
         /// The daemon.

@@ -192,9 +192,10 @@ fn roots(
             .map(|path| path.display().to_string())
             .collect();
         return Err(not_found(format!(
-            "no daemons/<name>/daemon.toml in {} or above it, nor in {}: change into a project, set {ROOT} to it, or install the daemons (scripts/install in the sources)",
+            "no daemons/<name>/daemon.toml in {} or above it, nor in {}: install the daemons and plans beside this program ({}), change into a project, or set {ROOT} to it",
             here.display(),
-            installed.join(" or ")
+            installed.join(" or "),
+            install_command()
         )));
     }
     Ok(Roots(found))
@@ -225,6 +226,21 @@ pub fn installed_program(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok())
 }
 
+/// Returns the command that installs all programs, daemons and plans beside this program. It is complete if the sources
+/// that the program was built from are still there, as after `cargo install --path`.
+#[must_use]
+pub fn install_command() -> String {
+    let script = workspace().map(|sources| sources.join("scripts/install"));
+    let script = script.filter(|path| path.is_file());
+    let prefix = folder_of_program().filter(|folder| folder.ends_with("bin"));
+    match (script, prefix.as_deref().and_then(Path::parent)) {
+        (Some(script), Some(prefix)) => {
+            format!("`{} --prefix {}`", script.display(), prefix.display())
+        }
+        _ => "`scripts/install` in the sources".to_owned(),
+    }
+}
+
 /// Returns the folder of this program's file.
 fn folder_of_program() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
@@ -243,8 +259,12 @@ fn sources() -> Option<PathBuf> {
         .ancestors()
         .take(2)
         .any(|path| path.join(".cargo-lock").is_file());
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    sources.filter(|_| is_built).map(Path::to_owned)
+    workspace().filter(|_| is_built).map(Path::to_owned)
+}
+
+/// Returns the folder where the sources of this program were when it was built.
+fn workspace() -> Option<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)
 }
 
 /// Returns the user's folder for what is built from installed sources.
