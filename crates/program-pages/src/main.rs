@@ -1,7 +1,8 @@
 //! Writes the manual pages and the shell completions of all programs below a folder, for packages.
 //!
-//! `program-pages DIR` writes `DIR/man/man1`, `DIR/bash-completion/completions`, `DIR/zsh/site-functions` and
-//! `DIR/fish/vendor_completions.d`: the folders below `share` in which man and the shells look.
+//! `program-pages DIR DATE` writes `DIR/man/man1`, `DIR/bash-completion/completions`, `DIR/zsh/site-functions` and
+//! `DIR/fish/vendor_completions.d`: the folders below `share` in which man and the shells look. The date, such as
+//! 2026-01-31, stands at the foot of the manual pages.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -9,6 +10,7 @@ use std::{fs, io};
 use amqp_perftest::driver::Perftest;
 use clap::Command;
 use clap_complete::{Shell, generate_to};
+use clap_mangen::Man;
 use fdpass_gen::driver::FdPass;
 use harness::cli::command;
 use http_load::HttpLoad;
@@ -23,11 +25,12 @@ const SHELLS: [(Shell, &str); 3] = [
 ];
 
 fn main() -> io::Result<()> {
-    let Some(share) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        return Err(io::Error::other("name the folder to write to"));
+    let mut arguments = std::env::args().skip(1);
+    let (Some(share), Some(date)) = (arguments.next(), arguments.next()) else {
+        return Err(io::Error::other("name the folder to write to and the date"));
     };
     for program in programs() {
-        write(&program, &share)?;
+        write(&program, &PathBuf::from(&share), &date)?;
     }
     Ok(())
 }
@@ -44,11 +47,13 @@ fn programs() -> Vec<Command> {
     ]
 }
 
-fn write(program: &Command, share: &Path) -> io::Result<()> {
+fn write(program: &Command, share: &Path, date: &str) -> io::Result<()> {
     let name = program.get_name().to_owned();
     let pages = share.join("man/man1");
     fs::create_dir_all(&pages)?;
-    clap_mangen::generate_to(program.clone(), &pages)?;
+    let mut with_commands = program.clone().disable_help_subcommand(true);
+    with_commands.build();
+    write_manual(&with_commands, &pages, date)?;
     for (shell, folder) in SHELLS {
         let folder = share.join(folder);
         fs::create_dir_all(&folder)?;
@@ -61,6 +66,20 @@ fn write(program: &Command, share: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes the manual page of a command and those of its commands.
+fn write_manual(command: &Command, folder: &Path, date: &str) -> io::Result<()> {
+    for inner in command
+        .get_subcommands()
+        .filter(|inner| !inner.is_hide_set())
+    {
+        write_manual(inner, folder, date)?;
+    }
+    let page = Man::new(command.clone()).date(date).manual("Drover");
+    page.source(concat!("drover ", env!("CARGO_PKG_VERSION")))
+        .generate_to(folder)?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,12 +89,15 @@ mod tests {
         let share = tempfile::tempdir().unwrap();
         for program in programs() {
             let name = program.get_name().to_owned();
-            write(&program, share.path()).unwrap();
+            write(&program, share.path(), "2026-01-31").unwrap();
             let page = fs::read_to_string(share.path().join(format!("man/man1/{name}.1"))).unwrap();
             assert!(
                 page.contains(".SH NAME") && page.contains(".SH OPTIONS"),
                 "{page}"
             );
+            let version = env!("CARGO_PKG_VERSION");
+            let title = format!(".TH {name} 1 2026-01-31 \"drover {version}\" Drover");
+            assert!(page.contains(&title), "{page}");
             for file in [
                 format!("bash-completion/completions/{name}"),
                 format!("zsh/site-functions/_{name}"),
