@@ -153,6 +153,24 @@ fn a_suite_leaves_summary_annotations_a_junit_file_and_outputs() {
 }
 
 #[test]
+fn a_base_that_cannot_be_compared_with_is_a_warning_and_a_finished_suite_an_error() {
+    let project = Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\n");
+    let (printed, outputs) = run(&project, 0, &[("base", "nowhere")]);
+    assert!(
+        printed.contains("is not compared with base: the log has the reason"),
+        "{printed}"
+    );
+    assert!(outputs.starts_with("verdict=VALID\n"), "{outputs}");
+    assert!(read(&project, "bench-results/summary.md").contains("tiny"));
+    let (printed, outputs) = run(&project, 1, &[]);
+    assert!(
+        printed.contains("::error title=drover::no suite was run"),
+        "{printed}"
+    );
+    assert!(outputs.starts_with("verdict=\n"), "{outputs}");
+}
+
+#[test]
 fn the_step_fails_as_it_was_told() {
     let missed =
         Project::new("[driver]\ncapacity = { a = 9, b = 1 }\n[suite]\ndaemons = ['a', 'b']\n");
