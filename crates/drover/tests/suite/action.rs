@@ -153,7 +153,7 @@ fn a_suite_leaves_summary_annotations_a_junit_file_and_outputs() {
 }
 
 #[test]
-fn a_base_that_cannot_be_compared_with_is_a_warning_and_a_finished_suite_an_error() {
+fn a_base_that_cannot_be_compared_with_is_a_warning_and_a_finished_suite_is_reported_again() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\n");
     let (printed, outputs) = run(&project, 0, &[("base", "nowhere")]);
     assert!(
@@ -162,12 +162,9 @@ fn a_base_that_cannot_be_compared_with_is_a_warning_and_a_finished_suite_an_erro
     );
     assert!(outputs.starts_with("verdict=VALID\n"), "{outputs}");
     assert!(read(&project, "bench-results/summary.md").contains("tiny"));
-    let (printed, outputs) = run(&project, 1, &[]);
-    assert!(
-        printed.contains("::error title=drover::no suite was run"),
-        "{printed}"
-    );
-    assert!(outputs.starts_with("verdict=\n"), "{outputs}");
+    let (printed, again) = run(&project, 0, &[]);
+    assert!(printed.contains("tiny: 4 runs"), "{printed}");
+    assert_eq!(again, outputs);
 }
 
 #[test]
@@ -215,6 +212,12 @@ fn a_wrong_call_is_an_annotation_and_never_passes() {
         "{printed}"
     );
     run(&project, 2, &[("plan", " ")]);
+    let (printed, outputs) = run(&project, 1, &[("command", "false")]);
+    assert!(
+        printed.contains("::error title=drover::no suite was run"),
+        "{printed}"
+    );
+    assert!(outputs.starts_with("verdict=\nexit-code=1\n"), "{outputs}");
     let (_, outputs) = run(&project, 2, &[("fail-on", "never")]);
     assert_eq!(outputs, "verdict=\nexit-code=2\nsummary=\njunit=\n");
 }
