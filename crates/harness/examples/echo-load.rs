@@ -111,10 +111,9 @@ impl Driver for Echo {
     /// Asks each server once before the load: the time of a wrong answer is worth nothing.
     fn check(&self) -> anyhow::Result<Checked> {
         for server in &self.servers {
-            let mut answer = vec![0; self.line.len()];
-            let mut stream = std::net::TcpStream::connect(server)?;
-            io::Write::write_all(&mut stream, &self.line)?;
-            io::Read::read_exact(&mut stream, &mut answer)?;
+            let answer = self
+                .ask(server)
+                .with_context(|| format!("asking {server}"))?;
             ensure!(answer == self.line, "{server} does not echo");
         }
         Ok(Checked::default())
@@ -131,6 +130,18 @@ impl Driver for Echo {
         };
         let next = || Some(load.operate(load.due.borrow_mut().pop_front()?));
         event_loop::run_async(&load, &state, next).await.map(drop)
+    }
+}
+
+impl Echo {
+    /// Sends one line to a server and returns as many bytes of its answer.
+    fn ask(&self, server: &SocketAddr) -> io::Result<Vec<u8>> {
+        let mut answer = vec![0; self.line.len()];
+        let mut stream = std::net::TcpStream::connect(server)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        io::Write::write_all(&mut stream, &self.line)?;
+        io::Read::read_exact(&mut stream, &mut answer)?;
+        Ok(answer)
     }
 }
 // ANCHOR_END: driver
