@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const NAME: &str = env!("CARGO_PKG_NAME");
 
 fn main() -> ExitCode {
-    let options: Options = match parse_args() {
+    let options: Options = match parse_args(build_version::version!()) {
         Ok(options) => options,
         Err(code) => return code,
     };

@@ -43,18 +43,33 @@ pub trait DaemonOptions: Parser {
     where
         A: Into<OsString> + Clone,
     {
-        let mut command = Self::with_variables();
+        Self::parse_by(Self::with_variables(), arguments)
+    }
+
+    /// Parses arguments by a command made of [`with_variables`](Self::with_variables).
+    ///
+    /// # Errors
+    /// As those of [`parse_with_variables`](Self::parse_with_variables).
+    fn parse_by<A>(
+        mut command: Command,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<Self, clap::Error>
+    where
+        A: Into<OsString> + Clone,
+    {
         let mut matches = command.try_get_matches_from_mut(arguments)?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 }
 
-/// Parses the options of this process. `--help` and `--version` print their text and end the process.
+/// Parses the options of this process. `--help` and `--version`, which is `version`, print their text and end the
+/// process.
 ///
 /// # Errors
 /// The exit code for wrong usage. The error message was already printed to stderr.
-pub fn parse_args<O: DaemonOptions>() -> Result<O, ExitCode> {
-    O::parse_with_variables(std::env::args_os()).map_err(|error| {
+pub fn parse_args<O: DaemonOptions>(version: &'static str) -> Result<O, ExitCode> {
+    let command = O::with_variables().version(version);
+    O::parse_by(command, std::env::args_os()).map_err(|error| {
         if !error.use_stderr() {
             // --help and --version.
             error.exit();

@@ -9,7 +9,7 @@ use http_daemon::Options;
 const NAME: &str = env!("CARGO_PKG_NAME");
 
 fn main() -> ExitCode {
-    let options: Options = match parse_args() {
+    let options: Options = match parse_args(build_version::version!()) {
         Ok(options) => options,
         Err(code) => return code,
     };

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
             "LISTEN_FDS: the passed socket is not of type stream: pass one of that type",
         );
     }
-    let options: Options = match parse_args() {
+    let options: Options = match parse_args(build_version::version!()) {
         Ok(options) => options,
         Err(code) => return code,
     };

@@ -1,5 +1,8 @@
 //! Reads numbers as people type them: `100`, `10k`, `1.5m`, `1_000`.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 /// Factors that may follow a number, in either case.
 const FACTORS: [(&str, f64); 3] = [("k", 1e3), ("m", 1e6), ("g", 1e9)];
 /// Largest whole number that a float holds without a gap.
@@ -17,6 +20,17 @@ pub fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     number
         .try_into()
         .map_err(|_| "is larger than this option can be: lower it".to_owned())
+}
+
+/// Returns a parser of whole numbers in a range, written as [`whole`] reads them.
+pub fn within<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: TryFrom<u64> + PartialOrd + Display + Clone,
+{
+    move |text| match whole::<T>(text)? {
+        number if range.contains(&number) => Ok(number),
+        _ => Err(format!("must be from {} to {}", range.start(), range.end())),
+    }
 }
 
 fn from_decimal(number: f64) -> Result<u64, String> {
@@ -53,6 +67,16 @@ pub fn decimal(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_is_checked_and_named() {
+        let parser = within(1..=1_000_u32);
+        assert_eq!(parser("1k"), Ok(1_000));
+        for text in ["0", "1001", "2k"] {
+            assert_eq!(parser(text), Err("must be from 1 to 1000".to_owned()));
+        }
+        assert!(parser("many").is_err());
+    }
 
     #[test]
     fn thousands_and_millions_are_numbers() {

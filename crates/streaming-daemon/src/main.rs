@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Ok(passed) => passed,
         Err(error) => return wrong_call(NAME, &error),
     };
-    let options: Options = match parse_args() {
+    let options: Options = match parse_args(build_version::version!()) {
         Ok(options) => options,
         Err(code) => return code,
     };

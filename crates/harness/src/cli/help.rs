@@ -1,9 +1,8 @@
 //! The two lengths of help: `-h` shows the main options on a screen or two, `--help` everything.
 
 use clap::Command;
+use console::{measure_text_width, strip_ansi_codes};
 
-/// Columns of a line of `--help`, without its indentation.
-const WIDTH: usize = 88;
 /// Longest default, in bytes, that is repeated in the short help.
 const SHORT_DEFAULT: usize = 34;
 /// Main options of those that all drivers share.
@@ -26,7 +25,7 @@ pub(super) fn with_lengths(command: Command, main: &[&str]) -> Command {
         let id = arg.get_id().as_str();
         let is_main = arg.is_positional() || main.contains(&id) || COMMON.contains(&id);
         arg.help(first_sentence(&whole))
-            .long_help(wrapped(&whole))
+            .long_help(whole)
             .hide_short_help(!is_main)
     })
 }
@@ -49,24 +48,43 @@ fn first_sentence(help: &str) -> String {
     }
 }
 
-/// Breaks the lines of a text.
-fn wrapped(text: &str) -> String {
-    let paragraphs = text.split('\n').map(|line| {
-        let mut lines = vec![String::new()];
-        for word in line.split(' ') {
-            let last = lines.last_mut().expect("there is a first line");
-            if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > WIDTH {
-                lines.push(word.to_owned());
-            } else {
-                if !last.is_empty() {
-                    last.push(' ');
-                }
-                last.push_str(word);
-            }
-        }
-        lines.join("\n")
+/// Breaks the lines of rendered help that are wider than `width`. The rest of an option's text begins below its begin.
+pub(super) fn fitted(help: &str, width: usize) -> String {
+    let lines = help
+        .lines()
+        .map(|line| match measure_text_width(line) <= width {
+            true => line.to_owned(),
+            false => broken(line, width),
+        });
+    let lines: Vec<String> = lines.collect();
+    format!("{}\n", lines.join("\n"))
+}
+
+fn broken(line: &str, width: usize) -> String {
+    let plain = strip_ansi_codes(line);
+    let begin = plain.chars().take_while(|letter| *letter == ' ').count();
+    // An option and its text stand in one line, with two spaces between them.
+    let text = plain.trim_start().split_once("  ").map(|(name, text)| {
+        let gap = text.chars().take_while(|letter| *letter == ' ').count();
+        begin + name.chars().count() + 2 + gap
     });
-    paragraphs.collect::<Vec<_>>().join("\n")
+    let indent = text.filter(|column| *column <= width / 2).unwrap_or(begin);
+    let mut lines = vec![String::new()];
+    let mut is_first = true;
+    for word in line.split(' ') {
+        let last = lines.last_mut().expect("there is a first line");
+        let needed = measure_text_width(last) + 1 + measure_text_width(word);
+        if needed > width && measure_text_width(last) > indent {
+            lines.push(format!("{:indent$}{word}", ""));
+        } else {
+            if !std::mem::take(&mut is_first) {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -91,11 +109,26 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_broken_between_words() {
-        let text = format!("{}\n\nend", "word ".repeat(40).trim());
-        let wrapped = wrapped(&text);
-        assert!(wrapped.lines().all(|line| line.len() <= WIDTH));
-        assert_eq!(wrapped.split_whitespace().count(), 41);
-        assert!(wrapped.ends_with("\n\nend"));
+    fn help_is_broken_between_words_and_continues_below_its_begin() {
+        let help = "About it\n  -d, --duration <TIME>  Set the duration of the run\n      in detail, with \u{1b}[1mmuch\u{1b}[0m more to say\n";
+        assert_eq!(fitted(help, 100), help);
+        let (about, detail) = (
+            "About it",
+            "      in detail, with \u{1b}[1mmuch\u{1b}[0m more to say",
+        );
+        let option = format!(
+            "  -d, --duration <TIME>  Set the duration of the\n{:25}run",
+            ""
+        );
+        assert_eq!(fitted(help, 50), format!("{about}\n{option}\n{detail}\n"));
+        // A text that begins late continues below the option.
+        let option = "  -d, --duration <TIME>  Set the\n  duration of the run";
+        assert_eq!(fitted(help, 40), format!("{about}\n{option}\n{detail}\n"));
+        let long = format!("{}\n", "word ".repeat(40).trim());
+        for width in [20, 80, 200] {
+            let fitted = fitted(&long, width);
+            assert!(fitted.lines().all(|line| line.len() <= width), "{fitted}");
+            assert_eq!(fitted.split_whitespace().count(), 40);
+        }
     }
 }
