@@ -89,7 +89,13 @@ impl Kind {
             Self::Subject => &[Self::Measure, Self::Load, Self::Testing],
             Self::Harness => &[Self::Measure, Self::Load, Self::Subject, Self::Testing],
             Self::Testing => &[Self::Measure, Self::Load, Self::Subject, Self::Harness],
-            Self::Daemon => &[Self::Measure, Self::Library, Self::Mock, Self::DaemonKit],
+            Self::Daemon => &[
+                Self::Measure,
+                Self::Library,
+                Self::Mock,
+                Self::DaemonKit,
+                Self::Build,
+            ],
             Self::Client => &[Self::Measure, Self::Load, Self::Client],
             Self::Instrument | Self::Conformance => &[
                 Self::Measure,
