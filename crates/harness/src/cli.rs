@@ -9,7 +9,6 @@ use measure::exit;
 use measure::redact;
 use measure::report::{Format, Options};
 use measure::result::RunResult;
-use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::launcher::note;
@@ -104,12 +103,12 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
         target,
         common,
     } = job;
-    refuse_redacted(&plan)?;
+    refuse_redacted(&plan.clone().untyped()?)?;
     let mut load = ValidPlan::new::<D>(plan)?;
     if common.print_plan {
         // Elsewhere, no folder says which driver the plan is for.
         load.plan.protocol = Some(D::SPEC.protocol.clone().into_owned());
-        let text = plan_toml(&load.plan).map_err(Failure::Run)?;
+        let text = plan_toml(&load.plan.untyped()?).map_err(Failure::Run)?;
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -140,9 +139,8 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
 }
 
 /// Refuses a plan with the placeholder of a removed secret: the run would use the placeholder as the value.
-fn refuse_redacted<C: Serialize>(plan: &Plan<C>) -> Result<(), Failure> {
-    let plain = serde_json::to_value(plan).map_err(|error| Failure::Run(error.into()))?;
-    if !redact::is_redacted(&plain) {
+fn refuse_redacted(plan: &Plan<toml::Table>) -> Result<(), Failure> {
+    if !redact::is_redacted(&plan.to_json()) {
         return Ok(());
     }
     let problem = format!(
@@ -153,8 +151,8 @@ fn refuse_redacted<C: Serialize>(plan: &Plan<C>) -> Result<(), Failure> {
 }
 
 /// Returns the plan as TOML, without its secrets, to be shown and used again.
-fn plan_toml<C: Serialize>(plan: &Plan<C>) -> anyhow::Result<String> {
-    let plain = serde_json::to_value(plan)?;
+fn plan_toml(plan: &Plan<toml::Table>) -> anyhow::Result<String> {
+    let plain = plan.to_json();
     let mut redacted = plain.clone();
     redact::value(&mut redacted);
     if redacted == plain {

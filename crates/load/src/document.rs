@@ -1,7 +1,9 @@
 //! Reads TOML, and explains what is wrong in it: the line, the field, and what to write instead.
 
 use serde::de::DeserializeOwned;
-use serde_path_to_error::Path;
+use serde_path_to_error::{Path, Segment};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use measure::similar::suggest;
 
@@ -15,6 +17,75 @@ pub struct Misread {
     pub field: String,
     /// The problem, and the remedy.
     pub problem: String,
+    /// The path to the value, or to the key that is unknown.
+    path: Vec<Step>,
+}
+
+/// A step of the path from a document to one of its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl Misread {
+    /// Returns the same problem of a document that has the misread one at `key`.
+    #[must_use]
+    pub(crate) fn below(mut self, key: &str) -> Self {
+        self.path.insert(0, Step::Key(key.to_owned()));
+        self.field = match self.field.as_str() {
+            "" => key.to_owned(),
+            field => format!("{key}.{field}"),
+        };
+        self
+    }
+
+    /// Adds the line, which values no longer know when they are converted.
+    #[must_use]
+    pub(crate) fn located_in(mut self, text: &str) -> Self {
+        self.line = DeTable::parse(text)
+            .ok()
+            .map(|document| line(text, start_of(&document, &self.path)));
+        self
+    }
+}
+
+/// Returns the position of the value at a path, or of the innermost one around it that is in the document.
+fn start_of(document: &Spanned<DeTable<'_>>, path: &[Step]) -> usize {
+    let mut start = document.span().start;
+    let mut entries = Some(document.get_ref());
+    let mut value: Option<&DeValue<'_>> = None;
+    for (index, step) in path.iter().enumerate() {
+        let is_last = index + 1 == path.len();
+        let next = match step {
+            Step::Key(name) => {
+                let table = entries.or_else(|| value.and_then(DeValue::as_table));
+                let Some((key, next)) = table.and_then(|table| table.get_key_value(name.as_str()))
+                else {
+                    break;
+                };
+                // A table's own position is that of its first header.
+                if is_last {
+                    return key.span().start;
+                }
+                next
+            }
+            Step::Index(index) => match value.and_then(|value| value.as_array()?.get(*index)) {
+                Some(next) => next,
+                None => break,
+            },
+        };
+        entries = None;
+        start = next.span().start;
+        value = Some(next.get_ref());
+    }
+    start
+}
+
+/// Returns the number of the line that a position is in.
+fn line(text: &str, position: usize) -> usize {
+    let before = text.get(..position).unwrap_or(text);
+    before.matches('\n').count() + 1
 }
 
 fn position(line: Option<usize>, field: &str) -> String {
@@ -30,33 +101,32 @@ fn position(line: Option<usize>, field: &str) -> String {
 /// # Errors
 /// The first thing that is wrong.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
-    let line = |error: &toml::de::Error| {
-        let start = error.span()?.start;
-        Some(text.get(..start)?.matches('\n').count() + 1)
-    };
-    let document = toml::Deserializer::parse(text).map_err(|error| Misread {
-        line: line(&error),
-        field: String::new(),
-        problem: format!("{}: write TOML, such as name = \"value\"", error.message()),
-    })?;
-    serde_path_to_error::deserialize(document)
-        .map_err(|error| explain(line(error.inner()), error.path(), error.inner().message()))
+    from_table(parse_table(text)?).map_err(|problem| problem.located_in(text))
 }
 
-/// Converts a table.
+pub(crate) fn parse_table(text: &str) -> Result<toml::Table, Misread> {
+    toml::from_str(text).map_err(|error: toml::de::Error| Misread {
+        line: error.span().map(|span| line(text, span.start)),
+        field: String::new(),
+        problem: format!("{}: write TOML, such as name = \"value\"", error.message()),
+        path: Vec::new(),
+    })
+}
+
+/// Converts a table. All documents are read through tables, so that a type is compiled for one deserializer only.
 ///
 /// # Errors
 /// The first thing that is wrong.
 pub fn from_table<T: DeserializeOwned>(table: toml::Table) -> Result<T, Misread> {
     serde_path_to_error::deserialize(table).map_err(
         |error: serde_path_to_error::Error<toml::de::Error>| {
-            explain(None, error.path(), error.inner().message())
+            explain(error.path(), error.inner().message())
         },
     )
 }
 
 /// Says in plain words what serde found.
-fn explain(line: Option<usize>, path: &Path, message: &str) -> Misread {
+fn explain(path: &Path, message: &str) -> Misread {
     let message = message.trim_end();
     let field = path.to_string();
     let problem = mistyped(message)
@@ -75,10 +145,21 @@ fn explain(line: Option<usize>, path: &Path, message: &str) -> Misread {
         Some(parent) => parent.trim_end_matches('.').to_owned(),
         None => field,
     };
+    let steps = path.iter().map_while(|segment| match segment {
+        Segment::Seq { index } => Some(Step::Index(*index)),
+        Segment::Map { key } => Some(Step::Key(key.clone())),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    });
+    let mut path: Vec<Step> = steps.collect();
+    let unknown_key = repeated.map(|name| Step::Key(name.to_owned()));
+    if unknown_key.is_some() && path.last() != unknown_key.as_ref() {
+        path.extend(unknown_key);
+    }
     Misread {
-        line,
+        line: None,
         field,
         problem,
+        path,
     }
 }
 

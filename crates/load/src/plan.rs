@@ -14,6 +14,7 @@ mod file;
 mod group;
 mod stages;
 mod suite;
+mod untyped;
 
 pub use fault::{Fault, Signal};
 pub use file::{PlanError, load, read};

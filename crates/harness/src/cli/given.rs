@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
+use load::document;
 use load::plan::{Group, Invalid, Plan};
-use serde_json::Value;
 
 use super::common::Common;
 use super::driver_cli::DriverCli;
@@ -109,20 +109,17 @@ where
     if fields.is_empty() {
         return Ok(());
     }
-    let plain = |settings: &C| serde_json::to_value(settings);
-    let replaced = plain(settings).and_then(|mut into| {
-        let from = plain(described)?;
-        if let (Value::Object(into), Value::Object(from)) = (&mut into, &from) {
-            for field in fields {
-                match from.get(*field) {
-                    Some(value) => into.insert((*field).to_owned(), value.clone()),
-                    None => into.remove(*field),
-                };
-            }
-        }
-        serde_json::from_value(into)
-    });
-    *settings = replaced.map_err(|error| Failure::Run(error.into()))?;
+    let plain = |settings: &C| toml::Table::try_from(settings);
+    let of_call = |error: toml::ser::Error| Failure::Run(error.into());
+    let mut into = plain(settings).map_err(of_call)?;
+    let from = plain(described).map_err(of_call)?;
+    for &field in fields {
+        match from.get(field) {
+            Some(value) => into.insert(field.to_owned(), value.clone()),
+            None => into.remove(field),
+        };
+    }
+    *settings = document::from_table(into).map_err(|error| Failure::Run(error.into()))?;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use toml::Value;
 
 use super::{Invalid, Plan};
-use crate::document::{self, Misread};
+use crate::document::{self, Misread, parse_table};
 use crate::number;
 use crate::trust::{self, Untrusted};
 
@@ -75,7 +75,7 @@ pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Err(PlanError::Empty(shown()));
     }
-    let plan: Plan<D> = document::parse(&text).map_err(|problem| PlanError::Malformed {
+    let plan: Plan<D> = parse(&text).map_err(|problem| PlanError::Malformed {
         path: shown(),
         problem,
     })?;
@@ -84,6 +84,17 @@ pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
         trust::require_open(path, &file).map_err(PlanError::Untrusted)?;
     }
     Ok(plan)
+}
+
+/// Parses the text of a plan.
+fn parse<D: DeserializeOwned>(text: &str) -> Result<Plan<D>, Misread> {
+    let plan = untyped(parse_table(text)?).and_then(Plan::typed);
+    plan.map_err(|problem| problem.located_in(text))
+}
+
+/// Converts a table to a plan. It is the same for all drivers and compiled once.
+fn untyped(table: toml::Table) -> Result<Plan<toml::Table>, Misread> {
+    document::from_table(table)
 }
 
 /// Reads a plan, applies `path=value` settings to it, and checks it.
@@ -135,41 +146,56 @@ impl<D: Serialize + DeserializeOwned> Plan<D> {
         if settings.is_empty() {
             return Ok(self);
         }
-        let wrong = |setting: &str, problem: String| PlanError::Setting {
-            setting: setting.to_owned(),
-            problem,
-        };
-        let plain =
-            toml::Table::try_from(&self).map_err(|error| wrong(&settings[0], error.to_string()))?;
-        let mut table = plain.clone();
-        for setting in settings {
-            let readings = readings(setting).map_err(|problem| wrong(setting, problem))?;
-            let mut first_problem = None;
-            let mut chosen = None;
-            for value in &readings {
-                // Alone, because two settings may be right only together.
-                let mut alone = plain.clone();
-                set(&mut alone, setting, value).map_err(|problem| wrong(setting, problem))?;
-                match document::from_table::<Self>(alone) {
-                    Ok(_) => {
-                        chosen = Some(value);
-                        break;
-                    }
-                    Err(error) => {
-                        first_problem.get_or_insert(error.to_string());
-                    }
+        let check = |table: toml::Table| untyped(table)?.typed::<D>().map(|_| ());
+        let table = with_settings(&self.untyped()?, settings, &check)?;
+        untyped(table).and_then(Plan::typed).map_err(|error| {
+            // Each alone may be right.
+            wrong(&settings.join(" --set "), &error)
+        })
+    }
+}
+
+fn wrong(setting: &str, problem: &impl ToString) -> PlanError {
+    PlanError::Setting {
+        setting: setting.to_owned(),
+        problem: problem.to_string(),
+    }
+}
+
+/// Applies settings to a plan. `check` says whether a table is a plan of the driver.
+fn with_settings(
+    plan: &Plan<toml::Table>,
+    settings: &[String],
+    check: &dyn Fn(toml::Table) -> Result<(), Misread>,
+) -> Result<toml::Table, PlanError> {
+    let plain = toml::Table::try_from(plan).map_err(|error| wrong(&settings[0], &error))?;
+    let mut table = plain.clone();
+    for setting in settings {
+        let readings = readings(setting).map_err(|problem| wrong(setting, &problem))?;
+        let mut first_problem = None;
+        let mut chosen = None;
+        for value in &readings {
+            // Alone, because two settings may be right only together.
+            let mut alone = plain.clone();
+            set(&mut alone, setting, value).map_err(|problem| wrong(setting, &problem))?;
+            match check(alone) {
+                Ok(()) => {
+                    chosen = Some(value);
+                    break;
+                }
+                Err(error) => {
+                    first_problem.get_or_insert(error);
                 }
             }
-            let is_only = settings.len() == 1;
-            let value = match (chosen, first_problem) {
-                (None, Some(problem)) if is_only => return Err(wrong(setting, problem)),
-                (chosen, _) => chosen.unwrap_or(&readings[0]),
-            };
-            set(&mut table, setting, value).map_err(|problem| wrong(setting, problem))?;
         }
-        let all = settings.join(" --set ");
-        document::from_table(table).map_err(|error| wrong(&all, error.to_string()))
+        let is_only = settings.len() == 1;
+        let value = match (chosen, first_problem) {
+            (None, Some(problem)) if is_only => return Err(wrong(setting, &problem)),
+            (chosen, _) => chosen.unwrap_or(&readings[0]),
+        };
+        set(&mut table, setting, value).map_err(|problem| wrong(setting, &problem))?;
     }
+    Ok(table)
 }
 
 /// Returns the values that a setting may mean, the likeliest first: TOML or a plain text, and then what an option would
@@ -251,7 +277,7 @@ mod tests {
 
     fn plan() -> Plan<Settings> {
         let text = "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\nclients = 3\n[driver]\n";
-        document::parse(text).expect("the text is a plan")
+        parse(text).expect("the text is a plan")
     }
 
     #[test]

@@ -17,9 +17,10 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Threads, WorkerRange};
-use crate::driver::{Cancellation, Driver, Phases, Target, ValidPlan};
+use crate::driver::{Cancellation, Description, Driver, Phases, Target, ValidPlan};
 use crate::limits;
 use crate::opening_phase::OpeningPhase;
+use crate::plan::Plan;
 use crate::recorder::WorkerSecond;
 
 /// The argument that makes this program a shard of another. It is not meant for people.
@@ -27,8 +28,9 @@ pub const SHARD_ARGUMENT: &str = "--shard-of-parent";
 
 /// The specification of a shard process.
 #[derive(Debug, Serialize, Deserialize)]
-struct ShardSpec<C> {
-    load: ValidPlan<C>,
+struct ShardSpec {
+    plan: Plan<toml::Table>,
+    description: Description,
     target: Target,
     /// State that the check has learned.
     learned: serde_json::Value,
@@ -78,6 +80,7 @@ impl Processes {
         threads: u64,
     ) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
+        let plan = load.plan.clone().untyped()?;
         let mut all = Self {
             children: Vec::new(),
             readers: Vec::new(),
@@ -99,7 +102,8 @@ impl Processes {
                 child.stdout.take().expect("stdout is piped"),
             ));
             let order = ShardSpec {
-                load: load.clone(),
+                plan: plan.clone(),
+                description: load.description.clone(),
                 target: target.clone(),
                 learned: learned.clone(),
                 range: WorkerRange {
@@ -254,11 +258,16 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         .await?
         .context("no specification on stdin: a shard is started only by its parent process")?;
     let ShardSpec {
-        load,
+        plan,
+        description,
         target,
         learned,
         range,
-    } = serde_json::from_str::<ShardSpec<D::Config>>(&order)?;
+    } = serde_json::from_str(&order)?;
+    let load: ValidPlan<D::Config> = ValidPlan {
+        plan: plan.typed()?,
+        description,
+    };
     let driver = Arc::new(D::setup(&load.plan, &target)?);
     driver.learn(learned)?;
     report(&ShardEvent::Ready)?;
