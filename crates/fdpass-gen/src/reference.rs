@@ -32,10 +32,10 @@ pub(crate) fn json(results: &[RunResult]) -> Value {
         "handoff_latency_ms": percentiles(result.series("handoff")),
         "ttfb_latency_ms": percentiles(result.series("first_byte")),
         "stream_duration_ms": percentiles(result.series("stream")),
-        "result": result,
+        "result": result.to_json(),
     });
     if results.len() > 1 {
-        keys["results"] = json!(results);
+        keys["results"] = results.iter().map(RunResult::to_json).collect();
     }
     keys
 }

@@ -25,6 +25,7 @@ pub struct Stalls {
 
 impl Stalls {
     /// Adds a stall.
+    #[inline]
     pub fn add(&mut self, ns: u64) {
         self.merge(Self {
             count: 1,

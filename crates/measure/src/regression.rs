@@ -70,6 +70,7 @@ pub struct RegressionSums {
 
 impl RegressionSums {
     /// Adds a point.
+    #[inline]
     pub fn add(&mut self, x: f64, y: f64) {
         self.points += 1;
         self.x += x;

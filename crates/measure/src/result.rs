@@ -338,6 +338,15 @@ impl RunResult {
         }
         counts.into_iter().for_each(redact_names);
     }
+
+    /// Returns the result as a JSON value. Serializing it here compiles it once, and not in every driver.
+    ///
+    /// # Panics
+    /// Never: a result has only values of JSON.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("a result is text, numbers, lists and objects")
+    }
 }
 
 fn redact_names(counts: &mut BTreeMap<String, u64>) {

@@ -59,6 +59,7 @@ impl PartialEq for Distribution {
 
 impl Distribution {
     /// Records a value in nanoseconds. A value outside 1 ns to 1 h is recorded at the bound and counted as clamped.
+    #[inline]
     pub fn record(&mut self, ns: u64) {
         let bounded = ns.clamp(LOWEST_NS, HIGHEST_NS);
         self.clamped += u64::from(bounded != ns);
@@ -68,6 +69,7 @@ impl Distribution {
     }
 
     /// Adds all values of `other`. The result is exact and independent of the order.
+    #[inline]
     pub fn merge(&mut self, other: &Self) {
         if other.is_empty() {
             return;
@@ -85,6 +87,7 @@ impl Distribution {
 
     /// Returns the histogram, allocating it if needed. Its constructor writes zeros to all pages, so the memory is
     /// resident.
+    #[inline]
     fn get_or_init(&mut self) -> &mut Histogram<u64> {
         self.histogram.get_or_insert_with(histogram)
     }
@@ -110,6 +113,7 @@ impl Distribution {
     }
 
     /// Removes all values and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         if !self.is_empty() {
             self.get_or_init().reset();
@@ -119,6 +123,7 @@ impl Distribution {
 
     /// Encodes the histogram as text without loss: HdrHistogram V2, deflated, in base64, as in the interval logs of all
     /// HdrHistogram ports.
+    #[inline]
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
@@ -155,6 +160,7 @@ pub(crate) fn recorded(text: &str) -> Result<Vec<(u64, u64)>, DecodeError> {
         .collect())
 }
 
+#[inline]
 fn deserialize(text: &str) -> Result<Histogram<u64>, DecodeError> {
     let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
     let read = Deserializer::new().deserialize(&mut &bytes[..]);
@@ -180,6 +186,7 @@ pub struct Series(pub usize);
 pub type Counts = BTreeMap<Cow<'static, str>, u64>;
 
 /// Adds `count` to the counter `name`.
+#[inline]
 pub fn add(counts: &mut Counts, name: &'static str, count: u64) {
     match counts.get_mut(name) {
         Some(total) => *total += count,
@@ -255,16 +262,19 @@ impl Tally {
     }
 
     /// Records a value of a series, in nanoseconds.
+    #[inline]
     pub fn record(&mut self, series: Series, ns: u64) {
         self.series[series.0].record(ns);
     }
 
     /// Adds to a counter.
+    #[inline]
     pub fn count(&mut self, name: &'static str, count: u64) {
         add(&mut self.counts, name, count);
     }
 
     /// Counts one failed operation by its kind.
+    #[inline]
     pub fn error(&mut self, kind: &'static str) {
         add(&mut self.errors, kind, 1);
     }
@@ -289,6 +299,7 @@ impl Tally {
     ///
     /// # Panics
     /// If the two tallies belong to different drivers.
+    #[inline]
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(
             self.specs, other.specs,
@@ -313,6 +324,7 @@ impl Tally {
     }
 
     /// Removes everything and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.series.iter_mut().for_each(Distribution::clear);
         self.lag.clear();

@@ -109,6 +109,7 @@ pub trait DriverCli: Driver {
 
     /// Renders the results for `--output`.
     fn json(results: &[RunResult]) -> Value {
+        let results: Value = results.iter().map(RunResult::to_json).collect();
         json!({ "results": results })
     }
 }

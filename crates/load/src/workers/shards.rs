@@ -112,13 +112,13 @@ impl Processes {
                     total: processes * threads,
                 },
             };
-            send_message(&mut stdin, &order).await?;
+            send_line(&mut stdin, order.line()?).await?;
             all.children.push((child, stdin));
         }
         for reader in &mut all.readers {
             let mut line = String::new();
             reader.read_line(&mut line).await?;
-            match serde_json::from_str(&line) {
+            match ShardEvent::parse(&line) {
                 Ok(ShardEvent::Ready) => {}
                 _ => anyhow::bail!(
                     "a shard process ended before it was ready: see its message above"
@@ -139,7 +139,7 @@ impl Processes {
         worker_seconds: &UnboundedSender<WorkerSecond>,
     ) -> anyhow::Result<()> {
         for (_, stdin) in &mut self.children {
-            send_message(stdin, &ShardCommand::Start { origin })
+            send_command(stdin, &ShardCommand::Start { origin })
                 .await
                 .context("starting the run in a shard process")?;
         }
@@ -161,7 +161,7 @@ impl Processes {
     pub async fn begin_at(&mut self, begin: u64) {
         for (_, stdin) in &mut self.children {
             // A shard that has ended is reported as lost.
-            let _ = send_message(stdin, &ShardCommand::BeginLoad { begin }).await;
+            let _ = send_command(stdin, &ShardCommand::BeginLoad { begin }).await;
         }
     }
 
@@ -178,14 +178,47 @@ impl Processes {
     pub async fn stop(&mut self, grace_ns: u64) {
         for (_, stdin) in &mut self.children {
             // A shard that cannot be reached has ended already.
-            let _ = send_message(stdin, &ShardCommand::Stop { grace_ns }).await;
+            let _ = send_command(stdin, &ShardCommand::Stop { grace_ns }).await;
         }
     }
 }
 
-async fn send_message(stdin: &mut ChildStdin, message: &impl Serialize) -> anyhow::Result<()> {
-    stdin.write_all(&line(message)?).await?;
+async fn send_command(stdin: &mut ChildStdin, command: &ShardCommand) -> anyhow::Result<()> {
+    send_line(stdin, command.line()?).await
+}
+
+async fn send_line(stdin: &mut ChildStdin, line: Vec<u8>) -> anyhow::Result<()> {
+    stdin.write_all(&line).await?;
     Ok(stdin.flush().await?)
+}
+
+// Asynchronous functions are compiled in the crates that await them: in every driver. So messages are converted by
+// functions that are not.
+
+impl ShardSpec {
+    fn line(&self) -> anyhow::Result<Vec<u8>> {
+        line(self)
+    }
+
+    fn parse(line: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(line)
+    }
+}
+
+impl ShardCommand {
+    fn line(&self) -> anyhow::Result<Vec<u8>> {
+        line(self)
+    }
+
+    fn parse(line: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(line)
+    }
+}
+
+impl ShardEvent {
+    fn parse(line: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(line)
+    }
 }
 
 /// Reads a shard's reports until it ends. Workers that did not report their end are reported as lost.
@@ -208,7 +241,7 @@ async fn forward(
     let mut line = String::new();
     let mut why = "its process ended without an error message".to_owned();
     while let Ok(1..) = reader.read_line(&mut line).await {
-        let report = serde_json::from_str(&line).map_err(|error| error.to_string());
+        let report = ShardEvent::parse(&line).map_err(|error| error.to_string());
         if let Ok(ShardEvent::Opened) = report {
             all_open();
         }
@@ -263,7 +296,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         target,
         learned,
         range,
-    } = serde_json::from_str(&order)?;
+    } = ShardSpec::parse(&order)?;
     let load: ValidPlan<D::Config> = ValidPlan {
         plan: plan.typed()?,
         description,
@@ -274,7 +307,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     let Some(go) = orders.next_line().await? else {
         return Ok(());
     };
-    let ShardCommand::Start { origin } = serde_json::from_str(&go)? else {
+    let ShardCommand::Start { origin } = ShardCommand::parse(&go)? else {
         return Ok(());
     };
 
@@ -301,7 +334,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
                 is_opening = false;
                 report(&ShardEvent::Opened)?;
             },
-            order = orders.next_line(), if listening => match order?.map(|line| serde_json::from_str(&line)) {
+            order = orders.next_line(), if listening => match order?.map(|line| ShardCommand::parse(&line)) {
                 Some(Ok(ShardCommand::Stop { grace_ns })) => cancellation.request(grace_ns),
                 Some(Ok(ShardCommand::BeginLoad { begin })) => {
                     opening.begin_at(begin);
