@@ -24,7 +24,7 @@ pub(crate) struct Overrides {
     #[arg(long = "level", value_name = "NAME,…", value_delimiter = ',')]
     levels: Vec<String>,
     /// Run each daemon this often at each level (overrides the plan)
-    #[arg(long, value_name = "N", value_parser = load::number::within(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = load::number::within(1..=1000_u32))]
     repeat: Option<u32>,
     /// Make an INVALID run again this often before its result is kept (overrides the plan) [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=i64::from(plan::MOST_RETRIES)))]

@@ -29,13 +29,13 @@ const INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug, Args)]
 pub struct BenchmarkArgs {
     /// Repeat the turns this often; five or more give intervals
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = load::number::within(1..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = load::number::within(1..=1_000_u32))]
     rounds: u32,
     /// Set the operations of a turn; those that start a program are a fifth of them
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = load::number::within(1..=100_000))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = load::number::within(1..=100_000_u32))]
     ops: u32,
     /// Create this many issues before
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = load::number::within(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = load::number::within(1..=1_000_000_u32))]
     issues: u32,
     /// Use the programs `issue` and `issue-daemon` in this folder [default: that of this program]
     #[arg(long, value_name = "FOLDER")]

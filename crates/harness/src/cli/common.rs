@@ -47,14 +47,14 @@ pub struct Common {
     #[arg(long)]
     pub print_plan: bool,
     /// Repeat the run until there are this many results; each starts a fresh daemon
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = load::number::within(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = load::number::within(1..=1000_u32))]
     pub repeat: u32,
     /// Start this many driver processes; `auto` uses as many as the open-file limit requires
     #[arg(long, value_name = "auto|N", default_value = "auto", value_parser = parse_processes)]
     pub processes: ProcessCount,
     /// Set the worker threads of each process [default: half of the processors divided by the number of processes, so
     /// that the daemon keeps the other half]
-    #[arg(long, value_name = "N", value_parser = load::number::within(1..=256))]
+    #[arg(long, value_name = "N", value_parser = load::number::within(1..=256_u32))]
     pub threads: Option<u32>,
     /// Store results below this folder
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
