@@ -140,7 +140,7 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
 
 /// Refuses a plan with the placeholder of a removed secret: the run would use the placeholder as the value.
 fn refuse_redacted(plan: &Plan<toml::Table>) -> Result<(), Failure> {
-    if !redact::is_redacted(&plan.to_json()) {
+    if !redact::is_redacted(&plan.to_json()?) {
         return Ok(());
     }
     let problem = format!(
@@ -152,11 +152,11 @@ fn refuse_redacted(plan: &Plan<toml::Table>) -> Result<(), Failure> {
 
 /// Returns the plan as TOML, without its secrets, to be shown and used again.
 fn plan_toml(plan: &Plan<toml::Table>) -> anyhow::Result<String> {
-    let plain = plan.to_json();
+    let plain = plan.to_json()?;
     let mut redacted = plain.clone();
     redact::value(&mut redacted);
     if redacted == plain {
-        return Ok(toml::to_string(plan)?);
+        return Ok(plan.to_toml()?);
     }
     Ok(format!(
         "# Secrets were removed. Replace each {} with the secret, or read header fields from a file (headers = [\"@FILE\"]).\n{}",

@@ -100,7 +100,7 @@ pub async fn run<D: Driver>(
     signals: &mut Signals,
 ) -> anyhow::Result<RunResult> {
     let ValidPlan { plan, description } = load;
-    let stored = plan.clone().untyped()?.to_json();
+    let stored = plan.clone().untyped()?.to_json()?;
     let thresholds = plan.thresholds(D::SPEC)?;
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);

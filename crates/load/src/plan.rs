@@ -17,6 +17,7 @@ mod suite;
 mod untyped;
 
 pub use fault::{Fault, Signal};
+pub(crate) use file::parse;
 pub use file::{PlanError, load, read};
 pub use group::Group;
 pub use stages::{Goal, PlannedStage};

@@ -87,7 +87,7 @@ pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
 }
 
 /// Parses the text of a plan.
-fn parse<D: DeserializeOwned>(text: &str) -> Result<Plan<D>, Misread> {
+pub(crate) fn parse<D: DeserializeOwned>(text: &str) -> Result<Plan<D>, Misread> {
     let plan = untyped(parse_table(text)?).and_then(Plan::typed);
     plan.map_err(|problem| problem.located_in(text))
 }
@@ -168,7 +168,7 @@ fn with_settings(
     settings: &[String],
     check: &dyn Fn(toml::Table) -> Result<(), Misread>,
 ) -> Result<toml::Table, PlanError> {
-    let plain = toml::Table::try_from(plan).map_err(|error| wrong(&settings[0], &error))?;
+    let plain = plan.to_table()?;
     let mut table = plain.clone();
     for setting in settings {
         let readings = readings(setting).map_err(|problem| wrong(setting, &problem))?;

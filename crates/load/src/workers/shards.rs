@@ -20,7 +20,7 @@ use super::{Threads, WorkerRange};
 use crate::driver::{Cancellation, Description, Driver, Phases, Target, ValidPlan};
 use crate::limits;
 use crate::opening_phase::OpeningPhase;
-use crate::plan::Plan;
+use crate::plan;
 use crate::recorder::WorkerSecond;
 
 /// The argument that makes this program a shard of another. It is not meant for people.
@@ -29,7 +29,8 @@ pub const SHARD_ARGUMENT: &str = "--shard-of-parent";
 /// The specification of a shard process.
 #[derive(Debug, Serialize, Deserialize)]
 struct ShardSpec {
-    plan: Plan<toml::Table>,
+    /// The text of a plan file.
+    plan: String,
     description: Description,
     target: Target,
     /// State that the check has learned.
@@ -80,7 +81,7 @@ impl Processes {
         threads: u64,
     ) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
-        let plan = load.plan.clone().untyped()?;
+        let plan = load.plan.clone().untyped()?.to_toml()?;
         let mut all = Self {
             children: Vec::new(),
             readers: Vec::new(),
@@ -298,7 +299,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         range,
     } = ShardSpec::parse(&order)?;
     let load: ValidPlan<D::Config> = ValidPlan {
-        plan: plan.typed()?,
+        plan: plan::parse(&plan)?,
         description,
     };
     let driver = Arc::new(D::setup(&load.plan, &target)?);
