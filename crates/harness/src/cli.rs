@@ -103,8 +103,8 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
         target,
         common,
     } = job;
-    refuse_redacted(&plan.clone().untyped()?)?;
     let mut load = ValidPlan::new::<D>(plan)?;
+    refuse_redacted(&load.plan.clone().untyped()?)?;
     if common.print_plan {
         // Elsewhere, no folder says which driver the plan is for.
         load.plan.protocol = Some(D::SPEC.protocol.clone().into_owned());

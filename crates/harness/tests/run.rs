@@ -40,20 +40,25 @@ enum Behaviour {
     CheckFails,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct ToySettings {
+    behaviour: Behaviour,
+}
+
 #[derive(Debug)]
 struct Toy(Behaviour);
 
 impl Driver for Toy {
     const SPEC: &'static Spec = &SPEC;
-    type Config = Behaviour;
+    type Config = ToySettings;
 
-    fn validate(plan: &mut Plan<Behaviour>) -> Result<Description, Invalid> {
+    fn validate(plan: &mut Plan<ToySettings>) -> Result<Description, Invalid> {
         let sentence = "Play.".to_owned();
         Ok(Description::new(plan, &SPEC, sentence, RESPONSE, 0))
     }
 
-    fn setup(plan: &Plan<Behaviour>, _: &Target) -> anyhow::Result<Self> {
-        Ok(Self(plan.driver))
+    fn setup(plan: &Plan<ToySettings>, _: &Target) -> anyhow::Result<Self> {
+        Ok(Self(plan.driver.behaviour))
     }
 
     fn check(&self) -> anyhow::Result<Checked> {
@@ -106,7 +111,7 @@ fn hang_and_interrupt() -> ! {
 }
 
 /// Returns a plan of 100 operations in 1 s, shared by two workers.
-fn plan(behaviour: Behaviour) -> Plan<Behaviour> {
+fn plan(behaviour: Behaviour) -> Plan<ToySettings> {
     let group = Group {
         name: "open".to_owned(),
         clients: 0,
@@ -121,7 +126,7 @@ fn plan(behaviour: Behaviour) -> Plan<Behaviour> {
         measure: Duration::from_secs(1),
         drain: Duration::from_secs(5),
     };
-    Plan::new("toy", timeline, vec![group], behaviour)
+    Plan::new("toy", timeline, vec![group], ToySettings { behaviour })
 }
 
 /// Runs the plan on a current-thread runtime, as the command line does.

@@ -350,7 +350,7 @@ fn what_is_asked_of_somebody_elses_daemon_or_of_no_figure_is_refused_before_the_
         ),
         (
             vec!["--threshold", "errors.rejcted == 0"],
-            ["`rejcted`", "rejected, lost"],
+            ["`rejcted`", "did you mean `rejected`?"],
         ),
         (
             vec!["--threshold", "first_byte.p99 <= 1"],
