@@ -1,7 +1,7 @@
 //! Support for tests that run a driver as its users do. Only tests depend on it.
 //!
 //! - [`program`]: runs a program of the workspace and reads its result.
-//! - [`reference`]: keeps the pages of names in `docs/` equal to the specifications of the drivers.
+//! - [`mod@reference`]: keeps the pages of names in `docs/` equal to the specifications of the drivers.
 //! - [`result`]: the result file, and the counts in it.
 //! - [`calibration`]: compares measured values with planned ones.
 //! - [`processes`]: waits for conditions; observes, signals and limits processes.
