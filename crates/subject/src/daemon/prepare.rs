@@ -56,10 +56,14 @@ impl Prepared {
     ) -> Result<Self, DaemonError> {
         let mut prepared = Self::from_manifest(roots, name, find(roots, name, serves)?)?;
         let build = &prepared.paths.build;
-        std::fs::create_dir_all(build).map_err(DaemonError::io(
+        let created = std::fs::create_dir_all(build).map_err(DaemonError::io(
             &prepared.name,
             format!("creating the build directory {}", build.display()),
-        ))?;
+        ));
+        // An installed program needs no such directory, and a service's user may have no home.
+        if !prepared.build_commands().is_empty() {
+            created?;
+        }
         prepared.require_tools()?;
         prepared.build(on_step)?;
         prepared.version = prepared.read_version();

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, Uid, User, access};
 
 use super::project::{FOLDER, has_daemons};
 use load::trust::{self, Untrusted};
@@ -280,8 +280,10 @@ fn cache() -> io::Result<PathBuf> {
     })
 }
 
+/// Returns the user's folder: `HOME`, or that of the user's entry if a service or `env -i` calls without it.
 fn home() -> Option<PathBuf> {
-    set("HOME").map(PathBuf::from)
+    let known = || Some(User::from_uid(Uid::current()).ok()??.dir);
+    set("HOME").map(PathBuf::from).or_else(known)
 }
 
 fn set(variable: &str) -> Option<OsString> {
