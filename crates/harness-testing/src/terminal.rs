@@ -31,7 +31,10 @@ impl TerminalProgram {
         let (keyboard, terminal) = pair(rows, columns);
         // The terminal must control the program, or /dev/tty would be that of the tests.
         let mut on_terminal = Command::new("setsid");
-        on_terminal.arg("--ctty").arg(command.get_program());
+        on_terminal.arg("--ctty");
+        // Under `nohup` the tests ignore the signal of a closed terminal, and so would the program.
+        on_terminal.args(["env", "--default-signal=HUP"]);
+        on_terminal.arg(command.get_program());
         on_terminal.args(command.get_args()).env("TERM", "xterm");
         for (name, value) in command.get_envs() {
             match value {
