@@ -43,43 +43,33 @@ impl Misread {
     /// Adds the line, which values no longer know when they are converted.
     #[must_use]
     pub(crate) fn located_in(mut self, text: &str) -> Self {
-        self.line = DeTable::parse(text)
-            .ok()
-            .map(|document| line(text, start_of(&document, &self.path)));
+        self.line = DeTable::parse(text).ok().map(|document| {
+            let span = document.span();
+            let document = Spanned::new(span, DeValue::Table(document.into_inner()));
+            line(text, start_of(&document, &self.path))
+        });
         self
     }
 }
 
 /// Returns the position of the value at a path, or of the innermost one around it that is in the document.
-fn start_of(document: &Spanned<DeTable<'_>>, path: &[Step]) -> usize {
-    let mut start = document.span().start;
-    let mut entries = Some(document.get_ref());
-    let mut value: Option<&DeValue<'_>> = None;
-    for (index, step) in path.iter().enumerate() {
-        let is_last = index + 1 == path.len();
+fn start_of(document: &Spanned<DeValue<'_>>, path: &[Step]) -> usize {
+    let mut value = document;
+    for step in path {
         let next = match step {
             Step::Key(name) => {
-                let table = entries.or_else(|| value.and_then(DeValue::as_table));
-                let Some((key, next)) = table.and_then(|table| table.get_key_value(name.as_str()))
-                else {
-                    break;
-                };
-                // A table's own position is that of its first header.
-                if is_last {
-                    return key.span().start;
-                }
-                next
+                let table = value.get_ref().as_table();
+                table.and_then(|table| table.get(name.as_str()))
             }
-            Step::Index(index) => match value.and_then(|value| value.as_array()?.get(*index)) {
-                Some(next) => next,
-                None => break,
-            },
+            Step::Index(index) => {
+                let list = value.get_ref().as_array();
+                list.and_then(|list| list.get(*index))
+            }
         };
-        entries = None;
-        start = next.span().start;
-        value = Some(next.get_ref());
+        let Some(next) = next else { break };
+        value = next;
     }
-    start
+    value.span().start
 }
 
 /// Returns the number of the line that a position is in.

@@ -335,6 +335,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_in_a_plan_is_named_with_its_line_also_in_the_settings_of_the_driver() {
+        let begin =
+            "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\n";
+        for (end, expected) in [
+            (
+                "clients = '3'\n[driver]\n",
+                "line 7: groups[0].clients: must be a whole number, without quotes, not the text \"3\"",
+            ),
+            (
+                "clients = 3\n[driver]\npath = 'x'\npth = 'x'\n",
+                "line 10: driver: unknown field `pth`: did you mean `path`?",
+            ),
+            (
+                "clients = 3\n[driver]\npath = 5\n",
+                "line 9: driver.path: must be a text in quotes, not the number 5",
+            ),
+            (
+                "clients = 3\n[driver]\n\n[tmeline]\nwarmup = '1s'\n",
+                "line 10: unknown field `tmeline`: did you mean `timeline`?",
+            ),
+        ] {
+            let error = parse::<Settings>(&format!("{begin}{end}")).expect_err("it is wrong");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
     fn the_older_name_of_clients_is_read_in_files_and_settings() {
         let text = |field: &str| {
             format!(

@@ -103,6 +103,7 @@ mod tests {
         assert!(position("name = ") < position("[timeline]"), "{text}");
         assert!(position("z = 1") < position("deep = true"), "{text}");
         let stored = plan.to_json().expect("a plan that was read can be stored");
+        assert_eq!(stored["seed"], 7);
         assert_eq!(stored["groups"][0]["rate"], 0.1);
         assert_eq!(stored["driver"]["a"][0]["deep"], true);
     }
