@@ -9,6 +9,17 @@ use tempfile::TempDir;
 
 use crate::result::{self, ResultFile};
 
+/// Copies a program or a script, executable for everybody, so that it can be run at once.
+///
+/// Another process copies it: a program that is open for writing cannot be run (ETXTBSY), and whatever another test
+/// starts in this moment inherits the open file until it calls exec.
+#[track_caller]
+pub fn copy_program(from: &Path, to: &Path) {
+    let mut install = Command::new("install");
+    let status = install.args(["-m", "755"]).args([from, to]).status();
+    assert!(status.unwrap().success(), "cannot copy {}", from.display());
+}
+
 /// A call of a driver, with a temporary folder for its result.
 #[derive(Debug)]
 pub struct Program {

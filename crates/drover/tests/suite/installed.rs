@@ -5,6 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use harness_testing::program::copy_program;
+
 use crate::streaming::{results, root};
 use crate::support::{ends_with, messages, shown};
 
@@ -48,7 +50,7 @@ impl Installed {
         for (from, to) in programs {
             let to = installed.path("prefix").join(to);
             fs::create_dir_all(to.parent().unwrap()).unwrap();
-            fs::copy(from, to).unwrap();
+            copy_program(&from, &to);
         }
         for folder in ["home", "work", "path"] {
             fs::create_dir(installed.path(folder)).unwrap();

@@ -1,12 +1,12 @@
 //! Creates a small project for a test, with scripted daemons and a scripted driver, and runs the program in it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use harness_testing::processes;
+use harness_testing::program::copy_program;
 pub(crate) use harness_testing::result::json;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -147,8 +147,8 @@ impl Project {
         let template =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../measure/tests/data/result-1.json");
         fs::copy(template, project.path("template.json")).unwrap();
-        let program = project.file("bin/fake-gen", DRIVER);
-        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+        let script = project.file("bin/fake-gen.py", DRIVER);
+        copy_program(&script, &project.path("bin/fake-gen"));
         project.plan("tiny", rest);
         project
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use harness_testing::processes::{send, wait_until};
-use harness_testing::program::CompletedRun;
+use harness_testing::program::{CompletedRun, copy_program};
 use harness_testing::skip::skip;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -216,13 +216,9 @@ fn a_server_that_may_not_be_looked_into_is_reported_with_the_reason() {
     }
     let folder = tempfile::tempdir().unwrap();
     let server = Python::start(folder.path(), 0);
-    let open = || Permissions::from_mode(0o755);
     let copy = folder.path().join("http-load");
-    if fs::hard_link(PROGRAM, &copy).is_err() {
-        fs::copy(PROGRAM, &copy).unwrap();
-    }
-    fs::set_permissions(&copy, open()).unwrap();
-    fs::set_permissions(folder.path(), open()).unwrap();
+    copy_program(Path::new(PROGRAM), &copy);
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
     let out = folder.path().join("out");
     fs::create_dir(&out).unwrap();
     fs::set_permissions(&out, Permissions::from_mode(0o777)).unwrap();

@@ -1,6 +1,7 @@
 //! The way of requests: through a daemon, or directly.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::support::{Folder, build_daemon, text};
@@ -49,9 +50,13 @@ fn a_daemon_is_started_on_request_and_by_several_processes_only_once() {
 #[test]
 fn without_a_daemon_to_start_the_command_is_performed_all_the_same() {
     let folder = Folder::new();
-    // A copy of the program that has no daemon beside it.
+    // A copy of the program that has no daemon beside it. Another process makes it: this one may be forked by another
+    // test while the copy is open for writing, and a program that is open for writing cannot be run.
     let alone = folder.path().join("issue");
-    fs::copy(env!("CARGO_BIN_EXE_issue"), &alone).unwrap();
+    let copied = Command::new("cp")
+        .args([Path::new(env!("CARGO_BIN_EXE_issue")), &alone])
+        .status();
+    assert!(copied.unwrap().success());
     let output = Command::new(&alone)
         .args(["create", "a", "--auto-start"])
         .current_dir(folder.path())
