@@ -145,6 +145,7 @@ impl Pacer {
     /// Such a loop is always charged. A scheduled operation is charged from its due time, and the lateness is also
     /// reported as `lag`. A burst is charged from `now`, and so is the first start of a closed-loop worker, whose
     /// later operations come from [`next_of_client`](Self::next_of_client).
+    #[inline]
     pub fn poll(&mut self, now: u64) -> Tick {
         if now >= self.stopped {
             return Tick::Over;
@@ -169,6 +170,7 @@ impl Pacer {
     /// Returns the operation of a closed-loop worker that follows its `previous` one, at once. Returns `None` if the
     /// worker has done all of its operations, if its stages have removed it by now, at the end, or if `previous` was
     /// not of a closed loop.
+    #[inline]
     pub fn next_of_client(&mut self, previous: Start, now: u64) -> Option<Start> {
         if now >= self.end {
             return None;
@@ -252,6 +254,7 @@ impl Pacer {
         self.started
     }
 
+    #[inline]
     fn count(&mut self, start: Start, now: u64) -> Start {
         self.started += 1;
         self.overrun = now.saturating_sub(self.end);

@@ -110,6 +110,7 @@ impl Recorder {
     }
 
     /// Records one value of a series, in nanoseconds.
+    #[inline]
     pub fn value(&self, series: Series, ns: u64) {
         let state = &mut *self.0.borrow_mut();
         state.tally.record(series, ns);
@@ -119,6 +120,7 @@ impl Recorder {
     }
 
     /// Adds to a counter.
+    #[inline]
     pub fn count(&self, name: &'static str, count: u64) {
         self.0.borrow_mut().tally.count(name, count);
     }
@@ -144,17 +146,20 @@ impl Recorder {
     }
 
     /// Records the lateness, in nanoseconds, with which the driver began an operation that it was free to begin.
+    #[inline]
     pub fn lag(&self, ns: u64) {
         self.0.borrow_mut().tally.lag.record(ns);
     }
 
     /// Counts the begin of an operation.
+    #[inline]
     pub fn begin(&self) {
         self.begin_many(1);
     }
 
     /// Counts the begin of several operations. Counting is more expensive than recording, so a loop that starts many
     /// at once counts once.
+    #[inline]
     pub fn begin_many(&self, operations: u64) {
         let mut state = self.0.borrow_mut();
         state.tally.count(STARTED, operations);
@@ -162,11 +167,13 @@ impl Recorder {
     }
 
     /// Counts the successful end of an operation.
+    #[inline]
     pub fn ok(&self) {
         self.ok_many(1);
     }
 
     /// Counts the successful end of several operations, which may have begun in another worker.
+    #[inline]
     pub fn ok_many(&self, operations: u64) {
         self.end(operations, |tally| tally.count(OK, operations));
     }
@@ -182,15 +189,18 @@ impl Recorder {
     }
 
     /// Counts an operation that is left open at the end of the drain phase.
+    #[inline]
     pub fn unfinished(&self) {
         self.unfinished_many(1);
     }
 
     /// Counts several operations that are left open at the end of the drain phase.
+    #[inline]
     pub fn unfinished_many(&self, operations: u64) {
         self.end(operations, |tally| tally.count(UNFINISHED, operations));
     }
 
+    #[inline]
     fn end(&self, operations: u64, outcome: impl FnOnce(&mut Tally)) {
         if operations == 0 {
             return;
@@ -248,6 +258,7 @@ impl CurrentSecond {
         }
     }
 
+    #[inline]
     fn is_within(&self) -> bool {
         self.measured.as_ref().is_some_and(MeasuredTime::is_within)
     }
