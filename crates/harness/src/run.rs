@@ -184,13 +184,7 @@ pub async fn run<D: Driver>(
     warnings.extend(unknown);
     warnings.extend(monitor.changed_processes(running.phases.origin));
     warnings.extend(faults.not_injected());
-    warnings.extend(run_warnings::<D>(
-        &view.total,
-        &operations,
-        load,
-        &machine,
-        steal_pct,
-    ));
+    warnings.extend(run_warnings::<D>(&view.total, &operations, load));
     let findings = D::findings(plan, &view.total);
     let compared = compared(
         D::SPEC,
@@ -223,7 +217,12 @@ pub async fn run<D: Driver>(
         opening: running.opening_time(description.opening),
         ..description.audit_inputs.clone()
     };
+    let machine = Machine {
+        steal_pct,
+        ..machine
+    };
     warnings.extend(disturbances(
+        &machine,
         &usage,
         &services,
         description.busy_waits,
@@ -249,10 +248,7 @@ pub async fn run<D: Driver>(
             process: described,
             ..daemons.info(subject)
         },
-        machine: Machine {
-            steal_pct,
-            ..machine
-        },
+        machine,
         processes: settings.processes,
         threads: settings.processes * settings.threads,
         verdict: Verdict::Valid,

@@ -405,8 +405,9 @@ fn several_results_are_compared() {
       go-streaming    streaming-daemon 0.1.0  Tokio, streams due at one tick share a timer
 
     At a glance
-      At 1,000, the highest level that every daemon ran. No figure is marked as best, because that
-      requires 3 runs of each daemon.
+      At 1,000, the highest level that every daemon ran. A figure is marked as best if the answer
+      finds its daemon better than another one. Figures that it cannot tell from the best share the
+      mark. The slope covers all levels and is not compared.
       daemon                    success %  TTFB p99,     KiB per      slope,    CPU µs
                                                   ms  connection     KiB per       per
                                                                   connection  finished

@@ -29,13 +29,11 @@ pub(super) fn operations(total: &Tally, seconds: &[Second]) -> Operations {
     }
 }
 
-/// Returns the warnings that the totals and the machine give rise to.
+/// Returns the warnings that the totals give rise to.
 pub(super) fn run_warnings<D: Driver>(
     total: &Tally,
     operations: &Operations,
     load: &ValidPlan<D::Config>,
-    machine: &Machine,
-    steal_pct: Option<f64>,
 ) -> Vec<Warning> {
     let response = load.description.response;
     let responses = total.distribution(response);
@@ -45,7 +43,6 @@ pub(super) fn run_warnings<D: Driver>(
         nothing_succeeded(D::SPEC, total, operations),
         Warning::missed(operations.missed, operations.started),
         Warning::few_samples(&D::SPEC.series[response.0].name, responses.len()),
-        Warning::noisy_host(machine.load1, machine.cpus, steal_pct),
         cfg!(debug_assertions).then(Warning::debug_build),
     ];
     if !operations.add_up() {
@@ -56,8 +53,10 @@ pub(super) fn run_warnings<D: Driver>(
     found.into_iter().flatten().collect()
 }
 
-/// Returns the warnings about disturbances of daemon and driver.
+/// Returns the warnings about disturbances of daemon and driver. The load average before the start says what is not
+/// measured otherwise: in a suite it is that of the run before.
 pub(super) fn disturbances(
+    machine: &Machine,
     usage: &Usage,
     services: &[ServiceResult],
     busy_waits: bool,
@@ -83,7 +82,12 @@ pub(super) fn disturbances(
     let found = usage
         .disturbance
         .map(|disturbance| disturbance.warnings(&context));
-    found.unwrap_or_default()
+    let others = usage
+        .disturbance
+        .and_then(|disturbance| disturbance.others_cpu_pct);
+    let load1 = machine.load1.filter(|_| others.is_none());
+    let noisy = Warning::noisy_host(load1, machine.cpus, machine.steal_pct);
+    found.into_iter().flatten().chain(noisy).collect()
 }
 
 /// Counts the operations for which the driver itself had no descriptor or port, by kind.

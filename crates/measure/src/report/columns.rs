@@ -17,8 +17,8 @@ pub(super) const LEVEL: usize = 1;
 
 /// A column of figures: its head, source and format.
 pub(super) struct Column<'a> {
-    /// Key of the metric, if the catalogue has it.
-    key: Option<&'static str>,
+    /// Key of the metric: that of the catalogue, `SERIES.STATISTIC` or `COUNTER.rate`.
+    pub(super) key: Option<String>,
     head: String,
     read: Box<Read<'a>>,
     show: Show,
@@ -54,7 +54,7 @@ impl<'a> Column<'a> {
     pub(super) fn metric(key: &str, head: &str, show: Show) -> Self {
         let metric = metrics::by_key(key);
         Self {
-            key: Some(metric.key),
+            key: Some(metric.key.to_owned()),
             ..Self::new(head, show, metric.better, metric.read)
         }
     }
@@ -70,17 +70,25 @@ impl<'a> Column<'a> {
             .expect("a key of the catalogue")
             .read;
         let head = format!("{} {statistic}", comparison.series_label(series));
-        Self::new(head, units::ms, Better::Lower, move |run| {
+        let column = Self::new(head, units::ms, Better::Lower, move |run| {
             read(&run.summary(series)?)
-        })
+        });
+        Self {
+            key: Some(format!("{series}.{statistic}")),
+            ..column
+        }
     }
 
     /// Creates the column of a counter's rate per second.
     pub(super) fn rate(counter: &'a CounterSpec) -> Self {
         let head = format!("{}/s", plain(&counter.label));
-        Self::new(head, units::whole, Better::Higher, move |run| {
+        let column = Self::new(head, units::whole, Better::Higher, move |run| {
             metrics::rate(run, &counter.name)
-        })
+        });
+        Self {
+            key: Some(format!("{}.rate", counter.name)),
+            ..column
+        }
     }
 
     pub(super) fn titled(self, head: &str) -> Self {
@@ -96,7 +104,7 @@ impl<'a> Column<'a> {
 
     /// Returns true for the share of successful operations, by which daemons with failures are compared too.
     pub(super) fn is_success(&self) -> bool {
-        self.key == Some(SUCCESS)
+        self.key.as_deref() == Some(SUCCESS)
     }
 
     pub(super) fn is_known(&self, runs: &[RunResult]) -> bool {

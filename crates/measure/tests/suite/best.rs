@@ -101,9 +101,7 @@ fn nothing_is_best_with_two_runs_a_failure_or_a_difference_of_two_percent() {
     };
     let few = glance(&of(2));
     assert!(!few.contains(" best |"), "{few}");
-    assert!(few.contains("requires 3 runs of each daemon"), "{few}");
     let three = glance(&of(3));
-    assert!(three.contains("differ by at least 3 %"), "{three}");
     let rust = |glance: &str| {
         row(
             &format!("# glance\n{glance}"),
@@ -136,8 +134,12 @@ fn nothing_is_best_with_two_runs_a_failure_or_a_difference_of_two_percent() {
             let usage = run.usage.daemon.as_mut().unwrap();
             usage.rss_peak_kb = usage.rss_baseline_kb + if is_rust { 1_000 } else { kib };
         }
+        let answers = markdown(&near)
+            .unwrap()
+            .contains("**memory:** rust-streaming is better");
         let near = glance(&near);
         assert_eq!(rust(&near)[3].ends_with("best"), marked, "{near}");
+        assert_eq!(answers, marked, "the mark is not that of the answer");
     }
 }
 

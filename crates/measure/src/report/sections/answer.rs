@@ -1,5 +1,7 @@
 //! The answer: sentences that say which daemon is better by each metric that decides, and what would settle the rest.
 
+use std::collections::BTreeMap;
+
 use super::overview::common_level;
 use crate::report::compare::fair;
 use crate::report::comparison::Comparison;
@@ -43,6 +45,17 @@ pub(in crate::report) fn facts(comparison: &Comparison<'_>) -> Facts {
     let command = repeat.and_then(|repeat| scope::command(suite, repeat));
     facts.extend(command.map(|command| (COMMAND, command)));
     facts
+}
+
+/// Returns the daemons at a level that lead by each metric that decides, by its key.
+pub(super) fn leaders(comparison: &Comparison<'_>, level: &str) -> BTreeMap<String, Vec<usize>> {
+    let (fair, _) = fair(comparison, level);
+    let metrics = deciding::metrics(comparison, &fair);
+    let contests = Contest::all(&metrics, &fair);
+    let leaders = contests
+        .iter()
+        .map(|contest| (contest.metric.key.clone(), contest.leaders()));
+    leaders.collect()
 }
 
 /// Adds the comparison of several daemons. Returns the number of repetitions that may settle what is open.

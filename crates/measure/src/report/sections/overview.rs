@@ -1,25 +1,16 @@
 //! Overview: the key figures of each daemon at the highest level that all of them ran.
 
-use super::memory;
-use crate::metrics::Better;
+use super::{answer, memory};
 use crate::report::columns::{self, Column};
-use crate::report::compare::fair;
 use crate::report::comparison::{Comparison, Repetitions, level_name, size};
 use crate::report::distinct::distinct;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::roles;
 use crate::report::table::Table;
-use crate::summary::SummaryStats;
 use crate::units;
 
-/// Minimum number of runs per daemon before any figure is called best.
-const MIN_RUNS: usize = 3;
-/// Minimum distance of two medians, as a share of the better one.
-const MIN_DISTANCE: f64 = 0.03;
-
-const READING: &str = "A figure is marked as best if its runs do not overlap with those of any worse daemon and the medians differ by at least 3 %. Closer figures share the mark; if all are close, none has it. INVALID runs do not count, and daemons that the answer excludes are compared by success only.";
+const READING: &str = "A figure is marked as best if the answer finds its daemon better than another one. Figures that it cannot tell from the best share the mark.";
 const SLOPE: &str = "The slope covers all levels and is not compared.";
-const FEW: &str = "No figure is marked as best, because that requires 3 runs of each daemon.";
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let mut parts = vec![Part::Charts(Charts::Levels)];
@@ -44,17 +35,9 @@ fn reading(comparison: &Comparison<'_>, level: &str) -> String {
     };
     match comparison.at(level) {
         groups if groups.len() < 2 => at,
-        groups if !are_enough(&groups) => format!("{at} {FEW}"),
         _ if roles::has_messages(comparison.suite) => format!("{at} {READING}"),
         _ => format!("{at} {READING} {SLOPE}"),
     }
-}
-
-/// Returns true if there are enough runs to rule out chance differences of single runs.
-fn are_enough(groups: &[Repetitions<'_>]) -> bool {
-    let counted = groups.iter().map(|repeated| repeated.counted().len());
-    let mut counted = counted.filter(|counted| *counted > 0);
-    counted.all(|counted| counted >= MIN_RUNS)
 }
 
 /// Returns the level to compare daemons at: the highest at which all of them have runs that count, otherwise the highest
@@ -104,11 +87,12 @@ fn table(comparison: &Comparison<'_>, level: &str) -> Table {
     let at = comparison.at(level);
     let compared = compared(comparison);
     let mut table = Table::of_runs("At a glance", comparison, &at, &compared);
-    let (fair, _) = fair(comparison, level);
-    let fair: Vec<usize> = fair.iter().map(|repeated| repeated.daemon).collect();
+    let leaders = answer::leaders(comparison, level);
     for (index, column) in compared.iter().enumerate() {
-        for row in best(&at, &fair, column) {
-            table.rows[row].cells[index + 2].best = true;
+        let key = column.key.as_deref().unwrap_or_default();
+        let leaders = leaders.get(key).map(Vec::as_slice).unwrap_or_default();
+        for (row, repeated) in at.iter().enumerate() {
+            table.rows[row].cells[index + 2].best = leaders.contains(&repeated.daemon);
         }
     }
     if !roles::has_messages(comparison.suite) {
@@ -118,46 +102,4 @@ fn table(comparison: &Comparison<'_>, level: &str) -> Table {
     // All rows belong to one level, which the note above the table names.
     table.remove_column(columns::LEVEL);
     table
-}
-
-/// Returns the rows that cannot be distinguished from the best one. Daemons that the answer excludes are compared only by
-/// the share of successful operations.
-fn best(groups: &[Repetitions<'_>], fair: &[usize], column: &Column<'_>) -> Vec<usize> {
-    if !are_enough(groups) {
-        return Vec::new();
-    }
-    let sign = match column.better {
-        Better::Lower => 1.0,
-        _ => -1.0,
-    };
-    let compared = |repeated: &Repetitions<'_>| match column.is_success() {
-        true => !repeated.broke_down(),
-        false => fair.contains(&repeated.daemon),
-    };
-    let stats: Vec<(usize, SummaryStats)> = groups
-        .iter()
-        .enumerate()
-        .filter(|(_, repeated)| compared(repeated))
-        .filter_map(|(row, repeated)| Some((row, column.stats(&repeated.counted())?)))
-        .collect();
-    let median = |(_, stats): &&(usize, SummaryStats)| stats.median * sign;
-    let first = stats
-        .iter()
-        .min_by(|one, other| median(one).total_cmp(&median(other)));
-    let Some((_, first)) = first else {
-        return Vec::new();
-    };
-    let is_close = |(_, other): &&(usize, SummaryStats)| !are_distinct(first, other);
-    let close: Vec<usize> = stats.iter().filter(is_close).map(|(row, _)| *row).collect();
-    match close.len() == stats.len() {
-        true => Vec::new(),
-        false => close,
-    }
-}
-
-/// Returns true if the runs do not overlap and the medians are far enough from each other.
-fn are_distinct(first: &SummaryStats, other: &SummaryStats) -> bool {
-    let overlap = first.min <= other.max && other.min <= first.max;
-    let distance = (first.median - other.median).abs();
-    !overlap && distance >= MIN_DISTANCE * first.median.abs()
 }

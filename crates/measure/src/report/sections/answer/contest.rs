@@ -138,6 +138,18 @@ impl<'m, 'a> Contest<'m, 'a> {
         pairs.any(|pair| !is_few(pair)) && self.against(rank).is_none_or(is_few)
     }
 
+    /// Returns the daemons that are better than another one and that none is better than: the best, and those that cannot
+    /// be told from it. There are none if all are close, or if the driver limited a figure.
+    pub(super) fn leaders(&self) -> Vec<usize> {
+        let (close, worse) = self.ranks();
+        if worse.is_empty() || !self.limited.is_empty() {
+            return Vec::new();
+        }
+        let close = close.into_iter().filter(|rank| !self.is_short(*rank));
+        let ranks = [0].into_iter().chain(close);
+        ranks.map(|rank| self.ranked[rank].daemon).collect()
+    }
+
     /// Returns the number of repetitions that may settle the comparison, if it is open.
     pub(super) fn open(&self) -> Option<usize> {
         if !self.limited.is_empty() {

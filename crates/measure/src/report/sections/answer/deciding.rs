@@ -11,6 +11,8 @@ use crate::units::Unit;
 
 /// A metric with its words.
 pub(super) struct Deciding<'a> {
+    /// Key of the metric, as that of its column.
+    pub(super) key: String,
     /// Label of the line.
     pub(super) label: &'static str,
     /// Name of the metric within a sentence: `TTFB p99`.
@@ -29,6 +31,7 @@ impl<'a> Deciding<'a> {
     fn of_catalogue(label: &'static str, key: &str, noun: &str, of: &'static str) -> Self {
         let metric = metrics::by_key(key);
         Self {
+            key: key.to_owned(),
             label,
             noun: noun.to_owned(),
             of,
@@ -104,6 +107,7 @@ fn rates<'a>(comparison: &Comparison<'a>) -> impl Iterator<Item = Deciding<'a>> 
     compared.map(|rate| {
         let noun = format!("{}/s", plain(&rate.label));
         Deciding {
+            key: format!("{}.rate", rate.name),
             label: "rate",
             noun,
             of: "",
@@ -119,6 +123,7 @@ fn latency<'a>(comparison: &Comparison<'a>) -> Option<Deciding<'a>> {
     let series = comparison.headline()?;
     let p99 = metrics::statistic_by_key("p99")?;
     Some(Deciding {
+        key: format!("{series}.p99"),
         label: "latency",
         noun: format!("{} p99", comparison.series_label(series)),
         of: "",
