@@ -12,6 +12,7 @@ use harness::{launcher, output};
 use measure::report::{Format, list_of_names};
 use measure::similar::similar;
 
+use crate::folder::RESULTS;
 use crate::{check, doctor, exit, import, list, report, run, suite_report, watch};
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
@@ -57,7 +58,7 @@ enum Command {
     /// List daemons, drivers, plans, and the suites that were run
     List {
         /// Read suites from this folder of results
-        #[arg(long, value_name = "DIR", default_value = "bench-results")]
+        #[arg(long, value_name = "DIR", default_value = RESULTS)]
         out: PathBuf,
     },
     /// Check that this machine can run the plans; print a fix for each problem (exit code 1 if any)
@@ -66,7 +67,7 @@ enum Command {
         #[arg(value_name = "PLAN")]
         plans: Vec<PathBuf>,
         /// Check the free space of this folder of results
-        #[arg(long, value_name = "DIR", default_value = "bench-results")]
+        #[arg(long, value_name = "DIR", default_value = RESULTS)]
         out: PathBuf,
     },
 }

@@ -15,6 +15,8 @@ use crate::project::entries;
 use crate::record::{FILE, Record, RunId};
 use crate::resolve::Suite;
 
+/// The folder of all results, unless a call names another.
+pub(crate) const RESULTS: &str = "bench-results";
 /// File name of the result of a run that was cut short.
 const INTERRUPTED: &str = "interrupted.json";
 /// File name of a result that can't be read, or was edited, and whose run is repeated.

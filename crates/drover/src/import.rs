@@ -12,6 +12,7 @@ use measure::redact;
 use measure::result::RunResult;
 use subject::host;
 
+use crate::folder::RESULTS;
 use crate::tool_output::{Subject, Tool, import};
 
 /// Name of the folder, below that of a day, for imported results.
@@ -37,7 +38,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = tool)]
     format: ToolChoice,
     /// Store results below this folder
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    #[arg(long, value_name = "DIR", default_value = RESULTS)]
     out: PathBuf,
     /// Store the result in exactly this folder, for one file
     #[arg(long, value_name = "DIR", conflicts_with = "out")]

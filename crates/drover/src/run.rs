@@ -20,7 +20,7 @@ use subject::host;
 use crate::driver_program;
 use crate::driver_run::{self, Outcome};
 use crate::estimate::{self, PastRun};
-use crate::folder::Folder;
+use crate::folder::{Folder, RESULTS};
 use crate::machine_lock::MachineLock;
 use crate::matrix::{self, PlannedRun};
 use crate::progress::{LiveView, Progress, RunProgress};
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     overrides: Overrides,
     /// Store results below this folder
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    #[arg(long, value_name = "DIR", default_value = RESULTS)]
     out: PathBuf,
     /// Start over, even if an earlier suite can be continued
     #[arg(long)]

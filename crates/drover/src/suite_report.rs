@@ -11,6 +11,7 @@ use measure::report::{Format, Options, markdown, summary};
 use measure::suite::{Suite, Unreached};
 use measure::units;
 
+use crate::folder::RESULTS;
 use crate::record::{CapacityResult, Record, RunId};
 use crate::search::TRIES;
 
@@ -36,7 +37,7 @@ pub(crate) fn read_folder(folder: &Path) -> anyhow::Result<Suite> {
     Ok(Suite {
         name: record.suite.name.clone(),
         question: record.question.clone(),
-        command: Some(command(&record)),
+        command: Some(command(&record, folder)),
         planned: record.planned,
         capacities: record.found.iter().map(describe_capacity).collect(),
         results,
@@ -54,8 +55,8 @@ fn unreached(missed: &crate::record::Unreached) -> Unreached {
     }
 }
 
-/// Returns the command line that repeats the suite: its plan, and the changes to it.
-fn command(record: &Record) -> String {
+/// Returns the command line that repeats the suite in `folder`: its plan, and the changes to it.
+fn command(record: &Record, folder: &Path) -> String {
     let suite = &record.suite;
     let plan = record.plan.as_deref().map(quoted);
     let plan = plan.unwrap_or_else(|| format!("configs/{}/{}.toml", suite.protocol, suite.name));
@@ -64,12 +65,21 @@ fn command(record: &Record) -> String {
         suite.daemons.join(","),
         suite.repeat
     );
-    if suite.capacity.is_none() {
+    let planned = record.planned.map(|planned| planned.levels);
+    if suite.capacity.is_none() && planned != Some(suite.levels.len() as u64) {
         let levels: Vec<&str> = suite.levels.iter().map(|level| &*level.name).collect();
         command.push_str(&format!(" --level {}", levels.join(",")));
     }
     for set in &suite.set {
         command.push_str(&format!(" --set {}", quoted(set)));
+    }
+    let whole = |path: &Path| path.canonicalize().ok();
+    let folder = whole(folder);
+    let out = folder
+        .as_deref()
+        .and_then(|folder| folder.parent()?.parent());
+    if let Some(out) = out.filter(|out| whole(Path::new(RESULTS)).as_deref() != Some(*out)) {
+        command.push_str(&format!(" --out {}", quoted(&out.to_string_lossy())));
     }
     command
 }

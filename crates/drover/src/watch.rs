@@ -25,6 +25,7 @@ use view::Scroll;
 use watched::Watched;
 
 use crate::exit;
+use crate::folder::RESULTS;
 
 /// Time between two readings of the files, nanoseconds.
 const INTERVAL_NS: u64 = 1_000_000_000;
@@ -37,7 +38,7 @@ const SIZE: (u16, u16) = (80, 24);
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Read this suite or run, or the newest that runs below this folder of results
-    #[arg(value_name = "DIR", default_value = "bench-results")]
+    #[arg(value_name = "DIR", default_value = RESULTS)]
     folder: PathBuf,
     /// Print one frame as text, and end
     #[arg(long)]

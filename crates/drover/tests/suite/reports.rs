@@ -144,6 +144,29 @@ fn pages_of_several_folders_are_written_into_none_of_them() {
     assert_eq!(fs::read_to_string(&page).unwrap(), before);
 }
 
+/// Two runs, which are too few, so that the comparison stays open.
+#[test]
+fn the_command_that_would_settle_the_rest_has_what_the_call_had() {
+    let two = "[driver]\n[suite]\ndaemons = ['a', 'b']\nrepeat = 2\n\
+        levels = [{ name = '5', set = {} }, { name = '6', set = {} }]\n";
+    let project = Project::new(two);
+    let settles = |more: &[&str], expected: &str| {
+        let output = project.run(&[more, &["--fresh"]].concat());
+        ends_with(&output, 0);
+        let shown = shown(&output);
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        let command = "to settle drover run configs/fake/tiny.toml --daemon a,b --repeat 5";
+        let expected = format!("{command}{expected} more ");
+        assert!(words.join(" ").contains(&expected), "{expected}: {shown}");
+    };
+    settles(&[], "");
+    settles(&["--level", "6"], " --level 6");
+    let other = project.path("other");
+    fs::create_dir(&other).unwrap();
+    let other = other.canonicalize().unwrap();
+    settles(&["--out", "other"], &format!(" --out {}", other.display()));
+}
+
 #[test]
 fn a_summary_holds_a_suite_against_an_earlier_one() {
     let project = Project::new(ONE);

@@ -9,7 +9,7 @@ use crate::suite::Suite;
 use crate::summary::SummaryStats;
 use crate::warning::Verdict;
 
-/// Smallest difference of two medians, as a ratio, that makes an order.
+/// Smallest difference of two medians at another level, as a ratio, that makes an order.
 const MIN_RATIO: f64 = 1.03;
 
 /// Names the level and compares the order of the daemons with that at the other levels.
@@ -34,8 +34,16 @@ pub(super) fn level(
             None => {}
             Some(turned) if turned.is_empty() => same.push(level_name(other)),
             Some(turned) => {
-                let (other, turned) = (level_name(other), listed(&turned));
-                different.push(format!("; at {other} the order differs in {turned}"));
+                let leaders = distinct(turned.iter().map(|(_, leader)| *leader));
+                let metrics = distinct(turned.into_iter().map(|(metric, _)| metric));
+                let (other, metrics) = (level_name(other), listed(&metrics));
+                let differs = match leaders[..] {
+                    [leader] if comparison.measured().count() == 2 => {
+                        format!("{} leads in {metrics}", comparison.daemon(leader))
+                    }
+                    _ => format!("the order differs in {metrics}"),
+                };
+                different.push(format!("; at {other} {differs}"));
             }
         }
     }
@@ -46,12 +54,13 @@ pub(super) fn level(
     Some(("level", text))
 }
 
-/// Returns the metrics by which two daemons swap places at another level, or `None` if nothing can be compared there.
+/// Returns the metrics by which two daemons swap places at another level, each with the one that is better there, or
+/// `None` if nothing can be compared there.
 fn order_at(
     comparison: &Comparison<'_>,
     level: &str,
     contests: &[Contest<'_, '_>],
-) -> Option<Vec<String>> {
+) -> Option<Vec<(String, usize)>> {
     let at = comparison.at(level);
     let usable =
         |repeated: &&Repetitions<'_>| !repeated.counted().is_empty() && !repeated.has_failures();
@@ -75,14 +84,13 @@ fn order_at(
                 compared = true;
                 let here = (better.median / worse.median).ln();
                 let there = (one / other).ln();
-                let is_clear = |log: f64| log.abs() >= MIN_RATIO.ln();
-                if is_clear(here) && is_clear(there) && (here > 0.0) != (there > 0.0) {
-                    turned.push(contest.metric.label.to_owned());
+                if there.abs() >= MIN_RATIO.ln() && (here > 0.0) != (there > 0.0) {
+                    turned.push((contest.metric.label.to_owned(), worse.daemon));
                 }
             }
         }
     }
-    compared.then(|| distinct(turned))
+    compared.then_some(turned)
 }
 
 /// Says how the main figures of a single daemon change from its lowest to its highest level.
