@@ -151,3 +151,34 @@ pub(super) fn measured_s(phases: &Phases, requested_at: u64, over: u64) -> f64 {
     let end = phases.end.min(requested_at).min(over);
     end.saturating_sub(phases.measure) as f64 / 1e9
 }
+
+#[cfg(test)]
+mod tests {
+    use measure::disturbance::Disturbance;
+    use measure::warning::Kind;
+
+    use super::*;
+
+    #[test]
+    fn the_load_before_a_run_is_noted_only_if_others_are_not_measured() {
+        let is_noted = |others_cpu_pct| {
+            let machine = Machine {
+                load1: Some(8.0),
+                cpus: 2,
+                ..Machine::default()
+            };
+            let usage = Usage {
+                disturbance: Some(Disturbance {
+                    cpus: 2,
+                    others_cpu_pct,
+                    ..Disturbance::default()
+                }),
+                ..Usage::default()
+            };
+            let found = disturbances(&machine, &usage, &[], false, &AuditInputs::default(), 1);
+            found.iter().any(|warning| warning.kind == Kind::NoisyHost)
+        };
+        assert!(is_noted(None));
+        assert!(!is_noted(Some(0.0)));
+    }
+}
