@@ -53,8 +53,8 @@ pub(super) fn run_warnings<D: Driver>(
     found.into_iter().flatten().collect()
 }
 
-/// Returns the warnings about disturbances of daemon and driver. The load average before the start says what is not
-/// measured otherwise: in a suite it is that of the run before.
+/// Returns the warnings about disturbances of daemon and driver. The load average before the start counts only if the CPU
+/// use of other processes was not measured: in a suite it is mostly the load of the run before.
 pub(super) fn disturbances(
     machine: &Machine,
     usage: &Usage,

@@ -191,7 +191,8 @@ impl Warning {
         )
     }
 
-    /// Checks the CPU time stolen during the run, in percent, and the load average before the start, if it is to count.
+    /// Checks the CPU time stolen during the run, in percent, and the load average before the start. `load1` is `None` if
+    /// the CPU use of other processes was measured during the run.
     pub fn noisy_host(load1: Option<f64>, cpus: u64, steal_pct: Option<f64>) -> Option<Self> {
         let steal = steal_pct.unwrap_or(0.0);
         let (severity, message) = match Severity::above(steal, STEAL_SUSPECT_PCT, STEAL_INVALID_PCT)

@@ -189,7 +189,8 @@ fn daemons_that_lost_clients_in_injected_faults_are_compared_by_their_downtime()
 
 #[test]
 fn an_order_that_turns_at_another_level_is_named() {
-    // Factors of the memory of go-streaming at 100 and at 1,000, of which it has 20 % more than python-streaming.
+    // `factors` multiply the memory of go-streaming at 100 and at 1,000. Without them it needs 20 % more than
+    // python-streaming.
     let turned = |daemons: &'static [&'static str], factors: [f64; 2]| {
         let mut suite = suite_of(daemons, &[100, 1_000], 5);
         let levels = ["100", "1000"].into_iter().zip(factors);

@@ -138,8 +138,8 @@ impl<'m, 'a> Contest<'m, 'a> {
         pairs.any(|pair| !is_few(pair)) && self.against(rank).is_none_or(is_few)
     }
 
-    /// Returns the daemons that are better than another one and that none is better than: the best, and those that cannot
-    /// be told from it. There are none if all are close, or if the driver limited a figure.
+    /// Returns the best daemon and those that cannot be told from it. There are none if that is every daemon, or if the
+    /// driver limited a figure.
     pub(super) fn leaders(&self) -> Vec<usize> {
         let (close, worse) = self.ranks();
         if worse.is_empty() || !self.limited.is_empty() {
