@@ -17,6 +17,7 @@ mod group;
 mod guard;
 mod launch;
 mod log;
+mod ports;
 mod prepare;
 mod process_name;
 mod ready;
@@ -37,6 +38,7 @@ use guard::Guard;
 use launch::LaunchSpec;
 use log::{Log, LogScanner};
 use nix::sys::signal::Signal;
+use ports::ReservedPort;
 
 /// Longest time that SIGKILL takes, unless a process hangs in the kernel.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
@@ -54,7 +56,7 @@ pub struct Daemon {
     name: ProcessName,
     version: Option<String>,
     endpoint: Endpoint,
-    ports: Vec<u16>,
+    ports: Vec<ReservedPort>,
     stop: Stop,
     // Dropped in this order: the group dies, the guard finds nothing left to do, the log and its directory are
     // removed, and the services die.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use super::group::Group;
 use super::guard::Guard;
 use super::log::Log;
+use super::ports::ReservedPort;
 use super::prepare::{LAST_LINES, Prepared};
 use super::process_name::ProcessName;
 use super::ready::{self, Failure};
@@ -77,7 +77,7 @@ impl CountersCommand {
 struct Run<'a> {
     prepared: &'a Prepared,
     scratch: &'a Path,
-    ports: Vec<u16>,
+    ports: Vec<ReservedPort>,
     services: &'a [Daemon],
 }
 
@@ -196,8 +196,8 @@ impl Prepared {
         let io = |doing: &'static str| DaemonError::io(&self.name, doing);
         let mut scratch = scratch().map_err(io("making its scratch directory"))?;
         scratch.disable_cleanup(options.keep_scratch);
-        let ports =
-            free_ports(self.manifest.ports()).map_err(io("finding a free port on 127.0.0.1"))?;
+        let ports = ReservedPort::several(self.manifest.ports())
+            .map_err(io("finding a free port on 127.0.0.1"))?;
         let run = Run {
             prepared: self,
             scratch: scratch.path(),
@@ -260,14 +260,14 @@ impl Prepared {
 }
 
 /// Returns the value of a placeholder that belongs to one start.
-fn value_of_start(name: &str, scratch: &Path, ports: &[u16]) -> Option<String> {
+fn value_of_start(name: &str, scratch: &Path, ports: &[ReservedPort]) -> Option<String> {
     let path = |path: &Path| Some(path.to_string_lossy().into_owned());
     match name {
         "socket" => path(&scratch.join(SOCKET_NAME)),
         "scratch" => path(scratch),
         name => ports
             .get(placeholders::port_index(name)?)
-            .map(u16::to_string),
+            .map(|reserved| reserved.port().to_string()),
     }
 }
 
@@ -324,7 +324,7 @@ impl Run<'_> {
             socket: manifest
                 .has_socket()
                 .then(|| self.scratch.join(SOCKET_NAME)),
-            port: self.ports.first().copied(),
+            port: self.ports.first().map(ReservedPort::port),
             url: manifest.url.as_ref().map(|url| self.expand(url)),
             urls: manifest
                 .urls
@@ -364,32 +364,9 @@ fn scratch() -> io::Result<tempfile::TempDir> {
         .tempdir_in(directory)
 }
 
-/// Returns distinct ports that were free a moment ago. Another program may take one before the daemon does; the daemon
-/// then reports it and exits, and the next start gets other ports.
-fn free_ports(count: usize) -> io::Result<Vec<u16>> {
-    let held: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind("127.0.0.1:0"))
-        .collect::<io::Result<_>>()?;
-    held.iter()
-        .map(|listener| Ok(listener.local_addr()?.port()))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ports_of_one_run_differ_and_can_be_bound() {
-        let ports = free_ports(9).unwrap();
-        let different: std::collections::BTreeSet<_> = ports.iter().collect();
-        assert_eq!(different.len(), 9);
-        assert!(
-            ports
-                .iter()
-                .any(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        );
-    }
 
     #[test]
     fn nobody_else_may_look_into_the_directory_of_a_run() {
