@@ -224,6 +224,8 @@ impl ToolReport {
             faults: Vec::new(),
             answer: None,
             audit_inputs: AuditInputs::default(),
+            part: None,
+            shards: Vec::new(),
             throughput: None,
             imported: Some(Imported {
                 times: self.times,

@@ -9,16 +9,19 @@ use measure::exit;
 use measure::redact;
 use measure::report::{Format, Options};
 use measure::result::RunResult;
+use measure::shard::Role;
 
+use crate::divided::DividedRun;
 use crate::failure::Failure;
 use crate::launcher::note;
-use crate::run::{External, Settings, Subject, run};
+use crate::run::{External, Settings, Subject, run, unless_interrupted};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
 use crate::{launcher, output, page};
 use load::driver::{Driver, Target, ValidPlan};
 use load::limits::{self, TooFewFiles};
 use load::plan::{Invalid, Plan};
+use load::schedule::Share;
 use load::workers::{SHARD_ARGUMENT, shard};
 use subject::headroom::CannotHold;
 use subject::host;
@@ -28,9 +31,11 @@ mod common;
 mod driver_cli;
 mod given;
 mod help;
+mod merge;
 mod mistaken;
 mod numbers;
 mod plan_file;
+mod shards;
 mod variables;
 
 pub use command::{exit_with, lines_of_files, refuse, two_dashes};
@@ -38,6 +43,7 @@ use common::MOST_PROCESSES;
 pub use common::{Common, ProcessCount};
 pub use driver_cli::{DriverCli, Job, command, job};
 pub use given::{Given, only_group};
+pub use shards::ShardOptions;
 pub use variables::load_variables;
 
 /// File descriptors that a process keeps open besides those of its load.
@@ -80,6 +86,9 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
 }
 
 fn carry_out<D: DriverCli>(mut typed: ArgMatches) -> Result<ExitCode, Failure> {
+    if let Some((merge::COMMAND, arguments)) = typed.subcommand() {
+        return merge::run::<D>(arguments);
+    }
     if typed.subcommand_name().is_some() {
         let command = D::Command::from_arg_matches_mut(&mut typed);
         let command = command.unwrap_or_else(|error| refuse(&error));
@@ -115,7 +124,16 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     if let Some(output) = &common.output {
         store::probe("--output", output).map_err(Failure::Call)?;
     }
-    let settings = size::<D>(&load, &common)?;
+    let whole = load.plan.clone().untyped()?.to_json()?;
+    let divided = common.shards.divided(whole, target.is_some())?;
+    if let Some(divided) = &divided {
+        let ended = run_part::<D>(&mut load, target, divided, &common).await;
+        if let Err(failure) = &ended {
+            divided.give_up(&anyhow::Error::msg(failure.to_string()));
+        }
+        return ended;
+    }
+    let settings = size::<D>(&load, &common, None)?;
     note(common.quiet, &load.description.sentence);
     // Until the daemon is built a signal ends this program at once, and the build with it.
     let subject = subject::<D>(&load.plan, target, &common)?;
@@ -136,6 +154,53 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     shown?;
     let results: Vec<&RunResult> = results.iter().collect();
     failure.map_or_else(|| Ok(ExitCode::from(exit::code(&results))), Err)
+}
+
+/// Runs one part of a divided run, and stores its result in the common folder.
+async fn run_part<D: DriverCli>(
+    load: &mut ValidPlan<D::Config>,
+    target: Option<Target>,
+    divided: &DividedRun,
+    common: &Common,
+) -> Result<ExitCode, Failure> {
+    let share = divided.share();
+    if D::SPEC.single_process && share.of > 1 {
+        let problem = "this driver tracks every message in one process, and its load cannot be divided yet: take 0/1";
+        return Err(Invalid::new("--shard", problem).into());
+    }
+    let settings = size::<D>(load, common, Some(divided))?;
+    let mut signals = Signals::listen()
+        .context("listening for signals")
+        .map_err(Failure::Run)?;
+    let subject = match (divided.role(), target) {
+        (Role::Load, None) => {
+            let host = host::machine().hostname;
+            let waiting = divided.published_daemon(&host);
+            let waited = unless_interrupted(&mut signals, waiting).await;
+            let daemon = waited.and_then(|daemon| daemon).map_err(Failure::Run)?;
+            let external = External::new(daemon.target, Some(daemon.name), Vec::new(), Vec::new());
+            Subject::External(external?)
+        }
+        (_, target) => subject::<D>(&load.plan, target, common)?,
+    };
+    if divided.role() == Role::Load {
+        // The part that launches the daemon injects them.
+        load.plan.faults.clear();
+        load.plan.instances = 1;
+    }
+    let folder = Folder::at(&divided.result_folder()).map_err(Failure::Call)?;
+    let ran = run::<D>(load, &subject, &settings, &folder, &mut signals).await;
+    let result = ran.map_err(|error| {
+        folder.release();
+        early_failure(error)
+    })?;
+    let path = folder.write_part(&result).map_err(Failure::Run)?;
+    if divided.role() == Role::Daemon {
+        note(common.quiet, &format!("Result: {}", path.display()));
+    } else {
+        show::<D>(std::slice::from_ref(&result), Some(&path), common).map_err(Failure::Run)?;
+    }
+    Ok(ExitCode::from(exit::code(&[&result])))
 }
 
 /// Refuses a plan with the placeholder of a removed secret: the run would use the placeholder as the value.
@@ -190,13 +255,22 @@ fn show<D: Driver>(
     stored: Option<&Path>,
     common: &Common,
 ) -> anyhow::Result<()> {
-    let format = common.report_format();
+    show_as::<D>(results, stored, common.report_format(), common.quiet)
+}
+
+/// Prints the report of results, the last of which is stored at a path.
+fn show_as<D: Driver>(
+    results: &[RunResult],
+    stored: Option<&Path>,
+    format: Format,
+    quiet: bool,
+) -> anyhow::Result<()> {
     let page = stored
         .and_then(page_beside)
         .map(|page| page.display().to_string());
     // The screen names the page and the result beside it.
     if let Some(path) = stored.filter(|_| format.name != Format::screen().name || page.is_none()) {
-        note_result(path, common);
+        note_result(path, quiet);
     }
     let options = Options {
         width: output::columns(),
@@ -245,7 +319,7 @@ async fn repeat<D: Driver>(
     for _ in 0..common.repeat {
         // The report names the result of the last run.
         if let Some(path) = &stored.last {
-            note_result(path, common);
+            note_result(path, common.quiet);
         }
         let folder = match folder(&load.plan, subject, common) {
             Ok(folder) => folder,
@@ -294,9 +368,9 @@ fn write_page(folder: &Folder, result: &RunResult) {
 }
 
 /// Says where a result is that the report does not name.
-fn note_result(path: &Path, common: &Common) {
+fn note_result(path: &Path, quiet: bool) {
     let beside = page_beside(path).map_or("", |_| ", with report.html beside it");
-    note(common.quiet, &format!("Result: {}{beside}", path.display()));
+    note(quiet, &format!("Result: {}{beside}", path.display()));
 }
 
 /// Returns the folder for the next result.
@@ -366,8 +440,14 @@ fn only_for_running(option: &str) -> Invalid {
 }
 
 /// Returns the numbers of threads and processes: by default as many processes as the open-file limit requires.
-fn size<D: Driver>(load: &ValidPlan<D::Config>, common: &Common) -> Result<Settings, Failure> {
+fn size<D: Driver>(
+    load: &ValidPlan<D::Config>,
+    common: &Common,
+    divided: Option<&DividedRun>,
+) -> Result<Settings, Failure> {
     let (plan, can_split) = (&load.plan, !D::SPEC.single_process);
+    let role = divided.map_or(Role::Both, DividedRun::role);
+    let part = divided.map_or(Share::ALL, DividedRun::share);
     let (soft, limit) = limits::raise_nofile()
         .context("raising the open-file limit")
         .map_err(Failure::Run)?;
@@ -377,8 +457,8 @@ fn size<D: Driver>(load: &ValidPlan<D::Config>, common: &Common) -> Result<Setti
             &format!("Raised the open-file limit from {soft} to {limit}."),
         );
     }
-    let need = load.description.max_open_fds;
-    if plan.daemon.is_some() {
+    let need = part.count(load.description.max_open_fds);
+    if plan.daemon.is_some() && role != Role::Load {
         let each = need.div_ceil(plan.instances) + OWN_DESCRIPTORS;
         limits::require_nofile("the daemon", each).map_err(|error| {
             let enough = need.div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1));
@@ -435,6 +515,7 @@ fn size<D: Driver>(load: &ValidPlan<D::Config>, common: &Common) -> Result<Setti
         threads,
         metrics_addr: common.metrics_addr,
         quiet: common.quiet,
+        divided: divided.cloned(),
     })
 }
 

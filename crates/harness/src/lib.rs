@@ -6,11 +6,13 @@
 //! runs, [`verify`] tests the answers of daemons.
 
 pub mod cli;
+pub mod divided;
 pub mod drivers;
 pub mod exporter;
 pub mod failure;
 pub mod launcher;
 pub mod live;
+pub mod merge;
 pub mod output;
 pub mod page;
 pub mod progress;

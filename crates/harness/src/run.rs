@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use measure::audit;
 use measure::machine::Machine;
-use measure::result::{AuditInputs, DaemonInfo, RunResult, SCHEMA, SeriesResult};
+use measure::result::{AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, SeriesResult};
+use measure::shard::{Role, RunPart};
 use measure::tally::owned;
 use measure::throughput::Throughput;
 use measure::warning::{Verdict, Warning};
@@ -16,9 +17,9 @@ mod external;
 mod faults;
 mod resource_monitor;
 mod running_load;
-mod scrape;
+pub(crate) mod scrape;
 mod seconds_spool;
-mod warnings;
+pub(crate) mod warnings;
 
 pub use external::External;
 
@@ -28,17 +29,17 @@ use faults::Faults;
 use resource_monitor::ResourceMonitor;
 use running_load::{LiveOutputs, RunningLoad};
 use seconds_spool::SecondsSpool;
-use warnings::{
-    compared, counter_warnings, disturbances, measured_s, operations, run_warnings, slowest_ns,
-};
+use warnings::{compared, counter_warnings, disturbances, measured_s, run_warnings, slowest_ns};
 
+use crate::divided::{DividedRun, Program, PublishedDaemon};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use load::driver::{Driver, ValidPlan};
+use load::driver::{Checked, Driver, Findings, ValidPlan};
 use load::plan::Invalid;
+use load::schedule::Share;
 use load::{clock, recorder};
 use subject::daemon::Prepared;
 use subject::{headroom, host, listeners};
@@ -57,6 +58,20 @@ pub struct Settings {
     pub metrics_addr: Option<SocketAddr>,
     /// True hides the live line.
     pub quiet: bool,
+    /// The part of this program in a divided run; absent if the run is not divided.
+    pub divided: Option<DividedRun>,
+}
+
+impl Settings {
+    /// Returns the task of this program.
+    fn role(&self) -> Role {
+        self.divided.as_ref().map_or(Role::Both, DividedRun::role)
+    }
+
+    /// Returns the part of the load that this program drives.
+    fn share(&self) -> Share {
+        self.divided.as_ref().map_or(Share::ALL, DividedRun::share)
+    }
 }
 
 /// The subject of a run: a daemon that is launched for it, or one that runs already.
@@ -100,8 +115,17 @@ pub async fn run<D: Driver>(
     signals: &mut Signals,
 ) -> anyhow::Result<RunResult> {
     let ValidPlan { plan, description } = load;
-    let stored = plan.clone().untyped()?.to_json()?;
-    let thresholds = plan.thresholds(D::SPEC)?;
+    let divided = settings.divided.as_ref();
+    let stored = match divided {
+        Some(divided) => divided.plan.clone(),
+        None => plan.clone().untyped()?.to_json()?,
+    };
+    // Thresholds are for the whole load.
+    let thresholds = match divided {
+        Some(_) => Vec::new(),
+        None => plan.thresholds(D::SPEC)?,
+    };
+    let drives_load = settings.role() != Role::Daemon;
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
     // The folder of a run has its number.
@@ -118,32 +142,59 @@ pub async fn run<D: Driver>(
         .transpose()?;
     let mut daemons =
         unless_interrupted(signals, Daemons::open(plan, subject, &progress)).await??;
-    progress.step("checking the answers");
+    if let (Some(divided), Role::Daemon) = (divided, settings.role()) {
+        divided.publish(&PublishedDaemon {
+            name: subject.name().to_owned(),
+            target: daemons.target.clone(),
+            by: Program::this(&machine.hostname),
+        })?;
+    }
     let of_subject = |error| of_subject(error, subject);
     let driver = Arc::new(D::setup(plan, &daemons.target).map_err(of_subject)?);
-    // A thread of its own, so that a daemon that does not answer does not block the handling of an interruption.
-    let checking = {
-        let driver = Arc::clone(&driver);
-        tokio::task::spawn_blocking(move || driver.check())
-    };
-    let checked = unless_interrupted(signals, checking).await?;
-    let checked = checked?.map_err(of_subject)?;
+    let mut checked = Checked::default();
+    if drives_load {
+        progress.step("checking the answers");
+        // A thread of its own, so that a daemon that does not answer does not block the handling of an interruption.
+        let checking = {
+            let driver = Arc::clone(&driver);
+            tokio::task::spawn_blocking(move || driver.check())
+        };
+        let done = unless_interrupted(signals, checking).await?;
+        checked = done?.map_err(of_subject)?;
+    }
     let found = {
         let target = daemons.target.clone();
         tokio::task::spawn_blocking(move || listeners::find(&target)).await?
     };
-    headroom::require(&daemons.target, description.open_at_once, &found)?;
+    let open_at_once = settings.share().count(description.open_at_once);
+    headroom::require(&daemons.target, open_at_once, &found)?;
     let (processes, unknown) = match subject {
         Subject::Launched(_) => (None, None),
         Subject::External(external) => ExternalProcesses::open(external, &found),
     };
     let described = processes.as_ref().map(ExternalProcesses::describe);
 
-    progress.count_opening(description.audit_inputs.held, D::SPEC);
-    let mut monitor = ResourceMonitor::open(&daemons, D::SPEC, processes, folder).await?;
+    let held = description.audit_inputs.held;
+    progress.count_opening(held.map(|held| settings.share().count(held)), D::SPEC);
+    let monitoring =
+        |siblings: Vec<u32>| ResourceMonitor::open(&daemons, D::SPEC, processes, siblings, folder);
     let (target, learned) = (&daemons.target, &checked.learned);
-    let mut running = RunningLoad::start(&driver, load, settings, target, learned).await?;
-    let began_unix = clock::unix_ns();
+    let host = &machine.hostname;
+    let starting = RunningLoad::start(&driver, load, settings, target, learned, host);
+    let (mut running, mut monitor) = match divided {
+        None => {
+            let monitor = monitoring(Vec::new()).await?;
+            (starting.await?, monitor)
+        }
+        // The parts check the daemon at different times, so its counters are read after the last check.
+        Some(divided) => {
+            progress.step("waiting for the other parts of the run");
+            let running = unless_interrupted(signals, starting).await??;
+            (running, monitoring(divided.siblings(host)).await?)
+        }
+    };
+    let start = running.common_start;
+    let began_unix = start.map_or_else(clock::unix_ns, |start| start.unix_ns);
     let steal = host::StealTime::start();
     let mut view = LiveOutputs {
         progress,
@@ -179,21 +230,37 @@ pub async fn run<D: Driver>(
     let mut warnings = ending.warnings;
     let (seconds, lost) = view.seconds.read_back();
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
-    let operations = operations(&view.total, &seconds);
+    let operations = Operations::from_tally(&view.total, &seconds);
     warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
     warnings.extend(unknown);
     warnings.extend(monitor.changed_processes(running.phases.origin));
     warnings.extend(faults.not_injected());
-    warnings.extend(run_warnings::<D>(&view.total, &operations, load));
-    let findings = D::findings(plan, &view.total);
+    let part = divided.zip(start).map(|(divided, start)| RunPart {
+        late_ns: running.late_ns,
+        measured: view.total.measured.clone(),
+        ..divided.part(&start)
+    });
+    if let Some(part) = &part {
+        warnings.extend(Warning::shard_late(part.late_ns));
+    }
+    let findings = match drives_load {
+        true => D::findings(plan, &view.total),
+        false => Findings::default(),
+    };
+    if drives_load {
+        warnings.extend(run_warnings::<D>(&view.total, &operations, load));
+    }
     let compared = compared(
         D::SPEC,
-        &monitor.daemon_counters,
+        |metric, _| monitor.daemon_counters.counted(metric),
         &findings.bounds,
         &view.total,
         running.collector.failures().next().is_some(),
     );
-    warnings.extend(counter_warnings(&compared));
+    // The daemon has served all shards, or none of this program.
+    if divided.is_none() {
+        warnings.extend(counter_warnings(&compared));
+    }
     warnings.extend(daemons.without_counters(D::SPEC, &compared));
     warnings.extend(findings.warnings);
     // Unix sockets have their own queues, which the watch reads.
@@ -235,7 +302,10 @@ pub async fn run<D: Driver>(
     let throughput = Throughput::new(&view.total.measured, measured_s, offered, D::SPEC);
     let mut result = RunResult {
         schema: SCHEMA,
-        run_id: format!("{began_unix:x}-{:x}", std::process::id()),
+        run_id: match (divided, start) {
+            (Some(divided), Some(start)) => divided.run_id(&start),
+            _ => format!("{began_unix:x}-{:x}", std::process::id()),
+        },
         driver: D::SPEC.driver.clone().into_owned(),
         spec: D::SPEC.clone(),
         started_at: store::timestamp_of(began_unix),
@@ -272,6 +342,8 @@ pub async fn run<D: Driver>(
         answer: checked.answer,
         imported: None,
         audit_inputs,
+        part,
+        shards: Vec::new(),
     };
     audit::judge(&mut result);
     result.thresholds = thresholds
@@ -287,7 +359,7 @@ pub async fn run<D: Driver>(
 ///
 /// # Errors
 /// A signal asks the run to end during the step.
-async fn unless_interrupted<T>(
+pub(crate) async fn unless_interrupted<T>(
     signals: &mut Signals,
     step: impl Future<Output = T>,
 ) -> anyhow::Result<T> {

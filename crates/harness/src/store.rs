@@ -14,6 +14,8 @@ mod schema_1;
 
 /// Name of the file with everything about a run.
 pub const RESULT: &str = "result.json";
+/// Name of the file with the seconds of a part of a divided run: one second a line, as JSON.
+pub const SECONDS: &str = "seconds.jsonl";
 /// Name of the file with everything about a suite; it makes the folder of a plan that of the suite.
 pub const SUITE: &str = "suite.json";
 
@@ -87,6 +89,16 @@ impl Folder {
         })
     }
 
+    /// Takes the folder of a divided run, for the result that is merged from its parts. A result that was merged before,
+    /// perhaps of fewer parts, is replaced.
+    #[must_use]
+    pub fn of_merged(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            below: path.to_owned(),
+        }
+    }
+
     /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -117,6 +129,26 @@ impl Folder {
         let path = self.path.join(RESULT);
         write_whole(&path, serde_json::to_string(result)?.as_bytes())?;
         Ok(path)
+    }
+
+    /// Writes the result of a part of a divided run and returns its path. Its seconds get a file of their own, one on each
+    /// line, so that those of many parts can be merged side by side.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn write_part(&self, result: &RunResult) -> anyhow::Result<PathBuf> {
+        let mut rows = Vec::new();
+        for second in &result.seconds {
+            serde_json::to_writer(&mut rows, second)?;
+            rows.push(b'\n');
+        }
+        write_whole(&self.path.join(SECONDS), &rows)?;
+        let mut result = result.clone();
+        if let Some(part) = &mut result.part {
+            part.rows = result.seconds.len() as u64;
+        }
+        result.seconds = Vec::new();
+        self.write_result(&result)
     }
 
     /// Releases the number if nothing was written, and removes empty folders around it.

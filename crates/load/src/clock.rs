@@ -24,6 +24,38 @@ pub fn unix_ns() -> u64 {
     read(ClockId::CLOCK_REALTIME)
 }
 
+/// Returns the difference between the wall clock and `CLOCK_MONOTONIC`, in nanoseconds: the monotonic time of an instant
+/// of the wall clock is that instant minus the difference. It changes if the wall clock is set or slewed.
+#[must_use]
+pub fn wall_offset() -> u64 {
+    let sandwiched = || {
+        let before = now();
+        let wall = unix_ns();
+        let after = now();
+        (after - before, wall.saturating_sub(before.midpoint(after)))
+    };
+    // A thread may lose its CPU between two readings; the closest readings are the best ones.
+    let readings = (0..5).map(|_| sandwiched());
+    readings.min().expect("five readings were taken").1
+}
+
+/// Returns whether the kernel's wall clock is synchronised, and the bound of its error in nanoseconds (`maxerror` of
+/// adjtimex(2)). Without a time service, or where the system call is not allowed, it is not synchronised and has no
+/// bound.
+#[must_use]
+#[expect(unsafe_code, reason = "adjtimex has no safe wrapper")]
+pub fn synchronisation() -> (bool, Option<u64>) {
+    // SAFETY: a `timex` consists of integers, for which zero is valid; with `modes` 0 the call only fills it in.
+    let (state, read) = unsafe {
+        let mut state: libc::timex = std::mem::zeroed();
+        let read = libc::adjtimex(&raw mut state);
+        (state, read)
+    };
+    let is_synchronised = read >= 0 && state.status & libc::STA_UNSYNC == 0;
+    let bound = u64::try_from(state.maxerror).ok().map(|us| us * 1_000);
+    (is_synchronised, bound.filter(|_| is_synchronised))
+}
+
 /// Returns the CPU time, user and system, that the calling thread has used, in nanoseconds.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
@@ -108,5 +140,26 @@ impl Descriptor {
 impl AsRawFd for Descriptor {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_fd().as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_of_the_wall_clock_is_found_on_the_monotonic_clock() {
+        let offset = wall_offset();
+        let (before, wall, after) = (now(), unix_ns(), now());
+        let monotonic = wall - offset;
+        // A time service may slew the clock by 500 parts per million.
+        let slack = 1_000_000;
+        assert!(monotonic + slack >= before && monotonic <= after + slack);
+    }
+
+    #[test]
+    fn a_bound_is_known_only_of_a_synchronised_clock() {
+        let (is_synchronised, bound) = synchronisation();
+        assert_eq!(bound.is_some(), is_synchronised);
     }
 }

@@ -29,6 +29,9 @@ pub struct WorkerRange {
     pub count: u64,
     /// Number of workers in all processes.
     pub total: u64,
+    /// The part of the whole load that these workers have together: all of it, unless the run is divided over several
+    /// programs.
+    pub shard: Share,
 }
 
 /// The worker threads of this process, with a channel to return tallies to each.
@@ -62,10 +65,10 @@ impl Threads {
             give.send(recorder::empty_tally(driver.as_ref()))
                 .expect("the receiver is in hand");
             clean.push(give);
-            let share = Share {
+            let share = range.shard.within(Share {
                 index: worker,
                 of: range.total,
-            };
+            });
             let pacer = Pacer::new(phases.begin, phases.end, load.plan.schedules(share));
             let response = load.description.response;
             let (driver, cancellation, worker_seconds) = (

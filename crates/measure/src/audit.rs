@@ -57,7 +57,8 @@ impl Row {
 pub fn comparisons(result: &RunResult) -> Vec<Row> {
     let mut rows = Vec::new();
     // Faults and early ends distort the times; their own warnings report them.
-    if is_undisturbed(result) {
+    // A part of a divided run has a share of what the plan describes.
+    if is_undisturbed(result) && result.part.is_none() {
         rows.extend(load::concurrency(result));
         rows.extend(load::users(result));
         rows.extend(load::stages(result));

@@ -11,6 +11,7 @@ pub use crate::growth::GrowthUnderLoad;
 use crate::imported::Imported;
 use crate::machine::Machine;
 use crate::redact;
+use crate::shard::{RunPart, ShardSummary};
 use crate::spec::Spec;
 use crate::system::System;
 use crate::throughput::Throughput;
@@ -108,6 +109,12 @@ pub struct RunResult {
     /// Expectations that the audit compares the figures with.
     #[serde(default, rename = "facts")]
     pub audit_inputs: AuditInputs,
+    /// The part of a divided run that this result describes; absent if it describes the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<RunPart>,
+    /// The shards that this result was merged from, by index; absent if the run was not divided.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<ShardSummary>,
 }
 
 /// A sample of the resource use of daemon and driver.

@@ -208,7 +208,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    fn merge(&mut self, other: &Self) {
+    /// Adds the part of another shard.
+    pub fn merge(&mut self, other: &Self) {
         merge_counts(&mut self.counts, &other.counts);
         self.failed += other.failed;
         self.responses.merge(&other.responses);
@@ -293,6 +294,11 @@ impl Tally {
     /// Returns a counter, or 0 if nothing was counted.
     pub fn counted(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or(0)
+    }
+
+    /// Adds all values of `values` to a series.
+    pub fn merge_series(&mut self, series: Series, values: &Distribution) {
+        self.series[series.0].merge(values);
     }
 
     /// Adds all values of `other`. The result is exact and independent of the order.

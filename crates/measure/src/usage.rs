@@ -126,6 +126,44 @@ impl UsageSummary {
             gauges_peak: BTreeMap::new(),
         }
     }
+
+    /// Returns the use of two process trees that ran side by side. Peaks are added although the trees may have had them at
+    /// different times, so their sums are upper bounds.
+    #[must_use]
+    pub fn beside(&self, other: &Self) -> Self {
+        let mut gauges_peak = self.gauges_peak.clone();
+        for (name, value) in &other.gauges_peak {
+            *gauges_peak.entry(name.clone()).or_default() += value;
+        }
+        Self {
+            samples: self.samples.max(other.samples),
+            rss_baseline_kb: self.rss_baseline_kb + other.rss_baseline_kb,
+            rss_peak_kb: self.rss_peak_kb + other.rss_peak_kb,
+            user_s: self.user_s + other.user_s,
+            system_s: self.system_s + other.system_s,
+            cpu_avg_pct: self.cpu_avg_pct + other.cpu_avg_pct,
+            cpu_peak_pct: self.cpu_peak_pct + other.cpu_peak_pct,
+            threads_peak: self.threads_peak + other.threads_peak,
+            fds_peak: self.fds_peak + other.fds_peak,
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
+            processes_peak: self.processes_peak + other.processes_peak,
+            wait_s: sum(self.wait_s, other.wait_s),
+            busiest_thread_pct: self
+                .busiest_thread_pct
+                .into_iter()
+                .chain(other.busiest_thread_pct)
+                .reduce(f64::max),
+            backlog_peak: self.backlog_peak.max(other.backlog_peak),
+            gauges_peak,
+        }
+    }
+}
+
+fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    one.into_iter()
+        .chain(other)
+        .reduce(|one, other| one + other)
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

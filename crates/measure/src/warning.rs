@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 mod constructors;
 mod lateness;
 mod running_daemon;
+mod shards;
 
 pub use constructors::EndedBy;
 pub(crate) use constructors::WORKER_CPU_LIMIT_PCT;
@@ -73,6 +74,10 @@ pub enum Kind {
     DaemonNotMeasured,
     /// The processes of a daemon that was already running changed during the run, or are not those that listen.
     DaemonProcesses,
+    /// Shards of a divided run have no result.
+    ShardsMissing,
+    /// A shard of a divided run began late, or the clocks of the machines differ.
+    ShardsApart,
 }
 
 impl Kind {
@@ -87,6 +92,7 @@ impl Kind {
                 | Self::DriverExhausted
                 | Self::DaemonDied
                 | Self::WorkersFailed
+                | Self::ShardsMissing
         )
     }
 
@@ -122,6 +128,46 @@ impl Kind {
             Self::FaultsNotInjected => "faults not injected",
             Self::DaemonNotMeasured => "daemon not measured",
             Self::DaemonProcesses => "daemon's processes",
+            Self::ShardsMissing => "missing shards",
+            Self::ShardsApart => "shards apart",
+        }
+    }
+
+    /// Returns true if a warning about one part of a divided run also holds for the whole run. The others are examined
+    /// again on the merged figures.
+    pub(crate) fn is_local(self) -> bool {
+        match self {
+            Self::GeneratorLate
+            | Self::GeneratorCpuBound
+            | Self::WorkersFailed
+            | Self::Unfinished
+            | Self::DaemonDied
+            | Self::DebugBuild
+            | Self::NoisyHost
+            | Self::ListenOverflow
+            | Self::Retransmits
+            | Self::Interrupted
+            | Self::RowsLost
+            | Self::OtherWork
+            | Self::Stalled
+            | Self::Throttled
+            | Self::DriverExhausted
+            | Self::SharedCpus
+            | Self::Unfilled
+            | Self::FaultsNotInjected
+            | Self::DaemonProcesses
+            | Self::ShardsApart => true,
+            Self::NothingSucceeded
+            | Self::Missed
+            | Self::FewSamples
+            | Self::CountsDisagree
+            | Self::Audit
+            | Self::Duplicated
+            | Self::OutOfOrder
+            | Self::AnswersDiffer
+            | Self::Imported
+            | Self::DaemonNotMeasured
+            | Self::ShardsMissing => false,
         }
     }
 

@@ -133,6 +133,16 @@ impl Sampler {
         sample
     }
 
+    /// Returns the CPU time of the tree, in clock ticks, as [`Self::sample`] counts it, and reads nothing else. `now_ns` is
+    /// [`clock::now`].
+    pub fn cpu_ticks(&mut self, now_ns: u64) -> u64 {
+        self.follow();
+        let mut sample = Sample::default();
+        self.add_cpu(&mut sample, now_ns);
+        self.taken += 1;
+        sample.utime_ticks + sample.stime_ticks
+    }
+
     /// Removes ended processes, and finds new ones.
     fn follow(&mut self) {
         let exited: Vec<i32> = self

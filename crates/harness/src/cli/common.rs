@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use measure::report::{Format, list_of_names};
 
+use super::shards::ShardOptions;
+
 /// Maximum number of driver processes on one machine.
 pub(super) const MOST_PROCESSES: u64 = 256;
 
@@ -77,6 +79,9 @@ pub struct Common {
     /// Hide the live line and all notes on stderr
     #[arg(long, short)]
     pub quiet: bool,
+    /// The part of this program in a run on several machines.
+    #[command(flatten)]
+    pub shards: ShardOptions,
 }
 
 impl Common {

@@ -139,6 +139,7 @@ pub fn command<D: DriverCli>() -> Command {
     let command = help::with_lengths(command, D::MAIN);
     let about = D::ABOUT.split("\n\n").next().unwrap_or_default();
     D::Command::augment_subcommands(command)
+        .subcommand(super::merge::command())
         .version(env!("CARGO_PKG_VERSION"))
         .about(about)
         .long_about(D::ABOUT)

@@ -31,6 +31,8 @@ pub(super) struct ResourceMonitor {
     daemon: Option<Sampler>,
     driver: Sampler,
     services: Vec<ServiceSampler>,
+    /// The other programs of a divided run on this machine.
+    siblings: Option<Sampler>,
     /// The processes of a daemon that ran already.
     external: Option<ExternalProcesses>,
     queues: Option<AcceptQueues>,
@@ -103,6 +105,7 @@ impl ResourceMonitor {
         daemons: &Daemons,
         spec: &'static Spec,
         external: Option<ExternalProcesses>,
+        siblings: Vec<u32>,
         folder: &Folder,
     ) -> anyhow::Result<Self> {
         let before = scrape::fetch(daemons.scrape_targets(true)).await;
@@ -126,6 +129,11 @@ impl ResourceMonitor {
             // A daemon that ran already may have started this program.
             daemon: (!pids.is_empty()).then(|| Sampler::with_roots(&pids, &[std::process::id()])),
             driver: Sampler::new(std::process::id(), &daemons.own_pids()),
+            siblings: (!siblings.is_empty() && !pids.is_empty()).then(|| {
+                // The daemon may have been launched by one of them.
+                let apart: Vec<u32> = pids.iter().copied().chain([std::process::id()]).collect();
+                Sampler::with_roots(&siblings, &apart)
+            }),
             external,
             // If the kernel does not report the queues, the column stays empty.
             queues: AcceptQueues::open(&daemons.target),
@@ -172,7 +180,9 @@ impl ResourceMonitor {
         let services: Vec<Sample> = services.map(|service| service.sampler.sample(at)).collect();
         let ticks = |sample: &Sample| sample.utime_ticks + sample.stime_ticks;
         let of_services: u64 = services.iter().map(ticks).sum();
-        let own = ticks(&driver) + sampled.as_ref().map_or(0, ticks) + of_services;
+        let siblings = self.siblings.as_mut();
+        let of_siblings = siblings.map_or(0, |siblings| siblings.cpu_ticks(at));
+        let own = ticks(&driver) + sampled.as_ref().map_or(0, ticks) + of_services + of_siblings;
         let snapshot = Snapshot {
             at,
             others_cpu_pct: self

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use measure::result::OpeningTime;
+use measure::shard::Role;
 use measure::tally::Tally;
 use measure::units;
 use measure::warning::{EndedBy, Kind, Warning};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Settings;
@@ -15,6 +17,7 @@ use super::daemons::{Daemons, Part};
 use super::faults::{Faults, RestartFailed};
 use super::resource_monitor::ResourceMonitor;
 use super::seconds_spool::SecondsSpool;
+use crate::divided::Start;
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
 use crate::progress::Progress;
@@ -51,6 +54,12 @@ pub(super) struct RunningLoad {
     pub(super) workers: u64,
     /// The longest time that one operation may take, nanoseconds.
     longest_ns: u64,
+    /// The start that all parts of a divided run have in common.
+    pub(super) common_start: Option<Start>,
+    /// Time from the common start until all workers were running, nanoseconds.
+    pub(super) late_ns: u64,
+    /// Ends with the load of the shards, if this program only launches the daemon.
+    shards: Option<JoinHandle<()>>,
 }
 
 /// The end of the load.
@@ -88,26 +97,39 @@ impl RunningLoad {
         settings: &Settings,
         target: &Target,
         learned: &serde_json::Value,
+        host: &str,
     ) -> anyhow::Result<Self> {
         let (send, worker_seconds) = tokio::sync::mpsc::unbounded_channel();
         let cancellation = Arc::new(Cancellation::new()?);
-        let workers = settings.processes * settings.threads;
+        let workers = match settings.role() {
+            Role::Daemon => 0,
+            _ => settings.processes * settings.threads,
+        };
         let collector = Collector::new(workers, recorder::empty_tally(driver.as_ref()));
         let limit = load.description.opening;
         let opening = limit.map(|_| Arc::new(OpeningPhase::new(workers)));
         let mut processes = match settings.processes {
+            _ if workers == 0 => None,
             1 => None,
             several => {
-                Some(Processes::start::<D>(load, learned, target, several, settings.threads).await?)
+                let share = settings.share();
+                let threads = settings.threads;
+                Some(Processes::start::<D>(load, learned, target, several, threads, share).await?)
             }
         };
-        let origin = clock::now() + HEAD_START_NS;
+        let common_start = match &settings.divided {
+            Some(divided) => Some(divided.start(host).await?),
+            None => None,
+        };
+        let origin =
+            common_start.map_or_else(|| clock::now() + HEAD_START_NS, |start| start.origin);
         let phases = Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default());
         let threads = match &mut processes {
             Some(processes) => {
                 processes.go::<D>(origin, opening.as_ref(), &send).await?;
                 None
             }
+            None if workers == 0 => None,
             None => Some(Threads::start(
                 driver,
                 load,
@@ -115,6 +137,7 @@ impl RunningLoad {
                     first: 0,
                     count: workers,
                     total: workers,
+                    shard: settings.share(),
                 },
                 phases,
                 opening.as_ref(),
@@ -122,9 +145,20 @@ impl RunningLoad {
                 &send,
             )?),
         };
+        let late_ns = clock::now().saturating_sub(origin);
+        // The load of others, as far as the plan tells its length.
+        let shards = match (&settings.divided, common_start) {
+            (Some(divided), Some(start)) if workers == 0 => {
+                let longest = phases.drained - phases.origin;
+                let rest = Duration::from_nanos((origin + longest).saturating_sub(clock::now()));
+                Some(tokio::spawn(divided.clone().all_results(start.of, rest)))
+            }
+            _ => None,
+        };
         Ok(Self {
             phases,
-            opening,
+            // Shards don't know when the connections of the others are open, so their load begins after the planned time.
+            opening: opening.filter(|_| common_start.is_none()),
             all_open: false,
             cancellation,
             worker_seconds,
@@ -132,6 +166,9 @@ impl RunningLoad {
             threads,
             processes,
             workers,
+            common_start,
+            late_ns: common_start.map_or(0, |_| late_ns),
+            shards,
             longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
         })
     }
@@ -151,9 +188,10 @@ impl RunningLoad {
         every_second.set_missed_tick_behavior(MissedTickBehavior::Skip);
         // A daemon that was started again may need longer than the load lasts; the loop waits to see whether it
         // recovers.
-        while !self.collector.over() || (ending.warnings.is_empty() && faults.is_returning()) {
+        while !self.is_over() || (ending.warnings.is_empty() && faults.is_returning()) {
             tokio::select! {
                 Some(worker_second) = self.worker_seconds.recv() => self.add_worker_second(worker_second, view),
+                () = shards_ended(&mut self.shards) => self.shards = None,
                 () = all_open(self.opening.as_ref()) => self.bring_forward(faults).await,
                 _ = every_second.tick() => monitor.snapshot(daemons),
                 pages = monitor.pages() => {
@@ -184,6 +222,11 @@ impl RunningLoad {
             ));
         }
         ending
+    }
+
+    /// Returns true once all workers have ended, and those of other programs if this one only launches the daemon.
+    fn is_over(&self) -> bool {
+        self.collector.over() && self.shards.is_none()
     }
 
     /// Begins the load now that all connections are open, unless it is about to begin by itself.
@@ -311,6 +354,7 @@ impl RunningLoad {
 
     pub(super) async fn stop_within(&mut self, grace_ns: u64) {
         self.cancellation.request(grace_ns);
+        self.shards = None;
         if let Some(processes) = &mut self.processes {
             processes.stop(grace_ns).await;
         }
@@ -321,6 +365,15 @@ impl RunningLoad {
 async fn all_open(opening: Option<&Arc<OpeningPhase>>) {
     match opening {
         Some(opening) => opening.all_open().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns once the load of the shards has ended; never if this program drives the load.
+async fn shards_ended(shards: &mut Option<JoinHandle<()>>) {
+    match shards {
+        // A panic of the watch ends the run as the last result does.
+        Some(shards) => drop(shards.await),
         None => std::future::pending().await,
     }
 }

@@ -177,10 +177,10 @@ impl DaemonCounters {
 
 /// A count of all daemons together.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Counted {
-    pub(super) number: f64,
+pub(crate) struct Counted {
+    pub(crate) number: f64,
     /// True if the count is complete.
-    pub(super) complete: bool,
+    pub(crate) complete: bool,
 }
 
 #[cfg(test)]

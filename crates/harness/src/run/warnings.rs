@@ -4,33 +4,16 @@ use std::collections::BTreeMap;
 
 use measure::disturbance::Context;
 use measure::machine::Machine;
-use measure::result::{AuditInputs, CounterComparison, Operations, Second, ServiceResult, Usage};
+use measure::result::{AuditInputs, CounterComparison, Operations, ServiceResult, Usage};
 use measure::spec::{CounterSpec, ErrorCause, Spec};
 use measure::tally::Tally;
 use measure::warning::Warning;
 
-use super::scrape::DaemonCounters;
+use super::scrape::Counted;
 use load::driver::{Bounds, Driver, Phases, ValidPlan};
-use load::recorder::{MISSED, OK, STARTED, UNFINISHED};
-
-pub(super) fn operations(total: &Tally, seconds: &[Second]) -> Operations {
-    let counted = |name| total.counted(name);
-    Operations {
-        started: counted(STARTED),
-        ok: counted(OK),
-        failed: total.errors.values().sum(),
-        unfinished: counted(UNFINISHED),
-        missed: counted(MISSED),
-        peak_active: seconds
-            .iter()
-            .map(|second| second.active_peak)
-            .max()
-            .unwrap_or(0),
-    }
-}
 
 /// Returns the warnings that the totals give rise to.
-pub(super) fn run_warnings<D: Driver>(
+pub(crate) fn run_warnings<D: Driver>(
     total: &Tally,
     operations: &Operations,
     load: &ValidPlan<D::Config>,
@@ -107,18 +90,19 @@ fn nothing_succeeded(spec: &Spec, total: &Tally, operations: &Operations) -> Opt
     (operations.ok == 0).then(|| Warning::nothing_succeeded(operations.failed, most))
 }
 
-/// Returns the driver's counters beside those of the daemons. If daemons were started again, their counts after the
+/// Returns the driver's counters beside those of the daemons, which `daemon_count` tells for a metric of the daemon and
+/// the driver's counter. If daemons were started again, their counts after the
 /// last page are lost: they may then have counted less than the driver, but never more.
-pub(super) fn compared(
+pub(crate) fn compared(
     spec: &'static Spec,
-    daemon_counters: &DaemonCounters,
+    daemon_count: impl Fn(&str, &str) -> Option<Counted>,
     bounds: &BTreeMap<&str, Bounds>,
     total: &Tally,
     driver_short: bool,
 ) -> Vec<CounterComparison> {
     let compared = |(metric, counter): (&str, &CounterSpec)| {
-        let daemon = daemon_counters.counted(metric)?;
         let name = counter.name.as_ref();
+        let daemon = daemon_count(metric, name)?;
         let bounds = bounds.get(name).copied().unwrap_or_default();
         Some(CounterComparison {
             name: name.to_owned(),
@@ -132,7 +116,7 @@ pub(super) fn compared(
 }
 
 /// Returns a warning for each counter that does not agree.
-pub(super) fn counter_warnings(compared: &[CounterComparison]) -> impl Iterator<Item = Warning> {
+pub(crate) fn counter_warnings(compared: &[CounterComparison]) -> impl Iterator<Item = Warning> {
     let differing = compared.iter().filter(|compared| !compared.agrees());
     differing.map(|of| Warning::counts_disagree(&of.name, of.driver, of.daemon))
 }

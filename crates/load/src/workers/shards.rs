@@ -22,6 +22,7 @@ use crate::limits;
 use crate::opening_phase::OpeningPhase;
 use crate::plan;
 use crate::recorder::WorkerSecond;
+use crate::schedule::Share;
 
 /// The argument that makes this program a shard of another. It is not meant for people.
 pub const SHARD_ARGUMENT: &str = "--shard-of-parent";
@@ -79,6 +80,7 @@ impl Processes {
         target: &Target,
         processes: u64,
         threads: u64,
+        shard: Share,
     ) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
         let plan = load.plan.clone().untyped()?.to_toml()?;
@@ -111,6 +113,7 @@ impl Processes {
                     first: index * threads,
                     count: threads,
                     total: processes * threads,
+                    shard,
                 },
             };
             send_line(&mut stdin, order.line()?).await?;

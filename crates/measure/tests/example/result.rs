@@ -64,6 +64,8 @@ pub(crate) fn full() -> RunResult {
         answer: None,
         imported: None,
         audit_inputs: AuditInputs::default(),
+        part: None,
+        shards: Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use issue_stress::IssueStress;
 use presence_load::PresenceLoad;
 
 /// Lines of the short help.
-const LINES: usize = 60;
+const LINES: usize = 61;
 /// Columns of both.
 const COLUMNS: usize = 110;
 

@@ -44,7 +44,7 @@ impl ReservedPort {
             if reserved.len() == count {
                 break;
             }
-            reserved.extend(Self::of(port)?);
+            reserved.extend(Self::reserve(port)?);
         }
         if reserved.len() < count {
             return Err(io::ErrorKind::AddrNotAvailable.into());
@@ -53,7 +53,7 @@ impl ReservedPort {
     }
 
     /// Reserves this port, unless somebody uses it.
-    fn of(port: u16) -> io::Result<Option<Self>> {
+    fn reserve(port: u16) -> io::Result<Option<Self>> {
         let name = SocketAddr::from_abstract_name(format!("drover-port-{port}"))?;
         let in_use = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
         let name = match UnixDatagram::bind_addr(&name) {
@@ -92,15 +92,15 @@ mod tests {
     fn a_reserved_port_is_given_to_nobody_else_until_it_is_returned() {
         let port = ReservedPort::several(1).unwrap().remove(0);
         let number = port.port();
-        assert!(ReservedPort::of(number).unwrap().is_none());
+        assert!(ReservedPort::reserve(number).unwrap().is_none());
         drop(port);
-        assert!(ReservedPort::of(number).unwrap().is_some());
+        assert!(ReservedPort::reserve(number).unwrap().is_some());
     }
 
     #[test]
     fn a_port_with_a_listener_is_not_reserved() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        assert!(ReservedPort::of(port).unwrap().is_none());
+        assert!(ReservedPort::reserve(port).unwrap().is_none());
     }
 }

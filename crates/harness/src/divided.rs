@@ -1,0 +1,505 @@
+//! A run that is divided over several programs, on one machine or many. Each shard drives its share of the load, and one
+//! more program may launch the daemon. They need no connection to each other: they meet in a folder that all can reach,
+//! and begin at one instant of the wall clock. [`crate::merge`] makes one result of their results.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `daemon.json` | the address of the daemon, from the program that launched it |
+//! | `ready-I` | shard I is ready to begin |
+//! | `failed-I` | the reason why shard I will not begin |
+//! | `go` | the instant of the start, from shard 0 once all shards are ready |
+//! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use load::clock;
+use load::driver::Target;
+use load::plan::Invalid;
+use load::schedule::Share;
+use measure::redact;
+use measure::shard::{Clock, Role, RunPart};
+use nix::sys::statfs::{
+    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC,
+    statfs,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+
+use crate::store::{self, RESULT};
+
+/// Time between two readings of the folder.
+const POLL: Duration = Duration::from_millis(20);
+/// Time from the order to begin to the start, if the folder is on a local disk.
+const LOCAL_HEAD_START: Duration = Duration::from_millis(500);
+/// The same for a network file system, whose clients see new files late: NFS by up to 3 s, unless configured otherwise.
+const REMOTE_HEAD_START: Duration = Duration::from_secs(5);
+/// Time before the start at which the wall clock is converted to the monotonic clock, and the workers are started.
+const CONVERTED_BEFORE: Duration = Duration::from_millis(200);
+/// Longest sleep until the wall clock is read again: it may be set meanwhile.
+const SLEEP: Duration = Duration::from_millis(100);
+/// Time that the daemon stays after the planned end of the load, if results of shards are missing.
+const RESULTS_LIMIT: Duration = Duration::from_secs(60);
+
+const DAEMON: &str = "daemon.json";
+const READY: &str = "ready-";
+const FAILED: &str = "failed-";
+const GO: &str = "go";
+/// Prefix of the folders of shards.
+const SHARD: &str = "shard-";
+/// The folder of the daemon's part.
+pub(crate) const DAEMON_FOLDER: &str = "daemon";
+
+/// The part of this program in a divided run.
+#[derive(Debug, Clone)]
+pub struct DividedRun {
+    role: Role,
+    /// Its share of the load; absent if it only launches the daemon.
+    share: Option<Share>,
+    folder: PathBuf,
+    /// The start, Unix time in nanoseconds; without it the parts agree on one.
+    start_at: Option<u64>,
+    /// Time limit for the other parts to be ready.
+    limit: Duration,
+    /// The whole plan, which all parts have in common.
+    pub(crate) plan: serde_json::Value,
+    plan_sha256: String,
+}
+
+/// A launched daemon, for the shards that drive it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishedDaemon {
+    /// Name of the daemon.
+    pub name: String,
+    /// Its addresses.
+    pub target: Target,
+    /// The program that launched it.
+    pub by: Program,
+}
+
+/// A program of a divided run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Name of its machine.
+    pub host: String,
+    /// A name of the boot of its machine and of its PID namespace: programs with the same name see the same processes.
+    pub processes: String,
+    /// Its process id.
+    pub pid: u32,
+}
+
+impl Program {
+    /// Returns this program, on the machine `host`.
+    pub(crate) fn this(host: &str) -> Self {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        Self {
+            host: host.to_owned(),
+            processes: format!("{} {}", boot.trim(), namespace.display()),
+            pid: std::process::id(),
+        }
+    }
+}
+
+/// The state of a shard that is ready.
+#[derive(Debug, Serialize, Deserialize)]
+struct Ready {
+    of: u64,
+    plan_sha256: String,
+    version: String,
+    program: Program,
+}
+
+/// The order to begin.
+#[derive(Debug, Serialize, Deserialize)]
+struct Go {
+    of: u64,
+    plan_sha256: String,
+    start_unix_ns: u64,
+}
+
+/// The common start of a divided run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start {
+    /// Unix time in nanoseconds.
+    pub(crate) unix_ns: u64,
+    /// Number of shards.
+    pub(crate) of: u64,
+    /// The same instant of CLOCK_MONOTONIC, by the clocks at the time of conversion.
+    pub(crate) origin: u64,
+    /// Difference of the two clocks then.
+    wall_offset: u64,
+}
+
+impl Start {
+    /// Returns how the wall clock has done since the start was converted.
+    pub(crate) fn clock(&self) -> Clock {
+        let (synchronised, max_error_ns) = clock::synchronisation();
+        Clock {
+            synchronised,
+            max_error_ns,
+            moved_ns: clock::wall_offset().cast_signed() - self.wall_offset.cast_signed(),
+        }
+    }
+}
+
+impl DividedRun {
+    /// Creates the part of a program with a role, a share unless its role is the daemon, the common folder, a start
+    /// that was agreed on elsewhere, and a time limit for the other parts.
+    ///
+    /// # Errors
+    /// The folder can't be created, or has been used by this part before.
+    pub fn new(
+        role: Role,
+        share: Option<Share>,
+        folder: &Path,
+        start_at: Option<u64>,
+        limit: Duration,
+        plan: serde_json::Value,
+    ) -> Result<Self, Invalid> {
+        let field = || format!("--result-dir {}", folder.display());
+        fs::create_dir_all(folder).map_err(|error| {
+            let problem = format!("{error}: name a folder that can be created, and that all parts of the run can reach");
+            Invalid::new(field(), problem)
+        })?;
+        // Shards on other machines may have other secrets, and no file of the run shows any.
+        let mut plain = plan.clone();
+        redact::value(&mut plain);
+        let digest = Sha256::digest(plain.to_string());
+        let plan_sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let divided = Self {
+            role,
+            share,
+            folder: folder.to_owned(),
+            start_at,
+            limit,
+            plan,
+            plan_sha256,
+        };
+        let used = divided
+            .own_files()
+            .into_iter()
+            .find(|name| divided.folder.join(name).exists());
+        if let Some(name) = used {
+            let problem = format!("has `{name}` of an earlier run: name a new folder for each run");
+            return Err(Invalid::new(field(), problem));
+        }
+        Ok(divided)
+    }
+
+    /// Returns the names of the files that this part makes.
+    fn own_files(&self) -> Vec<String> {
+        match self.share {
+            Some(Share { index, .. }) => [READY, FAILED, SHARD]
+                .map(|prefix| format!("{prefix}{index}"))
+                .to_vec(),
+            None => [DAEMON, DAEMON_FOLDER].map(str::to_owned).to_vec(),
+        }
+    }
+
+    /// Returns its role.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Returns its share of the load. The program that only launches the daemon has nothing to divide.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        self.share.unwrap_or(Share::ALL)
+    }
+
+    /// Returns the folder for its result.
+    #[must_use]
+    pub fn result_folder(&self) -> PathBuf {
+        match self.share {
+            Some(share) => self.folder.join(shard_folder(share.index)),
+            None => self.folder.join(DAEMON_FOLDER),
+        }
+    }
+
+    /// Returns the name of the whole run, which all parts derive from what they have in common.
+    pub(crate) fn run_id(&self, start: &Start) -> String {
+        format!("{:x}-{}", start.unix_ns, &self.plan_sha256[..8])
+    }
+
+    /// Describes this part for its result.
+    pub(crate) fn part(&self, start: &Start) -> RunPart {
+        RunPart {
+            role: self.role,
+            shard: self.share.map(|share| share.index),
+            of: start.of,
+            plan_sha256: self.plan_sha256.clone(),
+            origin_unix_ns: start.unix_ns,
+            clock: start.clock(),
+            ..RunPart::default()
+        }
+    }
+
+    /// Publishes the daemon that this program has launched.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub(crate) fn publish(&self, daemon: &PublishedDaemon) -> anyhow::Result<()> {
+        write(&self.folder.join(DAEMON), daemon)
+    }
+
+    /// Waits for the daemon that another part launches.
+    ///
+    /// # Errors
+    /// No daemon is published in time, or it cannot be reached from this machine.
+    pub async fn published_daemon(&self, host: &str) -> anyhow::Result<PublishedDaemon> {
+        let path = self.folder.join(DAEMON);
+        let missing = |_: &Path| {
+            "the daemon: start this program with --role daemon and the same folder, or give the address of a running daemon".to_owned()
+        };
+        let daemon: PublishedDaemon = self.wait_for(&path, missing).await?;
+        let sockets = daemon.target.sockets();
+        if let (Some(socket), true) = (sockets.first(), daemon.by.host != host) {
+            bail!(
+                "the socket {} is on {}, and this is {host}: a Unix socket cannot be reached from another machine; let each shard launch its own daemon (--role both)",
+                socket.display(),
+                daemon.by.host
+            );
+        }
+        Ok(daemon)
+    }
+
+    /// Says that this shard is ready, and returns the common start once it is known and near.
+    ///
+    /// # Errors
+    /// Another shard is not ready in time, has failed, or runs another plan.
+    pub(crate) async fn start(&self, host: &str) -> anyhow::Result<Start> {
+        let (unix_ns, of) = match (self.start_at, self.share) {
+            (Some(start_at), Some(share)) => (start_at, share.of),
+            _ => self.agreed_start(host).await?,
+        };
+        let before = u64::try_from(CONVERTED_BEFORE.as_nanos()).expect("a short time");
+        // The wall clock may be set while this waits, so it is read again and again, and converted only once.
+        loop {
+            let left = unix_ns.saturating_sub(clock::unix_ns() + before);
+            if left == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_nanos(left).min(SLEEP)).await;
+        }
+        let wall_offset = clock::wall_offset();
+        Ok(Start {
+            unix_ns,
+            of,
+            origin: unix_ns.saturating_sub(wall_offset),
+            wall_offset,
+        })
+    }
+
+    /// Returns the start that shard 0 has set, and the number of shards.
+    async fn agreed_start(&self, host: &str) -> anyhow::Result<(u64, u64)> {
+        if let Some(share) = self.share {
+            let ready = Ready {
+                of: share.of,
+                plan_sha256: self.plan_sha256.clone(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                program: Program::this(host),
+            };
+            write(&self.folder.join(format!("{READY}{}", share.index)), &ready)?;
+            if share.index == 0 {
+                self.set_start(share.of).await?;
+            }
+        }
+        let go = self.folder.join(GO);
+        let missing = |folder: &Path| match self.share {
+            Some(share) => missing_shards(folder, share.of),
+            None => "the shards: start them with the same --result-dir".to_owned(),
+        };
+        let go: Go = self.wait_for(&go, missing).await?;
+        if let Some(share) = self.share.filter(|share| share.of != go.of) {
+            bail!(
+                "this is shard {} of {}, but the run in {} has {} shards: name a new folder for each run",
+                share.index,
+                share.of,
+                self.folder.display(),
+                go.of
+            );
+        }
+        if go.plan_sha256 != self.plan_sha256 {
+            bail!("{}", self.other_plan("shard 0"));
+        }
+        Ok((go.start_unix_ns, go.of))
+    }
+
+    /// Waits until all shards are ready, and sets the start.
+    async fn set_start(&self, of: u64) -> anyhow::Result<()> {
+        for index in 0..of {
+            let path = self.folder.join(format!("{READY}{index}"));
+            let missing = |folder: &Path| missing_shards(folder, of);
+            let ready: Ready = self.wait_for(&path, missing).await?;
+            if ready.of != of {
+                bail!(
+                    "shard {index} on {} is one of {}, but shard 0 is one of {of}: give all the same number",
+                    ready.program.host,
+                    ready.of
+                );
+            }
+            if ready.plan_sha256 != self.plan_sha256 {
+                let shard = format!("shard {index} on {}", ready.program.host);
+                bail!("{}", self.other_plan(&shard));
+            }
+        }
+        let head_start = match is_local(&self.folder) {
+            true => LOCAL_HEAD_START,
+            false => REMOTE_HEAD_START,
+        };
+        let head_start = u64::try_from(head_start.as_nanos()).expect("a short time");
+        let go = Go {
+            of,
+            plan_sha256: self.plan_sha256.clone(),
+            start_unix_ns: clock::unix_ns() + head_start,
+        };
+        write(&self.folder.join(GO), &go)
+    }
+
+    fn other_plan(&self, other: &str) -> String {
+        format!(
+            "{other} runs another plan (SHA-256 of this one: {}): give all parts the same options; --print-plan shows the plan",
+            &self.plan_sha256[..8]
+        )
+    }
+
+    /// Returns the process ids of the other programs of the run on this machine, which are no strangers there.
+    pub(crate) fn siblings(&self, host: &str) -> Vec<u32> {
+        let this = Program::this(host);
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let program = |entry: fs::DirEntry| -> Option<Program> {
+            let content = |entry: &fs::DirEntry| fs::read(entry.path()).ok();
+            let name = entry.file_name();
+            match name.to_str()? {
+                DAEMON => {
+                    let daemon = serde_json::from_slice::<PublishedDaemon>(&content(&entry)?);
+                    Some(daemon.ok()?.by)
+                }
+                name if name.starts_with(READY) => {
+                    let ready = serde_json::from_slice::<Ready>(&content(&entry)?);
+                    Some(ready.ok()?.program)
+                }
+                _ => None,
+            }
+        };
+        entries
+            .filter_map(program)
+            .filter(|other| other.processes == this.processes && other.pid != this.pid)
+            .map(|other| other.pid)
+            .collect()
+    }
+
+    /// Tells the other parts that this shard will not begin. They end too, instead of waiting for it.
+    pub(crate) fn give_up(&self, reason: &anyhow::Error) {
+        if let Some(share) = self.share {
+            let path = self.folder.join(format!("{FAILED}{}", share.index));
+            // If this cannot be written, the others wait for their time limit.
+            let _ = fs::write(path, format!("{reason:#}"));
+        }
+    }
+
+    /// Returns once all shards have a result, or the time for them is over: the planned end of the load and a minute.
+    pub(crate) async fn all_results(self, of: u64, planned: Duration) {
+        let deadline = Instant::now() + planned + RESULTS_LIMIT;
+        let results: Vec<PathBuf> = (0..of)
+            .map(|index| self.folder.join(shard_folder(index)).join(RESULT))
+            .collect();
+        while Instant::now() < deadline && !results.iter().all(|path| path.exists()) {
+            tokio::time::sleep(SLEEP).await;
+        }
+    }
+
+    /// Waits for a file that another part writes.
+    async fn wait_for<T: DeserializeOwned>(
+        &self,
+        path: &Path,
+        missing: impl Fn(&Path) -> String,
+    ) -> anyhow::Result<T> {
+        let deadline = Instant::now() + self.limit;
+        loop {
+            let (failed, found) = look(&self.folder, path)?;
+            if let Some(failed) = failed {
+                bail!("{failed}");
+            }
+            if let Some(content) = found {
+                return serde_json::from_slice(&content)
+                    .with_context(|| format!("reading {}", path.display()));
+            }
+            if Instant::now() >= deadline {
+                bail!(
+                    "waited {} for {} (--shard-timeout sets the limit)",
+                    humantime::format_duration(self.limit),
+                    missing(&self.folder)
+                );
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+/// Returns the reason why a shard has failed, if one has, and the content of a file, if it exists. Listing the folder
+/// also makes a network file system look for new files.
+fn look(folder: &Path, path: &Path) -> anyhow::Result<(Option<String>, Option<Vec<u8>>)> {
+    let reading = || format!("reading {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(reading)? {
+        let name = entry.with_context(reading)?.file_name();
+        let name = name.to_string_lossy();
+        if let Some(shard) = name.strip_prefix(FAILED) {
+            let reason = fs::read_to_string(folder.join(&*name)).unwrap_or_default();
+            let failed = format!("shard {shard} failed before the start: {reason}");
+            return Ok((Some(failed), None));
+        }
+    }
+    match fs::read(path) {
+        Ok(content) => Ok((None, Some(content))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, None)),
+        Err(error) => Err(anyhow!(error).context(format!("reading {}", path.display()))),
+    }
+}
+
+fn missing_shards(folder: &Path, of: u64) -> String {
+    let is_missing = |index: &u64| !folder.join(format!("{READY}{index}")).exists();
+    let missing: Vec<u64> = (0..of).filter(is_missing).collect();
+    match missing.as_slice() {
+        [] => "shard 0 to set the start".to_owned(),
+        missing => format!(
+            "{} of {of} shards to be ready, {}",
+            missing.len(),
+            measure::units::ranges(missing)
+        ),
+    }
+}
+
+/// Returns the name of a shard's folder.
+#[must_use]
+pub fn shard_folder(index: u64) -> String {
+    format!("{SHARD}{index}")
+}
+
+/// Returns the index in the name of a shard's folder.
+pub(crate) fn shard_of_folder(name: &str) -> Option<u64> {
+    name.strip_prefix(SHARD)?.parse().ok()
+}
+
+/// Writes a file that others wait for: completely, or not at all.
+fn write(path: &Path, content: &impl Serialize) -> anyhow::Result<()> {
+    store::write_whole(path, &serde_json::to_vec(content)?)
+}
+
+/// Returns true if a folder is on a local disk. Others may be network file systems.
+fn is_local(folder: &Path) -> bool {
+    let local = [
+        BTRFS_SUPER_MAGIC,
+        EXT4_SUPER_MAGIC,
+        OVERLAYFS_SUPER_MAGIC,
+        TMPFS_MAGIC,
+        XFS_SUPER_MAGIC,
+    ];
+    statfs(folder).is_ok_and(|system| local.contains(&system.filesystem_type()))
+}

@@ -1,0 +1,280 @@
+//! Merges the results of the parts of a divided run: the command `merge` of every driver.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use load::driver::{Driver, ValidPlan};
+use load::limits;
+use load::plan::{Invalid, Plan};
+use measure::audit;
+use measure::merge::{Merge, SecondMerge};
+use measure::result::{
+    AuditInputs, CounterComparison, DaemonInfo, Operations, RunResult, Second, SeriesResult, Usage,
+};
+use measure::shard::RunPart;
+use measure::tally::owned;
+use measure::throughput::Throughput;
+use measure::warning::{Kind, Warning};
+
+use crate::divided::{DAEMON_FOLDER, shard_folder, shard_of_folder};
+use crate::failure::Failure;
+use crate::run::scrape::Counted;
+use crate::run::warnings::{compared, counter_warnings, run_warnings};
+use crate::store::{self, RESULT, SECONDS};
+
+/// Bytes that are read ahead from the seconds of each shard.
+const READ_AHEAD: usize = 16 << 10;
+
+/// Merges the results in the folder of a divided run.
+///
+/// # Errors
+/// There is no result, or the results are not of one run.
+pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
+    let paths = parts(folder).map_err(Failure::Call)?;
+    let mut merge = Merge::new(&D::SPEC.series);
+    let mut rows = Vec::new();
+    for path in paths {
+        let result = store::read_result(&path.join(RESULT)).map_err(Failure::Call)?;
+        if result.driver != D::SPEC.driver {
+            let problem = format!("is a result of {0}: merge with `{0} merge`", result.driver);
+            return Err(Invalid::new(path.display().to_string(), problem).into());
+        }
+        let part = result.part.clone();
+        merge
+            .add(result)
+            .with_context(|| path.display().to_string())
+            .map_err(Failure::Call)?;
+        if let Some(part) = part.filter(|part| part.shard.is_some()) {
+            rows.push(Rows::new(path.join(SECONDS), &part));
+        }
+    }
+    finish::<D>(merge, rows).map_err(Failure::Run)
+}
+
+/// Returns the folders with the results of the parts, that of the daemon first. A result file is complete, because it
+/// is written last.
+fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let reading = || format!("reading {}", folder.display());
+    let mut shards = Vec::new();
+    for entry in fs::read_dir(folder).with_context(reading)? {
+        let name = entry.with_context(reading)?.file_name();
+        shards.extend(shard_of_folder(&name.to_string_lossy()));
+    }
+    shards.sort_unstable();
+    let folders = shards
+        .into_iter()
+        .map(|index| folder.join(shard_folder(index)));
+    let mut found: Vec<PathBuf> = [folder.join(DAEMON_FOLDER)]
+        .into_iter()
+        .chain(folders)
+        .filter(|part| part.join(RESULT).exists())
+        .collect();
+    let shards = found.iter().filter(|part| !part.ends_with(DAEMON_FOLDER));
+    ensure!(
+        shards.count() > 0,
+        "{}: has no shard-I/{RESULT}: name the folder of --result-dir, once a shard has ended",
+        folder.display()
+    );
+    found.dedup();
+    Ok(found)
+}
+
+/// The rows of one shard, read one after the other.
+#[derive(Debug)]
+struct Rows {
+    path: PathBuf,
+    expected: u64,
+    read: u64,
+    file: Option<BufReader<File>>,
+    line: String,
+}
+
+impl Rows {
+    fn new(path: PathBuf, part: &RunPart) -> Self {
+        Self {
+            path,
+            expected: part.rows,
+            read: 0,
+            file: None,
+            line: String::new(),
+        }
+    }
+
+    /// Returns the next row, or `None` after the last one.
+    fn next(&mut self) -> anyhow::Result<Option<Second>> {
+        if self.read == self.expected {
+            return Ok(None);
+        }
+        let reading = || format!("reading {}", self.path.display());
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let file = File::open(&self.path).with_context(reading)?;
+                self.file.insert(BufReader::with_capacity(READ_AHEAD, file))
+            }
+        };
+        self.line.clear();
+        let length = file.read_line(&mut self.line).with_context(reading)?;
+        ensure!(
+            length > 0,
+            "{}: ends after {} of {} rows: copy it again",
+            self.path.display(),
+            self.read,
+            self.expected
+        );
+        self.read += 1;
+        let row = serde_json::from_str(&self.line)
+            .with_context(|| format!("{}, line {}", self.path.display(), self.read))?;
+        Ok(Some(row))
+    }
+}
+
+/// Merges the rows of all shards, second by second.
+fn seconds<D: Driver>(rows: Vec<Rows>) -> anyhow::Result<Vec<Second>> {
+    // Each shard needs a file.
+    limits::raise_nofile().context("raising the open-file limit")?;
+    let mut sum = SecondMerge::new(&D::SPEC.series);
+    let mut merged = Vec::new();
+    let mut next: VecDeque<(Rows, Second)> = VecDeque::new();
+    for mut shard in rows {
+        if let Some(row) = shard.next()? {
+            next.push_back((shard, row));
+        }
+    }
+    // A shard without operations in a second may have no row for it.
+    while let Some(second) = next.iter().map(|(_, row)| row.second).min() {
+        for _ in 0..next.len() {
+            let Some((mut shard, row)) = next.pop_front() else {
+                break;
+            };
+            if row.second != second {
+                next.push_back((shard, row));
+                continue;
+            }
+            sum.add(&row)
+                .with_context(|| format!("{}, line {}", shard.path.display(), shard.read))?;
+            if let Some(row) = shard.next()? {
+                next.push_back((shard, row));
+            }
+        }
+        merged.push(sum.finish());
+    }
+    Ok(merged)
+}
+
+/// Makes the result of the sum.
+fn finish<D: Driver>(mut merge: Merge, rows: Vec<Rows>) -> anyhow::Result<RunResult> {
+    let seconds = seconds::<D>(rows)?;
+    let missing = merge.missing();
+    let first = merge.first.take().context("no part was read")?;
+    let part = first.part.clone().unwrap_or_default();
+    let plan: Plan<D::Config> = serde_json::from_value(first.plan.clone()).context(
+        "the plan of the first part cannot be read: merge with the version that made the results",
+    )?;
+    let load = ValidPlan::new::<D>(plan)?;
+    let ValidPlan { plan, description } = &load;
+    let total = &merge.total;
+    let operations = Operations::from_tally(total, &seconds);
+    let mut warnings: Vec<Warning> = Warning::shards_missing(&missing, part.of)
+        .into_iter()
+        .collect();
+    warnings.append(&mut merge.warnings);
+    if merge.hosts() > 1 {
+        let clocks = merge.shards.values().filter_map(|shard| {
+            let warning = Warning::clock_uncertain(shard.clock)?;
+            Some(warning.of_part(Some(shard.shard), &shard.machine.hostname))
+        });
+        warnings.extend(clocks);
+    }
+    if merge.answers_differ() {
+        warnings.push(Warning::shards_answered_differently());
+    }
+    // A debug build of each shard is one.
+    let debug = warnings
+        .iter()
+        .position(|warning| warning.kind == Kind::DebugBuild);
+    warnings.extend(run_warnings::<D>(total, &operations, &load));
+    if debug.is_some() {
+        let mut seen = false;
+        warnings.retain(|warning| {
+            warning.kind != Kind::DebugBuild || !std::mem::replace(&mut seen, true)
+        });
+    }
+    let findings = D::findings(plan, total);
+    let is_short = !missing.is_empty()
+        || warnings
+            .iter()
+            .any(|warning| warning.kind == Kind::WorkersFailed);
+    let compared: Vec<CounterComparison> = compared(
+        D::SPEC,
+        |_, counter| {
+            let (count, complete) = *merge.daemon_counts.get(counter)?;
+            let number = count as f64;
+            Some(Counted { number, complete })
+        },
+        &findings.bounds,
+        total,
+        is_short,
+    );
+    warnings.extend(counter_warnings(&compared));
+    warnings.extend(findings.warnings);
+    let offered = description
+        .is_open_loop
+        .then_some(operations.started + operations.missed);
+    let thresholds = plan.thresholds(D::SPEC)?;
+    let mut result = RunResult {
+        wall_s: merge.wall_s,
+        plan_sentence: description.sentence.clone(),
+        daemon: DaemonInfo {
+            instances: merge.instances,
+            ..first.daemon
+        },
+        processes: merge.processes,
+        threads: merge.threads,
+        warnings,
+        throughput: Some(Throughput::new(
+            &total.measured,
+            merge.measured_s,
+            offered,
+            D::SPEC,
+        )),
+        operations,
+        counts: owned(&total.counts),
+        errors: owned(&total.errors),
+        series: total
+            .series()
+            .filter_map(|(name, values)| SeriesResult::from_distribution(name, values))
+            .collect(),
+        lag: SeriesResult::from_distribution("lag", &total.lag),
+        usage: Usage {
+            daemon: merge.daemon.take(),
+            driver: merge.driver.take(),
+            system: merge.system,
+            disturbance: None,
+        },
+        services: std::mem::take(&mut merge.services),
+        resources: merge.take_resources(),
+        faults: std::mem::take(&mut merge.faults),
+        answer: merge.answer().cloned(),
+        audit_inputs: AuditInputs {
+            worker_cpu_pct: merge.worker_cpu_pct,
+            compared,
+            opening: first.audit_inputs.opening,
+            ..description.audit_inputs.clone()
+        },
+        part: None,
+        shards: std::mem::take(&mut merge.shards).into_values().collect(),
+        seconds,
+        ..first
+    };
+    audit::judge(&mut result);
+    result.thresholds = thresholds
+        .iter()
+        .map(|threshold| threshold.judge(&result))
+        .collect();
+    result.redact();
+    Ok(result)
+}

@@ -1,0 +1,477 @@
+//! Makes one result of the parts of a divided run. Histograms are added bucket by bucket and counters exactly, so the
+//! figures are those of one program that had recorded everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::disturbance::Stalls;
+use crate::result::{
+    Answer, Cost, FaultResult, Operations, Resources, RunResult, Second, SecondSeries,
+    ServiceResult,
+};
+use crate::shard::{Role, RunPart, ShardSummary};
+use crate::spec::SeriesSpec;
+use crate::system::System;
+use crate::tally::{
+    Counts, DecodeError, Distribution, MISSED, OK, STARTED, Series, Tally, UNFINISHED,
+};
+use crate::usage::UsageSummary;
+use crate::warning::Warning;
+
+/// Name of the series of the driver's lateness in seconds and results.
+const LAG: &str = "lag";
+
+/// The reason why parts cannot be merged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    /// The result is not one of a divided run.
+    #[error(
+        "is not a part of a divided run: only results of --shard and --role daemon can be merged"
+    )]
+    NotAPart,
+    /// The part belongs to another run, or its plan differs.
+    #[error("has {field} {found}, but the first part has {expected}: {remedy}")]
+    Differs {
+        /// The field that differs.
+        field: &'static str,
+        /// Its value in this part.
+        found: String,
+        /// Its value in the first part.
+        expected: String,
+        /// The recommended action.
+        remedy: &'static str,
+    },
+    /// Two parts are the same shard.
+    #[error("is shard {0} again: keep one result of each shard")]
+    Duplicate(u64),
+    /// A histogram cannot be decoded, or has an unknown series.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+/// The sum of the parts added so far, without their seconds.
+#[derive(Debug)]
+pub struct Merge {
+    /// The values recorded by all shards.
+    pub total: Tally,
+    /// The first part, which has what all parts share, such as the plan.
+    pub first: Option<RunResult>,
+    /// The shards, by index.
+    pub shards: BTreeMap<u64, ShardSummary>,
+    /// Warnings of single parts that also hold for the whole, with the name of the part.
+    pub warnings: Vec<Warning>,
+    /// Longest duration of a part, seconds.
+    pub wall_s: f64,
+    /// Longest measured time of a shard, seconds.
+    pub measured_s: f64,
+    /// Processes of all shards.
+    pub processes: u64,
+    /// Worker threads of all shards.
+    pub threads: u64,
+    /// Resource use of the daemons of all parts.
+    pub daemon: Option<UsageSummary>,
+    /// Resource use of all drivers.
+    pub driver: Option<UsageSummary>,
+    /// Machine-wide figures of the daemon's machine, if they are of one machine.
+    pub system: Option<System>,
+    /// Services of the daemon.
+    pub services: Vec<ServiceResult>,
+    /// Faults injected into the daemons.
+    pub faults: Vec<FaultResult>,
+    /// CPU use of the busiest worker of all shards, percent of a core.
+    pub worker_cpu_pct: Option<f64>,
+    /// Daemon instances that the parts launched or connected to.
+    pub instances: u64,
+    /// The daemons' counts by the name of the driver's counter, and whether they are complete.
+    pub daemon_counts: BTreeMap<String, (u64, bool)>,
+    answers: Vec<Answer>,
+    resources: BTreeMap<i64, Resources>,
+    hosts: BTreeSet<String>,
+    has_daemon_part: bool,
+}
+
+impl Merge {
+    /// Creates an empty sum.
+    #[must_use]
+    pub fn new(specs: &'static [SeriesSpec]) -> Self {
+        Self {
+            total: Tally::new(specs),
+            first: None,
+            shards: BTreeMap::new(),
+            warnings: Vec::new(),
+            wall_s: 0.0,
+            measured_s: 0.0,
+            processes: 0,
+            threads: 0,
+            daemon: None,
+            driver: None,
+            system: None,
+            services: Vec::new(),
+            faults: Vec::new(),
+            worker_cpu_pct: None,
+            instances: 0,
+            daemon_counts: BTreeMap::new(),
+            answers: Vec::new(),
+            resources: BTreeMap::new(),
+            hosts: BTreeSet::new(),
+            has_daemon_part: false,
+        }
+    }
+
+    /// Adds a part. The part that only launched the daemon must come first, because shards on its machine have observed
+    /// the same daemon.
+    ///
+    /// # Errors
+    /// The part does not belong to the same run as the first, or is there already.
+    pub fn add(&mut self, mut result: RunResult) -> Result<(), MergeError> {
+        let part = result.part.clone().ok_or(MergeError::NotAPart)?;
+        if let Some(first) = &self.first {
+            same_run(first, &result, &part)?;
+        }
+        if let Some(shard) = part.shard
+            && self.shards.contains_key(&shard)
+        {
+            return Err(MergeError::Duplicate(shard));
+        }
+        if part.role != Role::Daemon {
+            self.add_values(&result, &part)?;
+        }
+        self.wall_s = self.wall_s.max(result.wall_s);
+        self.add_daemon(&result, &part);
+        self.add_warnings(&mut result, &part);
+        self.add_resources(&result, part.role);
+        self.hosts.insert(result.machine.hostname.clone());
+        if let Some(shard) = part.shard {
+            let summary = summary(&result, &part, shard);
+            self.shards.insert(shard, summary);
+            self.driver = beside(self.driver.take(), result.usage.driver.take());
+            self.processes += result.processes;
+            self.threads += result.threads;
+            self.worker_cpu_pct = most(self.worker_cpu_pct, result.audit_inputs.worker_cpu_pct);
+            let throughput = result.throughput.as_ref();
+            let measured_s = throughput.map_or(0.0, |throughput| throughput.measured_s);
+            self.measured_s = self.measured_s.max(measured_s);
+        }
+        // What every part has itself was added; the rest is equal in all.
+        result.resources = Vec::new();
+        result.series = Vec::new();
+        if self.first.is_none() {
+            self.first = Some(result);
+        }
+        Ok(())
+    }
+
+    /// Returns the indices of the shards that are missing.
+    pub fn missing(&self) -> Vec<u64> {
+        let of = self.first.as_ref().and_then(|first| first.part.as_ref());
+        let of = of.map_or(0, |part| part.of);
+        (0..of)
+            .filter(|shard| !self.shards.contains_key(shard))
+            .collect()
+    }
+
+    /// Returns the answer that all shards got in their check, or `None` if they got none or different ones.
+    pub fn answer(&self) -> Option<&Answer> {
+        let first = self.answers.first()?;
+        self.answers
+            .iter()
+            .all(|answer| answer == first)
+            .then_some(first)
+    }
+
+    /// Returns true if shards got different answers in their check.
+    pub fn answers_differ(&self) -> bool {
+        self.answer().is_none() && !self.answers.is_empty()
+    }
+
+    /// Returns the number of machines that took part.
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Takes the resource use over time: the sum of all parts in each second.
+    pub fn take_resources(&mut self) -> Vec<Resources> {
+        std::mem::take(&mut self.resources).into_values().collect()
+    }
+
+    /// Returns the outcomes of all operations. `peak_active` is the largest sum of the peaks of one second.
+    pub fn operations(&self, seconds: &[Second]) -> Operations {
+        Operations::from_tally(&self.total, seconds)
+    }
+
+    fn add_values(&mut self, result: &RunResult, part: &RunPart) -> Result<(), MergeError> {
+        let names: Vec<&'static str> = self.total.series().map(|(name, _)| name).collect();
+        for series in &result.series {
+            let index = names.iter().position(|name| *name == series.name);
+            let index = index.ok_or_else(|| unknown(&series.name))?;
+            self.total
+                .merge_series(Series(index), &series.distribution()?);
+        }
+        if let Some(lag) = &result.lag {
+            self.total.lag.merge(&lag.distribution()?);
+        }
+        let operations = &result.operations;
+        let counts = &mut self.total.counts;
+        merge_owned(counts, &result.counts);
+        // A result keeps these counters apart, and its counts have them too.
+        debug_assert_eq!(result.count(OK), operations.ok);
+        merge_owned(&mut self.total.errors, &result.errors);
+        self.total.measured.merge(&part.measured);
+        self.answers.extend(result.answer.clone());
+        Ok(())
+    }
+
+    /// Adds the daemon's figures, unless another part has observed the same daemon.
+    fn add_daemon(&mut self, result: &RunResult, part: &RunPart) {
+        let is_seen = self.has_daemon_part || self.hosts.contains(&result.machine.hostname);
+        if part.role == Role::Load && is_seen {
+            return;
+        }
+        self.has_daemon_part |= part.role == Role::Daemon;
+        self.instances = match part.role {
+            Role::Load => result.daemon.instances,
+            _ => self.instances + result.daemon.instances,
+        };
+        if let Some(daemon) = &result.usage.daemon {
+            self.system = match self.daemon {
+                None => result.usage.system,
+                Some(_) => None,
+            };
+            self.daemon = beside(self.daemon.take(), Some(daemon.clone()));
+        }
+        self.services.extend(result.services.iter().cloned());
+        self.faults.extend(result.faults.iter().cloned());
+        for compared in &result.audit_inputs.compared {
+            let name = compared.name.clone();
+            let (count, whole) = self.daemon_counts.entry(name).or_insert((0, true));
+            *count += compared.daemon;
+            // A shard may have asked the daemon before the last operation of another.
+            *whole &= compared.whole && (part.role != Role::Load || part.of == 1);
+        }
+    }
+
+    fn add_warnings(&mut self, result: &mut RunResult, part: &RunPart) {
+        let host = &result.machine.hostname;
+        for warning in result.warnings.drain(..) {
+            if warning.kind.is_local() {
+                self.warnings.push(warning.of_part(part.shard, host));
+            }
+        }
+    }
+
+    fn add_resources(&mut self, result: &RunResult, role: Role) {
+        let is_seen = self.has_daemon_part && role != Role::Daemon
+            || role == Role::Load && self.hosts.contains(&result.machine.hostname);
+        for sample in &result.resources {
+            let second = sample.at_s.round() as i64;
+            let sum = self.resources.entry(second).or_insert_with(|| Resources {
+                at_s: second as f64,
+                ..Resources::default()
+            });
+            if role != Role::Daemon {
+                sum.driver = both(sum.driver, sample.driver, add_costs);
+            }
+            if !is_seen || role == Role::Both {
+                sum.daemon = both(sum.daemon, sample.daemon, add_costs);
+                sum.active = both(sum.active, sample.active, |one, other| one + other);
+                sum.backlog = both(sum.backlog, sample.backlog, |one, other| one + other);
+                for (name, cost) in &sample.services {
+                    let entry = sum.services.entry(name.clone()).or_default();
+                    *entry = add_costs(*entry, *cost);
+                }
+            }
+        }
+    }
+}
+
+fn unknown(series: &str) -> DecodeError {
+    DecodeError::Histogram(format!(
+        "the series `{series}` is unknown: merge with the version that made the results"
+    ))
+}
+
+fn same_run(first: &RunResult, result: &RunResult, part: &RunPart) -> Result<(), MergeError> {
+    let Some(expected) = &first.part else {
+        return Err(MergeError::NotAPart);
+    };
+    let another_run = "it belongs to another run; use a new folder for each run";
+    let compared = [
+        ("driver", &result.driver, &first.driver, another_run),
+        ("run", &result.run_id, &first.run_id, another_run),
+        (
+            "plan",
+            &part.plan_sha256,
+            &expected.plan_sha256,
+            "all shards must run the same plan",
+        ),
+        (
+            "version",
+            &result.machine.version,
+            &first.machine.version,
+            "all shards must run the same version",
+        ),
+    ];
+    for (field, found, expected, remedy) in compared {
+        if found != expected {
+            return Err(MergeError::Differs {
+                field,
+                found: found.clone(),
+                expected: expected.clone(),
+                remedy,
+            });
+        }
+    }
+    let numbers = [
+        ("schema", u64::from(result.schema), u64::from(first.schema)),
+        ("number of shards", part.of, expected.of),
+        ("start", part.origin_unix_ns, expected.origin_unix_ns),
+    ];
+    for (field, found, expected) in numbers {
+        if found != expected {
+            return Err(MergeError::Differs {
+                field,
+                found: found.to_string(),
+                expected: expected.to_string(),
+                remedy: another_run,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn summary(result: &RunResult, part: &RunPart, shard: u64) -> ShardSummary {
+    ShardSummary {
+        shard,
+        operations: result.operations.clone(),
+        lag_p99_ns: result.lag.as_ref().map(|lag| lag.p99_ns),
+        late_ns: part.late_ns,
+        clock: part.clock,
+        driver: result.usage.driver.clone(),
+        verdict: result.verdict,
+        machine: result.machine.clone(),
+    }
+}
+
+fn merge_owned(into: &mut Counts, from: &BTreeMap<String, u64>) {
+    for (name, count) in from {
+        match into.get_mut(name.as_str()) {
+            Some(total) => *total += count,
+            None => {
+                into.insert(name.clone().into(), *count);
+            }
+        }
+    }
+}
+
+fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    one.into_iter().chain(other).reduce(f64::max)
+}
+
+fn both<T>(one: Option<T>, other: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(add(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn add_costs(one: Cost, other: Cost) -> Cost {
+    Cost {
+        rss_kb: one.rss_kb + other.rss_kb,
+        cpu_pct: one.cpu_pct + other.cpu_pct,
+        threads: one.threads + other.threads,
+        fds: one.fds + other.fds,
+        wait_pct: both(one.wait_pct, other.wait_pct, |one, other| one + other),
+    }
+}
+
+/// Returns the use of two process trees that ran side by side. The sums of peaks are upper bounds.
+fn beside(one: Option<UsageSummary>, other: Option<UsageSummary>) -> Option<UsageSummary> {
+    both(one, other, |one, other| one.beside(&other))
+}
+
+/// Merges the seconds of shards, one second after the other, in memory that does not depend on the number of shards or
+/// seconds.
+#[derive(Debug)]
+pub struct SecondMerge {
+    /// The series of the second, in the driver's order, then the lag.
+    series: Vec<(String, Distribution)>,
+    row: Second,
+    stalls: Stalls,
+}
+
+impl SecondMerge {
+    /// Creates a merge of the seconds of a driver.
+    #[must_use]
+    pub fn new(specs: &[SeriesSpec]) -> Self {
+        let names = specs.iter().map(|series| series.name.clone().into_owned());
+        let names = names.chain([LAG.to_owned()]);
+        Self {
+            series: names.map(|name| (name, Distribution::default())).collect(),
+            row: Second::default(),
+            stalls: Stalls::default(),
+        }
+    }
+
+    /// Adds the row of a shard.
+    ///
+    /// # Errors
+    /// A histogram cannot be decoded, or has an unknown series.
+    pub fn add(&mut self, row: &Second) -> Result<(), DecodeError> {
+        let sum = &mut self.row;
+        sum.second = row.second;
+        sum.active += row.active;
+        sum.active_peak += row.active_peak;
+        let add = |one, other| one + other;
+        sum.active_mean = both(sum.active_mean, row.active_mean, add);
+        sum.active_slack = both(sum.active_slack, row.active_slack, add);
+        self.stalls.merge(row.stalls.unwrap_or_default());
+        sum.worker_cpu_pct = most(sum.worker_cpu_pct, row.worker_cpu_pct);
+        sum.worker_wait_pct = most(sum.worker_wait_pct, row.worker_wait_pct);
+        for (into, from) in [
+            (&mut sum.counts, &row.counts),
+            (&mut sum.errors, &row.errors),
+        ] {
+            for (name, count) in from {
+                match into.get_mut(name) {
+                    Some(total) => *total += count,
+                    None => drop(into.insert(name.clone(), *count)),
+                }
+            }
+        }
+        for series in &row.series {
+            let mut known = self.series.iter_mut();
+            let (_, sum) = known
+                .find(|(name, _)| *name == series.name)
+                .ok_or_else(|| unknown(&series.name))?;
+            sum.merge(&Distribution::decode(&series.histogram, series.clamped)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the sum of the rows added since the last call.
+    pub fn finish(&mut self) -> Second {
+        let mut row = std::mem::take(&mut self.row);
+        row.stalls = std::mem::take(&mut self.stalls).found();
+        for (name, values) in &mut self.series {
+            row.series
+                .extend(SecondSeries::from_distribution(name, values));
+            values.clear();
+        }
+        row
+    }
+}
+
+impl Operations {
+    /// Returns the outcomes that the counters of a whole run tell.
+    pub fn from_tally(total: &Tally, seconds: &[Second]) -> Self {
+        let counted = |name| total.counted(name);
+        let peaks = seconds.iter().map(|second| second.active_peak);
+        Self {
+            started: counted(STARTED),
+            ok: counted(OK),
+            failed: total.errors.values().sum(),
+            unfinished: counted(UNFINISHED),
+            missed: counted(MISSED),
+            peak_active: peaks.max().unwrap_or(0),
+        }
+    }
+}

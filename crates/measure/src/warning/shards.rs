@@ -1,0 +1,90 @@
+//! Warnings about divided runs.
+
+use super::{Kind, Warning};
+use crate::shard::Clock;
+use crate::units;
+
+/// Lateness of a shard that is noted, nanoseconds: more than waiting for a common instant takes on a busy machine.
+const LATE_NOTED_NS: u64 = 10_000_000;
+/// Lateness of a shard that makes a result SUSPECT, nanoseconds: a whole row of the seconds.
+const LATE_SUSPECT_NS: u64 = 1_000_000_000;
+/// Movement of a wall clock during a run, and bound of its error, that is noted, nanoseconds.
+const CLOCK_NOTED_NS: u64 = 10_000_000;
+
+impl Warning {
+    /// Reports shards without a result.
+    pub fn shards_missing(missing: &[u64], of: u64) -> Option<Self> {
+        (!missing.is_empty()).then(|| {
+            Kind::ShardsMissing.invalid(
+                format!(
+                    "{} of {of} shards are missing: {}; the figures are those of the others",
+                    missing.len(),
+                    units::ranges(missing)
+                ),
+                "find their logs, and repeat the run in a new folder",
+            )
+        })
+    }
+
+    /// Reports a shard whose workers began after the common start.
+    pub fn shard_late(late_ns: u64) -> Option<Self> {
+        let message = format!("it began {} late", units::duration(late_ns));
+        let hint = "start the shards earlier, or give --start-at a later time";
+        match late_ns {
+            LATE_SUSPECT_NS.. => Some(Kind::ShardsApart.suspect(message, hint)),
+            LATE_NOTED_NS.. => Some(Kind::ShardsApart.note(message, hint)),
+            _ => None,
+        }
+    }
+
+    /// Reports a wall clock that moved during the run, or whose error is large or not known, on a machine of several.
+    pub fn clock_uncertain(clock: Clock) -> Option<Self> {
+        let hint = "the seconds of the machines may be shifted against each other: run a time service (chrony) on all of them";
+        let moved = clock.moved_ns.unsigned_abs();
+        let message = match clock.max_error_ns {
+            _ if moved >= CLOCK_NOTED_NS => {
+                format!(
+                    "its clock moved by {} during the run",
+                    units::duration(moved)
+                )
+            }
+            None => "its clock is not synchronised".to_owned(),
+            Some(bound) if bound >= CLOCK_NOTED_NS => {
+                format!("its clock may be wrong by {}", units::duration(bound))
+            }
+            Some(_) => return None,
+        };
+        Some(Kind::ShardsApart.note(message, hint))
+    }
+
+    /// Reports that shards got different answers in their check.
+    pub fn shards_answered_differently() -> Self {
+        Kind::AnswersDiffer.suspect(
+            "the shards got different answers to the check before the run",
+            "make sure that all shards reach the same daemon",
+        )
+    }
+
+    /// Names the part of a divided run that a warning is about: a shard, or the daemon's part.
+    pub fn of_part(self, shard: Option<u64>, host: &str) -> Self {
+        let part = match shard {
+            Some(shard) => format!("shard {shard} on {host}"),
+            None => format!("the daemon's machine {host}"),
+        };
+        Self {
+            message: format!("{part}: {}", self.message),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_shards_are_listed_as_ranges() {
+        assert_eq!(units::ranges(&[0, 3, 4, 5, 9]), "0, 3–5, 9");
+        assert_eq!(Warning::shards_missing(&[], 3), None);
+    }
+}
