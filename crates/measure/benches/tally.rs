@@ -1,10 +1,11 @@
-//! Cost of a tally on the hot path, and cost of merging and storing it.
+//! Cost of a tally on the hot path, and cost of merging, storing and reading it.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use measure::spec::{SeriesRole, SeriesSpec};
-use measure::tally::{Distribution, Series, Tally};
+use measure::tally::{Decoder, Distribution, Series, Tally};
 
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("handoff", SeriesRole::Main),
@@ -14,15 +15,18 @@ const SERIES: &[SeriesSpec] = &[
 const VALUES: usize = 4_096;
 
 /// Returns latencies from 1 µs to some 100 ms, many small and few large, the same in every run (xorshift).
-fn values() -> Vec<u64> {
+fn latencies() -> impl Iterator<Item = u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
+    std::iter::repeat_with(move || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         1_000 + (state >> 37 >> (state & 15))
-    };
-    (0..VALUES).map(|_| next()).collect()
+    })
+}
+
+fn values() -> Vec<u64> {
+    latencies().take(VALUES).collect()
 }
 
 fn filled() -> Distribution {
@@ -77,5 +81,44 @@ fn storing(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, recording, storing);
+/// Encodes latencies until `count` of them are counted apart.
+fn encoded(latencies: impl Iterator<Item = u64>, count: usize) -> String {
+    let mut distribution = Distribution::default();
+    let mut distinct = BTreeSet::new();
+    for ns in latencies {
+        distribution.record(ns);
+        distinct.insert(distribution.histogram().lowest_equivalent(ns));
+        if distinct.len() == count {
+            break;
+        }
+    }
+    distribution.encode()
+}
+
+/// Measures the cost of reading one series of a worker's second and adding it to another: a typical second with 200
+/// values that are counted apart, and a wide one with 3,000.
+fn reading(criterion: &mut Criterion) {
+    let mut decoder = Decoder::new();
+    // Response times from 0.1 ms to 10 ms, and those of `values`.
+    let typical = encoded(latencies().map(|ns| 100_000 + (ns >> 4)), 200);
+    let wide = encoded(latencies(), 3_000);
+    for (name, text) in [("typical", typical), ("wide", wide)] {
+        let mut into = filled();
+        criterion.bench_function(&format!("decode dense/{name}"), |bencher| {
+            bencher.iter(|| {
+                let read = Distribution::decode(black_box(&text), 0).expect("it was encoded");
+                into.merge(&read);
+            })
+        });
+        criterion.bench_function(&format!("decode sparse/{name}"), |bencher| {
+            bencher.iter(|| {
+                decoder
+                    .add(black_box(&text), 0, &mut into)
+                    .expect("it was encoded");
+            })
+        });
+    }
+}
+
+criterion_group!(benches, recording, storing, reading);
 criterion_main!(benches);

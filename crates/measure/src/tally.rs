@@ -18,6 +18,10 @@ use serde::{Deserialize, Serialize};
 use crate::regression::RegressionSums;
 use crate::spec::SeriesSpec;
 
+mod decoder;
+
+pub use decoder::Decoder;
+
 /// Counter of operations begun.
 pub const STARTED: &str = "started";
 /// Counter of operations that ended successfully.
@@ -358,28 +362,31 @@ impl Tally {
         }
     }
 
-    /// Converts the portable form back to a tally.
+    /// Adds all values of a tally in its portable form. After an error, some of them may have been added.
     ///
     /// # Errors
     /// A histogram cannot be decoded, or the driver does not have one of the series.
-    pub fn unpack(specs: &'static [SeriesSpec], packed: &PackedTally) -> Result<Self, DecodeError> {
-        let mut tally = Self::new(specs);
+    pub fn add_packed(
+        &mut self,
+        packed: &PackedTally,
+        decoder: &mut Decoder,
+    ) -> Result<(), DecodeError> {
         for (name, value) in &packed.series {
-            let index = specs.iter().position(|known| known.name == *name);
+            let index = self.specs.iter().position(|known| known.name == *name);
             let index = index.ok_or_else(|| {
                 DecodeError::Histogram(format!(
                     "the series `{name}` is unknown: check whether it was written by another version"
                 ))
             })?;
-            tally.series[index] = Distribution::decode(&value.histogram, value.clamped)?;
+            decoder.add(&value.histogram, value.clamped, &mut self.series[index])?;
         }
         if let Some(lag) = &packed.lag {
-            tally.lag = Distribution::decode(&lag.histogram, lag.clamped)?;
+            decoder.add(&lag.histogram, lag.clamped, &mut self.lag)?;
         }
-        tally.counts.clone_from(&packed.counts);
-        tally.errors.clone_from(&packed.errors);
-        tally.measured.clone_from(&packed.measured);
-        Ok(tally)
+        merge_counts(&mut self.counts, &packed.counts);
+        merge_counts(&mut self.errors, &packed.errors);
+        self.measured.merge(&packed.measured);
+        Ok(())
     }
 }
 

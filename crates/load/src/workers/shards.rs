@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use measure::spec::SeriesSpec;
-use measure::tally::{PackedTally, Tally};
+use measure::tally::{Decoder, PackedTally, Tally};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
@@ -243,13 +243,14 @@ async fn forward(
     // The last second that each worker reported, and its open operations then.
     let mut running: BTreeMap<u64, (u64, i64)> = workers.map(|worker| (worker, (0, 0))).collect();
     let mut line = String::new();
+    let mut decoder = Decoder::new();
     let mut why = "its process ended without an error message".to_owned();
     while let Ok(1..) = reader.read_line(&mut line).await {
         let report = ShardEvent::parse(&line).map_err(|error| error.to_string());
         if let Ok(ShardEvent::Opened) = report {
             all_open();
         }
-        match report.and_then(|report| read(report, series)) {
+        match report.and_then(|report| read(report, series, &mut decoder)) {
             Ok(Some(worker_second)) => {
                 let last = (worker_second.second, worker_second.active.at_end);
                 match worker_second.ended {
@@ -275,11 +276,19 @@ async fn forward(
     }
 }
 
-fn read(report: ShardEvent, series: &'static [SeriesSpec]) -> Result<Option<WorkerSecond>, String> {
+fn read(
+    report: ShardEvent,
+    series: &'static [SeriesSpec],
+    decoder: &mut Decoder,
+) -> Result<Option<WorkerSecond>, String> {
     let ShardEvent::WorkerSecond(worker_second) = report else {
         return Ok(None);
     };
-    let tally = Tally::unpack(series, &worker_second.tally).map_err(|error| error.to_string())?;
+    // The tally is sent to the collector and does not come back, so each report has its own.
+    let mut tally = Tally::new(series);
+    tally
+        .add_packed(&worker_second.tally, decoder)
+        .map_err(|error| error.to_string())?;
     Ok(Some((*worker_second).replace(tally).0))
 }
 
