@@ -4,6 +4,7 @@
 //! - [`mod@reference`]: keeps the pages of names in `docs/` equal to the specifications of the drivers.
 //! - [`result`]: the result file, and the counts in it.
 //! - [`calibration`]: compares measured values with planned ones.
+//! - [`divided`]: runs that are divided over several programs.
 //! - [`processes`]: waits for conditions; observes, signals and limits processes.
 //! - [`mistakes`]: makes wrong calls, and reads their messages.
 //! - [`page`]: serves a metrics page, and reads one.
@@ -16,6 +17,7 @@
 )]
 
 pub mod calibration;
+pub mod divided;
 pub mod mistakes;
 pub mod page;
 pub mod processes;

@@ -317,16 +317,18 @@ impl DividedRun {
         };
         let go: Go = self.wait_for(&go, missing).await?;
         if let Some(share) = self.share.filter(|share| share.of != go.of) {
-            bail!(
-                "this is shard {} of {}, but the run in {} has {} shards: name a new folder for each run",
-                share.index,
+            let problem = format!(
+                "is one of {}, but the run in {} has {} shards: name a new folder for each run",
                 share.of,
                 self.folder.display(),
                 go.of
             );
+            return Err(
+                Invalid::new(format!("--shard {}/{}", share.index, share.of), problem).into(),
+            );
         }
         if go.plan_sha256 != self.plan_sha256 {
-            bail!("{}", self.other_plan("shard 0"));
+            return Err(self.other_plan("shard 0").into());
         }
         Ok((go.start_unix_ns, go.of))
     }
@@ -338,15 +340,16 @@ impl DividedRun {
             let missing = |folder: &Path| missing_shards(folder, of);
             let ready: Ready = self.wait_for(&path, missing).await?;
             if ready.of != of {
-                bail!(
-                    "shard {index} on {} is one of {}, but shard 0 is one of {of}: give all the same number",
-                    ready.program.host,
+                let problem = format!(
+                    "is one of {}, but shard 0 is one of {of}: give all shards the same number",
                     ready.of
                 );
+                let field = format!("shard {index} on {}", ready.program.host);
+                return Err(Invalid::new(field, problem).into());
             }
             if ready.plan_sha256 != self.plan_sha256 {
                 let shard = format!("shard {index} on {}", ready.program.host);
-                bail!("{}", self.other_plan(&shard));
+                return Err(self.other_plan(&shard).into());
             }
         }
         let head_start = match is_local(&self.folder) {
@@ -362,10 +365,10 @@ impl DividedRun {
         write(&self.folder.join(GO), &go)
     }
 
-    fn other_plan(&self, other: &str) -> String {
-        format!(
-            "{other} runs another plan (SHA-256 of this one: {}): give all parts the same options; --print-plan shows the plan",
-            &self.plan_sha256[..8]
+    fn other_plan(&self, other: &str) -> Invalid {
+        Invalid::new(
+            other,
+            "runs another plan: give all parts of the run the same options (--print-plan shows the plan)",
         )
     }
 

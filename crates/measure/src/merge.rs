@@ -12,7 +12,7 @@ use crate::shard::{Role, RunPart, ShardSummary};
 use crate::spec::SeriesSpec;
 use crate::system::System;
 use crate::tally::{
-    Counts, DecodeError, Distribution, MISSED, OK, STARTED, Series, Tally, UNFINISHED,
+    Counts, DecodeError, Decoder, Distribution, MISSED, OK, STARTED, Series, Tally, UNFINISHED,
 };
 use crate::usage::UsageSummary;
 use crate::warning::Warning;
@@ -396,6 +396,7 @@ pub struct SecondMerge {
     series: Vec<(String, Distribution)>,
     row: Second,
     stalls: Stalls,
+    decoder: Decoder,
 }
 
 impl SecondMerge {
@@ -408,6 +409,7 @@ impl SecondMerge {
             series: names.map(|name| (name, Distribution::default())).collect(),
             row: Second::default(),
             stalls: Stalls::default(),
+            decoder: Decoder::default(),
         }
     }
 
@@ -442,7 +444,7 @@ impl SecondMerge {
             let (_, sum) = known
                 .find(|(name, _)| *name == series.name)
                 .ok_or_else(|| unknown(&series.name))?;
-            sum.merge(&Distribution::decode(&series.histogram, series.clamped)?);
+            self.decoder.add(&series.histogram, series.clamped, sum)?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ mod answers;
 mod calls;
 mod connections;
 mod contents;
+mod divided;
 mod engines;
 mod held;
 mod latency;

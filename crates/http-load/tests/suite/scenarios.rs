@@ -11,7 +11,7 @@ use load::clock;
 use load::driver::{Cancellation, Driver as _, Phases, Target, ValidPlan};
 use load::plan::{Group, Plan, Timeline};
 use load::recorder::{MISSED, OK, STARTED, UNFINISHED};
-use load::schedule::Arrival;
+use load::schedule::{Arrival, Share};
 use load::workers::{Threads, WorkerRange};
 use measure::tally::{Series, Tally};
 
@@ -81,6 +81,7 @@ pub(crate) fn put_share(
         first: 0,
         count: 1,
         total: workers,
+        shard: Share::ALL,
     };
     let phases = Phases::new(timeline, clock::now());
     let _threads = Threads::start(&driver, &load, crew, phases, None, &stop, &send)

@@ -17,6 +17,7 @@ mod level;
 mod memory;
 mod overview;
 mod resources;
+mod shards;
 mod thresholds_and_faults;
 mod throughput;
 mod unreached;
@@ -26,6 +27,7 @@ mod warnings;
 pub(super) use answer::{COMMAND, facts as answer};
 pub(super) use memory::{Slope, slopes};
 pub(super) use overview::compared;
+pub(super) use shards::sentence as shards;
 pub(super) use verdict::{measured, title};
 pub(super) use warnings::all as all_warnings;
 
@@ -54,6 +56,7 @@ const SECTIONS: &[(For, Build)] = &[
     (For::Several, cpu::sections),
     (For::Several, capacity::sections),
     (For::Any, level::sections),
+    (For::Any, shards::sections),
     (For::Any, resources::sections),
     (For::Any, audit::sections),
     (For::Any, unreached::sections),

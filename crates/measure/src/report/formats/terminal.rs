@@ -23,7 +23,7 @@ const SENTENCE: usize = 4;
 /// Maximum number of items of each list of a single daemon at one level.
 const LISTED: usize = 2;
 /// Labels of items that the screen of a run leaves out if it is too long, the least important first.
-const SPARE: [&str; 4] = ["met", "notes", "not run", ""];
+const SPARE: [&str; 5] = ["met", "notes", "not run", "shards", ""];
 /// The same, if figures that are cut to one line do not suffice.
 const LAST: [&str; 2] = ["fault", "suspect"];
 /// Label of the title, which is not shown.

@@ -4,6 +4,7 @@ use super::Item;
 use crate::metrics;
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::roles;
+use crate::report::sections;
 use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
@@ -24,6 +25,8 @@ pub(super) fn items(comparison: &Comparison<'_>) -> Vec<Item> {
     };
     let runs = repeated.shown();
     let mut items = vec![operations(&runs, repeated)];
+    let shards = runs.first().and_then(|run| sections::shards(run));
+    items.extend(shards.map(|text| Item::new("shards", text)));
     items.extend(rates(comparison, &runs));
     items.extend(latency(comparison, &runs));
     items.extend(resources(comparison, &runs));

@@ -1,0 +1,356 @@
+//! One run that is divided over several programs, and merged.
+
+use std::fs;
+
+use harness_testing::divided::DividedRun;
+use harness_testing::processes::{send, wait_until};
+use harness_testing::program::ended_with;
+use harness_testing::result::ResultFile;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::program::{PROGRAM, program};
+use crate::servers::{url, well};
+
+/// Starts three shards of a rate against a server.
+fn three(url: &str, seconds: &str) -> DividedRun {
+    let mut run = DividedRun::new(PROGRAM);
+    let load = [
+        url,
+        "-R",
+        "300",
+        "-c",
+        "30",
+        "-d",
+        seconds,
+        "--threads",
+        "1",
+    ];
+    run.start_shards(3, &load);
+    run
+}
+
+/// Waits until a shard drives its load.
+fn wait_for_start(run: &DividedRun) {
+    let go = run.folder().join("go");
+    wait_until("the shards agree on a start", || go.exists());
+    let live = run.folder().join("shard-1/live.jsonl");
+    wait_until("a second has passed", || {
+        fs::metadata(&live).is_ok_and(|file| file.len() > 0)
+    });
+}
+
+fn sum(run: &DividedRun, of: impl Fn(&ResultFile) -> u64) -> u64 {
+    (0..3).map(|index| of(&run.shard(index))).sum()
+}
+
+#[test]
+fn three_shards_make_one_result_in_which_nothing_is_missing_or_twice() {
+    let server = well();
+    let mut run = three(&url(&server), "3s");
+    run.wait_for_results();
+    let (merged, _, report) = run.merge();
+    let started = merged.operations("started");
+    // A rate of 300 for 3 s, as one program would start it.
+    assert_eq!(started + merged.operations("missed"), 900, "{report}");
+    assert_eq!(started, sum(&run, |shard| shard.operations("started")));
+    assert_eq!(
+        merged.count("bytes"),
+        sum(&run, |shard| shard.count("bytes"))
+    );
+    assert_eq!(
+        merged.values("response"),
+        sum(&run, |shard| shard.values("response"))
+    );
+    assert_eq!(merged["shards"].as_array().unwrap().len(), 3);
+    let rows = merged["seconds"].as_array().unwrap();
+    let in_rows: u64 = rows
+        .iter()
+        .filter_map(|row| row["counts"]["started"].as_u64())
+        .sum();
+    assert_eq!(in_rows, started);
+    // Each row has a second of all shards: a third of the rate each.
+    assert_eq!(rows[0]["second"], 0);
+    for index in 0..3 {
+        let shard = run.shard(index);
+        assert_eq!(shard["run_id"], merged["run_id"]);
+        assert_eq!(
+            shard["part"]["origin_unix_ns"],
+            run.shard(0)["part"]["origin_unix_ns"]
+        );
+        assert_eq!(
+            shard.operations("started") + shard.operations("missed"),
+            300
+        );
+    }
+    assert!(run.folder().join("report.html").is_file());
+    assert!(report.contains("3 shards"), "{report}");
+    assert!(
+        merged.warning("ShardsMissing").is_none(),
+        "{}",
+        merged["warnings"]
+    );
+    assert!(
+        merged.warning("CountsDisagree").is_none(),
+        "{}",
+        merged["warnings"]
+    );
+}
+
+#[test]
+fn a_shard_that_was_killed_is_named_and_the_rest_is_kept() {
+    let server = well();
+    let mut run = three(&url(&server), "4s");
+    wait_for_start(&run);
+    send(run.process(1), Signal::SIGKILL);
+    let codes: Vec<Option<i32>> = run.wait().iter().map(|part| part.status.code()).collect();
+    assert_eq!(codes[1], None);
+    let (merged, code, report) = run.merge();
+    assert_eq!((code, &merged["verdict"]), (3, &Value::from("INVALID")));
+    for text in [&report, &merged["warnings"].to_string()] {
+        assert!(text.contains("1 of 3 shards are missing: 1"), "{text}");
+    }
+    let missing = merged.operations("missed");
+    assert_eq!(
+        merged.operations("started") + missing,
+        800,
+        "two of three shares"
+    );
+}
+
+#[test]
+fn an_interrupted_shard_makes_the_whole_run_suspect() {
+    let server = well();
+    let mut run = three(&url(&server), "6s");
+    wait_for_start(&run);
+    send(run.process(1), Signal::SIGINT);
+    run.wait_for_results();
+    let (merged, code, report) = run.merge();
+    assert_eq!(code, 3, "{report}");
+    let warning = merged.warning("Interrupted").unwrap();
+    assert!(
+        warning["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("shard 1 on "),
+        "{warning}"
+    );
+    assert!(merged.warning("ShardsMissing").is_none());
+}
+
+#[test]
+fn a_threshold_is_judged_for_the_whole_load() {
+    let server = well();
+    let mut run = DividedRun::new(PROGRAM);
+    let url = url(&server);
+    let threshold = "rate >= 250";
+    let load = [
+        &url,
+        "-R",
+        "300",
+        "-d",
+        "2s",
+        "--threads",
+        "1",
+        "--threshold",
+        threshold,
+    ];
+    run.start_shards(2, &load);
+    run.wait_for_results();
+    assert_eq!(run.shard(0)["thresholds"], Value::Array(Vec::new()));
+    let (merged, _, _) = run.merge();
+    assert_eq!(
+        merged["thresholds"][0]["met"], true,
+        "{}",
+        merged["thresholds"]
+    );
+}
+
+#[test]
+fn shards_that_know_the_time_need_not_wait_for_each_other() {
+    let server = well();
+    let mut run = DividedRun::new(PROGRAM);
+    let at = (load::clock::unix_ns() / 1_000_000_000 + 4).to_string();
+    let url = url(&server);
+    run.start_shards(
+        2,
+        &[
+            &url,
+            "-R",
+            "100",
+            "-d",
+            "1s",
+            "--threads",
+            "1",
+            "--start-at",
+            &at,
+        ],
+    );
+    run.wait_for_results();
+    assert!(!run.folder().join("go").exists());
+    let (merged, _, report) = run.merge();
+    let missed = merged.operations("missed");
+    assert_eq!(merged.operations("started") + missed, 100, "{report}");
+}
+
+#[test]
+fn shards_that_cannot_run_together_end_at_once_and_say_why() {
+    let server = well();
+    let url = url(&server);
+    let mut run = DividedRun::new(PROGRAM);
+    for (shard, rate) in [("0/3", "10"), ("1/3", "20"), ("2/3", "10")] {
+        run.start(&["--shard", shard, &url, "-R", rate, "-d", "60s"]);
+    }
+    let ended = run.wait();
+    ended_with(
+        &ended[0],
+        2,
+        &["shard 1 on", "another plan", "--print-plan"],
+        &"shard 0",
+    );
+    for shard in &ended[1..] {
+        ended_with(
+            shard,
+            1,
+            &["shard 0 failed before the start", "another plan"],
+            &"others",
+        );
+    }
+    // A folder is for one run.
+    let again = run.part(&["--shard", "0/3", &url]).output().unwrap();
+    ended_with(
+        &again,
+        2,
+        &["--result-dir", "ready-0", "new folder"],
+        &"again",
+    );
+    let none = run.try_merge();
+    ended_with(&none, 2, &["has no shard-I/result.json"], &"merge");
+}
+
+#[test]
+fn a_shard_that_is_not_ready_is_named() {
+    let server = well();
+    let url = url(&server);
+    let run = DividedRun::new(PROGRAM);
+    let alone = run
+        .part(&["--shard", "0/3", "--shard-timeout", "300ms", &url])
+        .output()
+        .unwrap();
+    let words = ["2 of 3 shards to be ready, 1–2", "--shard-timeout"];
+    ended_with(&alone, 1, &words, &"alone");
+}
+
+#[test]
+fn results_of_different_runs_are_not_merged() {
+    let server = well();
+    let mut run = DividedRun::new(PROGRAM);
+    let url = url(&server);
+    run.start_shards(2, &[&url, "-R", "100", "-d", "1s", "--threads", "1"]);
+    run.wait_for_results();
+    let second = run.folder().join("shard-1");
+    let path = second.join("result.json");
+    let whole = fs::read_to_string(&path).unwrap();
+    let id = run.shard(1)["run_id"].as_str().unwrap().to_owned();
+    fs::write(&path, whole.replace(&id, "another")).unwrap();
+    ended_with(
+        &run.try_merge(),
+        2,
+        &["shard-1", "has run another", "new folder"],
+        &"run",
+    );
+    let hash = run.shard(1)["part"]["plan_sha256"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    fs::write(&path, whole.replace(&hash, "0000")).unwrap();
+    ended_with(
+        &run.try_merge(),
+        2,
+        &["shard-1", "has plan 0000", "same plan"],
+        &"plan",
+    );
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    ended_with(
+        &run.try_merge(),
+        2,
+        &["shard-1", "not a complete result"],
+        &"half",
+    );
+    fs::write(&path, &whole).unwrap();
+    let rows = fs::read_to_string(second.join("seconds.jsonl")).unwrap();
+    fs::write(second.join("seconds.jsonl"), &rows[..rows.len() / 2]).unwrap();
+    let half = run.try_merge();
+    ended_with(&half, 1, &["shard-1/seconds.jsonl"], &"half of the rows");
+    // A copy of another shard.
+    let first = fs::read_to_string(run.folder().join("shard-0/result.json")).unwrap();
+    fs::write(&path, first).unwrap();
+    ended_with(
+        &run.try_merge(),
+        2,
+        &["shard-1", "is shard 0 again"],
+        &"copy",
+    );
+    // Everything is as it was: the merge is complete.
+    fs::write(&path, &whole).unwrap();
+    fs::write(second.join("seconds.jsonl"), rows).unwrap();
+    let (merged, _, _) = run.merge();
+    assert_eq!(merged["shards"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("run");
+    let dir = dir.to_str().unwrap();
+    let server = well();
+    let url = url(&server);
+    for (arguments, words) in [
+        (&["--shard", "0/2", &url][..], &["--result-dir"][..]),
+        (
+            &["--result-dir", dir, &url],
+            &["--result-dir", "--shard I/N", "--role daemon"],
+        ),
+        (
+            &["--result-dir", dir, "--shard", "2/2", &url],
+            &["--shard 2/2", "0/2 to 1/2"],
+        ),
+        (
+            &["--result-dir", dir, "--shard", "auto", &url],
+            &["SLURM_STEP_ID", "srun"],
+        ),
+        (
+            &["--result-dir", dir, "--role", "daemon", "--shard", "0/2"],
+            &["--role daemon", "leave out --shard"],
+        ),
+        (
+            &["--result-dir", dir, "--role", "daemon", &url],
+            &["--role", "--role load"],
+        ),
+        (
+            &[
+                "--result-dir",
+                dir,
+                "--shard",
+                "0/2",
+                "--start-at",
+                "2020-01-01T00:00:00Z",
+                &url,
+            ],
+            &["--start-at", "ago"],
+        ),
+        (&["merge", dir], &["reading"]),
+    ] {
+        let mut command = std::process::Command::new(PROGRAM);
+        // No engine has started this test.
+        command.env_remove("SLURM_STEP_ID").args(arguments);
+        ended_with(&command.output().unwrap(), 2, words, &arguments);
+    }
+    let not_divided = program(&[&url, "-d", "100ms"]).run();
+    let merge = std::process::Command::new(PROGRAM)
+        .args(["merge"])
+        .arg(dir)
+        .output();
+    assert_eq!(merge.unwrap().status.code(), Some(2));
+    assert!(not_divided.result["part"].is_null());
+}
