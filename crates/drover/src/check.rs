@@ -1,12 +1,8 @@
 //! `drover check`: each driver checks the daemons that speak its protocol.
 
-use std::process::{Command, Stdio};
-
-use anyhow::{Context as _, bail};
 use harness::drivers::KnownDriver;
 use harness::failure::Failure;
 use harness::output;
-use harness::progress::StepLine;
 use subject::daemon::Daemon;
 use subject::manifest;
 
@@ -60,20 +56,9 @@ pub(crate) fn check(names: &[String]) -> Result<u8, Failure> {
 }
 
 fn with(driver: &KnownDriver, daemons: &[&str]) -> anyhow::Result<u8> {
-    let mut line = StepLine::new(false);
-    let program = driver_program::program(driver, &mut |step| line.show(step))?;
-    drop(line);
-    let mut command = Command::new(&program);
-    command.arg("check");
+    let mut arguments = vec!["check".to_owned()];
     if !daemons.is_empty() {
-        command.args(["--daemon", &daemons.join(",")]);
+        arguments.extend(["--daemon".to_owned(), daemons.join(",")]);
     }
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .with_context(|| format!("starting {}", program.display()))?;
-    match status.code().and_then(|code| u8::try_from(code).ok()) {
-        Some(code) => Ok(code),
-        None => bail!("{} check: {status}", driver.name),
-    }
+    driver_program::call(driver, &arguments, false)
 }

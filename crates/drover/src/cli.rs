@@ -13,7 +13,7 @@ use measure::report::{Format, list_of_names};
 use measure::similar::similar;
 
 use crate::folder::RESULTS;
-use crate::{check, doctor, exit, import, list, report, run, suite_report, watch};
+use crate::{check, doctor, exit, import, list, merge, report, run, suite_report, watch};
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
 #[derive(Debug, Parser)]
@@ -49,6 +49,10 @@ enum Command {
     /// absent: there are no histograms, and the verdict is never VALID. Prints the path of each result; the imported
     /// output is stored beside it.
     Import(import::Options),
+    /// Merge the results of a run on several machines into one
+    ///
+    /// The driver's own program merges and judges them, as `http-load merge` does; its exit code is passed on.
+    Merge(merge::Options),
     /// Check with each driver that the daemons of its protocol answer correctly
     Check {
         /// Check these daemons [default: all]
@@ -128,6 +132,7 @@ pub fn main(version: &'static str) -> ExitCode {
         }
         .carry_out(),
         Command::Import(options) => import_all(&options),
+        Command::Merge(options) => merge::merge(&options),
         Command::Check { names } => check::check(&names),
         Command::List { out } => list::list(&out)
             .map_err(Failure::Call)

@@ -1,5 +1,6 @@
 //! Finds the program of a driver, or builds it.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use harness::drivers::KnownDriver;
+use harness::progress::StepLine;
 use subject::daemon::{Step, guarded_output, last_line};
 use subject::manifest::{install_command, installed_program};
 
@@ -30,6 +32,30 @@ pub(crate) fn program(
             install_command()
         )
     })
+}
+
+/// Runs the program of a driver with arguments, and returns its exit code. Its output is passed through.
+///
+/// # Errors
+/// It can't be built or started, or a signal ended it.
+pub(crate) fn call(
+    driver: &KnownDriver,
+    arguments: &[impl AsRef<OsStr>],
+    quiet: bool,
+) -> anyhow::Result<u8> {
+    let mut line = StepLine::new(quiet);
+    let program = program(driver, &mut |step| line.show(step))?;
+    drop(line);
+    let mut command = Command::new(&program);
+    let status = command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("starting {}", program.display()))?;
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(code) => Ok(code),
+        None => bail!("{}: {status}", program.display()),
+    }
 }
 
 fn build(driver: &str, root: &Path, on_step: &mut dyn FnMut(&Step<'_>)) -> anyhow::Result<PathBuf> {

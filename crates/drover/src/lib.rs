@@ -20,6 +20,7 @@ mod list;
 mod live_run;
 mod machine_lock;
 mod matrix;
+mod merge;
 mod progress;
 mod project;
 mod record;

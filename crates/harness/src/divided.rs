@@ -8,6 +8,7 @@
 //! | `ready-I` | shard I is ready to begin |
 //! | `failed-I` | the reason why shard I will not begin |
 //! | `go` | the instant of the start, from shard 0 once all shards are ready |
+//! | `open-I`, `load` | the same for the load, if connections are opened before it |
 //! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
 
 use std::fs;
@@ -46,13 +47,33 @@ const SLEEP: Duration = Duration::from_millis(100);
 const RESULTS_LIMIT: Duration = Duration::from_secs(60);
 
 const DAEMON: &str = "daemon.json";
-const READY: &str = "ready-";
 const FAILED: &str = "failed-";
-const GO: &str = "go";
 /// Prefix of the folders of shards.
 const SHARD: &str = "shard-";
 /// The folder of the daemon's part.
 pub(crate) const DAEMON_FOLDER: &str = "daemon";
+
+/// An instant that all parts of a run agree on: each shard says that it is ready for it, and shard 0 sets it once all
+/// are.
+#[derive(Debug, Clone, Copy)]
+struct Meeting {
+    /// Prefix of the file of each shard.
+    ready: &'static str,
+    /// Name of the file with the instant.
+    go: &'static str,
+}
+
+/// The start of the run.
+const START: Meeting = Meeting {
+    ready: "ready-",
+    go: "go",
+};
+
+/// The start of the load, once all connections are open.
+const LOAD: Meeting = Meeting {
+    ready: "open-",
+    go: "load",
+};
 
 /// The part of this program in a divided run.
 #[derive(Debug, Clone)]
@@ -119,7 +140,7 @@ struct Ready {
 struct Go {
     of: u64,
     plan_sha256: String,
-    start_unix_ns: u64,
+    at_unix_ns: u64,
 }
 
 /// The common start of a divided run.
@@ -136,6 +157,11 @@ pub(crate) struct Start {
 }
 
 impl Start {
+    /// Converts an instant of the wall clock as the start was converted.
+    pub(crate) fn monotonic(&self, unix_ns: u64) -> u64 {
+        unix_ns.saturating_sub(self.wall_offset)
+    }
+
     /// Returns how the wall clock has done since the start was converted.
     pub(crate) fn clock(&self) -> Clock {
         let (synchronised, max_error_ns) = clock::synchronisation();
@@ -194,7 +220,7 @@ impl DividedRun {
     /// Returns the names of the files that this part makes.
     fn own_files(&self) -> Vec<String> {
         match self.share {
-            Some(Share { index, .. }) => [READY, FAILED, SHARD]
+            Some(Share { index, .. }) => [START.ready, FAILED, SHARD]
                 .map(|prefix| format!("{prefix}{index}"))
                 .to_vec(),
             None => [DAEMON, DAEMON_FOLDER].map(str::to_owned).to_vec(),
@@ -276,7 +302,10 @@ impl DividedRun {
     pub(crate) async fn start(&self, host: &str) -> anyhow::Result<Start> {
         let (unix_ns, of) = match (self.start_at, self.share) {
             (Some(start_at), Some(share)) => (start_at, share.of),
-            _ => self.agreed_start(host).await?,
+            _ => {
+                let go = self.meet(START, host).await?;
+                (go.at_unix_ns, go.of)
+            }
         };
         let before = u64::try_from(CONVERTED_BEFORE.as_nanos()).expect("a short time");
         // The wall clock may be set while this waits, so it is read again and again, and converted only once.
@@ -296,8 +325,19 @@ impl DividedRun {
         })
     }
 
-    /// Returns the start that shard 0 has set, and the number of shards.
-    async fn agreed_start(&self, host: &str) -> anyhow::Result<(u64, u64)> {
+    /// Says that all connections of this shard are open, if it has any, and returns the instant at which the load of all
+    /// shards begins, in Unix nanoseconds; `None` if they do not agree on one.
+    pub(crate) async fn load_begin(self, host: String) -> Option<u64> {
+        // Shards that know the start need no common folder.
+        if self.start_at.is_some() {
+            return None;
+        }
+        let go = self.meet(LOAD, &host).await;
+        go.ok().map(|go| go.at_unix_ns)
+    }
+
+    /// Returns the instant that shard 0 has set, once all shards are ready for it.
+    async fn meet(&self, meeting: Meeting, host: &str) -> anyhow::Result<Go> {
         if let Some(share) = self.share {
             let ready = Ready {
                 of: share.of,
@@ -305,14 +345,15 @@ impl DividedRun {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 program: Program::this(host),
             };
-            write(&self.folder.join(format!("{READY}{}", share.index)), &ready)?;
+            let name = format!("{}{}", meeting.ready, share.index);
+            write(&self.folder.join(name), &ready)?;
             if share.index == 0 {
-                self.set_start(share.of).await?;
+                self.set_instant(meeting, share.of).await?;
             }
         }
-        let go = self.folder.join(GO);
+        let go = self.folder.join(meeting.go);
         let missing = |folder: &Path| match self.share {
-            Some(share) => missing_shards(folder, share.of),
+            Some(share) => missing_shards(folder, meeting, share.of),
             None => "the shards: start them with the same --result-dir".to_owned(),
         };
         let go: Go = self.wait_for(&go, missing).await?;
@@ -330,14 +371,14 @@ impl DividedRun {
         if go.plan_sha256 != self.plan_sha256 {
             return Err(self.other_plan("shard 0").into());
         }
-        Ok((go.start_unix_ns, go.of))
+        Ok(go)
     }
 
-    /// Waits until all shards are ready, and sets the start.
-    async fn set_start(&self, of: u64) -> anyhow::Result<()> {
+    /// Waits until all shards are ready, and sets the instant.
+    async fn set_instant(&self, meeting: Meeting, of: u64) -> anyhow::Result<()> {
         for index in 0..of {
-            let path = self.folder.join(format!("{READY}{index}"));
-            let missing = |folder: &Path| missing_shards(folder, of);
+            let path = self.folder.join(format!("{}{index}", meeting.ready));
+            let missing = |folder: &Path| missing_shards(folder, meeting, of);
             let ready: Ready = self.wait_for(&path, missing).await?;
             if ready.of != of {
                 let problem = format!(
@@ -360,9 +401,9 @@ impl DividedRun {
         let go = Go {
             of,
             plan_sha256: self.plan_sha256.clone(),
-            start_unix_ns: clock::unix_ns() + head_start,
+            at_unix_ns: clock::unix_ns() + head_start,
         };
-        write(&self.folder.join(GO), &go)
+        write(&self.folder.join(meeting.go), &go)
     }
 
     fn other_plan(&self, other: &str) -> Invalid {
@@ -384,7 +425,7 @@ impl DividedRun {
                     let daemon = serde_json::from_slice::<PublishedDaemon>(&content(&entry)?);
                     Some(daemon.ok()?.by)
                 }
-                name if name.starts_with(READY) => {
+                name if name.starts_with(START.ready) => {
                     let ready = serde_json::from_slice::<Ready>(&content(&entry)?);
                     Some(ready.ok()?.program)
                 }
@@ -466,8 +507,8 @@ fn look(folder: &Path, path: &Path) -> anyhow::Result<(Option<String>, Option<Ve
     }
 }
 
-fn missing_shards(folder: &Path, of: u64) -> String {
-    let is_missing = |index: &u64| !folder.join(format!("{READY}{index}")).exists();
+fn missing_shards(folder: &Path, meeting: Meeting, of: u64) -> String {
+    let is_missing = |index: &u64| !folder.join(format!("{}{index}", meeting.ready)).exists();
     let missing: Vec<u64> = (0..of).filter(is_missing).collect();
     match missing.as_slice() {
         [] => "shard 0 to set the start".to_owned(),

@@ -262,7 +262,7 @@ fn finish<D: Driver>(mut merge: Merge, rows: Vec<Rows>) -> anyhow::Result<RunRes
         audit_inputs: AuditInputs {
             worker_cpu_pct: merge.worker_cpu_pct,
             compared,
-            opening: first.audit_inputs.opening,
+            opening: merge.opening.take(),
             ..description.audit_inputs.clone()
         },
         part: None,

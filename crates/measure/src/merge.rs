@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disturbance::Stalls;
 use crate::result::{
-    Answer, Cost, FaultResult, Operations, Resources, RunResult, Second, SecondSeries,
+    Answer, Cost, FaultResult, OpeningTime, Operations, Resources, RunResult, Second, SecondSeries,
     ServiceResult,
 };
 use crate::shard::{Role, RunPart, ShardSummary};
@@ -79,6 +79,8 @@ pub struct Merge {
     pub faults: Vec<FaultResult>,
     /// CPU use of the busiest worker of all shards, percent of a core.
     pub worker_cpu_pct: Option<f64>,
+    /// The opening of connections before the load, complete if it was in all shards.
+    pub opening: Option<OpeningTime>,
     /// Daemon instances that the parts launched or connected to.
     pub instances: u64,
     /// The daemons' counts by the name of the driver's counter, and whether they are complete.
@@ -108,6 +110,7 @@ impl Merge {
             services: Vec::new(),
             faults: Vec::new(),
             worker_cpu_pct: None,
+            opening: None,
             instances: 0,
             daemon_counts: BTreeMap::new(),
             answers: Vec::new(),
@@ -147,6 +150,14 @@ impl Merge {
             self.processes += result.processes;
             self.threads += result.threads;
             self.worker_cpu_pct = most(self.worker_cpu_pct, result.audit_inputs.worker_cpu_pct);
+            self.opening = both(
+                self.opening.take(),
+                result.audit_inputs.opening.clone(),
+                |one, other| OpeningTime {
+                    complete: one.complete && other.complete,
+                    ..one
+                },
+            );
             let throughput = result.throughput.as_ref();
             let measured_s = throughput.map_or(0.0, |throughput| throughput.measured_s);
             self.measured_s = self.measured_s.max(measured_s);

@@ -6,6 +6,7 @@ mod calls;
 mod check;
 mod conformance;
 mod deaths;
+mod divided;
 mod drive;
 mod ends;
 mod faults;

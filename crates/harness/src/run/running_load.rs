@@ -17,7 +17,7 @@ use super::daemons::{Daemons, Part};
 use super::faults::{Faults, RestartFailed};
 use super::resource_monitor::ResourceMonitor;
 use super::seconds_spool::SecondsSpool;
-use crate::divided::Start;
+use crate::divided::{DividedRun, Start};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
 use crate::progress::Progress;
@@ -42,8 +42,10 @@ const LAST_LINES: usize = 20;
 #[derive(Debug)]
 pub(super) struct RunningLoad {
     pub(super) phases: Phases,
-    /// The opening of all workers; absent once the load was brought forward.
+    /// The opening of all workers; absent once all their connections are open.
     opening: Option<Arc<OpeningPhase>>,
+    /// The opening of all workers, from then until the load is brought forward.
+    brought_forward: Option<Arc<OpeningPhase>>,
     /// True if all connections were open before the load began.
     all_open: bool,
     pub(super) cancellation: Arc<Cancellation>,
@@ -58,6 +60,10 @@ pub(super) struct RunningLoad {
     pub(super) common_start: Option<Start>,
     /// Time from the common start until all workers were running, nanoseconds.
     pub(super) late_ns: u64,
+    /// The part of this program in a divided run, and the name of its machine.
+    divided: Option<(DividedRun, String)>,
+    /// Ends with the instant at which the load of all shards begins, while they open their connections.
+    load_begin: Option<JoinHandle<Option<u64>>>,
     /// Ends with the load of the shards, if this program only launches the daemon.
     shards: Option<JoinHandle<()>>,
 }
@@ -155,10 +161,16 @@ impl RunningLoad {
             }
             _ => None,
         };
+        let divided = settings.divided.clone();
+        let divided = divided.map(|divided| (divided, host.to_owned()));
+        let load_begin = divided
+            .as_ref()
+            .filter(|_| workers == 0 && limit.is_some())
+            .map(|(divided, host)| tokio::spawn(divided.clone().load_begin(host.clone())));
         Ok(Self {
             phases,
-            // Shards don't know when the connections of the others are open, so their load begins after the planned time.
-            opening: opening.filter(|_| common_start.is_none()),
+            opening: opening.filter(|_| workers > 0),
+            brought_forward: None,
             all_open: false,
             cancellation,
             worker_seconds,
@@ -166,6 +178,8 @@ impl RunningLoad {
             threads,
             processes,
             workers,
+            divided,
+            load_begin,
             common_start,
             late_ns: common_start.map_or(0, |_| late_ns),
             shards,
@@ -192,7 +206,13 @@ impl RunningLoad {
             tokio::select! {
                 Some(worker_second) = self.worker_seconds.recv() => self.add_worker_second(worker_second, view),
                 () = shards_ended(&mut self.shards) => self.shards = None,
-                () = all_open(self.opening.as_ref()) => self.bring_forward(faults).await,
+                () = all_open(self.opening.as_ref()) => self.connections_are_open(faults).await,
+                begin = common_begin(&mut self.load_begin) => {
+                    self.load_begin = None;
+                    if let (Some(begin), Some(start)) = (begin, self.common_start) {
+                        self.bring_forward(start.monotonic(begin), faults).await;
+                    }
+                }
                 _ = every_second.tick() => monitor.snapshot(daemons),
                 pages = monitor.pages() => {
                     monitor.note(&pages);
@@ -229,18 +249,31 @@ impl RunningLoad {
         self.collector.over() && self.shards.is_none()
     }
 
-    /// Begins the load now that all connections are open, unless it is about to begin by itself.
-    async fn bring_forward(&mut self, faults: &mut Faults) {
-        let begin = clock::now() + HEAD_START_NS;
-        let Some(opening) = self.opening.take() else {
-            return;
-        };
+    /// Begins the load now that all connections are open; in a divided run, once those of all shards are.
+    async fn connections_are_open(&mut self, faults: &mut Faults) {
+        self.brought_forward = self.opening.take();
         self.all_open = true;
+        match &self.divided {
+            None => {
+                self.bring_forward(clock::now() + HEAD_START_NS, faults)
+                    .await
+            }
+            Some((divided, host)) => {
+                let waiting = divided.clone().load_begin(host.clone());
+                self.load_begin = Some(tokio::spawn(waiting));
+            }
+        }
+    }
+
+    /// Begins the load earlier than planned, unless it is about to begin by itself.
+    async fn bring_forward(&mut self, begin: u64, faults: &mut Faults) {
         if begin >= self.phases.begin {
             return;
         }
         self.phases = self.phases.with_begin(begin);
-        opening.begin_at(begin);
+        if let Some(opening) = self.brought_forward.take() {
+            opening.begin_at(begin);
+        }
         self.cancellation.wake();
         if let Some(processes) = &mut self.processes {
             processes.begin_at(begin).await;
@@ -365,6 +398,14 @@ impl RunningLoad {
 async fn all_open(opening: Option<&Arc<OpeningPhase>>) {
     match opening {
         Some(opening) => opening.all_open().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns the instant at which the load of all shards begins, if they agree on one; never if nobody waits for it.
+async fn common_begin(waiting: &mut Option<JoinHandle<Option<u64>>>) -> Option<u64> {
+    match waiting {
+        Some(waiting) => waiting.await.ok().flatten(),
         None => std::future::pending().await,
     }
 }

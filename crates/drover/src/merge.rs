@@ -1,0 +1,81 @@
+//! `drover merge`: makes one result of the parts of a divided run, with the program of the driver that made them.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use harness::failure::Failure;
+use harness::store::RESULT;
+use measure::report::{Format, list_of_names};
+use serde::Deserialize;
+
+use crate::driver_program;
+use crate::project::Project;
+
+/// Options of the command.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Read the parts of this folder, which was their --result-dir
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[arg(long, value_name = "NAME", help = format!(
+        "Print the report in this format: {}", list_of_names()
+    ))]
+    format: Option<Format>,
+    /// Print the whole report instead of one screen, like --format full
+    #[arg(long, conflicts_with = "format")]
+    full: bool,
+    /// Hide all notes on stderr
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// The field of a result that names its driver.
+#[derive(Debug, Deserialize)]
+struct Part {
+    driver: String,
+}
+
+/// Calls `<driver> merge DIR`, and returns its exit code.
+///
+/// # Errors
+/// The folder has no result, or the driver is unknown or can't be built.
+pub(crate) fn merge(options: &Options) -> Result<u8, Failure> {
+    let name = driver_of(options).map_err(Failure::Call)?;
+    let project = Project::find().map_err(Failure::Call)?;
+    let driver = project.drivers.iter().find(|driver| driver.name == name);
+    let driver = driver.ok_or_else(|| {
+        Failure::Call(anyhow!(
+            "the results are of `{name}`, which is no driver of this project: merge them with `{name} merge {}`",
+            options.folder.display()
+        ))
+    })?;
+    let folder = options.folder.as_os_str();
+    let mut arguments = vec![OsStr::new("merge"), folder];
+    if let Some(format) = options.format {
+        arguments.extend(["--format", format.name].map(OsStr::new));
+    }
+    arguments.extend(options.full.then_some(OsStr::new("--full")));
+    arguments.extend(options.quiet.then_some(OsStr::new("--quiet")));
+    driver_program::call(driver, &arguments, options.quiet).map_err(Failure::Run)
+}
+
+/// Returns the name of the driver that made the first result found.
+fn driver_of(options: &Options) -> anyhow::Result<String> {
+    let folder = options.folder.display();
+    let entries = fs::read_dir(&options.folder).with_context(|| format!("reading {folder}"))?;
+    let mut parts: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path().join(RESULT)))
+        .filter(|path| path.is_file())
+        .collect();
+    parts.sort_unstable();
+    let path = parts.first().with_context(|| {
+        format!("{folder}: has no shard-I/{RESULT}: name the folder of --result-dir, once a shard has ended")
+    })?;
+    let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    let part: Part = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is not a complete result", path.display()))?;
+    Ok(part.driver)
+}
