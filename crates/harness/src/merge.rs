@@ -1,6 +1,5 @@
 //! Merges the results of the parts of a divided run: the command `merge` of every driver.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,6 +14,7 @@ use measure::result::{
     AuditInputs, CounterComparison, DaemonInfo, Operations, RunResult, Second, SeriesResult, Usage,
 };
 use measure::shard::RunPart;
+use measure::spec::SeriesSpec;
 use measure::tally::owned;
 use measure::throughput::Throughput;
 use measure::warning::{Kind, Warning};
@@ -132,42 +132,82 @@ impl Rows {
     }
 }
 
-/// Merges the rows of all shards, second by second.
-fn seconds<D: Driver>(rows: Vec<Rows>) -> anyhow::Result<Vec<Second>> {
+/// Shards whose rows are merged by one thread.
+#[derive(Debug)]
+struct Group {
+    /// The shards, each with its next row. A shard without operations in a second may have no row for it.
+    shards: Vec<(Rows, Option<Second>)>,
+    sum: SecondMerge,
+}
+
+impl Group {
+    fn new(specs: &[SeriesSpec], mut shards: Vec<Rows>) -> anyhow::Result<Self> {
+        let next = shards.iter_mut().map(Rows::next);
+        let next: Vec<Option<Second>> = next.collect::<anyhow::Result<_>>()?;
+        Ok(Self {
+            shards: shards.into_iter().zip(next).collect(),
+            sum: SecondMerge::new(specs),
+        })
+    }
+
+    /// Returns the next second of any shard.
+    fn next_second(&self) -> Option<u64> {
+        let rows = self.shards.iter().filter_map(|(_, row)| row.as_ref());
+        rows.map(|row| row.second).min()
+    }
+
+    /// Adds the rows of a second.
+    fn add(&mut self, second: u64) -> anyhow::Result<()> {
+        for (shard, next) in &mut self.shards {
+            let Some(row) = next.take_if(|row| row.second == second) else {
+                continue;
+            };
+            self.sum
+                .add(&row)
+                .with_context(|| format!("{}, line {}", shard.path.display(), shard.read))?;
+            *next = shard.next()?;
+        }
+        Ok(())
+    }
+}
+
+/// Merges the rows of all shards, second by second, in as many threads as there are processors.
+fn seconds(specs: &[SeriesSpec], mut rows: Vec<Rows>) -> anyhow::Result<Vec<Second>> {
     // Each shard needs a file.
     limits::raise_nofile().context("raising the open-file limit")?;
-    let mut sum = SecondMerge::new(&D::SPEC.series);
-    let mut merged = Vec::new();
-    let mut next: VecDeque<(Rows, Second)> = VecDeque::new();
-    for mut shard in rows {
-        if let Some(row) = shard.next()? {
-            next.push_back((shard, row));
-        }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let each = rows.len().div_ceil(threads).max(1);
+    let mut groups = Vec::new();
+    while !rows.is_empty() {
+        let rest = rows.split_off(each.min(rows.len()));
+        groups.push(Group::new(specs, std::mem::replace(&mut rows, rest))?);
     }
-    // A shard without operations in a second may have no row for it.
-    while let Some(second) = next.iter().map(|(_, row)| row.second).min() {
-        for _ in 0..next.len() {
-            let Some((mut shard, row)) = next.pop_front() else {
-                break;
-            };
-            if row.second != second {
-                next.push_back((shard, row));
-                continue;
-            }
-            sum.add(&row)
-                .with_context(|| format!("{}, line {}", shard.path.display(), shard.read))?;
-            if let Some(row) = shard.next()? {
-                next.push_back((shard, row));
-            }
+    let mut merged = Vec::new();
+    while let Some(second) = groups.iter().filter_map(Group::next_second).min() {
+        std::thread::scope(|scope| {
+            let adding: Vec<_> = groups
+                .iter_mut()
+                .map(|group| scope.spawn(move || group.add(second)))
+                .collect();
+            let mut added = adding.into_iter().map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            added.try_for_each(|added| added)
+        })?;
+        let (first, others) = groups.split_first_mut().context("there are no rows")?;
+        for other in others {
+            first.sum.merge(&mut other.sum);
         }
-        merged.push(sum.finish());
+        merged.push(first.sum.finish());
     }
     Ok(merged)
 }
 
 /// Makes the result of the sum.
 fn finish<D: Driver>(mut merge: Merge, rows: Vec<Rows>) -> anyhow::Result<RunResult> {
-    let seconds = seconds::<D>(rows)?;
+    let seconds = seconds(&D::SPEC.series, rows)?;
     let missing = merge.missing();
     let first = merge.first.take().context("no part was read")?;
     let part = first.part.clone().unwrap_or_default();

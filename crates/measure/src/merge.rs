@@ -429,8 +429,31 @@ impl SecondMerge {
     /// # Errors
     /// A histogram cannot be decoded, or has an unknown series.
     pub fn add(&mut self, row: &Second) -> Result<(), DecodeError> {
+        self.add_figures(row);
+        for series in &row.series {
+            let mut known = self.series.iter_mut();
+            let (_, sum) = known
+                .find(|(name, _)| *name == series.name)
+                .ok_or_else(|| unknown(&series.name))?;
+            self.decoder.add(&series.histogram, series.clamped, sum)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the rows that were added to `other`, and clears it.
+    pub fn merge(&mut self, other: &mut Self) {
+        let row = std::mem::take(&mut other.row);
+        self.stalls.merge(std::mem::take(&mut other.stalls));
+        self.add_figures(&row);
+        for ((_, sum), (_, values)) in self.series.iter_mut().zip(&mut other.series) {
+            sum.merge(values);
+            values.clear();
+        }
+    }
+
+    fn add_figures(&mut self, row: &Second) {
         let sum = &mut self.row;
-        sum.second = row.second;
+        sum.second = sum.second.max(row.second);
         sum.active += row.active;
         sum.active_peak += row.active_peak;
         let add = |one, other| one + other;
@@ -450,14 +473,6 @@ impl SecondMerge {
                 }
             }
         }
-        for series in &row.series {
-            let mut known = self.series.iter_mut();
-            let (_, sum) = known
-                .find(|(name, _)| *name == series.name)
-                .ok_or_else(|| unknown(&series.name))?;
-            self.decoder.add(&series.histogram, series.clamped, sum)?;
-        }
-        Ok(())
     }
 
     /// Returns the sum of the rows added since the last call.
