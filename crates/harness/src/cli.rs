@@ -169,6 +169,12 @@ async fn run_part<D: DriverCli>(
         return Err(Invalid::new("--shard", problem).into());
     }
     let settings = size::<D>(load, common, Some(divided))?;
+    if let Some(listen) = settings.listen.filter(|address| !address.is_loopback()) {
+        let text = format!(
+            "The daemon listens on {listen}: every machine that reaches this address can use it."
+        );
+        output::note(&text);
+    }
     let mut signals = Signals::listen()
         .context("listening for signals")
         .map_err(Failure::Run)?;
@@ -515,6 +521,7 @@ fn size<D: Driver>(
         threads,
         metrics_addr: common.metrics_addr,
         quiet: common.quiet,
+        listen: common.shards.listen,
         divided: divided.cloned(),
     })
 }

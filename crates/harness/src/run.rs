@@ -1,7 +1,7 @@
 //! Performs one run: launch, check, load, drain, and one result with everything known about it.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use measure::audit;
@@ -58,6 +58,8 @@ pub struct Settings {
     pub metrics_addr: Option<SocketAddr>,
     /// True hides the live line.
     pub quiet: bool,
+    /// The address that launched daemons listen on; 127.0.0.1 if absent.
+    pub listen: Option<IpAddr>,
     /// The part of this program in a divided run; absent if the run is not divided.
     pub divided: Option<DividedRun>,
 }
@@ -140,8 +142,11 @@ pub async fn run<D: Driver>(
     let exporter = exporter
         .map(|address| exporter_at(address, &labels))
         .transpose()?;
-    let mut daemons =
-        unless_interrupted(signals, Daemons::open(plan, subject, &progress)).await??;
+    let mut daemons = unless_interrupted(
+        signals,
+        Daemons::open(plan, subject, settings.listen, &progress),
+    )
+    .await??;
     if let (Some(divided), Role::Daemon) = (divided, settings.role()) {
         divided.publish(&PublishedDaemon {
             name: subject.name().to_owned(),

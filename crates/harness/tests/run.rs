@@ -138,6 +138,7 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
         threads: 2,
         metrics_addr: None,
         quiet: true,
+        listen: None,
         divided: None,
     };
     let subject = External::new(

@@ -34,11 +34,16 @@ fn shards_find_the_launched_server_and_begin_the_load_together_once_all_have_joi
     for shard in ["0/3", "1/3", "2/3"] {
         start(&mut run, &[&["--shard", shard], &load[..]].concat());
     }
-    start(&mut run, &[&["--role", "daemon"], &load[..]].concat());
+    start(
+        &mut run,
+        &[&["--role", "daemon", "--listen", "127.0.0.5"], &load[..]].concat(),
+    );
     run.wait_for_results();
     for name in ["daemon.json", "load", "open-2", "daemon/daemon.log"] {
         assert!(run.folder().join(name).exists(), "{name}");
     }
+    let published = std::fs::read_to_string(run.folder().join("daemon.json")).unwrap();
+    assert!(published.contains("http://127.0.0.5:"), "{published}");
     let (merged, _, report) = run.merge();
     assert_eq!(merged["shards"].as_array().unwrap().len(), 3, "{report}");
     // Every room has two users, and every heartbeat reaches both.

@@ -185,9 +185,19 @@ impl Manifest {
     /// Returns true if a run of it listens on a Unix socket that drivers connect to.
     #[must_use]
     pub fn has_socket(&self) -> bool {
+        self.uses("socket")
+    }
+
+    /// Returns true if a run of it can listen on another address than 127.0.0.1.
+    #[must_use]
+    pub fn can_listen_elsewhere(&self) -> bool {
+        self.uses("listen")
+    }
+
+    fn uses(&self, placeholder: &str) -> bool {
         self.run_texts()
             .flat_map(|(_, text)| placeholders::names(text))
-            .any(|name| name == "socket")
+            .any(|name| name == placeholder)
     }
 
     fn check(&self, file: &Path) -> Result<(), ManifestError> {

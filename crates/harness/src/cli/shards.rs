@@ -1,5 +1,6 @@
 //! Options of a run that is divided over several programs.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,6 +34,9 @@ pub struct ShardOptions {
     /// against a daemon of its own (`both`) [default with --shard: load]
     #[arg(long, value_name = "ROLE", requires = "result_dir", value_parser = parse_role)]
     pub role: Option<Role>,
+    /// Let the launched daemon listen on this address, so that other machines reach it [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS", requires = "result_dir")]
+    pub listen: Option<IpAddr>,
     /// Wait this long for the other parts of the run to be ready
     #[arg(long, value_name = "TIME", default_value = "10m", requires = "result_dir", value_parser = load::duration::parse)]
     pub shard_timeout: Option<Duration>,

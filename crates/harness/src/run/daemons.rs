@@ -1,6 +1,7 @@
 //! Manages the daemons of a run: one, or several side by side that share the load, and the services that they use.
 
 use std::future::{Future as _, poll_fn};
+use std::net::IpAddr;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -79,6 +80,7 @@ impl Daemons {
     pub(super) async fn open<C>(
         plan: &Plan<C>,
         subject: &Subject,
+        listen: Option<IpAddr>,
         progress: &Progress,
     ) -> anyhow::Result<Self> {
         let prepared = match subject {
@@ -113,9 +115,16 @@ impl Daemons {
         if !known.is_empty() {
             progress.step(&format!("starting {}", known.join(", ")));
         }
-        let services = prepared.start_services(&LaunchOptions::default()).await?;
+        let mut options = LaunchOptions::default();
+        if let Some(listen) = listen {
+            require_listen(prepared, listen)?;
+            options.listen = listen;
+        }
+        let services = prepared.start_services(&options).await?;
         for _ in 0..plan.instances {
-            daemons.launch(plan, prepared, &services, progress).await?;
+            daemons
+                .launch(plan, prepared, &services, &options, progress)
+                .await?;
         }
         daemons.services = services.into_iter().map(Instance::new).collect();
         Ok(daemons)
@@ -126,6 +135,7 @@ impl Daemons {
         plan: &Plan<C>,
         prepared: &Prepared,
         services: &[Daemon],
+        options: &LaunchOptions,
         progress: &Progress,
     ) -> anyhow::Result<()> {
         let name = prepared.name();
@@ -135,8 +145,7 @@ impl Daemons {
         };
         progress.step(&step);
         let env: Vec<(String, String)> = plan.daemon_env.clone().into_iter().collect();
-        let options = LaunchOptions::default();
-        let daemon = prepared.start_with(services, &env, &options).await?;
+        let daemon = prepared.start_with(services, &env, options).await?;
         let endpoint = plan.endpoint.as_deref();
         let address = daemon.endpoint().address(endpoint);
         self.target
@@ -350,6 +359,23 @@ fn faults_fit(faults: &[Fault], daemon: &str, known: &[&str]) -> Result<(), Inva
         return Err(Invalid::new(format!("faults[{index}].service"), problem));
     }
     Ok(())
+}
+
+/// Checks that a daemon can listen on an address that the shards of a run then connect to.
+fn require_listen(prepared: &Prepared, listen: IpAddr) -> Result<(), Invalid> {
+    let field = format!("--listen {listen}");
+    if listen.is_unspecified() {
+        let problem = "is no address to connect to: give the address of this machine that the other machines reach";
+        return Err(Invalid::new(field, problem));
+    }
+    if prepared.manifest().can_listen_elsewhere() || listen.is_loopback() {
+        return Ok(());
+    }
+    let problem = format!(
+        "daemons/{}/daemon.toml does not say how to listen on it: write {{listen}} instead of 127.0.0.1 there",
+        prepared.name()
+    );
+    Err(Invalid::new(field, problem))
 }
 
 /// Returns the error about a daemon that has no address to drive.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub struct Options {
     pub log_limit: u64,
     /// True if the scratch directory, with the log, is kept.
     pub keep_scratch: bool,
+    /// The address that the daemon listens on, if its manifest says how. Services listen on 127.0.0.1.
+    pub listen: IpAddr,
 }
 
 impl Default for Options {
@@ -45,6 +48,7 @@ impl Default for Options {
             ready_timeout: None,
             log_limit: 64 << 20,
             keep_scratch: false,
+            listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
         }
     }
 }
@@ -77,6 +81,7 @@ impl CountersCommand {
 struct Run<'a> {
     prepared: &'a Prepared,
     scratch: &'a Path,
+    listen: IpAddr,
     ports: Vec<ReservedPort>,
     services: &'a [Daemon],
 }
@@ -175,6 +180,10 @@ impl Prepared {
     /// # Errors
     /// As those of [`Self::start`].
     pub async fn start_services(&self, options: &Options) -> Result<Vec<Daemon>, DaemonError> {
+        let options = &Options {
+            listen: Options::default().listen,
+            ..options.clone()
+        };
         let mut started = Vec::new();
         for service in &self.services {
             started.push(service.start_with(&[], &[], options).await?);
@@ -196,11 +205,12 @@ impl Prepared {
         let io = |doing: &'static str| DaemonError::io(&self.name, doing);
         let mut scratch = scratch().map_err(io("making its scratch directory"))?;
         scratch.disable_cleanup(options.keep_scratch);
-        let ports = ReservedPort::several(self.manifest.ports())
-            .map_err(io("finding a free port on 127.0.0.1"))?;
+        let ports = ReservedPort::several(options.listen, self.manifest.ports())
+            .map_err(io("finding a free port"))?;
         let run = Run {
             prepared: self,
             scratch: scratch.path(),
+            listen: options.listen,
             ports,
             services,
         };
@@ -271,6 +281,14 @@ fn value_of_start(name: &str, scratch: &Path, ports: &[ReservedPort]) -> Option<
     }
 }
 
+/// Returns an IP address as it stands before a port: that of IPv6 in brackets.
+fn in_address(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
 impl Daemon {
     /// Returns the value of a placeholder of a service, such as `port`, for the daemons that use it.
     fn value(&self, name: &str) -> Option<String> {
@@ -300,6 +318,7 @@ impl Run<'_> {
                 let service = services.find(|daemon| daemon.name() == service)?;
                 service.value(of_service)
             }
+            None if name == "listen" => Some(in_address(self.listen)),
             None => value_of_start(name, self.scratch, &self.ports)
                 .or_else(|| self.prepared.paths.value(name)),
         })

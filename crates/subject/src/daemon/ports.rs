@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
@@ -24,11 +24,11 @@ pub(super) struct ReservedPort {
 }
 
 impl ReservedPort {
-    /// Reserves `count` ports of 127.0.0.1.
+    /// Reserves `count` ports of an address.
     ///
     /// # Errors
-    /// Too few ports are free, or no socket can be made.
-    pub(super) fn several(count: usize) -> io::Result<Vec<Self>> {
+    /// Too few ports are free, the address is not one of this machine, or no socket can be made.
+    pub(super) fn several(address: IpAddr, count: usize) -> io::Result<Vec<Self>> {
         let (first, last) = local_ports();
         let by_kernel = |port: &u16| (first..=last).contains(&u64::from(*port));
         let mut ports: Vec<u16> = DAEMON_PORTS.filter(|port| !by_kernel(port)).collect();
@@ -44,7 +44,7 @@ impl ReservedPort {
             if reserved.len() == count {
                 break;
             }
-            reserved.extend(Self::reserve(port)?);
+            reserved.extend(Self::reserve(address, port)?);
         }
         if reserved.len() < count {
             return Err(io::ErrorKind::AddrNotAvailable.into());
@@ -53,7 +53,7 @@ impl ReservedPort {
     }
 
     /// Reserves this port, unless somebody uses it.
-    fn reserve(port: u16) -> io::Result<Option<Self>> {
+    fn reserve(address: IpAddr, port: u16) -> io::Result<Option<Self>> {
         let name = SocketAddr::from_abstract_name(format!("drover-port-{port}"))?;
         let in_use = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
         let name = match UnixDatagram::bind_addr(&name) {
@@ -61,7 +61,7 @@ impl ReservedPort {
             Err(error) if in_use(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
-        match TcpListener::bind(("127.0.0.1", port)) {
+        match TcpListener::bind((address, port)) {
             Ok(_) => Ok(Some(Self { port, _name: name })),
             Err(error) if in_use(&error) => Ok(None),
             Err(error) => Err(error),
@@ -77,9 +77,11 @@ impl ReservedPort {
 mod tests {
     use super::*;
 
+    const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     #[test]
     fn ports_of_one_run_differ_and_can_be_bound() {
-        let ports = ReservedPort::several(9).unwrap();
+        let ports = ReservedPort::several(LOCALHOST, 9).unwrap();
         let different: std::collections::BTreeSet<_> =
             ports.iter().map(ReservedPort::port).collect();
         assert_eq!(different.len(), 9);
@@ -90,17 +92,17 @@ mod tests {
 
     #[test]
     fn a_reserved_port_is_given_to_nobody_else_until_it_is_returned() {
-        let port = ReservedPort::several(1).unwrap().remove(0);
+        let port = ReservedPort::several(LOCALHOST, 1).unwrap().remove(0);
         let number = port.port();
-        assert!(ReservedPort::reserve(number).unwrap().is_none());
+        assert!(ReservedPort::reserve(LOCALHOST, number).unwrap().is_none());
         drop(port);
-        assert!(ReservedPort::reserve(number).unwrap().is_some());
+        assert!(ReservedPort::reserve(LOCALHOST, number).unwrap().is_some());
     }
 
     #[test]
     fn a_port_with_a_listener_is_not_reserved() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        assert!(ReservedPort::reserve(port).unwrap().is_none());
+        assert!(ReservedPort::reserve(LOCALHOST, port).unwrap().is_none());
     }
 }

@@ -13,7 +13,7 @@ pub(crate) enum Phase {
 }
 
 const ALWAYS: [&str; 4] = ["build", "target", "root", "dir"];
-const RUN_ONLY: [&str; 2] = ["socket", "scratch"];
+const RUN_ONLY: [&str; 3] = ["socket", "scratch", "listen"];
 const MOST_PORTS: usize = 9;
 
 /// Returns the index of a port's name: `port` is 0, `port2` is 1, and so on.
@@ -49,8 +49,8 @@ pub(crate) fn check(name: &str, phase: Phase, of_services: &[String]) -> Result<
         services => format!(", of its services {}", services.join(", ")),
     };
     Err(format!(
-        "known placeholders are {{program}}, {{build}}, {{target}}, {{root}}, {{dir}} and, for a run, {{socket}}, {{scratch}}, {{port}}, \
-         {{port2}} … {{port9}}{services}; write {{{{name}}}} for a literal {{name}}"
+        "known placeholders are {{program}}, {{build}}, {{target}}, {{root}}, {{dir}} and, for a run, {{socket}}, {{scratch}}, {{listen}}, \
+         {{port}}, {{port2}} … {{port9}}{services}; write {{{{name}}}} for a literal {{name}}"
     ))
 }
 
