@@ -9,6 +9,7 @@
 //! - [`mistakes`]: makes wrong calls, and reads their messages.
 //! - [`page`]: serves a metrics page, and reads one.
 //! - [`skip`]: reports tests that cannot run on this machine.
+//! - [`slurm`]: a Slurm cluster on this machine alone.
 //! - [`terminal`]: a program on a pseudo-terminal, and its screen.
 
 #![allow(
@@ -25,4 +26,5 @@ pub mod program;
 pub mod reference;
 pub mod result;
 pub mod skip;
+pub mod slurm;
 pub mod terminal;
