@@ -13,7 +13,7 @@ use measure::report::{Format, list_of_names};
 use measure::similar::similar;
 
 use crate::folder::RESULTS;
-use crate::{check, doctor, exit, import, list, merge, report, run, suite_report, watch};
+use crate::{check, cluster, doctor, exit, import, list, merge, report, run, suite_report, watch};
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
 #[derive(Debug, Parser)]
@@ -53,6 +53,9 @@ enum Command {
     ///
     /// The driver's own program merges and judges them, as `http-load merge` does; its exit code is passed on.
     Merge(merge::Options),
+    /// Hand a run to an engine that places its shards on many machines
+    #[command(subcommand)]
+    Cluster(cluster::Engine),
     /// Check with each driver that the daemons of its protocol answer correctly
     Check {
         /// Check these daemons [default: all]
@@ -133,6 +136,7 @@ pub fn main(version: &'static str) -> ExitCode {
         .carry_out(),
         Command::Import(options) => import_all(&options),
         Command::Merge(options) => merge::merge(&options),
+        Command::Cluster(engine) => cluster::run(engine),
         Command::Check { names } => check::check(&names),
         Command::List { out } => list::list(&out)
             .map_err(Failure::Call)

@@ -9,6 +9,7 @@ pub mod tool_output;
 
 mod check;
 mod child;
+mod cluster;
 mod doctor;
 mod driver_program;
 mod driver_run;

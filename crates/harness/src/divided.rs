@@ -44,7 +44,7 @@ const CONVERTED_BEFORE: Duration = Duration::from_millis(200);
 /// Longest sleep until the wall clock is read again: it may be set meanwhile.
 const SLEEP: Duration = Duration::from_millis(100);
 /// Time that the daemon stays after the planned end of the load, if results of shards are missing.
-const RESULTS_LIMIT: Duration = Duration::from_secs(60);
+const RESULTS_LIMIT: Duration = Duration::from_secs(20);
 
 const DAEMON: &str = "daemon.json";
 const FAILED: &str = "failed-";
@@ -448,7 +448,7 @@ impl DividedRun {
         }
     }
 
-    /// Returns once all shards have a result, or the time for them is over: the planned end of the load and a minute.
+    /// Returns once all shards have a result, or the time for them is over: the planned end of the load and 20 s.
     pub(crate) async fn all_results(self, of: u64, planned: Duration) {
         let deadline = Instant::now() + planned + RESULTS_LIMIT;
         let results: Vec<PathBuf> = (0..of)

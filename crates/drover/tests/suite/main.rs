@@ -13,6 +13,7 @@ mod mistakes;
 mod reports;
 mod retries;
 mod runs;
+mod slurm;
 mod streaming;
 mod support;
 mod tool_output;

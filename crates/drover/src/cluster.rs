@@ -1,0 +1,138 @@
+//! `drover cluster`: hands a run to an engine that places its shards on many machines. Placement, restarts and logs are
+//! the engine's; the parts meet in a folder, and the driver merges their results.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use harness::drivers::KnownDriver;
+use harness::failure::Failure;
+use load::plan::{self, Plan};
+use subject::manifest::Manifest;
+
+use crate::exit;
+use crate::project::Project;
+
+mod slurm;
+
+/// Time for programs to be started and ready, and for results to be written, in the limit of a job.
+const AROUND_THE_LOAD: Duration = Duration::from_secs(20 * 60);
+
+/// The engines.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Engine {
+    /// Write a batch script for Slurm: a task for the daemon, and one for each shard
+    Slurm(slurm::Options),
+}
+
+/// Options that all engines share.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// Run this plan (TOML)
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    /// Divide the load over this many shards
+    #[arg(long, value_name = "N", value_parser = load::number::within(1..=100_000_u32))]
+    shards: u32,
+    /// Launch this daemon [default: that of the plan, or the first of its suite]
+    #[arg(long, value_name = "NAME")]
+    daemon: Option<String>,
+    /// Pass these options on to the driver of every part, such as -- --threads 8
+    #[arg(last = true, value_name = "OPTION")]
+    driver_options: Vec<String>,
+}
+
+/// A run to place.
+#[derive(Debug)]
+struct Job {
+    /// Name of the plan.
+    name: String,
+    /// The file of the plan.
+    plan: PathBuf,
+    driver: KnownDriver,
+    daemon: String,
+    /// True if every shard launches a daemon of its own, because it can be reached on its own machine only.
+    own_daemons: bool,
+    /// Limit of the whole job.
+    limit: Duration,
+}
+
+impl Job {
+    /// Reads the plan, and finds its driver and daemon.
+    ///
+    /// # Errors
+    /// An unknown plan, driver or daemon.
+    fn read(project: &Project, options: &RunOptions) -> anyhow::Result<Self> {
+        let file = project.find_plan(&options.plan)?;
+        let plan: Plan<toml::Table> = plan::load(&file, &[])?;
+        let of_suite = plan.suite.as_ref().and_then(|suite| suite.daemons.first());
+        let daemon = options
+            .daemon
+            .as_ref()
+            .or(plan.daemon.as_ref())
+            .or(of_suite);
+        let daemon = daemon.with_context(|| {
+            format!(
+                "{} names no daemon: name the one to launch (--daemon)",
+                options.plan.display()
+            )
+        })?;
+        let daemons = std::slice::from_ref(daemon);
+        project.require_daemons(daemons)?;
+        let driver = project.driver_of(&file, plan.protocol.as_deref(), daemons)?;
+        project.require_protocol(daemons, driver)?;
+        let manifest = Manifest::load(&project.root, daemon)?;
+        let own_daemons = manifest.url.is_none() && manifest.has_socket();
+        Ok(Self {
+            name: plan.name.clone(),
+            plan: std::path::absolute(&file)?,
+            driver: driver.clone(),
+            daemon: daemon.clone(),
+            own_daemons,
+            limit: plan.planned() + plan.timeline.drain + AROUND_THE_LOAD,
+        })
+    }
+}
+
+/// Returns a word as the shell reads it back.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+fn absolute(path: &Path) -> anyhow::Result<String> {
+    let path = std::path::absolute(path)?;
+    match path.into_os_string().into_string() {
+        Ok(path) => Ok(path),
+        Err(path) => bail!("{}: name a path in UTF-8", path.display()),
+    }
+}
+
+/// Writes what the engine needs, or submits it.
+///
+/// # Errors
+/// A wrong call, or an engine that refuses the job.
+pub(crate) fn run(engine: Engine) -> Result<u8, Failure> {
+    let project = Project::find().map_err(Failure::Call)?;
+    match engine {
+        Engine::Slurm(options) => slurm::run(&project, &options)?,
+    }
+    Ok(exit::FINE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_stays_one_word_in_the_shell() {
+        assert_eq!(quoted("--plan=/a/b.toml"), "--plan=/a/b.toml");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's $HOME"), "'it'\\''s $HOME'");
+        assert_eq!(quoted(""), "''");
+    }
+}
