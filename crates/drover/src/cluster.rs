@@ -32,7 +32,7 @@ pub(crate) struct RunOptions {
     /// Run this plan (TOML)
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
-    /// Divide the load over this many shards
+    /// Share the load among this many shards
     #[arg(long, value_name = "N", value_parser = load::number::within(1..=100_000_u32))]
     shards: u32,
     /// Launch this daemon [default: that of the plan, or the first of its suite]

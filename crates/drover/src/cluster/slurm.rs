@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// Add this option of sbatch, such as --partition=bench. Repeat it for more
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
-    /// Submit the job with sbatch, instead of printing the script
+    /// Send the job to sbatch, instead of printing the script
     #[arg(long)]
     submit: bool,
 }
