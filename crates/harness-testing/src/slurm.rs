@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, RandomState};
+use std::io::Write as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -61,7 +62,8 @@ const NOT_ENDED: [&str; 9] = [
     "STAGE_OUT",
 ];
 
-/// A running cluster. Dropping it kills its daemons and all its jobs, and removes its folder.
+/// A running cluster. Dropping it kills its daemons and all its jobs, and removes its folder; a failed test shows the last
+/// lines of its logs.
 #[derive(Debug)]
 pub struct Cluster {
     munged: Child,
@@ -167,10 +169,11 @@ impl Cluster {
     }
 
     /// Ends a node as the loss of a machine does: no daemon of the node reports anything from now on, and its tasks are
-    /// killed. The controller notices within about 12 s, and srun learns it from the controller.
+    /// killed. The controller notices within about 20 s, and srun learns it from the controller.
     ///
     /// The slurmstepds are stopped rather than killed, because a lost machine closes no connections. If the connection to
     /// a slurmstepd is reset, srun ends the whole step, even with `--no-kill`.
+    /// It also ends a step that is still being launched: wait until `srun --verbose` reports all tasks as started.
     pub fn kill_node(&self, node: usize) {
         let slurmd = self.pid_of_node(node).cast_signed();
         send(slurmd, Signal::SIGKILL);
@@ -306,6 +309,9 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "{}", self.logs());
+        }
         for node in 0..self.nodes.len() {
             kill_all(|| self.processes_of_node(node));
         }
@@ -359,7 +365,9 @@ SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1
 # A lost node is noticed after SlurmdTimeout and two attempts to reach it.
 SlurmdTimeout=5
-MessageTimeout=3
+MessageTimeout=5
+# On a busy machine a slurmstepd may wait for seconds until it runs.
+BatchStartTimeout=60
 ReturnToService=2
 InactiveLimit=0
 KillWait=2

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -214,10 +214,19 @@ fn lose_a_node(cluster: &Cluster, options: &[&str], tasks_end: bool) -> Lost {
         until [ -e end ]; do sleep 0.1; done
         echo done $SLURM_PROCID";
     let mut srun = cluster.command("srun");
-    srun.args(options).args(["-N3", "-n3", "sh", "-c", script]);
-    srun.current_dir(&folder);
-    let srun = srun.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    srun.arg("--verbose").args(options);
+    srun.args(["-N3", "-n3", "sh", "-c", script]);
+    let messages = folder.path().join("messages");
+    let srun = srun
+        .current_dir(&folder)
+        .stdout(Stdio::piped())
+        .stderr(File::create(&messages).unwrap())
+        .spawn();
     let srun = srun.unwrap();
+    let messages = || fs::read_to_string(&messages).unwrap();
+    wait_until("srun has launched all tasks", || {
+        messages().matches("tasks started").count() == 3
+    });
     let tasks = [0, 1, 2].map(|node| {
         let file = folder.path().join(format!("node{node}"));
         wait_for_pids(&file, 1)[0]
@@ -231,10 +240,11 @@ fn lose_a_node(cluster: &Cluster, options: &[&str], tasks_end: bool) -> Lost {
     });
     if tasks_end {
         let running = tasks.map(is_running);
-        assert_eq!(running, [true, false, true], "{}", cluster.logs());
+        assert_eq!(running, [true, false, true], "{}", messages());
         fs::write(folder.path().join("end"), "").unwrap();
     }
-    let srun = srun.wait_with_output().unwrap();
+    let mut srun = srun.wait_with_output().unwrap();
+    srun.stderr = messages().into_bytes();
     let job = cluster.wait_for_job(1);
     Lost { srun, job }
 }
