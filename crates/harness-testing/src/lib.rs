@@ -6,6 +6,7 @@
 //! - [`calibration`]: compares measured values with planned ones.
 //! - [`divided`]: runs that are divided over several programs.
 //! - [`processes`]: waits for conditions; observes, signals and limits processes.
+//! - [`hosts`]: network namespaces that lose packets, as hosts.
 //! - [`mistakes`]: makes wrong calls, and reads their messages.
 //! - [`page`]: serves a metrics page, and reads one.
 //! - [`skip`]: reports tests that cannot run on this machine.
@@ -19,6 +20,7 @@
 
 pub mod calibration;
 pub mod divided;
+pub mod hosts;
 pub mod mistakes;
 pub mod page;
 pub mod processes;

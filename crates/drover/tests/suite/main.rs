@@ -7,6 +7,7 @@ mod beginnings;
 mod calls;
 mod capacity;
 mod endings;
+mod hosts;
 mod import;
 mod installed;
 mod mistakes;

@@ -170,7 +170,7 @@ fn a_threshold_is_judged_for_the_whole_load() {
 fn shards_that_know_the_time_need_not_wait_for_each_other() {
     let server = well();
     let mut run = DividedRun::new(PROGRAM);
-    let at = (load::clock::unix_ns() / 1_000_000_000 + 4).to_string();
+    let at = (load::clock::unix_ns() / 1_000_000_000 + 8).to_string();
     let url = url(&server);
     run.start_shards(
         2,

@@ -1,0 +1,99 @@
+//! Loads of three hosts on a daemon of a fourth, over a network that loses packets.
+
+use std::path::{Path, PathBuf};
+
+use harness_testing::divided::DividedRun;
+use harness_testing::hosts::Hosts;
+use harness_testing::result::ResultFile;
+use harness_testing::skip::skip;
+
+use crate::streaming::root;
+
+/// Runs a load of three shards on hosts 1 to 3, with the daemon on host 0; returns the run and the merged result.
+fn run(driver: &str, daemon: &str, load: &[&str]) -> Option<(DividedRun, ResultFile, String)> {
+    let programs = Path::new(env!("CARGO_BIN_EXE_drover")).parent().unwrap();
+    let program: PathBuf = programs.join(driver);
+    if !program.is_file() {
+        skip(format!("{driver}: cargo build --workspace --bins"));
+        return None;
+    }
+    let hosts = Hosts::create(4)?;
+    let mut run = DividedRun::new(&program);
+    let listen = hosts.address(0).to_string();
+    for host in 0..4_u8 {
+        let shard = format!("{}/3", host.saturating_sub(1));
+        let own = match host {
+            0 => ["--role", "daemon", "--listen", &listen],
+            _ => ["--role", "load", "--shard", &shard],
+        };
+        let part = run.part(&[&own, load].concat());
+        let mut command = hosts.command(host, part.get_program());
+        command.args(part.get_args()).current_dir(root());
+        command.args(["--daemon", daemon, "--threads", "1"]);
+        command.stdout(std::process::Stdio::null());
+        command.stderr(std::process::Stdio::piped());
+        run.start_command(command);
+    }
+    run.wait_for_results();
+    let lost: u64 = (0..4).map(|host| hosts.lost_packets(host)).sum();
+    assert!(lost > 0, "the network was to lose packets");
+    let (merged, _, report) = run.merge();
+    Some((run, merged, report))
+}
+
+#[track_caller]
+fn is_the_sum(run: &DividedRun, merged: &ResultFile, report: &str) {
+    assert!(report.contains("3 shards on 3 machines"), "{report}");
+    let shards = [0, 1, 2].map(|index| run.shard(index));
+    for name in ["started", "ok", "failed", "unfinished", "missed"] {
+        let sum: u64 = shards.iter().map(|shard| shard.operations(name)).sum();
+        assert_eq!(merged.operations(name), sum, "{name}");
+    }
+    for series in merged["series"].as_array().unwrap() {
+        let name = series["name"].as_str().unwrap();
+        let sum: u64 = shards.iter().map(|shard| shard.values(name)).sum();
+        assert_eq!(merged.values(name), sum, "{name}");
+    }
+    for kind in ["ShardsMissing", "CountsDisagree", "WorkersFailed"] {
+        assert!(merged.warning(kind).is_none(), "{}", merged["warnings"]);
+    }
+    assert!(merged["usage"]["daemon"]["rss_peak_kb"].as_u64().unwrap() > 0);
+    let machines = merged["shards"].as_array().unwrap().iter();
+    let machines: Vec<&str> = machines
+        .map(|shard| shard["machine"]["hostname"].as_str().unwrap())
+        .collect();
+    assert_eq!(machines, ["host-1", "host-2", "host-3"]);
+}
+
+#[test]
+fn an_http_load_of_three_hosts_is_the_sum_of_their_shares() {
+    let load = ["-R", "300", "-c", "12", "-d", "4s"];
+    let Some((run, merged, report)) = run("http-load", "http-daemon", &load) else {
+        return;
+    };
+    is_the_sum(&run, &merged, &report);
+    let due = merged.operations("started") + merged.operations("missed");
+    assert_eq!(due, 1_200, "{report}");
+}
+
+#[test]
+fn rooms_of_three_hosts_are_audited_whole_over_a_network_that_loses_packets() {
+    let load = [
+        "--rooms",
+        "6",
+        "--users-per-room",
+        "2",
+        "--ramp-up",
+        "500ms",
+        "--heartbeats-per-sec",
+        "2",
+        "-d",
+        "4s",
+    ];
+    let Some((run, merged, report)) = run("presence-load", "presence-daemon", &load) else {
+        return;
+    };
+    is_the_sum(&run, &merged, &report);
+    // TCP sends again what was lost.
+    assert_eq!(merged.operations("failed"), 0, "{}", merged["errors"]);
+}
