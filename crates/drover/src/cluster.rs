@@ -14,6 +14,7 @@ use subject::manifest::Manifest;
 use crate::exit;
 use crate::project::Project;
 
+mod k8s;
 mod slurm;
 
 /// Time for programs to be started and ready, and for results to be written, in the limit of a job.
@@ -22,6 +23,12 @@ const AROUND_THE_LOAD: Duration = Duration::from_secs(20 * 60);
 /// The engines.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Engine {
+    /// Write objects for Kubernetes: a Job for the daemon, and an Indexed Job of the shards
+    ///
+    /// Prints one list, which `kubectl apply -f -` takes. Each shard is a pod, and so is the part that launches the
+    /// daemon and merges the results; a daemon with a Unix socket is launched in the pod of each shard instead. Files that
+    /// the plan names must be in the image.
+    K8s(k8s::Options),
     /// Write a batch script for Slurm: a task for the daemon, and one for each shard
     Slurm(slurm::Options),
 }
@@ -119,6 +126,7 @@ fn absolute(path: &Path) -> anyhow::Result<String> {
 pub(crate) fn run(engine: Engine) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
     match engine {
+        Engine::K8s(options) => k8s::run(&project, &options)?,
         Engine::Slurm(options) => slurm::run(&project, &options)?,
     }
     Ok(exit::FINE)

@@ -160,7 +160,10 @@ fn refuse_variables(driver: &str) -> anyhow::Result<()> {
 
 /// Refuses a plan with a secret. The plan of a suite is stored beside its results, and its settings appear in process
 /// listings.
-fn holds_no_secret(plan: &Plan<toml::Table>) -> anyhow::Result<()> {
+///
+/// # Errors
+/// The plan contains one; the error names the remedy.
+pub(crate) fn holds_no_secret(plan: &Plan<toml::Table>) -> anyhow::Result<()> {
     let plain = serde_json::to_value(plan).context("reading the plan")?;
     let mut redacted = plain.clone();
     redact::value(&mut redacted);

@@ -13,6 +13,15 @@ pub fn print(text: &str) -> io::Result<()> {
     whole_lines(&mut io::stdout().lock(), &redact::text(text))
 }
 
+/// Writes text to stdout as it is, with a line end, for a program that reads it. The caller has refused secrets: a name
+/// in such text may look like one. A closed pipe is not an error.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_exactly(text: &str) -> io::Result<()> {
+    whole_lines(&mut io::stdout().lock(), text)
+}
+
 /// Writes a report of results, which contain no secrets, to stdout. A report for people is coloured if stdout is a
 /// terminal and `NO_COLOR` (no-color.org) is not set.
 ///

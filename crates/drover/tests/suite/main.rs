@@ -10,6 +10,7 @@ mod endings;
 mod hosts;
 mod import;
 mod installed;
+mod kubernetes;
 mod mistakes;
 mod reports;
 mod retries;
