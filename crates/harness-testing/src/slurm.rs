@@ -8,16 +8,14 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use load::clock;
-use load::net::sources::local_ports;
+use load::net::ports::ReservedPort;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid, gethostname};
 use tempfile::TempDir;
@@ -105,7 +103,7 @@ impl Cluster {
         let parent = std::env::temp_dir().canonicalize().unwrap();
         let folder = tempfile::Builder::new().prefix("slurm-").tempdir_in(parent);
         let folder = folder.unwrap();
-        let ports = ReservedPort::several(nodes + 1);
+        let ports = ReservedPort::several(Ipv4Addr::UNSPECIFIED.into(), nodes + 1).unwrap();
         let configuration = configuration(folder.path(), &ports, cpus_per_node);
         fs::write(folder.path().join("slurm.conf"), configuration).unwrap();
         fs::create_dir(folder.path().join("state")).unwrap();
@@ -120,7 +118,7 @@ impl Cluster {
         cluster.wait_for_start("the socket of munged", |_| socket.exists());
         cluster.controller = Some(cluster.start_daemon("slurmctld", &["-D", "-c"], "slurmctld"));
         // A program that finds no controller tries again only after a second.
-        let controller = ("127.0.0.1", cluster.ports[0].port);
+        let controller = ("127.0.0.1", cluster.ports[0].port());
         cluster.wait_for_start("the port of slurmctld", |_| {
             TcpStream::connect(controller).is_ok()
         });
@@ -336,7 +334,7 @@ fn configuration(folder: &Path, ports: &[ReservedPort], cpus_per_node: usize) ->
     let host = gethostname().unwrap().into_string().unwrap();
     let host = host.split('.').next().unwrap_or_default();
     let folder = folder.display();
-    let controller = controller.port;
+    let controller = controller.port();
     let mut text = format!(
         "\
 ClusterName=test
@@ -373,7 +371,7 @@ InactiveLimit=0
 KillWait=2
 "
     );
-    for (node, ReservedPort { port, .. }) in nodes.iter().enumerate() {
+    for (node, port) in nodes.iter().map(ReservedPort::port).enumerate() {
         let name = node_name(node);
         text += &format!(
             "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus_per_node} RealMemory=65536\n"
@@ -494,37 +492,4 @@ fn has_variables(pid: i32, variables: &[OsString]) -> bool {
         entries.any(|entry| entry == variable.as_encoded_bytes())
     };
     variables.iter().all(has)
-}
-
-/// A TCP port that no other cluster, and no daemon of a run, gets while this value lives. The kernel gives it to no
-/// client.
-#[derive(Debug)]
-struct ReservedPort {
-    port: u16,
-    _name: UnixDatagram,
-}
-
-impl ReservedPort {
-    /// Reserves ports outside the range that the kernel chooses from.
-    fn several(count: usize) -> Vec<Self> {
-        let (first, last) = local_ports();
-        let mut ports: Vec<u16> = (10_000..=u16::MAX)
-            .filter(|port| !(first..=last).contains(&u64::from(*port)))
-            .collect();
-        // Programs that start together begin their searches at different ports.
-        let begin = RandomState::new().hash_one(()) as usize % ports.len().max(1);
-        ports.rotate_left(begin);
-        let free = ports.into_iter().filter_map(Self::reserve);
-        let reserved: Vec<Self> = free.take(count).collect();
-        assert_eq!(reserved.len(), count, "too few ports are free");
-        reserved
-    }
-
-    fn reserve(port: u16) -> Option<Self> {
-        // The name is the one that the launcher of daemons reserves a port with.
-        let name = SocketAddr::from_abstract_name(format!("drover-port-{port}")).unwrap();
-        let name = UnixDatagram::bind_addr(&name).ok()?;
-        TcpListener::bind(("0.0.0.0", port)).ok()?;
-        Some(Self { port, _name: name })
-    }
 }

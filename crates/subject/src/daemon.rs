@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::manifest::{Manifest, Roots, Stop};
 use load::driver::Address;
+use load::net::ports::ReservedPort;
 
 mod environment;
 mod error;
@@ -17,7 +18,6 @@ mod group;
 mod guard;
 mod launch;
 mod log;
-mod ports;
 mod prepare;
 mod process_name;
 mod ready;
@@ -38,7 +38,6 @@ use guard::Guard;
 use launch::LaunchSpec;
 use log::{Log, LogScanner};
 use nix::sys::signal::Signal;
-use ports::ReservedPort;
 
 /// Longest time that SIGKILL takes, unless a process hangs in the kernel.
 const KILL_LIMIT: Duration = Duration::from_secs(5);

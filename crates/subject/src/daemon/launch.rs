@@ -12,13 +12,13 @@ use std::time::Duration;
 use super::group::Group;
 use super::guard::Guard;
 use super::log::Log;
-use super::ports::ReservedPort;
 use super::prepare::{LAST_LINES, Prepared};
 use super::process_name::ProcessName;
 use super::ready::{self, Failure};
 use super::{Daemon, DaemonError, Endpoint, environment, tool};
 use crate::manifest::{Probe, placeholders};
 use crate::prometheus;
+use load::net::ports::ReservedPort;
 
 /// Longest path of a temporary directory: `sun_path` has 108 bytes, and 30 are added to the directory.
 const LONGEST_TEMPORARY: usize = 70;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, TcpListener};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use load::net::sources::local_ports;
+use super::sources::local_ports;
 
 /// The ports that daemons get. Lower ones belong to well-known services.
 const DAEMON_PORTS: std::ops::RangeInclusive<u16> = 10_000..=65_535;
@@ -18,7 +18,7 @@ const DAEMON_PORTS: std::ops::RangeInclusive<u16> = 10_000..=65_535;
 /// is left there. Launchers exclude one another with the name of an abstract Unix socket, which exists once for each
 /// network namespace, as the port does, and is gone when its process ends.
 #[derive(Debug)]
-pub(super) struct ReservedPort {
+pub struct ReservedPort {
     port: u16,
     _name: UnixDatagram,
 }
@@ -28,7 +28,7 @@ impl ReservedPort {
     ///
     /// # Errors
     /// Too few ports are free, the address is not one of this machine, or no socket can be made.
-    pub(super) fn several(address: IpAddr, count: usize) -> io::Result<Vec<Self>> {
+    pub fn several(address: IpAddr, count: usize) -> io::Result<Vec<Self>> {
         let (first, last) = local_ports();
         let by_kernel = |port: &u16| (first..=last).contains(&u64::from(*port));
         let mut ports: Vec<u16> = DAEMON_PORTS.filter(|port| !by_kernel(port)).collect();
@@ -68,7 +68,9 @@ impl ReservedPort {
         }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    /// Returns the port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
         self.port
     }
 }
