@@ -129,7 +129,7 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
     if let Some(divided) = &divided {
         let ended = run_part::<D>(&mut load, target, divided, &common).await;
         if let Err(failure) = &ended {
-            divided.give_up(&anyhow::Error::msg(failure.to_string()));
+            divided.give_up(&failure.to_string());
         }
         return ended;
     }
@@ -200,7 +200,9 @@ async fn run_part<D: DriverCli>(
         folder.release();
         early_failure(error)
     })?;
-    let path = folder.write_part(&result).map_err(Failure::Run)?;
+    let path = folder
+        .write_part(&result)
+        .map_err(|error| Failure::Run(saved_elsewhere(error, &result)))?;
     if divided.role() == Role::Daemon {
         note(common.quiet, &format!("Result: {}", path.display()));
     } else {
@@ -340,13 +342,7 @@ async fn repeat<D: Driver>(
         };
         let written = folder
             .write_result(&result)
-            .map_err(|error| match store::rescue(&result) {
-                Ok(path) => error.context(format!(
-                    "the result was saved to {} instead",
-                    path.display()
-                )),
-                Err(_) => error.context("the result could not be saved, only the report shows it"),
-            });
+            .map_err(|error| saved_elsewhere(error, &result));
         let written = written.map(|path| {
             write_page(&folder, &result);
             stored.last = Some(path);
@@ -361,6 +357,17 @@ async fn repeat<D: Driver>(
         }
     }
     (stored, None)
+}
+
+/// Saves a result below the folder for temporary files, because it could not be written to its own; `error` says why.
+fn saved_elsewhere(error: anyhow::Error, result: &RunResult) -> anyhow::Error {
+    match store::rescue(result) {
+        Ok(path) => error.context(format!(
+            "the result was saved to {} instead",
+            path.display()
+        )),
+        Err(_) => error.context("the result could not be saved, only the report shows it"),
+    }
 }
 
 /// Writes the page of a run. The result is stored already, so a page that cannot be written is only noted.

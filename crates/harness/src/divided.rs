@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `daemon.json` | the address of the daemon, from the program that launched it |
 //! | `ready-I` | shard I is ready to begin |
-//! | `failed-I` | the reason why shard I will not begin |
+//! | `failed-I` | the reason why shard I has no result |
 //! | `go` | the instant of the start, from shard 0 once all shards are ready |
 //! | `open-I`, `load` | the same for the load, if connections are opened before it |
 //! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
@@ -33,8 +33,10 @@ use tokio::time::Instant;
 
 use crate::store::{self, RESULT};
 
-/// Time between two readings of the folder.
-const POLL: Duration = Duration::from_millis(20);
+/// Time between two readings of the folder, if it is on a local disk.
+const LOCAL_POLL: Duration = Duration::from_millis(20);
+/// The same for a network file system, whose server answers all shards.
+const REMOTE_POLL: Duration = Duration::from_millis(250);
 /// Time from the order to begin to the start, if the folder is on a local disk.
 const LOCAL_HEAD_START: Duration = Duration::from_millis(500);
 /// The same for a network file system, whose clients see new files late: NFS by up to 3 s, unless configured otherwise.
@@ -439,22 +441,23 @@ impl DividedRun {
             .collect()
     }
 
-    /// Tells the other parts that this shard will not begin. They end too, instead of waiting for it.
-    pub(crate) fn give_up(&self, reason: &anyhow::Error) {
+    /// Tells the other parts that this shard has no result. Those that wait for it end too.
+    pub(crate) fn give_up(&self, reason: &str) {
         if let Some(share) = self.share {
             let path = self.folder.join(format!("{FAILED}{}", share.index));
             // If this cannot be written, the others wait for their time limit.
-            let _ = fs::write(path, format!("{reason:#}"));
+            let _ = fs::write(path, redact::text(reason).as_bytes());
         }
     }
 
-    /// Returns once all shards have a result, or the time for them is over: the planned end of the load and 20 s.
+    /// Returns once all shards have a result or have failed, or the time for them is over: the planned end of the load and 20 s.
     pub(crate) async fn all_results(self, of: u64, planned: Duration) {
         let deadline = Instant::now() + planned + RESULTS_LIMIT;
-        let results: Vec<PathBuf> = (0..of)
-            .map(|index| self.folder.join(shard_folder(index)).join(RESULT))
-            .collect();
-        while Instant::now() < deadline && !results.iter().all(|path| path.exists()) {
+        let has_ended = |index: u64| {
+            self.folder.join(shard_folder(index)).join(RESULT).exists()
+                || self.folder.join(format!("{FAILED}{index}")).exists()
+        };
+        while Instant::now() < deadline && !(0..of).all(has_ended) {
             tokio::time::sleep(SLEEP).await;
         }
     }
@@ -466,6 +469,10 @@ impl DividedRun {
         missing: impl Fn(&Path) -> String,
     ) -> anyhow::Result<T> {
         let deadline = Instant::now() + self.limit;
+        let poll = match is_local(&self.folder) {
+            true => LOCAL_POLL,
+            false => REMOTE_POLL,
+        };
         loop {
             let (failed, found) = look(&self.folder, path)?;
             if let Some(failed) = failed {
@@ -482,7 +489,7 @@ impl DividedRun {
                     missing(&self.folder)
                 );
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(poll).await;
         }
     }
 }
@@ -496,7 +503,7 @@ fn look(folder: &Path, path: &Path) -> anyhow::Result<(Option<String>, Option<Ve
         let name = name.to_string_lossy();
         if let Some(shard) = name.strip_prefix(FAILED) {
             let reason = fs::read_to_string(folder.join(&*name)).unwrap_or_default();
-            let failed = format!("shard {shard} failed before the start: {reason}");
+            let failed = format!("shard {shard} failed: {reason}");
             return Ok((Some(failed), None));
         }
     }
