@@ -6,6 +6,7 @@ mod example;
 
 use std::collections::BTreeMap;
 
+use measure::disturbance::Stalls;
 use measure::merge::{Merge, MergeError, SecondMerge};
 use measure::result::{RunResult, Second, SecondSeries, SeriesResult};
 use measure::shard::{Role, RunPart};
@@ -30,11 +31,23 @@ fn row(second: u64, values: &BTreeMap<&str, Vec<u64>>) -> Second {
         SecondSeries::from_distribution(name, &distribution)
     });
     let count: usize = values.values().map(Vec::len).sum();
+    let lags = values.get("lag").map_or(&[][..], Vec::as_slice);
     Second {
         second,
         active: count as u64,
         active_peak: count as u64,
         active_mean: Some(count as f64),
+        active_slack: Some(count as f64 / 2.0),
+        // A stall, a failure and a percent for each lateness.
+        stalls: Stalls {
+            count: lags.len() as u64,
+            longest_ns: lags.iter().map(|lag| lag >> 20).max().unwrap_or(0),
+            total_ns: lags.iter().map(|lag| lag >> 20).fold(0, u64::wrapping_add),
+        }
+        .found(),
+        worker_cpu_pct: lags.iter().map(|lag| *lag as f64).reduce(f64::max),
+        worker_wait_pct: lags.iter().map(|lag| *lag as f64).reduce(f64::max),
+        errors: [("reset".to_owned(), lags.len() as u64)].into(),
         counts: [("started".to_owned(), count as u64)].into(),
         series: series.collect(),
         ..Second::default()
