@@ -50,7 +50,6 @@ fn row(second: u64, values: &BTreeMap<&str, Vec<u64>>) -> Second {
         errors: [("reset".to_owned(), lags.len() as u64)].into(),
         counts: [("started".to_owned(), count as u64)].into(),
         series: series.collect(),
-        ..Second::default()
     }
 }
 
