@@ -533,6 +533,11 @@ pub fn shard_folder(index: u64) -> String {
     format!("{SHARD}{index}")
 }
 
+/// Returns true if the daemon of a run was launched by a part of its own, and that part has no result.
+pub(crate) fn lacks_daemon_part(folder: &Path) -> bool {
+    folder.join(DAEMON).exists() && !folder.join(DAEMON_FOLDER).join(RESULT).exists()
+}
+
 /// Returns the index in the name of a shard's folder.
 pub(crate) fn shard_of_folder(name: &str) -> Option<u64> {
     name.strip_prefix(SHARD)?.parse().ok()

@@ -19,7 +19,7 @@ use measure::tally::owned;
 use measure::throughput::Throughput;
 use measure::warning::{Kind, Warning};
 
-use crate::divided::{DAEMON_FOLDER, shard_folder, shard_of_folder};
+use crate::divided::{DAEMON_FOLDER, lacks_daemon_part, shard_folder, shard_of_folder};
 use crate::failure::Failure;
 use crate::run::scrape::Counted;
 use crate::run::warnings::{compared, counter_warnings, run_warnings};
@@ -50,6 +50,9 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
         if let Some(part) = part.filter(|part| part.shard.is_some()) {
             rows.push(Rows::new(path.join(SECONDS), &part));
         }
+    }
+    if lacks_daemon_part(folder) {
+        merge.warnings.push(Warning::daemon_part_missing());
     }
     finish::<D>(merge, rows).map_err(Failure::Run)
 }

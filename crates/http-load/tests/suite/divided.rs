@@ -95,6 +95,11 @@ fn three_shards_make_one_result_in_which_nothing_is_missing_or_twice() {
         "{}",
         merged["warnings"]
     );
+    // As if a program had launched a daemon, and been killed.
+    fs::write(run.folder().join("daemon.json"), "").unwrap();
+    let (merged, code, _) = run.merge();
+    let warning = merged.warning("ShardsMissing").unwrap();
+    assert_eq!((code, &warning["severity"]), (3, &Value::from("suspect")));
 }
 
 #[test]

@@ -26,6 +26,14 @@ impl Warning {
         })
     }
 
+    /// Reports that the program that launched the daemon has no result.
+    pub fn daemon_part_missing() -> Self {
+        Kind::ShardsMissing.suspect(
+            "the program that launched the daemon has no result: what the daemon used and counted is not known",
+            "find its log, and repeat the run in a new folder",
+        )
+    }
+
     /// Reports a shard whose workers began after the common start.
     pub fn shard_late(late_ns: u64) -> Option<Self> {
         let message = format!("it began {} late", units::duration(late_ns));
