@@ -36,7 +36,9 @@ fn run(driver: &str, daemon: &str, load: &[&str]) -> Option<(DividedRun, ResultF
     }
     run.wait_for_results();
     let lost: u64 = (0..4).map(|host| hosts.lost_packets(host)).sum();
-    assert!(lost > 0, "the network was to lose packets");
+    // Few packets may all arrive.
+    let sent = run.shard(0).operations("started");
+    assert!(lost > 0 || sent < 300, "the network was to lose packets");
     let (merged, _, report) = run.merge();
     Some((run, merged, report))
 }
