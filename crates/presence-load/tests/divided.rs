@@ -48,7 +48,7 @@ fn shards_find_the_launched_server_and_begin_the_load_together_once_all_have_joi
     assert_eq!(merged["shards"].as_array().unwrap().len(), 3, "{report}");
     // Every room has two users, and every heartbeat reaches both.
     assert_eq!(merged.operations("failed"), 0, "{}", merged["errors"]);
-    for kind in ["CountsDisagree", "Audit", "ShardsMissing", "WorkersFailed"] {
+    for kind in ["CountsDisagree", "ShardsMissing", "WorkersFailed"] {
         assert!(merged.warning(kind).is_none(), "{}", merged["warnings"]);
     }
     let opening = &merged["facts"]["opening"];
