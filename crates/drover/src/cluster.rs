@@ -102,15 +102,6 @@ impl Job {
     }
 }
 
-/// Returns a word as the shell reads it back.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 fn absolute(path: &Path) -> anyhow::Result<String> {
     let path = std::path::absolute(path)?;
     match path.into_os_string().into_string() {
@@ -130,17 +121,4 @@ pub(crate) fn run(engine: Engine) -> Result<u8, Failure> {
         Engine::Slurm(options) => slurm::run(&project, &options)?,
     }
     Ok(exit::FINE)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_stays_one_word_in_the_shell() {
-        assert_eq!(quoted("--plan=/a/b.toml"), "--plan=/a/b.toml");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's $HOME"), "'it'\\''s $HOME'");
-        assert_eq!(quoted(""), "''");
-    }
 }

@@ -29,6 +29,7 @@ mod report;
 mod resolve;
 mod run;
 mod search;
+mod shell;
 mod steps;
 mod suite_report;
 mod watch;

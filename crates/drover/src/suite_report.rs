@@ -14,6 +14,7 @@ use measure::units;
 use crate::folder::RESULTS;
 use crate::record::{CapacityResult, Record, RunId};
 use crate::search::TRIES;
+use crate::shell::quoted;
 
 /// Returns the suite in a folder: its results in the order of its runs, and the missing ones.
 ///
@@ -82,15 +83,6 @@ fn command(record: &Record, folder: &Path) -> String {
         command.push_str(&format!(" --out {}", quoted(&out.to_string_lossy())));
     }
     command
-}
-
-/// Quotes a path for a shell, if it needs to be.
-fn quoted(path: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:@%".contains(letter);
-    match path.chars().all(is_plain) {
-        true => path.to_owned(),
-        false => format!("'{}'", path.replace('\'', r"'\''")),
-    }
 }
 
 /// Describes the result of a search in a sentence.

@@ -43,7 +43,7 @@ impl DividedRun {
         command
     }
 
-    /// Starts a part. Parts are numbered in the order in which they are started.
+    /// Starts a part. Parts are numbered from 0, in starting order.
     pub fn start(&mut self, arguments: &[&str]) {
         self.start_command(self.part(arguments));
     }

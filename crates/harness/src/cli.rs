@@ -266,7 +266,7 @@ fn show<D: Driver>(
     show_as::<D>(results, stored, common.report_format(), common.quiet)
 }
 
-/// Prints the report of results, the last of which is stored at a path.
+/// Prints the report of results. `stored` is the path of the last one.
 fn show_as<D: Driver>(
     results: &[RunResult],
     stored: Option<&Path>,

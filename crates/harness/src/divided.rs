@@ -18,11 +18,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use load::clock;
-use load::driver::Target;
 use load::plan::Invalid;
 use load::schedule::Share;
 use measure::redact;
-use measure::shard::{Clock, Role, RunPart};
+use measure::shard::{Role, RunPart};
 use nix::sys::statfs::{
     BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC,
     statfs,
@@ -32,6 +31,14 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::store::{self, RESULT};
+
+mod program;
+mod start;
+#[cfg(test)]
+mod tests;
+
+pub use program::{Program, PublishedDaemon};
+pub(crate) use start::Start;
 
 /// Time between two readings of the folder, if it is on a local disk.
 const LOCAL_POLL: Duration = Duration::from_millis(20);
@@ -93,41 +100,6 @@ pub struct DividedRun {
     plan_sha256: String,
 }
 
-/// A launched daemon, for the shards that drive it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PublishedDaemon {
-    /// Name of the daemon.
-    pub name: String,
-    /// Its addresses.
-    pub target: Target,
-    /// The program that launched it.
-    pub by: Program,
-}
-
-/// A program of a divided run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Program {
-    /// Name of its machine.
-    pub host: String,
-    /// A name of the boot of its machine and of its PID namespace: programs with the same name see the same processes.
-    pub processes: String,
-    /// Its process id.
-    pub pid: u32,
-}
-
-impl Program {
-    /// Returns this program, on the machine `host`.
-    pub(crate) fn this(host: &str) -> Self {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-        Self {
-            host: host.to_owned(),
-            processes: format!("{} {}", boot.trim(), namespace.display()),
-            pid: std::process::id(),
-        }
-    }
-}
-
 /// The state of a shard that is ready.
 #[derive(Debug, Serialize, Deserialize)]
 struct Ready {
@@ -143,36 +115,6 @@ struct Go {
     of: u64,
     plan_sha256: String,
     at_unix_ns: u64,
-}
-
-/// The common start of a divided run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Start {
-    /// Unix time in nanoseconds.
-    pub(crate) unix_ns: u64,
-    /// Number of shards.
-    pub(crate) of: u64,
-    /// The same instant of CLOCK_MONOTONIC, by the clocks at the time of conversion.
-    pub(crate) origin: u64,
-    /// Difference of the two clocks then.
-    wall_offset: u64,
-}
-
-impl Start {
-    /// Converts an instant of the wall clock as the start was converted.
-    pub(crate) fn monotonic(&self, unix_ns: u64) -> u64 {
-        unix_ns.saturating_sub(self.wall_offset)
-    }
-
-    /// Returns how the wall clock has done since the start was converted.
-    pub(crate) fn clock(&self) -> Clock {
-        let (synchronised, max_error_ns) = clock::synchronisation();
-        Clock {
-            synchronised,
-            max_error_ns,
-            moved_ns: clock::wall_offset().cast_signed() - self.wall_offset.cast_signed(),
-        }
-    }
 }
 
 impl DividedRun {
@@ -318,13 +260,7 @@ impl DividedRun {
             }
             tokio::time::sleep(Duration::from_nanos(left).min(SLEEP)).await;
         }
-        let wall_offset = clock::wall_offset();
-        Ok(Start {
-            unix_ns,
-            of,
-            origin: unix_ns.saturating_sub(wall_offset),
-            wall_offset,
-        })
+        Ok(Start::convert(unix_ns, of))
     }
 
     /// Says that all connections of this shard are open, if it has any, and returns the instant at which the load of all
@@ -450,7 +386,8 @@ impl DividedRun {
         }
     }
 
-    /// Returns once all shards have a result or have failed, or the time for them is over: the planned end of the load and 20 s.
+    /// Returns once all shards have a result or have failed, or the time for them is over: the planned end of the load
+    /// and 20 s.
     pub(crate) async fn all_results(self, of: u64, planned: Duration) {
         let deadline = Instant::now() + planned + RESULTS_LIMIT;
         let has_ended = |index: u64| {

@@ -67,10 +67,11 @@ fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         shards.extend(shard_of_folder(&name.to_string_lossy()));
     }
     shards.sort_unstable();
+    shards.dedup();
     let folders = shards
         .into_iter()
         .map(|index| folder.join(shard_folder(index)));
-    let mut found: Vec<PathBuf> = [folder.join(DAEMON_FOLDER)]
+    let found: Vec<PathBuf> = [folder.join(DAEMON_FOLDER)]
         .into_iter()
         .chain(folders)
         .filter(|part| part.join(RESULT).exists())
@@ -81,7 +82,6 @@ fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         "{}: has no shard-I/{RESULT}: name the folder of --result-dir, once a shard has ended",
         folder.display()
     );
-    found.dedup();
     Ok(found)
 }
 
@@ -235,17 +235,9 @@ fn finish<D: Driver>(mut merge: Merge, rows: Vec<Rows>) -> anyhow::Result<RunRes
     if merge.answers_differ() {
         warnings.push(Warning::shards_answered_differently());
     }
-    // A debug build of each shard is one.
-    let debug = warnings
-        .iter()
-        .position(|warning| warning.kind == Kind::DebugBuild);
-    warnings.extend(run_warnings::<D>(total, &operations, &load));
-    if debug.is_some() {
-        let mut seen = false;
-        warnings.retain(|warning| {
-            warning.kind != Kind::DebugBuild || !std::mem::replace(&mut seen, true)
-        });
-    }
+    // The build of this program is not the one that drove the load.
+    let of_sum = run_warnings::<D>(total, &operations, &load).into_iter();
+    warnings.extend(of_sum.filter(|warning| warning.kind != Kind::DebugBuild));
     let findings = D::findings(plan, total);
     let is_short = !missing.is_empty()
         || warnings

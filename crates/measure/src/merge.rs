@@ -204,11 +204,6 @@ impl Merge {
         std::mem::take(&mut self.resources).into_values().collect()
     }
 
-    /// Returns the outcomes of all operations. `peak_active` is the largest sum of the peaks of one second.
-    pub fn operations(&self, seconds: &[Second]) -> Operations {
-        Operations::from_tally(&self.total, seconds)
-    }
-
     fn add_values(&mut self, result: &RunResult, part: &RunPart) -> Result<(), MergeError> {
         let names: Vec<&'static str> = self.total.series().map(|(name, _)| name).collect();
         for series in &result.series {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use measure::disturbance::Stalls;
 use measure::merge::{Merge, MergeError, SecondMerge};
-use measure::result::{RunResult, Second, SecondSeries, SeriesResult};
+use measure::result::{Operations, RunResult, Second, SecondSeries, SeriesResult};
 use measure::shard::{Role, RunPart};
 use measure::spec::{SeriesRole, SeriesSpec};
 use measure::tally::Distribution;
@@ -119,7 +119,7 @@ fn the_sum_of_shards_has_all_their_values_and_names_what_is_missing() {
             assert_eq!(series.p99_ns, one.series(name).unwrap().p99_ns);
         }
     }
-    let operations = merge.operations(&[]);
+    let operations = Operations::from_tally(&merge.total, &[]);
     assert_eq!(
         (operations.started, operations.ok, operations.failed),
         (3_000, 2_985, 9)

@@ -11,9 +11,10 @@ use load::plan::{self, Plan};
 use measure::redact;
 use serde_json::{Value, json};
 
-use super::{Job, quoted};
+use super::Job;
 use crate::project::Project;
 use crate::resolve::holds_no_secret;
+use crate::shell::quoted;
 
 /// The folder where the volume of the results is mounted.
 const RESULTS: &str = "/results";

@@ -11,9 +11,10 @@ use harness::failure::Failure;
 use harness::output;
 use harness::progress::StepLine;
 
-use super::{Job, absolute, quoted};
+use super::{Job, absolute};
 use crate::driver_program;
 use crate::project::Project;
+use crate::shell::quoted;
 
 /// Options of the command.
 #[derive(Debug, Args)]

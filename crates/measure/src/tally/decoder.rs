@@ -72,8 +72,8 @@ impl Decoder {
         }
     }
 
-    /// Adds the values of an encoded histogram, of which `clamped` were clamped, to `into`. The result is that of
-    /// [`Distribution::decode`] and [`Distribution::merge`]. After an error, `into` is unchanged.
+    /// Adds the values of an encoded histogram to `into`; `clamped` of them were clamped when they were recorded. The
+    /// result is that of [`Distribution::decode`] and [`Distribution::merge`]. After an error, `into` is unchanged.
     ///
     /// # Errors
     /// The text is not base64, not a deflated V2 histogram, longer than any encoding of the common shape, or not

@@ -89,10 +89,40 @@ impl Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::warning::Severity;
 
     #[test]
     fn missing_shards_are_listed_as_ranges() {
         assert_eq!(units::ranges(&[0, 3, 4, 5, 9]), "0, 3–5, 9");
         assert_eq!(Warning::shards_missing(&[], 3), None);
+    }
+
+    #[test]
+    fn a_late_shard_is_noted_and_one_that_missed_a_whole_row_is_suspect() {
+        let severity = |ns| Warning::shard_late(ns).map(|warning| warning.severity);
+        assert_eq!(severity(9_999_999), None);
+        assert_eq!(severity(10_000_000), Some(Severity::Note));
+        assert_eq!(severity(1_000_000_000), Some(Severity::Suspect));
+    }
+
+    #[test]
+    fn a_clock_is_noted_if_it_moved_or_may_be_wrong() {
+        let message = |moved_ns, max_error_ns: Option<u64>| {
+            let clock = Clock {
+                synchronised: max_error_ns.is_some(),
+                max_error_ns,
+                moved_ns,
+            };
+            Warning::clock_uncertain(clock).map(|warning| warning.message)
+        };
+        assert_eq!(message(9_000_000, Some(9_000_000)), None);
+        for (moved_ns, max_error_ns, words) in [
+            (-10_000_000, Some(0), "moved by 10.0 ms"),
+            (0, None, "not synchronised"),
+            (0, Some(16_000_000), "wrong by 16.0 ms"),
+        ] {
+            let message = message(moved_ns, max_error_ns).unwrap();
+            assert!(message.contains(words), "{message}");
+        }
     }
 }
