@@ -183,13 +183,10 @@ struct Handler(RefCell<Clients>);
 /// Gives a worker's share of the clients their starts until no start is left.
 pub(crate) async fn work(run: &Arc<Run>, mut worker: Worker) -> anyhow::Result<()> {
     let of = run.plan.driver.churn.context("no connection was opened")?;
-    let share = Share {
-        index: worker.share.index,
-        of: worker.share.of.min(run.layout.producers),
-    };
-    if share.index >= share.of {
+    let index = run.layout.worker(worker.share);
+    let Some(share) = run.layout.churn_share(index) else {
         return Ok(());
-    }
+    };
     let schedules = run.plan.schedules(share);
     worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
     let (clients, mut events) = Clients::start(run, of, share)?;

@@ -1,5 +1,6 @@
 //! Connections of the engine `wire`, and what both engines share about connections before the run.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use amq_protocol::protocol::basic;
@@ -20,29 +21,32 @@ pub(crate) struct Opened {
 
 /// Connections by number, until their worker takes them.
 #[derive(Debug)]
-pub(crate) struct Reserved<T>(Mutex<Vec<Option<T>>>);
+pub(crate) struct Reserved<T>(Mutex<HashMap<u64, T>>);
 
 impl<T> Reserved<T> {
-    pub(crate) fn new(connections: impl IntoIterator<Item = T>) -> Self {
-        Self(Mutex::new(connections.into_iter().map(Some).collect()))
+    pub(crate) fn new(connections: impl IntoIterator<Item = (u64, T)>) -> Self {
+        Self(Mutex::new(connections.into_iter().collect()))
     }
 
     pub(crate) fn take(&self, number: u64) -> Option<T> {
         let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        connections.get_mut(number as usize)?.take()
+        connections.remove(&number)
     }
 }
 
-/// Opens all connections of a run, by number.
-pub(crate) fn open_all(run: &Run) -> anyhow::Result<Vec<Opened>> {
+/// Opens the connections of the workers of this process.
+pub(crate) fn open_all(run: &Run) -> anyhow::Result<Reserved<Opened>> {
     let mut connections = Vec::new();
     let mut last_sent = clock::now();
-    for number in 0..run.layout.connections() {
+    for number in run.connections() {
         let node = run.nodes.node(number, 0);
         connections.push(connect(run, node, number).map_err(|error| node.explain(&error))?);
         last_sent = send_heartbeats(&mut connections, last_sent);
     }
-    Ok(connections)
+    let by_number = connections.into_iter();
+    Ok(Reserved::new(
+        by_number.map(|opened| (opened.number, opened)),
+    ))
 }
 
 /// Sends heartbeats on the open connections if the last ones are half an interval old: opening all of them may take

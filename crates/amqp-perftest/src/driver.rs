@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
-use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
+use load::driver::{Checked, Description, Driver, Findings, SharedProgress, Target, Worker};
 use load::plan::{Group, Invalid, Plan};
+use load::workers::WorkerRange;
 use measure::result::{AuditInputs, Lifetime, RunResult};
+use measure::settlement::Settlement;
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use subject::headroom::require_ports;
@@ -14,8 +16,9 @@ use subject::headroom::require_ports;
 use crate::churn::{self, ChurnClient};
 use crate::connect::{Opened, Reserved};
 use crate::layout::Layout;
+use crate::ledger::{LedgerLine, MergedLedger, QueueDepth};
 use crate::nodes::Nodes;
-use crate::run::Run;
+use crate::run::{Run, note_unknown};
 use crate::settings::{self, Engine, PRODUCERS, Settings};
 use crate::spec::{self, SPEC};
 use crate::topology::Leftovers;
@@ -46,7 +49,7 @@ impl Driver for Perftest {
         Settings::validate(plan)?;
         let settings = &plan.driver;
         let sentence = Settings::sentence(plan);
-        let connections = Layout::from_plan(plan).connections();
+        let connections = Layout::new(plan, &WorkerRange::all(1)).connections();
         let description = Description::new(plan, &SPEC, sentence, response(plan), connections);
         let inputs = description.audit_inputs;
         let writes = settings::producers(plan) > 0;
@@ -63,6 +66,7 @@ impl Driver for Perftest {
                 load_s: inputs.load_s.filter(|_| !ends_early),
                 ..inputs
             },
+            shares_operations: settings.churn.is_none() && settings::consumers(plan) > 0,
             ..description
         })
     }
@@ -90,21 +94,28 @@ impl Driver for Perftest {
         findings::findings(plan, total)
     }
 
-    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+    fn setup(
+        plan: &Plan<Settings>,
+        target: &Target,
+        workers: &WorkerRange,
+    ) -> anyhow::Result<Self> {
         let nodes = Nodes::of_run(target.urls(), &plan.driver)?
             .context("the daemon's manifest has no `url`")?;
         let peers = target.urls().collect::<BTreeSet<_>>().len() as u64;
-        let layout = Layout::from_plan(plan);
-        require_ports(layout.connections(), peers)?;
+        let run = Run::new(plan, nodes, workers)?;
+        if run.plan.driver.churn.is_none() {
+            run.layout.require_even()?;
+        }
+        require_ports(run.connections().count() as u64, peers)?;
         Ok(Self {
-            run: Arc::new(Run::new(plan, nodes)?),
+            run: Arc::new(run),
             connections: OnceLock::new(),
             dialer: OnceLock::new(),
         })
     }
 
-    /// Declares the topology of the run and opens all of its connections, so that the time a broker takes for each
-    /// falls outside the load. The run itself verifies every message.
+    /// Declares the topology of the run, in the first of several shards, and opens the connections of this process, so
+    /// that the time a broker takes for each falls outside the load. The run itself verifies every message.
     fn check(&self) -> anyhow::Result<Checked> {
         let run = &self.run;
         let settings = &run.plan.driver;
@@ -114,38 +125,107 @@ impl Driver for Perftest {
             .first(|node| Session::open(node, settings.heartbeat))
             .map_err(|(node, error)| node.explain(&error))?;
         let checked = Checked::default();
-        if run.declares() {
+        if run.declares() && run.workers.shard.index == 0 {
             topology::declare(&mut session, settings, Leftovers::Purge).map_err(explain)?;
         }
         session.close();
         if let Some(churn) = settings.churn {
-            let mut client = ChurnClient::new(Arc::clone(run), churn, 0);
+            // A client of its own for each shard: they check at the same time.
+            let number = run.workers.shard.index;
+            let mut client = ChurnClient::new(Arc::clone(run), churn, number);
             client.once().map_err(explain)?;
             return Ok(checked);
         }
-        if settings.engine.chosen() == Engine::Lapin {
-            let dialer = lapin::Dialer::start(run);
-            let _ = self.dialer.set(dialer.map_err(explain)?);
-            return Ok(checked);
+        if run.workers.count > 0 {
+            self.connect()?;
         }
-        let opened = connect::open_all(run)?;
-        let _ = self.connections.set(Reserved::new(opened));
         Ok(checked)
     }
 
-    /// Runs the engine on the worker's share. The last worker settles what is left.
+    /// Opens the connections of this process: the one that checked the broker has none, as it has no workers.
+    fn learn(&self, _learned: serde_json::Value) -> anyhow::Result<()> {
+        match self.run.plan.driver.churn {
+            Some(_) => Ok(()),
+            None => self.connect(),
+        }
+    }
+
+    fn open_operations(&self) -> Option<i64> {
+        self.run.ledger.open(self.run.publishers())
+    }
+
+    fn progress(&self, progress: SharedProgress) {
+        self.run.progress(progress);
+    }
+
+    fn ledger(&self) -> anyhow::Result<String> {
+        let part = LedgerLine::Part(self.run.ledger_part());
+        Ok(serde_json::to_string(&part)?)
+    }
+
+    /// Deletes what the check has declared. Unacknowledged messages return to their queues a moment after the last
+    /// connection is closed, and the number of them is not known here: it waits for that moment.
+    fn clean_up(&self) -> anyhow::Result<Option<String>> {
+        if !self.run.declares() {
+            return Ok(None);
+        }
+        let messages = self.run.clean_up(match self.run.ends_at_arrival() {
+            true => u64::MAX,
+            false => 0,
+        });
+        let depth = LedgerLine::Queues(QueueDepth { messages });
+        Ok(Some(serde_json::to_string(&depth)?))
+    }
+
+    fn settle(
+        plan: &Plan<Settings>,
+        ledgers: &mut dyn Iterator<Item = anyhow::Result<String>>,
+        is_complete: bool,
+        total: &Tally,
+    ) -> anyhow::Result<Settlement> {
+        let mut merged = MergedLedger::default();
+        for line in ledgers {
+            match serde_json::from_str(&line?).context("reading a ledger")? {
+                LedgerLine::Part(part) => merged.add(part),
+                LedgerLine::Queues(queues) => merged.add_queues(queues),
+            }
+        }
+        let consume_only = settings::producers(plan) == 0;
+        if let Some(why) = merged.why_unknown(is_complete).filter(|_| !consume_only) {
+            note_unknown(why);
+        }
+        Ok(merged.settle(consume_only, is_complete, total))
+    }
+
+    /// Runs the engine on the worker's share. The last worker settles what is left, if no other process has workers.
     async fn work(&self, worker: Worker) -> anyhow::Result<()> {
         let run = &self.run;
+        run.begin(&worker);
         let (record, workers) = (worker.record.clone(), worker.share.of);
         let worked = match (self.connections.get(), self.dialer.get()) {
             (Some(connections), _) => wire::work(run, connections, worker),
             (None, Some(dialer)) => lapin::work(run, dialer, worker).await,
             (None, None) => churn::work(run, worker).await,
         };
-        if run.ledger.leave(workers) {
+        if run.workers.is_all() && run.ledger.leave(workers) {
             run.settle(&record);
         }
         worked
+    }
+}
+
+impl Perftest {
+    /// Opens the connections of this process.
+    fn connect(&self) -> anyhow::Result<()> {
+        let run = &self.run;
+        if run.plan.driver.engine.chosen() == Engine::Lapin {
+            let dialer = lapin::Dialer::start(run);
+            let explain = |error: SessionError| run.nodes.node(0, 0).explain(&error);
+            let _ = self.dialer.set(dialer.map_err(explain)?);
+        } else {
+            let _ = self.connections.set(connect::open_all(run)?);
+        }
+        Ok(())
     }
 }
 

@@ -49,7 +49,8 @@ pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyh
         Timer::new()?.sleep_until(worker.phases.origin).await;
     }
     worker.pacer = starts::schedule(run, &worker);
-    let mut numbers = run.layout.worker_connections(worker.share);
+    let index = run.layout.worker(worker.share);
+    let mut numbers = run.layout.worker_connections(index);
     let engine = Engine {
         dialer,
         clients: RefCell::new(Clients::new(run, &worker)),
@@ -81,7 +82,7 @@ struct Clients<'a> {
 
 impl<'a> Clients<'a> {
     fn new(run: &'a Run, worker: &Worker) -> Self {
-        let indices = WorkerClients::new(run.layout, worker.share);
+        let indices = WorkerClients::new(run.layout, run.layout.worker(worker.share));
         let settings = &run.plan.driver;
         let producers = indices.producers.iter();
         let consumers = indices.consumers.iter();

@@ -1,7 +1,11 @@
 //! Placement of producers and consumers on connections, and of connections on workers.
+//!
+//! A run may be divided over several programs, whose numbers of workers differ. So connections are first divided over
+//! the shards, and those of a shard over its workers.
 
-use load::plan::Plan;
+use load::plan::{Invalid, Plan};
 use load::schedule::Share;
+use load::workers::WorkerRange;
 
 use crate::settings::{self, Settings};
 
@@ -18,15 +22,37 @@ pub(crate) struct Layout {
     pub(crate) producers: u64,
     pub(crate) consumers: u64,
     channels: u64,
+    /// This part of a divided run, and the number of its workers.
+    shard: Share,
+    workers: u64,
 }
 
 impl Layout {
-    pub(crate) fn from_plan(plan: &Plan<Settings>) -> Self {
+    pub(crate) fn new(plan: &Plan<Settings>, workers: &WorkerRange) -> Self {
         Self {
             producers: settings::producers(plan),
             consumers: settings::consumers(plan),
             channels: u64::from(plan.driver.channels).max(1),
+            shard: workers.shard,
+            workers: workers.total.max(1),
         }
+    }
+
+    /// Returns an error if some shards would publish nothing although there are enough connections for all.
+    pub(crate) fn require_even(self) -> Result<(), Invalid> {
+        let of = self.shard.of;
+        if self.producers == 0 || self.publishing_shards() == of.min(self.publishing()) {
+            return Ok(());
+        }
+        let number = match self.channels {
+            1 => self.producers.to_string(),
+            channels => format!("{} with --channels {channels}", self.producers),
+        };
+        let problem = format!(
+            "{of} shards cannot have the same number each: take a multiple of {}, or as many shards as divide the producers",
+            of * self.channels
+        );
+        Err(Invalid::new(format!("--producers {number}"), problem))
     }
 
     /// Returns the number of connections that publish.
@@ -58,36 +84,97 @@ impl Layout {
         }
     }
 
-    /// Returns how many of `workers` workers publish: the most that split both producers and connections evenly.
-    /// Message k of the schedule then belongs to producer k modulo their number and to worker k modulo this.
-    pub(crate) fn publishers(self, workers: u64) -> u64 {
+    /// Returns the greatest number up to `most` of which a multiple by `shards` splits both producers and connections
+    /// evenly.
+    fn even(self, most: u64, shards: u64) -> u64 {
         let even = |many: &u64| {
-            self.producers.is_multiple_of(*many) && self.publishing().is_multiple_of(*many)
+            let all = many * shards;
+            self.producers.is_multiple_of(all) && self.publishing().is_multiple_of(all)
         };
-        (1..=workers).rev().find(even).unwrap_or(1)
+        (1..=most).rev().find(even).unwrap_or(1)
     }
 
-    /// Returns the connections of a worker. Consumers begin with the last worker, so that one producer
-    /// and one consumer have a worker each.
-    pub(crate) fn worker_connections(self, share: Share) -> impl Iterator<Item = u64> {
-        let Share { index, of } = share;
-        let publishers = self.publishers(of);
-        (0..self.connections()).filter(move |connection| {
-            let worker = match connection.checked_sub(self.publishing()) {
-                None => connection % publishers,
-                Some(consuming) => of - 1 - consuming % of,
-            };
-            worker == index
-        })
+    /// Returns how many shards publish: the most that split both producers and connections evenly.
+    fn publishing_shards(self) -> u64 {
+        self.even(self.shard.of, 1)
     }
+
+    /// Returns how many workers of this shard publish: the first ones.
+    pub(crate) fn publishers(self) -> u64 {
+        let shards = self.publishing_shards();
+        match self.shard.index < shards {
+            true => self.even(self.workers, shards),
+            false => 0,
+        }
+    }
+
+    /// Returns the part of a worker of this shard in the producers, their connections and their messages, if it
+    /// publishes: message k of the schedule belongs to producer k modulo their number.
+    pub(crate) fn publishing_share(self, worker: u64) -> Option<Share> {
+        let of = self.publishers();
+        let shard = Share {
+            index: self.shard.index,
+            of: self.publishing_shards(),
+        };
+        (worker < of).then(|| shard.within(Share { index: worker, of }))
+    }
+
+    /// Returns the part of a worker of this shard in the consuming connections. They begin with the last shard and its
+    /// last worker, so that one producer and one consumer have a worker each.
+    fn consuming_share(self, worker: u64) -> Share {
+        let last = |share: Share| Share {
+            index: share.of - 1 - share.index,
+            ..share
+        };
+        last(self.shard).within(last(Share {
+            index: worker,
+            of: self.workers,
+        }))
+    }
+
+    /// Returns the index of a worker in this shard, given its share of the whole load.
+    pub(crate) fn worker(self, share: Share) -> u64 {
+        share.index / self.shard.of
+    }
+
+    /// Returns the part of a worker of this shard in the clients of a churn, if it has any.
+    pub(crate) fn churn_share(self, worker: u64) -> Option<Share> {
+        let part = |share: Share, clients: u64| {
+            let of = share.of.min(clients);
+            (share.index < of).then_some(Share { of, ..share })
+        };
+        let shard = part(self.shard, self.producers)?;
+        let of_shard = Share {
+            index: worker,
+            of: self.workers,
+        };
+        Some(shard.within(part(of_shard, shard.count(self.producers))?))
+    }
+
+    /// Returns the connections of a worker of this shard.
+    pub(crate) fn worker_connections(self, worker: u64) -> impl Iterator<Item = u64> {
+        let publishing = self.publishing_share(worker).into_iter();
+        let first = self.publishing();
+        publishing
+            .flat_map(move |share| numbers(share, first))
+            .chain(
+                numbers(self.consuming_share(worker), self.consuming())
+                    .map(move |consuming| first + consuming),
+            )
+    }
+}
+
+/// Returns the numbers below `whole` that belong to a share.
+fn numbers(share: Share, whole: u64) -> impl Iterator<Item = u64> {
+    (share.index..whole).step_by(share.of as usize)
 }
 
 /// The producers and consumers of one worker, in the order of their numbers.
 #[derive(Debug)]
 pub(crate) struct WorkerClients {
     layout: Layout,
-    /// Number of workers that publish.
-    pub(crate) publishers: u64,
+    /// Difference between the numbers of two producers.
+    stride: u64,
     pub(crate) producers: Vec<u32>,
     pub(crate) consumers: Vec<u32>,
 }
@@ -100,9 +187,9 @@ pub(crate) enum ClientIndex {
 }
 
 impl WorkerClients {
-    pub(crate) fn new(layout: Layout, share: Share) -> Self {
+    pub(crate) fn new(layout: Layout, worker: u64) -> Self {
         let (mut producers, mut consumers) = (Vec::new(), Vec::new());
-        for connection in layout.worker_connections(share) {
+        for connection in layout.worker_connections(worker) {
             for client in layout.clients(connection) {
                 match client {
                     Client::Producer(number) => producers.push(number),
@@ -114,16 +201,15 @@ impl WorkerClients {
         consumers.sort_unstable();
         Self {
             layout,
-            publishers: layout.publishers(share.of),
+            stride: layout.publishing_share(worker).map_or(1, |share| share.of),
             producers,
             consumers,
         }
     }
 
-    /// Returns the index of the producer of message `index` of the schedule. A worker that publishes has every
-    /// `publishers`-th producer.
+    /// Returns the index of the producer of message `index` of the schedule.
     pub(crate) fn producer_of(&self, index: u64) -> usize {
-        (index % self.layout.producers / self.publishers) as usize
+        (index % self.layout.producers / self.stride) as usize
     }
 
     /// Returns the clients of a connection, by channel from 1 on.
@@ -132,7 +218,7 @@ impl WorkerClients {
         clients
             .map(|client| match client {
                 Client::Producer(number) => {
-                    ClientIndex::Producer((u64::from(number) / self.publishers) as usize)
+                    ClientIndex::Producer((u64::from(number) / self.stride) as usize)
                 }
                 Client::Consumer(number) => {
                     let found = self.consumers.binary_search(&number);
@@ -152,7 +238,27 @@ mod tests {
             producers,
             consumers,
             channels,
+            shard: Share::ALL,
+            workers: 1,
         }
+    }
+
+    /// Returns the layouts of the shards of a run, whose numbers of workers differ.
+    fn shards(layout: Layout, of: u64, workers: u64) -> impl Iterator<Item = Layout> {
+        (0..of).map(move |index| Layout {
+            shard: Share { index, of },
+            workers: workers + index % 2,
+            ..layout
+        })
+    }
+
+    fn sorted(clients: impl Iterator<Item = Client>) -> Vec<Client> {
+        let mut clients: Vec<Client> = clients.collect();
+        clients.sort_by_key(|client| match client {
+            Client::Producer(number) => (0, *number),
+            Client::Consumer(number) => (1, *number),
+        });
+        clients
     }
 
     #[test]
@@ -161,24 +267,19 @@ mod tests {
             [(1, 1, 1), (20, 20, 1), (7, 3, 2), (0, 5, 4), (12, 0, 5)]
         {
             let layout = layout(producers, consumers, channels);
-            for workers in 1..6 {
-                let mut clients: Vec<Client> = (0..workers)
-                    .flat_map(|worker| {
-                        layout.worker_connections(Share {
-                            index: worker,
-                            of: workers,
-                        })
-                    })
-                    .flat_map(|connection| layout.clients(connection))
-                    .collect();
-                clients.sort_by_key(|client| match client {
-                    Client::Producer(number) => (0, *number),
-                    Client::Consumer(number) => (1, *number),
+            for (of, workers) in [(1, 1), (1, 2), (1, 5), (2, 1), (3, 2), (4, 3)] {
+                let clients = shards(layout, of, workers).flat_map(|shard| {
+                    (0..shard.workers)
+                        .flat_map(move |worker| shard.worker_connections(worker))
+                        .flat_map(move |connection| shard.clients(connection))
                 });
                 let all = (0..producers as u32)
                     .map(Client::Producer)
                     .chain((0..consumers as u32).map(Client::Consumer));
-                assert!(clients.into_iter().eq(all), "{layout:?} {workers}");
+                assert!(
+                    sorted(clients).into_iter().eq(all),
+                    "{layout:?} {of} {workers}"
+                );
             }
         }
     }
@@ -186,19 +287,17 @@ mod tests {
     #[test]
     fn a_producer_is_on_the_worker_that_its_messages_are_due_on() {
         for (producers, channels) in [(1, 1), (3, 1), (20, 1), (20, 4), (9, 3)] {
-            let layout = layout(producers, 1, channels);
-            for workers in 1..5 {
-                let publishers = layout.publishers(workers);
-                for worker in 0..workers {
-                    let clients = layout
-                        .worker_connections(Share {
-                            index: worker,
-                            of: workers,
-                        })
-                        .flat_map(|index| layout.clients(index));
-                    for client in clients {
-                        if let Client::Producer(number) = client {
-                            assert_eq!(u64::from(number) % publishers, worker);
+            for (of, workers) in [(1, 1), (1, 4), (2, 2), (5, 3)] {
+                for shard in shards(layout(producers, 1, channels), of, workers) {
+                    for worker in 0..shard.workers {
+                        let clients = shard
+                            .worker_connections(worker)
+                            .flat_map(|index| shard.clients(index));
+                        for client in clients {
+                            if let Client::Producer(number) = client {
+                                let share = shard.publishing_share(worker).unwrap();
+                                assert_eq!(u64::from(number) % share.of, share.index);
+                            }
                         }
                     }
                 }
@@ -208,21 +307,53 @@ mod tests {
 
     #[test]
     fn clients_of_a_worker_are_found_by_connection_and_by_message() {
-        let layout = layout(12, 7, 2);
-        for index in 0..3 {
-            let clients = WorkerClients::new(layout, Share { index, of: 3 });
-            for connection in layout.worker_connections(Share { index, of: 3 }) {
-                let found = clients.of_connection(connection).into_iter();
-                let numbers = found.map(|client| match client {
-                    ClientIndex::Producer(index) => Client::Producer(clients.producers[index]),
-                    ClientIndex::Consumer(index) => Client::Consumer(clients.consumers[index]),
-                });
-                assert!(numbers.eq(layout.clients(connection)), "{connection}");
-            }
-            for message in (index..40).step_by(3) {
-                let producer = clients.producers[clients.producer_of(message)];
-                assert_eq!(u64::from(producer), message % 12);
+        for shard in shards(layout(12, 7, 2), 2, 3) {
+            for worker in 0..shard.workers {
+                let clients = WorkerClients::new(shard, worker);
+                for connection in shard.worker_connections(worker) {
+                    let found = clients.of_connection(connection).into_iter();
+                    let numbers = found.map(|client| match client {
+                        ClientIndex::Producer(index) => Client::Producer(clients.producers[index]),
+                        ClientIndex::Consumer(index) => Client::Consumer(clients.consumers[index]),
+                    });
+                    assert!(numbers.eq(shard.clients(connection)), "{connection}");
+                }
+                let share = shard.publishing_share(worker);
+                for message in share.into_iter().flat_map(|share| numbers(share, 40)) {
+                    let producer = clients.producers[clients.producer_of(message)];
+                    assert_eq!(u64::from(producer), message % 12);
+                }
             }
         }
+    }
+
+    #[test]
+    fn every_client_of_a_churn_has_one_worker() {
+        for (clients, of, workers) in [(1, 1, 3), (7, 1, 2), (2, 3, 2), (7, 3, 2)] {
+            let mut found: Vec<u64> = shards(layout(clients, 0, 1), of, workers)
+                .flat_map(|shard| (0..shard.workers).map(move |worker| (shard, worker)))
+                .filter_map(|(shard, worker)| shard.churn_share(worker))
+                .flat_map(|share| numbers(share, clients))
+                .collect();
+            found.sort_unstable();
+            assert!(found.into_iter().eq(0..clients), "{clients} {of} {workers}");
+        }
+    }
+
+    #[test]
+    fn producers_that_cannot_be_divided_evenly_are_refused_with_the_remedy() {
+        let error = |producers, channels, of| {
+            let first = shards(layout(producers, 3, channels), of, 1)
+                .next()
+                .unwrap();
+            first.require_even().err().map(|error| error.to_string())
+        };
+        for (producers, channels, of) in [(1, 1, 2), (3, 1, 4), (20, 1, 4), (20, 4, 5), (0, 1, 3)] {
+            assert_eq!(error(producers, channels, of), None);
+        }
+        let uneven = error(20, 1, 3).unwrap();
+        assert!(uneven.contains("--producers 20: 3 shards"), "{uneven}");
+        assert!(uneven.contains("a multiple of 3"), "{uneven}");
+        assert!(error(20, 4, 2).unwrap().contains("multiple of 8"));
     }
 }

@@ -12,6 +12,9 @@
 //! ends are `unfinished` as far as messages are still in the queues, and `lost` beyond that. An arrived message may be
 //! in a queue again, because a consumer requeued it or lost its connection before the acknowledgement. These are
 //! subtracted from the queue depth.
+//!
+//! If the workers are in several processes, each has a part of the ledger, and the [merged] one has the outcomes that
+//! need all of them.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,8 +27,14 @@ use crate::outcome::{self, count};
 use crate::spec::END_TO_END;
 use amqp_client::stamp;
 
+mod merged;
+mod part;
 mod stream;
 
+pub(crate) use merged::MergedLedger;
+pub(crate) use part::{LedgerLine, LedgerPart, QueueDepth};
+
+use part::PartState;
 use stream::Stream;
 
 /// Arrivals that a worker collects before it hands them in.
@@ -74,6 +83,8 @@ struct LedgerState {
     failed: HashSet<(u32, u64)>,
     /// Repeated arrivals that the broker marked as redelivered.
     redelivered: u64,
+    /// Further records, if other processes have parts of the ledger too.
+    part: Option<PartState>,
 }
 
 /// The sequence of messages that a consumer received. It has entries only for streams that it received messages of:
@@ -95,11 +106,41 @@ pub(crate) struct Missing {
     pub(crate) warmup: u64,
 }
 
+/// Missing messages, as far as they are in queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Explained {
+    /// Measured messages that are in queues, or may be.
+    pub(crate) unfinished: u64,
+    /// Measured messages that are in none.
+    pub(crate) lost: u64,
+    /// Messages of the warm-up that are in none.
+    pub(crate) lost_of_warmup: u64,
+}
+
+impl Missing {
+    /// Divides them by the number of messages in queues that never arrived. If it is unknown, no message is lost.
+    pub(crate) fn explained_by(self, queued: Option<u64>) -> Explained {
+        let queued = queued.unwrap_or(u64::MAX);
+        let unfinished = self.counted.min(queued);
+        Explained {
+            unfinished,
+            lost: self.counted - unfinished,
+            lost_of_warmup: self.warmup.saturating_sub(queued - unfinished),
+        }
+    }
+}
+
 impl Ledger {
-    /// Returns an empty ledger; `consume_only` is set if the run has no producers.
-    pub(crate) fn new(consume_only: bool) -> Self {
+    /// Returns an empty ledger; `consume_only` is set if the run has no producers, `is_part` if other processes have
+    /// parts of it too.
+    pub(crate) fn new(consume_only: bool, is_part: bool) -> Self {
+        let state = LedgerState {
+            part: is_part.then(PartState::default),
+            ..LedgerState::default()
+        };
         Self {
             consume_only,
+            state: Mutex::new(state),
             ..Self::default()
         }
     }
@@ -180,7 +221,7 @@ impl Ledger {
 
     /// Ends the operation of a message with `kind`, unless it has ended.
     pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
-        if self.state().fail(stream, sequence) {
+        if self.state().fail(stream, sequence, kind) {
             self.settled.fetch_add(1, Ordering::Relaxed);
             match stamp::counts(stream) {
                 true => record.error(kind),
@@ -191,9 +232,11 @@ impl Ledger {
 
     /// Ends the operation of a corrupted message, if a message of this number can exist.
     pub(crate) fn damaged(&self, stream: u32, sequence: u64, record: &Recorder) {
-        // Each stream has fewer messages than all together, some of which may not be recorded yet.
-        let most = self.published.load(Ordering::Relaxed) + NOT_NOTED;
-        if sequence < most {
+        // Each stream has fewer messages than all together, some of which may not be recorded yet. Those that another
+        // process publishes are known only by their arrival.
+        let published = self.published.load(Ordering::Relaxed);
+        let most = published.max(self.state().stream(stream).end());
+        if sequence < most + NOT_NOTED {
             self.fail(stream, sequence, outcome::DAMAGED, record);
         }
     }
@@ -209,7 +252,7 @@ impl Ledger {
     pub(crate) fn producers_done(&self, numbers: impl Iterator<Item = (u32, u64)>) {
         let mut state = self.state();
         for (stream, published) in numbers {
-            state.stream(stream).published = published;
+            state.stream(stream).published = Some(published);
         }
         drop(state);
         self.done_at.fetch_max(clock::now(), Ordering::Relaxed);
@@ -220,6 +263,15 @@ impl Ledger {
     pub(crate) fn published_all(&self, workers: u64) -> Option<u64> {
         let done = self.done.load(Ordering::Acquire) >= workers;
         done.then(|| self.done_at.load(Ordering::Relaxed))
+    }
+
+    /// Returns how many messages were written here and have not ended here, once the producers of all `workers` workers
+    /// of this process are finished.
+    pub(crate) fn open(&self, workers: u64) -> Option<i64> {
+        self.published_all(workers)?;
+        let [published, settled] = [&self.published, &self.settled]
+            .map(|messages| messages.load(Ordering::Relaxed).cast_signed());
+        Some(published - settled)
     }
 
     /// Returns true once the producers of all `workers` workers are finished and every message has ended.
@@ -240,7 +292,10 @@ impl Ledger {
             let streams = state.streams.iter().enumerate();
             streams
                 .filter(|(index, _)| stamp::counts(*index as u32) == counts)
-                .map(|(_, stream)| stream.published.saturating_sub(stream.settled))
+                .map(|(_, stream)| {
+                    let published = stream.published.unwrap_or(0);
+                    published.saturating_sub(stream.settled)
+                })
                 .sum()
         };
         Missing {
@@ -252,15 +307,12 @@ impl Ledger {
     /// Records the missing messages; `queued` messages are still in queues. With `None` the queue depths are unknown,
     /// and no message counts as lost.
     pub(crate) fn close(&self, queued: Option<u64>, record: &Recorder) {
-        let Missing { counted, warmup } = self.missing();
         let again = self.in_queues_again();
-        let queued = queued.map_or(u64::MAX, |queued| queued.saturating_sub(again));
-        let unfinished = counted.min(queued);
-        let lost = counted - unfinished;
-        let lost_of_warmup = warmup.saturating_sub(queued - unfinished);
-        record.unfinished_many(unfinished);
-        record.error_many(outcome::LOST, lost);
-        record.count(count::LOST, lost + lost_of_warmup);
+        let queued = queued.map(|queued| queued.saturating_sub(again));
+        let missing = self.missing().explained_by(queued);
+        record.unfinished_many(missing.unfinished);
+        record.error_many(outcome::LOST, missing.lost);
+        record.count(count::LOST, missing.lost + missing.lost_of_warmup);
     }
 }
 
@@ -292,8 +344,12 @@ impl LedgerState {
                 return false;
             }
             let in_order = self.in_order(arrival);
+            if self.sets_aside(arrival) {
+                return false;
+            }
             let fresh = self.stream(arrival.stream).settle(arrival.sequence);
             if fresh {
+                self.redelivered += self.part.as_mut().map_or(0, |part| part.supersede(arrival));
                 found.fresh += 1;
                 found.fresh_counted += u64::from(stamp::counts(arrival.stream));
                 found.out_of_order += u64::from(!in_order && !arrival.redelivered);
@@ -301,6 +357,9 @@ impl LedgerState {
                 && self.failed.remove(&(arrival.stream, arrival.sequence))
             {
                 found.late += u64::from(stamp::counts(arrival.stream));
+                if let Some(part) = &mut self.part {
+                    part.late(arrival);
+                }
             } else {
                 // A redelivered message may have been delivered before, as the broker says itself.
                 found.duplicated += u64::from(!arrival.redelivered);
@@ -321,12 +380,28 @@ impl LedgerState {
         self.orders[consumer].takes(arrival.stream, arrival.sequence)
     }
 
-    fn fail(&mut self, stream: u32, sequence: u64) -> bool {
+    fn fail(&mut self, stream: u32, sequence: u64, kind: &'static str) -> bool {
         let fresh = self.stream(stream).settle(sequence);
         if fresh {
             self.failed.insert((stream, sequence));
+            if let Some(part) = &mut self.part {
+                part.failed.push((stream, sequence, kind));
+            }
         }
         fresh
+    }
+
+    /// Sets a redelivered message aside that has not ended here: its first delivery may have been to another process.
+    fn sets_aside(&mut self, arrival: &Arrival) -> bool {
+        let stream = self.streams.get(arrival.stream as usize);
+        let Some(part) = self.part.as_mut().filter(|_| arrival.redelivered) else {
+            return false;
+        };
+        if stream.is_some_and(|stream| stream.is_settled(arrival.sequence)) {
+            return false;
+        }
+        self.redelivered += part.set_aside(arrival);
+        true
     }
 }
 
@@ -424,11 +499,11 @@ mod tests {
     #[test]
     fn a_message_ends_once_and_what_comes_after_that_is_late() {
         let (mut state, mut take) = state();
-        assert!(state.fail(1, 0));
-        assert!(!state.fail(1, 0));
+        assert!(state.fail(1, 0, outcome::NACKED));
+        assert!(!state.fail(1, 0, outcome::NACKED));
         assert_eq!(take(&mut state, &[arrival(0, 0)]), [0, 0, 0, 1]);
         assert_eq!(take(&mut state, &[arrival(0, 1)]), [1, 0, 0, 0]);
-        assert!(!state.fail(1, 1), "it has arrived");
+        assert!(!state.fail(1, 1, outcome::NACKED), "it has arrived");
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! State of a run that all workers share, whatever their engine.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use load::clock;
-use load::driver::Phases;
+use load::driver::{Phases, SharedProgress, Worker};
 use load::plan::{Invalid, Plan};
 use load::recorder::Recorder;
+use load::workers::WorkerRange;
 
-use crate::layout::Layout;
-use crate::ledger::Ledger;
+use crate::layout::{Client, Layout};
+use crate::ledger::{Ledger, LedgerPart};
 use crate::nodes::Nodes;
 use crate::outcome::{self, count};
 use crate::roles::ending::Ending;
@@ -32,35 +34,108 @@ pub(crate) struct Run {
     pub(crate) layout: Layout,
     pub(crate) ledger: Ledger,
     pub(crate) ending: Ending,
-    /// Offset added to this machine's monotonic time in stamps: 0, or the difference to the wall clock.
-    wall_ns: u64,
-    /// The run number in the stamps of this run.
-    pub(crate) number: u32,
+    /// The workers of this process.
+    pub(crate) workers: WorkerRange,
+    stamps: OnceLock<Stamps>,
     /// Bodies to send, with blank stamps.
     pub(crate) bodies: Vec<Vec<u8>>,
     /// Set if a connection was not closed when the run ended: the broker may have stopped answering.
     is_unresponsive: AtomicBool,
     /// Set if the kernel had not taken all published data by then.
     is_unsent: AtomicBool,
+    /// Set once all messages of the run have ended, if workers of other processes have a part in it.
+    have_all_ended: AtomicBool,
+    /// Time at which no process published any more, if there are others.
+    all_published_at: OnceLock<u64>,
+}
+
+/// Figures that the stamps of a run have in common. All processes derive the same from its start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stamps {
+    /// The run number.
+    pub(crate) run: u32,
+    /// Offset added to this machine's monotonic time: 0, or the difference to the wall clock.
+    wall_ns: u64,
 }
 
 impl Run {
-    pub(crate) fn new(plan: &Plan<Settings>, nodes: Nodes) -> Result<Self, Invalid> {
+    pub(crate) fn new(
+        plan: &Plan<Settings>,
+        nodes: Nodes,
+        workers: &WorkerRange,
+    ) -> Result<Self, Invalid> {
+        let layout = Layout::new(plan, workers);
+        let consumers = connections(layout, workers)
+            .flat_map(|number| layout.clients(number))
+            .filter(|client| matches!(client, Client::Consumer(_)));
         Ok(Self {
             nodes,
-            layout: Layout::from_plan(plan),
-            ledger: Ledger::new(settings::producers(plan) == 0),
-            ending: Ending::from_plan(plan),
-            wall_ns: match plan.driver.wall_clock {
-                true => clock::unix_ns().saturating_sub(clock::now()),
-                false => 0,
-            },
-            number: clock::unix_ns() as u32,
+            layout,
+            ledger: Ledger::new(settings::producers(plan) == 0, !workers.is_all()),
+            ending: Ending::new(&plan.driver, consumers.count() as u64),
+            workers: workers.clone(),
+            stamps: OnceLock::new(),
             bodies: body::bodies(&plan.driver)?,
             is_unresponsive: AtomicBool::new(false),
             is_unsent: AtomicBool::new(false),
+            have_all_ended: AtomicBool::new(false),
+            all_published_at: OnceLock::new(),
             plan: plan.clone(),
         })
+    }
+
+    /// Handles that a worker begins.
+    pub(crate) fn begin(&self, worker: &Worker) {
+        // Machines have only the wall clock in common.
+        let across = self.plan.driver.wall_clock || self.workers.shard.of > 1;
+        self.stamps.get_or_init(|| Stamps {
+            run: worker.origin_unix_ns as u32,
+            wall_ns: match across {
+                true => worker.origin_unix_ns.saturating_sub(worker.phases.origin),
+                false => 0,
+            },
+        });
+    }
+
+    /// Returns what the stamps of the run have in common. A worker must have begun.
+    pub(crate) fn stamps(&self) -> Stamps {
+        *self.stamps.get().expect("a worker has begun")
+    }
+
+    /// Returns the connections of the workers of this process.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = u64> {
+        connections(self.layout, &self.workers)
+    }
+
+    /// Returns how many workers of this process publish.
+    pub(crate) fn publishers(&self) -> u64 {
+        let WorkerRange { first, count, .. } = self.workers;
+        let publishers = self.layout.publishers();
+        publishers.clamp(first, first + count) - first
+    }
+
+    /// Handles what all processes together know.
+    pub(crate) fn progress(&self, progress: SharedProgress) {
+        self.all_published_at.get_or_init(clock::now);
+        if progress == SharedProgress::AllEnded {
+            self.have_all_ended.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the time since which all producers are finished, in whichever process.
+    pub(crate) fn published_all(&self) -> Option<u64> {
+        match self.workers.is_all() {
+            true => self.ledger.published_all(self.publishers()),
+            false => self.all_published_at.get().copied(),
+        }
+    }
+
+    /// Returns true once every message of the run has ended.
+    pub(crate) fn is_complete(&self) -> bool {
+        match self.workers.is_all() {
+            true => self.ledger.complete(self.publishers()),
+            false => self.have_all_ended.load(Ordering::Relaxed),
+        }
     }
 
     /// Returns true if the queues of the run exist for its whole length.
@@ -76,12 +151,12 @@ impl Run {
 
     /// Returns the start of a message as stored in its stamp.
     pub(crate) fn stamped(&self, start: u64) -> u64 {
-        start + self.wall_ns
+        start + self.stamps().wall_ns
     }
 
     /// Returns the latency of a message that arrives at `now`. `None` if its sender's clock is ahead.
     pub(crate) fn latency(&self, stamp: &Stamp, now: u64) -> Option<u64> {
-        (now + self.wall_ns).checked_sub(stamp.start)
+        (now + self.stamps().wall_ns).checked_sub(stamp.start)
     }
 
     /// Returns true if an operation ends only when its message arrives.
@@ -94,7 +169,7 @@ impl Run {
     pub(crate) fn is_ours(&self, stamp: &Stamp, phases: &Phases, now: u64) -> bool {
         match self.layout.producers {
             0 => phases.is_measuring(now) && self.ledger.accepts_run(stamp.run),
-            _ => stamp.run == self.number,
+            _ => stamp.run == self.stamps().run,
         }
     }
 
@@ -104,7 +179,7 @@ impl Run {
         let consume_only = self.layout.producers == 0;
         let is_ours = match consume_only {
             true => self.ledger.has_accepted(stamp.run),
-            false => stamp.run == self.number,
+            false => stamp.run == self.stamps().run,
         };
         if !is_ours {
             return false;
@@ -142,13 +217,15 @@ impl Run {
         }
     }
 
-    /// Asks for the queue depths, records missing messages, and deletes the declared topology.
-    pub(crate) fn settle(&self, record: &Recorder) {
-        let accounts = self.layout.consumers > 0 && self.layout.producers > 0;
+    /// Returns the part of this process in the ledger of the run.
+    pub(crate) fn ledger_part(&self) -> LedgerPart {
+        self.ledger.part(self.is_unsent.load(Ordering::Relaxed))
+    }
+
+    /// Returns how many messages are in the queues, `None` if it cannot be known, and deletes the declared topology. It
+    /// waits a moment for `wanted` messages.
+    pub(crate) fn clean_up(&self, wanted: u64) -> Option<u64> {
         let settings = &self.plan.driver;
-        if !self.declares() {
-            return;
-        }
         let mut queued = None;
         let timeout = match self.is_unresponsive.load(Ordering::Relaxed) {
             true => UNRESPONSIVE_REPLY_TIMEOUT,
@@ -157,11 +234,6 @@ impl Run {
         let open = |node: &Broker| Session::open_within(node, settings.heartbeat, timeout);
         let session = self.nodes.first(open);
         if let Ok(mut session) = session {
-            let wanted = if accounts {
-                self.ledger.missing().counted + self.ledger.in_queues_again()
-            } else {
-                0
-            };
             if let Ok(messages) = queued_soon(&mut session, settings, wanted) {
                 queued = messages;
                 if let Err(error) = topology::delete(&mut session, settings) {
@@ -172,6 +244,19 @@ impl Run {
             }
             session.close();
         }
+        queued
+    }
+
+    /// Asks for the queue depths, records missing messages, and deletes the declared topology.
+    pub(crate) fn settle(&self, record: &Recorder) {
+        let accounts = self.layout.consumers > 0 && self.layout.producers > 0;
+        if !self.declares() {
+            return;
+        }
+        let queued = self.clean_up(match accounts {
+            true => self.ledger.missing().counted + self.ledger.in_queues_again(),
+            false => 0,
+        });
         if accounts {
             let unsent = self.is_unsent.load(Ordering::Relaxed);
             let why = match queued {
@@ -180,13 +265,11 @@ impl Run {
                 Some(_) => None,
             };
             if let Some(why) = why {
-                harness::output::note(&format!(
-                    "{why}: messages that did not arrive are reported as unfinished, not as lost"
-                ));
+                note_unknown(why);
             }
             self.ledger.close(queued.filter(|_| !unsent), record);
         }
-        if settings.churn.is_some() {
+        if self.plan.driver.churn.is_some() {
             return;
         }
         let again = self.ledger.redelivered_unasked();
@@ -196,6 +279,19 @@ impl Run {
             record.count(name, 0);
         }
     }
+}
+
+/// Says that no message can be counted as lost.
+pub(crate) fn note_unknown(why: &str) {
+    harness::output::note(&format!(
+        "{why}: messages that did not arrive are reported as unfinished, not as lost"
+    ));
+}
+
+/// Returns the connections of some workers.
+fn connections(layout: Layout, workers: &WorkerRange) -> impl Iterator<Item = u64> + use<> {
+    let workers = workers.first..workers.first + workers.count;
+    workers.flat_map(move |worker| layout.worker_connections(worker))
 }
 
 /// Returns how many messages are in the queues. Unacknowledged deliveries return to them a moment after the consumers'

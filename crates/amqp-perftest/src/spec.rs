@@ -12,12 +12,12 @@ use measure::tally::Series;
 
 use crate::outcome::{self, count};
 
-/// The specification of the driver. Its workers track every message in one process.
+/// The specification of the driver.
 pub(crate) static SPEC: Spec = Spec {
     driver: Cow::Borrowed("amqp-perftest"),
     protocol: Cow::Borrowed("amqp"),
     operation: OperationKind::Message,
-    single_process: true,
+    single_process: false,
     open_gauge: Some(Cow::Borrowed("broker_queue_messages")),
     peak_gauge: None,
     series: Cow::Borrowed(SERIES),

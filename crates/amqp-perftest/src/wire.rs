@@ -66,7 +66,8 @@ pub(crate) fn work(
         read_buffer: BUFFER,
         ..starts::loop_options()
     };
-    let mut numbers = run.layout.worker_connections(worker.share);
+    let index = run.layout.worker(worker.share);
+    let mut numbers = run.layout.worker_connections(index);
     let mut cx = Context::new(worker, options)?;
     numbers.try_for_each(|number| match connections.take(number) {
         Some(opened) => engine.attach(opened, &mut cx),
@@ -96,7 +97,7 @@ struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     fn new(run: &'a Arc<Run>, worker: &Worker) -> Self {
-        let clients = WorkerClients::new(run.layout, worker.share);
+        let clients = WorkerClients::new(run.layout, run.layout.worker(worker.share));
         let settings = &run.plan.driver;
         let producers = clients.producers.iter();
         let consumers = clients.consumers.iter();

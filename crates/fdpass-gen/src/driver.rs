@@ -10,6 +10,7 @@ use load::clock;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Group, Invalid, Plan};
 use load::recorder::Recorder;
+use load::workers::WorkerRange;
 use measure::result::{AuditInputs, Lifetime};
 use measure::spec::Spec;
 use measure::tally::Tally;
@@ -122,7 +123,11 @@ impl Driver for FdPass {
         })
     }
 
-    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+    fn setup(
+        plan: &Plan<Settings>,
+        target: &Target,
+        _workers: &WorkerRange,
+    ) -> anyhow::Result<Self> {
         let settings = plan.driver.clone();
         let sockets = target.sockets();
         let endpoints = sockets

@@ -20,6 +20,7 @@ use load::pacer::Start;
 use load::plan::{Group, Invalid, Plan, Timeline};
 use load::recorder::WARMUP;
 use load::schedule::Arrival;
+use load::workers::WorkerRange;
 use measure::spec::{
     CounterRole, CounterSpec, ErrorCause, ErrorSpec, SeriesRole, SeriesSpec, Spec,
 };
@@ -96,7 +97,11 @@ impl Driver for Echo {
         Ok(Description::new(plan, &SPEC, sentence, RESPONSE, 100))
     }
 
-    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+    fn setup(
+        plan: &Plan<Settings>,
+        target: &Target,
+        _workers: &WorkerRange,
+    ) -> anyhow::Result<Self> {
         let servers = target.urls().map(|url| {
             let address = url.trim_start_matches("tcp://");
             let parsed = address.parse();

@@ -165,8 +165,12 @@ async fn run_part<D: DriverCli>(
 ) -> Result<ExitCode, Failure> {
     let share = divided.share();
     if D::SPEC.single_process && share.of > 1 {
-        let problem = "this driver tracks every message in one process, and its load cannot be divided yet: take 0/1";
+        let problem = "this driver records all answers in one process, and its load cannot be divided: take 0/1";
         return Err(Invalid::new("--shard", problem).into());
+    }
+    if load.description.shares_operations && divided.role() == Role::Both && share.of > 1 {
+        let problem = "gives each shard a daemon of its own, but operations begin in one shard and end in another: launch one daemon with --role daemon, and take --role load for the shards";
+        return Err(Invalid::new("--role both", problem).into());
     }
     let settings = size::<D>(load, common, Some(divided))?;
     if let Some(listen) = settings.listen.filter(|address| !address.is_loopback()) {
@@ -483,7 +487,7 @@ fn size<D: Driver>(
     }
     if !can_split && matches!(common.processes, ProcessCount::Exactly(2..)) {
         let problem =
-            "this driver tracks every message in one process and cannot be split: use --threads";
+            "this driver records all answers in one process and cannot be split: use --threads";
         return Err(Invalid::new("--processes", problem).into());
     }
     let processes = match common.processes {

@@ -9,15 +9,20 @@
 //! | `failed-I` | the reason why shard I has no result |
 //! | `go` | the instant of the start, from shard 0 once all shards are ready |
 //! | `open-I`, `load` | the same for the load, if connections are opened before it |
+//! | `left-I` | how many operations shard I has begun and not ended, if others end them |
+//! | `progress` | all have begun their last, or the sum is 0 and nobody needs to wait any more, from shard 0 |
+//! | `done-I` | shard I has ended; the last to end cleans up |
+//! | `cleaned` | from the shard that cleans up |
 //! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use load::clock;
+use load::driver::SharedProgress;
 use load::plan::Invalid;
 use load::schedule::Share;
 use measure::redact;
@@ -57,6 +62,10 @@ const RESULTS_LIMIT: Duration = Duration::from_secs(20);
 
 const DAEMON: &str = "daemon.json";
 const FAILED: &str = "failed-";
+const LEFT: &str = "left-";
+const PROGRESS: &str = "progress";
+const DONE: &str = "done-";
+const CLEANED: &str = "cleaned";
 /// Prefix of the folders of shards.
 const SHARD: &str = "shard-";
 /// The folder of the daemon's part.
@@ -375,6 +384,60 @@ impl DividedRun {
             .filter(|other| other.processes == this.processes && other.pid != this.pid)
             .map(|other| other.pid)
             .collect()
+    }
+
+    /// Tells the other parts how many operations this shard has begun and not ended, below 0 if it ends those of others.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub(crate) fn tell_open(&self, open: i64) -> anyhow::Result<()> {
+        match self.share {
+            Some(share) => write(&self.folder.join(format!("{LEFT}{}", share.index)), &open),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the progress of the operations of all shards, if all have told their part. Shard 0 adds the parts up, and
+    /// tells the others.
+    ///
+    /// # Errors
+    /// The error of the file system, or a file that cannot be read.
+    pub(crate) fn shared_progress(&self) -> anyhow::Result<Option<SharedProgress>> {
+        let path = self.folder.join(PROGRESS);
+        let Some(share) = self.share.filter(|share| share.index == 0) else {
+            let found = look(&self.folder, &path)?.1;
+            let progress = found.map(|content| serde_json::from_slice(&content));
+            return Ok(progress.transpose()?);
+        };
+        let mut open: i64 = 0;
+        for index in 0..share.of {
+            let path = self.folder.join(format!("{LEFT}{index}"));
+            let Some(content) = look(&self.folder, &path)?.1 else {
+                return Ok(None);
+            };
+            let left: i64 = serde_json::from_slice(&content)?;
+            open = open.saturating_add(left);
+        }
+        let progress = SharedProgress::of_open(open);
+        write(&path, &progress)?;
+        Ok(Some(progress))
+    }
+
+    /// Says that this shard has ended. Returns true for the last one.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub(crate) fn leave(&self) -> anyhow::Result<bool> {
+        let Some(share) = self.share else {
+            return Ok(false);
+        };
+        let done = |index: u64| self.folder.join(format!("{DONE}{index}"));
+        write(&done(share.index), &())?;
+        if !(0..share.of).all(|index| done(index).exists()) {
+            return Ok(false);
+        }
+        // Two shards may see all the files at the same time, and one of them can create this.
+        Ok(File::create_new(self.folder.join(CLEANED)).is_ok())
     }
 
     /// Tells the other parts that this shard has no result. Those that wait for it end too.

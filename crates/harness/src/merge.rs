@@ -15,15 +15,15 @@ use measure::result::{
 };
 use measure::shard::RunPart;
 use measure::spec::SeriesSpec;
-use measure::tally::owned;
+use measure::tally::{OK, STARTED, UNFINISHED, owned};
 use measure::throughput::Throughput;
-use measure::warning::{Kind, Warning};
+use measure::warning::{EndedBy, Kind, Warning};
 
 use crate::divided::{DAEMON_FOLDER, lacks_daemon_part, shard_folder, shard_of_folder};
 use crate::failure::Failure;
 use crate::run::scrape::Counted;
 use crate::run::warnings::{compared, counter_warnings, run_warnings};
-use crate::store::{self, RESULT, SECONDS};
+use crate::store::{self, LEDGERS, RESULT, SECONDS};
 
 /// Bytes that are read ahead from the seconds of each shard.
 const READ_AHEAD: usize = 16 << 10;
@@ -36,6 +36,7 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
     let paths = parts(folder).map_err(Failure::Call)?;
     let mut merge = Merge::new(&D::SPEC.series);
     let mut rows = Vec::new();
+    let mut ledgers = Ledgers::default();
     for path in paths {
         let result = store::read_result(&path.join(RESULT)).map_err(Failure::Call)?;
         if result.driver != D::SPEC.driver {
@@ -43,6 +44,9 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
             return Err(Invalid::new(path.display().to_string(), problem).into());
         }
         let part = result.part.clone();
+        if let Some(part) = part.as_ref().filter(|part| part.shares_operations) {
+            ledgers.add(path.join(LEDGERS), part.ledgers == result.processes);
+        }
         merge
             .add(result)
             .with_context(|| path.display().to_string())
@@ -54,7 +58,38 @@ pub fn merge<D: Driver>(folder: &Path) -> Result<RunResult, Failure> {
     if lacks_daemon_part(folder) {
         merge.warnings.push(Warning::daemon_part_missing());
     }
-    finish::<D>(merge, rows).map_err(Failure::Run)
+    finish::<D>(merge, rows, &ledgers).map_err(Failure::Run)
+}
+
+/// The ledgers of the shards, if operations begin in one and end in another.
+#[derive(Debug, Default)]
+struct Ledgers {
+    files: Vec<PathBuf>,
+    /// True if the ledger of a process is missing.
+    is_short: bool,
+}
+
+impl Ledgers {
+    fn add(&mut self, file: PathBuf, is_complete: bool) {
+        match file.exists() {
+            true => self.files.push(file),
+            false => self.is_short = true,
+        }
+        self.is_short |= !is_complete;
+    }
+
+    /// Returns the ledgers, one after the other.
+    fn lines(&self) -> impl Iterator<Item = anyhow::Result<String>> {
+        self.files.iter().flat_map(|path| {
+            let reading = move || format!("reading {}", path.display());
+            let (lines, failed) = match File::open(path) {
+                Ok(file) => (Some(BufReader::new(file).lines()), None),
+                Err(error) => (None, Some(Err(error))),
+            };
+            let lines = lines.into_iter().flatten().chain(failed);
+            lines.map(move |line| line.with_context(reading))
+        })
+    }
 }
 
 /// Returns the folders with the results of the parts, that of the daemon first. A result file is complete, because it
@@ -208,9 +243,25 @@ fn seconds(specs: &[SeriesSpec], mut rows: Vec<Rows>) -> anyhow::Result<Vec<Seco
     Ok(merged)
 }
 
+/// Counts the operations that are open at the end of each second. Those of one shard tell nothing if others end them.
+fn count_open(seconds: &mut [Second]) {
+    let (mut begun, mut ended) = (0, 0);
+    for row in seconds {
+        let counted = |name: &str| row.counts.get(name).copied().unwrap_or(0);
+        begun += counted(STARTED);
+        ended += counted(OK) + counted(UNFINISHED) + row.errors.values().sum::<u64>();
+        row.active = begun.saturating_sub(ended);
+        row.active_peak = row.active;
+    }
+}
+
 /// Makes the result of the sum.
-fn finish<D: Driver>(mut merge: Merge, rows: Vec<Rows>) -> anyhow::Result<RunResult> {
-    let seconds = seconds(&D::SPEC.series, rows)?;
+fn finish<D: Driver>(
+    mut merge: Merge,
+    rows: Vec<Rows>,
+    ledgers: &Ledgers,
+) -> anyhow::Result<RunResult> {
+    let mut seconds = seconds(&D::SPEC.series, rows)?;
     let missing = merge.missing();
     let first = merge.first.take().context("no part was read")?;
     let part = first.part.clone().unwrap_or_default();
@@ -219,12 +270,29 @@ fn finish<D: Driver>(mut merge: Merge, rows: Vec<Rows>) -> anyhow::Result<RunRes
     )?;
     let load = ValidPlan::new::<D>(plan)?;
     let ValidPlan { plan, description } = &load;
+    let shares_operations = !ledgers.files.is_empty() || ledgers.is_short;
+    if shares_operations {
+        let is_complete = missing.is_empty() && !ledgers.is_short;
+        let settlement = D::settle(plan, &mut ledgers.lines(), is_complete, &merge.total)?;
+        settlement.apply(&mut merge.total, &mut seconds)?;
+        count_open(&mut seconds);
+    }
     let total = &merge.total;
     let operations = Operations::from_tally(total, &seconds);
     let mut warnings: Vec<Warning> = Warning::shards_missing(&missing, part.of)
         .into_iter()
         .collect();
     warnings.append(&mut merge.warnings);
+    if shares_operations {
+        let ended_by = match warnings
+            .iter()
+            .any(|warning| warning.kind == Kind::Interrupted)
+        {
+            true => EndedBy::Interrupt,
+            false => EndedBy::Plan,
+        };
+        warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
+    }
     if merge.hosts() > 1 {
         let clocks = merge.shards.values().filter_map(|shard| {
             let warning = Warning::clock_uncertain(shard.clock)?;

@@ -19,6 +19,7 @@ mod resource_monitor;
 mod running_load;
 pub(crate) mod scrape;
 mod seconds_spool;
+mod shared_operations;
 pub(crate) mod warnings;
 
 pub use external::External;
@@ -40,6 +41,7 @@ use crate::store::{self, Folder};
 use load::driver::{Checked, Driver, Findings, ValidPlan};
 use load::plan::Invalid;
 use load::schedule::Share;
+use load::workers::WorkerRange;
 use load::{clock, recorder};
 use subject::daemon::Prepared;
 use subject::{headroom, host, listeners};
@@ -68,6 +70,25 @@ impl Settings {
     /// Returns the task of this program.
     fn role(&self) -> Role {
         self.divided.as_ref().map_or(Role::Both, DividedRun::role)
+    }
+
+    /// Returns the workers of this process: none if it only launches the daemon, or starts processes that have them.
+    fn workers_here(&self) -> WorkerRange {
+        let total = self.processes * self.threads;
+        WorkerRange {
+            first: 0,
+            count: match (self.role(), self.processes) {
+                (Role::Daemon, _) | (_, 2..) => 0,
+                _ => total,
+            },
+            total,
+            shard: self.share(),
+        }
+    }
+
+    /// Returns true if workers of other processes have a part in the run.
+    fn is_spread(&self) -> bool {
+        self.processes > 1 || self.share().of > 1
     }
 
     /// Returns the part of the load that this program drives.
@@ -155,7 +176,8 @@ pub async fn run<D: Driver>(
         })?;
     }
     let of_subject = |error| of_subject(error, subject);
-    let driver = Arc::new(D::setup(plan, &daemons.target).map_err(of_subject)?);
+    let workers = settings.workers_here();
+    let driver = Arc::new(D::setup(plan, &daemons.target, &workers).map_err(of_subject)?);
     let mut checked = Checked::default();
     if drives_load {
         progress.step("checking the answers");
@@ -233,7 +255,31 @@ pub async fn run<D: Driver>(
 
     let (ended_by, hurried) = (ending.reason(), ending.is_hurried());
     let mut warnings = ending.warnings;
-    let (seconds, lost) = view.seconds.read_back();
+    let (mut seconds, lost) = view.seconds.read_back();
+    let mut cleaned = None;
+    // The last part to leave cleans up: the others are done with the daemon then.
+    let is_last = || divided.is_none_or(|divided| divided.leave().unwrap_or(false));
+    if drives_load && settings.is_spread() && is_last() {
+        let driver = Arc::clone(&driver);
+        let cleaning = tokio::task::spawn_blocking(move || driver.clean_up());
+        cleaned = cleaning.await??;
+    }
+    let shared = running.ledgers(driver.as_ref()).await?;
+    let shares_operations = shared.is_some();
+    let mut ledgers = 0;
+    if let Some(mut lines) = shared {
+        ledgers = lines.len() as u64;
+        lines.extend(cleaned);
+        if divided.is_none() {
+            let is_complete = ledgers == settings.processes;
+            let mut lines = lines.into_iter().map(Ok);
+            let settlement = D::settle(plan, &mut lines, is_complete, &view.total)?;
+            settlement.apply(&mut view.total, &mut seconds)?;
+        } else if let Err(error) = folder.write_ledgers(&lines) {
+            ledgers = 0;
+            warnings.push(Warning::ledger_lost(&error.to_string()));
+        }
+    }
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
     let operations = Operations::from_tally(&view.total, &seconds);
     warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
@@ -243,6 +289,8 @@ pub async fn run<D: Driver>(
     let part = divided.zip(start).map(|(divided, start)| RunPart {
         late_ns: running.late_ns,
         measured: view.total.measured.clone(),
+        shares_operations,
+        ledgers,
         ..divided.part(&start)
     });
     if let Some(part) = &part {
@@ -282,6 +330,10 @@ pub async fn run<D: Driver>(
     );
     // The seconds of opening and warm-up are in no figure.
     let warmup_s = (running.phases.measure - running.phases.origin) as f64 / 1e9;
+    if shares_operations && divided.is_some() {
+        // The others are about outcomes, which only the sum of all parts has.
+        warnings.retain(|warning| warning.kind.is_local());
+    }
     let (usage, services, resources) = monitor.summary(running.phases.origin, warmup_s, &seconds);
     let audit_inputs = AuditInputs {
         worker_cpu_pct: Some(running.collector.busiest_pct((wall_s * 1e9) as u64)),

@@ -16,6 +16,8 @@ mod schema_1;
 pub const RESULT: &str = "result.json";
 /// Name of the file with the seconds of a part of a divided run: one second a line, as JSON.
 pub const SECONDS: &str = "seconds.jsonl";
+/// Name of the file with the ledgers of a part of a divided run, if others end its operations.
+pub(crate) const LEDGERS: &str = "ledgers.jsonl";
 /// Name of the file with everything about a suite; it makes the folder of a plan that of the suite.
 pub const SUITE: &str = "suite.json";
 
@@ -149,6 +151,19 @@ impl Folder {
         }
         result.seconds = Vec::new();
         self.write_result(&result)
+    }
+
+    /// Writes the ledgers of a part of a divided run, one in each line.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub(crate) fn write_ledgers(&self, ledgers: &[String]) -> anyhow::Result<()> {
+        let mut lines = Vec::new();
+        for ledger in ledgers {
+            lines.extend(ledger.as_bytes());
+            lines.push(b'\n');
+        }
+        write_whole(&self.path.join(LEDGERS), &lines)
     }
 
     /// Releases the number if nothing was written, and removes empty folders around it.

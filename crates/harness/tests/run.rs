@@ -14,6 +14,7 @@ use load::driver::{Checked, Description, Driver, Target, ValidPlan, Worker};
 use load::pacer::Tick;
 use load::plan::{Group, Invalid, Plan, Timeline};
 use load::schedule::Arrival;
+use load::workers::WorkerRange;
 use measure::result::RunResult;
 use measure::spec::{SeriesRole, SeriesSpec, Spec};
 use measure::tally::Series;
@@ -57,7 +58,7 @@ impl Driver for Toy {
         Ok(Description::new(plan, &SPEC, sentence, RESPONSE, 0))
     }
 
-    fn setup(plan: &Plan<ToySettings>, _: &Target) -> anyhow::Result<Self> {
+    fn setup(plan: &Plan<ToySettings>, _: &Target, _: &WorkerRange) -> anyhow::Result<Self> {
         Ok(Self(plan.driver.behaviour))
     }
 

@@ -3,6 +3,7 @@
 use harness::cli;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Invalid, Plan};
+use load::workers::WorkerRange;
 use measure::result::{AuditInputs, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
@@ -93,7 +94,11 @@ impl Driver for HttpLoad {
         summary::render(result)
     }
 
-    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+    fn setup(
+        plan: &Plan<Settings>,
+        target: &Target,
+        _workers: &WorkerRange,
+    ) -> anyhow::Result<Self> {
         let shared = Shared::new(plan, target)?;
         let hyper = match shared.settings.engine {
             Engine::Hyper => shared

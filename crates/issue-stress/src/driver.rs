@@ -6,6 +6,7 @@ use std::time::Duration;
 use issue_rpc::ClientError;
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Invalid, Plan};
+use load::workers::WorkerRange;
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 
@@ -65,7 +66,11 @@ impl Driver for IssueStress {
         findings::findings(plan, total)
     }
 
-    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+    fn setup(
+        plan: &Plan<Settings>,
+        target: &Target,
+        _workers: &WorkerRange,
+    ) -> anyhow::Result<Self> {
         let shared = Shared::new(plan, target)?;
         Ok(Self { shared })
     }

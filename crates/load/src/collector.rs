@@ -65,8 +65,7 @@ impl RunSecond {
                 true => self.open(),
                 false => self.active.peak.max(0) as u64,
             },
-            // Workers report up to a turn apart: the end of an operation may be reported before its beginning.
-            active_mean: Some(seconds(self.active.integral_ns.max(0) as u64)),
+            active_mean: Some(self.active.integral_ns as f64 / SECOND_NS as f64),
             active_slack: Some(self.active.slack_ns)
                 .filter(|slack| *slack > 0)
                 .map(seconds),
@@ -102,17 +101,21 @@ pub struct Collector {
     next: u64,
     /// Cleared tallies for the next seconds, so that memory does not grow with the first seconds of a run.
     clean: Vec<Tally>,
+    /// True if operations that failed workers left open count as unfinished.
+    abandons: bool,
 }
 
 impl Collector {
-    /// Creates a collector for workers 0 to `workers` − 1. The first second is merged in `clean`.
+    /// Creates a collector for workers 0 to `workers` − 1. The first second is merged in `clean`. Operations that failed
+    /// workers left open count as unfinished, unless `others_end` them: workers of other processes, or a ledger.
     #[must_use]
-    pub fn new(workers: u64, clean: Tally) -> Self {
+    pub fn new(workers: u64, clean: Tally, others_end: bool) -> Self {
         Self {
             workers: (0..workers).map(|_| WorkerState::default()).collect(),
             pending: BTreeMap::new(),
             next: 0,
             clean: vec![clean],
+            abandons: !others_end,
         }
     }
 
@@ -173,7 +176,11 @@ impl Collector {
     /// Returns an extra second for the operations that nobody will end, once all workers have ended and some of them
     /// failed. It cannot be known earlier: one worker may end what another began.
     fn abandoned_second(&mut self) -> Option<RunSecond> {
-        if !self.over() || !self.pending.is_empty() || self.failures().next().is_none() {
+        if !self.abandons
+            || !self.over()
+            || !self.pending.is_empty()
+            || self.failures().next().is_none()
+        {
             return None;
         }
         let abandoned = Some(self.open()).filter(|open| *open > 0)?;
@@ -289,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_second_is_a_row_once_every_worker_has_reported_it() {
-        let mut collector = Collector::new(2, Tally::new(SERIES));
+        let mut collector = Collector::new(2, Tally::new(SERIES), false);
         collector.add(worker_second(0, 0, false));
         assert!(collector.next_second().is_none());
         collector.add(worker_second(1, 0, false));
@@ -308,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_given_up_leaves_its_operations_unfinished_and_reports_no_more() {
-        let mut collector = Collector::new(2, Tally::new(SERIES));
+        let mut collector = Collector::new(2, Tally::new(SERIES), false);
         collector.add(worker_second(0, 0, false));
         collector.add(worker_second(1, 0, true));
         collector.add(worker_second(0, 1, false));
@@ -328,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_busiest_worker_and_the_one_that_waited_longest_and_the_stalls_of_all() {
-        let mut collector = Collector::new(2, Tally::new(SERIES));
+        let mut collector = Collector::new(2, Tally::new(SERIES), false);
         let mut held = Stalls::default();
         held.add(30_000_000);
         collector.add(WorkerSecond {
@@ -363,7 +370,7 @@ mod tests {
 
     #[test]
     fn what_one_worker_begins_and_another_ends_is_open_in_between_and_no_longer() {
-        let mut collector = Collector::new(2, Tally::new(SERIES));
+        let mut collector = Collector::new(2, Tally::new(SERIES), false);
         let of = |worker, at_end, peak| WorkerSecond {
             active: ActiveSecond {
                 peak,
@@ -400,7 +407,7 @@ mod tests {
 
     #[test]
     fn what_an_ended_worker_left_open_is_open_in_every_second_that_follows() {
-        let mut collector = Collector::new(2, Tally::new(SERIES));
+        let mut collector = Collector::new(2, Tally::new(SERIES), false);
         let of = |worker, second, at_end, integral_ns, ended| WorkerSecond {
             active: ActiveSecond {
                 integral_ns,
@@ -420,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_skipped_a_second_holds_up_no_row() {
-        let mut collector = Collector::new(2, Tally::new(SERIES));
+        let mut collector = Collector::new(2, Tally::new(SERIES), false);
         collector.add(worker_second(0, 0, false));
         collector.add(worker_second(0, 1, false));
         collector.add(worker_second(1, 1, false));
@@ -436,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_lost_worker_is_a_failure_and_holds_up_no_row() {
-        let mut collector = Collector::new(2, Tally::new(SERIES));
+        let mut collector = Collector::new(2, Tally::new(SERIES), false);
         collector.add(worker_second(0, 0, true));
         assert!(collector.next_second().is_none() && !collector.over());
         collector.add(lost(1, 0, 0));
@@ -470,7 +477,7 @@ mod tests {
 
     #[test]
     fn what_lost_workers_had_open_is_unfinished_once_and_after_all_have_ended() {
-        let mut collector = Collector::new(3, Tally::new(SERIES));
+        let mut collector = Collector::new(3, Tally::new(SERIES), false);
         let of = |worker, second, open, ended: Option<Result<(), String>>| WorkerSecond {
             active: active(open),
             ended,
@@ -490,7 +497,7 @@ mod tests {
 
     #[test]
     fn what_a_lost_worker_began_and_another_ended_is_not_unfinished() {
-        let mut collector = Collector::new(2, Tally::new(SERIES));
+        let mut collector = Collector::new(2, Tally::new(SERIES), false);
         let ends = WorkerSecond {
             active: active(-97),
             ended: Some(Ok(())),
@@ -503,7 +510,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_lost_count_without_losing_a_worker_is_not_helped_out() {
-        let mut collector = Collector::new(1, Tally::new(SERIES));
+        let mut collector = Collector::new(1, Tally::new(SERIES), false);
         collector.add(worker_second(0, 0, true));
         assert_eq!(unfinished(&mut collector), [(0, 0)], "one is open");
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use measure::redact;
 use measure::result::{Answer, AuditInputs, Lifetime, RunResult};
+use measure::settlement::Settlement;
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
@@ -24,6 +25,7 @@ use crate::pacer::Pacer;
 use crate::plan::{Invalid, Plan};
 use crate::recorder::Recorder;
 use crate::schedule::Share;
+use crate::workers::WorkerRange;
 
 /// The address of a daemon, or of several that share the load: operation k goes to the address with index k modulo
 /// their number.
@@ -110,11 +112,16 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// The first field that can't be run, with the remedy.
     fn validate(plan: &mut Plan<Self::Config>) -> Result<Description, Invalid>;
 
-    /// Builds everything that the hot loop sends.
+    /// Builds everything that the hot loop sends. `workers` are those of this process: none if other processes have
+    /// them.
     ///
     /// # Errors
     /// Something that can't be prepared, such as a file or an address.
-    fn setup(plan: &Plan<Self::Config>, target: &Target) -> anyhow::Result<Self>;
+    fn setup(
+        plan: &Plan<Self::Config>,
+        target: &Target,
+        workers: &WorkerRange,
+    ) -> anyhow::Result<Self>;
 
     /// Performs every operation once and verifies the answer, because a measurement of a wrong answer is worthless.
     ///
@@ -138,6 +145,47 @@ pub trait Driver: Sized + Send + Sync + 'static {
 
     /// Does one worker's share of the load, until its pacer is over and its operations have ended.
     fn work(&self, worker: Worker) -> impl Future<Output = anyhow::Result<()>>;
+
+    /// Returns how many operations this process has begun and not ended, below 0 if it ends what others began; `None`
+    /// while it may begin more. Used only if the [operations are shared](Description::shares_operations).
+    fn open_operations(&self) -> Option<i64> {
+        None
+    }
+
+    /// Handles what is known about the operations of all processes.
+    fn progress(&self, _progress: SharedProgress) {}
+
+    /// Returns the ledger of this process as one line of JSON, once its workers have ended: its part in operations that
+    /// begin in one process and end in another.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    fn ledger(&self) -> anyhow::Result<String> {
+        Ok("{}".to_owned())
+    }
+
+    /// Cleans up after all processes of the run, once their workers have ended. Returns a line that is added to their
+    /// ledgers, if there is something to tell.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    fn clean_up(&self) -> anyhow::Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Derives the outcomes of shared operations from the ledgers of all processes, as corrections of the sum of what
+    /// they have counted, `total`. If some ledgers are missing, `is_complete` is false.
+    ///
+    /// # Errors
+    /// A ledger that cannot be read.
+    fn settle(
+        _plan: &Plan<Self::Config>,
+        _ledgers: &mut dyn Iterator<Item = anyhow::Result<String>>,
+        _is_complete: bool,
+        _total: &Tally,
+    ) -> anyhow::Result<Settlement> {
+        Ok(Settlement::new(&Self::SPEC.series))
+    }
 
     /// Returns the line that users of this driver expect on stderr for each second, if any. It is printed even if
     /// stderr is not a terminal.
@@ -179,6 +227,9 @@ pub struct Description {
     pub opening: Option<Duration>,
     /// True if each worker uses a whole core on purpose, so that CPU use does not show how busy it is.
     pub busy_waits: bool,
+    /// True if an operation may begin in one worker and end in another. If these are in different processes, outcomes
+    /// are derived from the [ledgers](Driver::ledger) of all.
+    pub shares_operations: bool,
     /// The number of descriptors that the load keeps open at once: in the daemon, and in all processes of the driver
     /// together.
     pub max_open_fds: u64,
@@ -213,6 +264,7 @@ impl Description {
             longest: Duration::ZERO,
             opening: None,
             busy_waits: false,
+            shares_operations: false,
             max_open_fds,
             open_at_once: max_open_fds,
         }
@@ -238,6 +290,28 @@ impl<C> ValidPlan<C> {
         let description = D::validate(&mut plan)?;
         plan.thresholds(D::SPEC)?;
         Ok(Self { plan, description })
+    }
+}
+
+/// The progress of operations that begin in one process and end in another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharedProgress {
+    /// No process begins any more: the time for the end of operations runs from now.
+    AllBegun,
+    /// All operations have ended: nothing is left to wait for.
+    AllEnded,
+}
+
+impl SharedProgress {
+    /// Returns the progress, given the number of operations that all processes have begun and not ended, once none of
+    /// them begins any more.
+    #[must_use]
+    pub fn of_open(open: i64) -> Self {
+        match open > 0 {
+            true => Self::AllBegun,
+            false => Self::AllEnded,
+        }
     }
 }
 
@@ -282,6 +356,8 @@ pub struct Worker {
     pub record: Recorder,
     /// The phases, in nanoseconds of CLOCK_MONOTONIC.
     pub phases: Phases,
+    /// The start of the run, Unix time in nanoseconds: the same in all processes of the run, on all machines.
+    pub origin_unix_ns: u64,
     /// Its part in the opening of the run, if there is one.
     pub opening: WorkerOpening,
     /// Tells the worker to end early.

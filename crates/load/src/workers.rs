@@ -18,7 +18,7 @@ use crate::schedule::Share;
 
 mod shards;
 
-pub use shards::{Processes, SHARD_ARGUMENT, shard};
+pub use shards::{COUNTING, Processes, SHARD_ARGUMENT, shard};
 
 /// The workers of one process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,6 +34,25 @@ pub struct WorkerRange {
     pub shard: Share,
 }
 
+impl WorkerRange {
+    /// All workers of a run, in one process.
+    #[must_use]
+    pub const fn all(workers: u64) -> Self {
+        Self {
+            first: 0,
+            count: workers,
+            total: workers,
+            shard: Share::ALL,
+        }
+    }
+
+    /// Returns true if these are all workers of the run.
+    #[must_use]
+    pub const fn is_all(&self) -> bool {
+        self.count == self.total && self.shard.of == 1
+    }
+}
+
 /// The worker threads of this process, with a channel to return tallies to each.
 #[derive(Debug)]
 pub struct Threads {
@@ -42,7 +61,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts the workers of this process. Each reports to `worker_seconds` until its last report says that it has ended.
+    /// Starts the workers of this process, in phases whose origin is also given as Unix time. Each reports to `worker_seconds` until its last report says that it has ended.
     ///
     /// # Errors
     /// A thread that can't be started.
@@ -50,7 +69,7 @@ impl Threads {
         driver: &Arc<D>,
         load: &ValidPlan<D::Config>,
         range: WorkerRange,
-        phases: Phases,
+        (phases, origin_unix_ns): (Phases, u64),
         opening: Option<&Arc<OpeningPhase>>,
         cancellation: &Arc<Cancellation>,
         worker_seconds: &UnboundedSender<WorkerSecond>,
@@ -87,6 +106,7 @@ impl Threads {
                         pacer,
                         record: record.clone(),
                         phases,
+                        origin_unix_ns,
                         opening,
                         cancellation,
                         descriptors,

@@ -70,7 +70,14 @@ pub fn comparisons(result: &RunResult) -> Vec<Row> {
     rows.extend(counts::bytes(result));
     rows.extend(counts::excess(result));
     rows.extend(load::worker(result));
-    rows.extend(counts::operations(result));
+    // Only the sum of all parts has the outcomes of operations that cross them.
+    if !result
+        .part
+        .as_ref()
+        .is_some_and(|part| part.shares_operations)
+    {
+        rows.extend(counts::operations(result));
+    }
     rows.extend(counts::compared(result));
     rows
 }

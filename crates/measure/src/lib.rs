@@ -18,6 +18,7 @@ pub mod redact;
 pub mod regression;
 pub mod report;
 pub mod result;
+pub mod settlement;
 pub mod shard;
 pub mod similar;
 pub mod spec;

@@ -283,7 +283,8 @@ pub struct Second {
     /// Peak number of open operations in the second.
     pub active_peak: u64,
     /// Mean number of open operations in the second: their integral over time, in operation-seconds. The last second of
-    /// a run is not whole, so its value covers only the part that passed. Absent if the driver did not integrate.
+    /// a run is not whole, so its value covers only the part that passed. Below 0 in a part of a divided run that ends
+    /// what other parts began. Absent if the driver did not integrate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_mean: Option<f64>,
     /// Possible error of `active_mean`, in the same unit, from operations that started or ended in long loop turns.

@@ -46,6 +46,16 @@ pub struct RunPart {
     pub measured: Measured,
     /// Number of rows in the file with the seconds of the shard, which its result does not have.
     pub rows: u64,
+    /// True if operations may begin in one shard and end in another, so that only the merged result has their outcomes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shares_operations: bool,
+    /// Number of processes whose ledgers are in the file of the shard with ledgers.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ledgers: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The wall clock of a machine during a run.

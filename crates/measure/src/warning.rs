@@ -135,7 +135,8 @@ impl Kind {
 
     /// Returns true if a warning about one part of a divided run also holds for the whole run. The others are examined
     /// again on the merged figures.
-    pub(crate) fn is_local(self) -> bool {
+    #[must_use]
+    pub fn is_local(self) -> bool {
         match self {
             Self::GeneratorLate
             | Self::GeneratorCpuBound

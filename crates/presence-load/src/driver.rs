@@ -2,6 +2,7 @@
 
 use load::driver::{Checked, Description, Driver, Findings, Target, Worker};
 use load::plan::{Invalid, Plan};
+use load::workers::WorkerRange;
 use measure::result::{AuditInputs, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
@@ -67,7 +68,11 @@ impl Driver for PresenceLoad {
         findings::findings(plan, total)
     }
 
-    fn setup(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+    fn setup(
+        plan: &Plan<Settings>,
+        target: &Target,
+        _workers: &WorkerRange,
+    ) -> anyhow::Result<Self> {
         let shared = Shared::new(plan, target)?;
         Ok(Self { shared })
     }

@@ -62,7 +62,7 @@ struct DialConfig {
 }
 
 impl Dialer {
-    /// Opens all connections of a run.
+    /// Opens the connections of the workers of this process.
     pub(crate) fn start(run: &Arc<Run>) -> Result<Self, SessionError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -78,13 +78,13 @@ impl Dialer {
             tls: tls(&run.plan.driver)?,
         });
         let mut opened = Vec::new();
-        for number in 0..run.layout.connections() {
+        for number in run.connections() {
             let (config, (answer, answered)) = (Arc::clone(&config), std::sync::mpsc::channel());
             handle.spawn(async move {
                 // The caller waits for it.
                 let _ = answer.send(config.open(number).await);
             });
-            opened.push(answered.recv().map_err(|_| ended_early())??);
+            opened.push((number, answered.recv().map_err(|_| ended_early())??));
         }
         Ok(Self {
             runtime: handle,

@@ -1,5 +1,7 @@
 //! The messages of a stream: a bit for each, in pieces that are dropped once all of their messages have ended.
 
+use roaring::RoaringTreemap;
+
 /// Messages per piece: 512 octets, and each stream keeps at least one. With 64 Ki messages per piece, 50,000 producers
 /// would take 400 MB, and twice that with a warm-up.
 pub(super) const PIECE: u64 = 1 << 12;
@@ -12,7 +14,8 @@ pub(super) const MOST: u64 = PIECE << 24;
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     pieces: Vec<Piece>,
-    pub(super) published: u64,
+    /// Messages written, once its producer has finished; `None` if another process publishes it.
+    pub(super) published: Option<u64>,
     pub(super) settled: u64,
 }
 
@@ -37,6 +40,42 @@ impl Stream {
         let fresh = self.pieces[piece].set(index);
         self.settled += u64::from(fresh);
         fresh
+    }
+
+    /// Returns an exclusive upper bound of the messages whose bit is set.
+    pub(super) fn end(&self) -> u64 {
+        self.pieces.len() as u64 * PIECE
+    }
+
+    /// Returns true if a message's bit is set.
+    pub(super) fn is_settled(&self, sequence: u64) -> bool {
+        let (piece, index) = ((sequence / PIECE) as usize, sequence % PIECE);
+        match self.pieces.get(piece) {
+            None | Some(Piece::Empty) => false,
+            Some(Piece::Some { bits, .. }) => bits[(index / 64) as usize] & 1 << (index % 64) != 0,
+            Some(Piece::All) => true,
+        }
+    }
+
+    /// Returns the messages whose bit is set.
+    pub(super) fn all_settled(&self) -> RoaringTreemap {
+        let mut all = RoaringTreemap::new();
+        for (piece, first) in self.pieces.iter().zip((0..).step_by(PIECE as usize)) {
+            match piece {
+                Piece::Empty => {}
+                Piece::Some { bits, .. } => {
+                    for (word, from) in bits.iter().zip((first..).step_by(64)) {
+                        let mut left = *word;
+                        while left != 0 {
+                            all.insert(from + u64::from(left.trailing_zeros()));
+                            left &= left - 1;
+                        }
+                    }
+                }
+                Piece::All => drop(all.insert_range(first..first + PIECE)),
+            }
+        }
+        all
     }
 }
 

@@ -3,14 +3,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use load::plan::Plan;
-
-use crate::settings::{ExitWhen, Settings, consumers};
+use crate::settings::{ExitWhen, Settings};
 
 /// Time after the last message until the queue depth is queried, and between two queries.
 const QUERY_NS: u64 = 50_000_000;
 
-/// Progress of the consumers of all workers. Times are nanoseconds of CLOCK_MONOTONIC.
+/// Progress of the consumers of all workers of this process. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub(crate) struct Ending {
     consumers: u64,
@@ -36,10 +34,10 @@ pub(crate) struct Quota {
 }
 
 impl Ending {
-    pub(crate) fn from_plan(plan: &Plan<Settings>) -> Self {
-        let settings = &plan.driver;
+    /// Creates the progress of the `consumers` of this process.
+    pub(crate) fn new(settings: &Settings, consumers: u64) -> Self {
         Self {
-            consumers: consumers(plan),
+            consumers,
             each: settings.cmessages,
             when: settings.exit_when,
             idle_ns: settings.exit_idle_after.as_nanos() as u64,
@@ -136,13 +134,10 @@ impl Quota {
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::TIMELINE;
     use super::*;
-    use crate::settings::{CONSUMERS, clients};
 
-    fn ending(settings: Settings) -> Ending {
-        let consumers = clients(CONSUMERS, 2);
-        Ending::from_plan(&Plan::new("test", TIMELINE, vec![consumers], settings))
+    fn ending(settings: &Settings) -> Ending {
+        Ending::new(settings, 2)
     }
 
     #[test]
@@ -155,7 +150,7 @@ mod tests {
             Quota::from_settings(&settings),
             Quota::from_settings(&settings),
         ];
-        let ending = ending(settings);
+        let ending = ending(&settings);
         for quota in &mut quotas {
             assert!(!ending.has_come(0));
             assert!(quota.takes(0, &ending) && quota.is_full());
@@ -172,7 +167,7 @@ mod tests {
             ..Settings::default()
         };
         let mut quota = Quota::from_settings(&settings);
-        let ending = ending(settings);
+        let ending = ending(&settings);
         assert!(
             quota.queries_depth(QUERY_NS) && !quota.queries_depth(3 * QUERY_NS),
             "it waits"
@@ -189,7 +184,7 @@ mod tests {
 
     #[test]
     fn idle_is_nothing_for_as_long_as_was_asked() {
-        let ending = ending(Settings {
+        let ending = ending(&Settings {
             exit_when: Some(ExitWhen::Idle),
             exit_idle_after: Duration::from_nanos(10),
             ..Settings::default()

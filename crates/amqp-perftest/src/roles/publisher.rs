@@ -174,7 +174,7 @@ impl Publisher {
         let run = state.run;
         Some(NextMessage {
             stamp: Stamp {
-                run: run.number,
+                run: run.stamps().run,
                 stream: stamp::stream(self.number, counts),
                 sequence,
                 start: run.stamped(start),

@@ -82,16 +82,17 @@ pub(crate) fn loop_options() -> Options {
 
 /// Returns the pacer of a worker's producers: its share of the producers' schedule.
 pub(crate) fn schedule(run: &Run, worker: &Worker) -> Pacer {
-    let (phases, index) = (worker.phases, worker.share.index);
-    let of = run.layout.publishers(worker.share.of);
+    let phases = worker.phases;
+    let index = run.layout.worker(worker.share);
     let mut groups = run.plan.groups.iter();
     let producers = groups.position(|group| group.name == PRODUCERS);
-    let share = Share { index, of };
-    let mine = producers.filter(|_| index < of);
-    let schedules = mine.map(|producers| match run.plan.driver.random_start_delay {
-        Duration::ZERO => run.plan.schedules(share).swap_remove(producers),
-        most => delayed(run, &run.plan.groups[producers], most, share),
-    });
+    let mine = producers.zip(run.layout.publishing_share(index));
+    let schedules = mine.map(
+        |(producers, share)| match run.plan.driver.random_start_delay {
+            Duration::ZERO => run.plan.schedules(share).swap_remove(producers),
+            most => delayed(run, &run.plan.groups[producers], most, share),
+        },
+    );
     Pacer::new(phases.origin, phases.end, schedules.into_iter().collect())
 }
 

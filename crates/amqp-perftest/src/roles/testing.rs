@@ -10,6 +10,7 @@ use load::pacer::Pacer;
 use load::plan::{Group, Plan, Timeline};
 use load::recorder::{Recorder, WorkerSecond};
 use load::schedule::Share;
+use load::workers::WorkerRange;
 use measure::tally::Tally;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -39,17 +40,17 @@ pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Run 
     let groups = [producers].into_iter().chain(consumers).collect();
     let plan = Plan::new("test", TIMELINE, groups, settings);
     let nodes = Nodes::of_run(["amqp://127.0.0.1:1/"].into_iter(), &plan.driver).unwrap();
-    Run::new(&plan, nodes.unwrap()).unwrap()
+    Run::new(&plan, nodes.unwrap(), &WorkerRange::all(1)).unwrap()
 }
 
 /// The counts and times that a worker has recorded.
-pub(super) struct Recorded {
+pub(crate) struct Recorded {
     record: Recorder,
     intervals: UnboundedReceiver<WorkerSecond>,
 }
 
 /// Returns a worker without a schedule.
-pub(super) fn worker() -> (Worker, Recorded) {
+pub(crate) fn worker() -> (Worker, Recorded) {
     let phases = Phases::new(TIMELINE, ORIGIN);
     let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
     let (_, clean) = std::sync::mpsc::channel();
@@ -59,6 +60,7 @@ pub(super) fn worker() -> (Worker, Recorded) {
         pacer: Pacer::new(phases.begin, phases.end, Vec::new()),
         record: record.clone(),
         phases,
+        origin_unix_ns: ORIGIN,
         opening: WorkerOpening::new(None),
         cancellation: Arc::new(Cancellation::new().unwrap()),
         descriptors: 10,
@@ -75,7 +77,7 @@ pub(super) fn at(worker: Worker, now: u64) -> LoopState<()> {
 
 impl Recorded {
     /// Returns all that was recorded.
-    pub(super) fn end(mut self) -> Tally {
+    pub(crate) fn end(mut self) -> Tally {
         self.record.finish(Ok(()));
         let mut sum = Tally::new(&SPEC.series);
         while let Ok(interval) = self.intervals.try_recv() {

@@ -37,8 +37,7 @@ pub(crate) struct WorkerState<'a> {
     pub(crate) counts: Counts,
     pub(crate) arrivals: Vec<Arrival>,
     pub(crate) lost: LostConnections,
-    /// Number of workers that publish, and true if this is one of them.
-    publishers: u64,
+    /// True if this is one of the workers that publish.
     publishes: bool,
     pub(crate) is_paced: bool,
     pub(crate) is_timed: bool,
@@ -66,7 +65,8 @@ pub struct ReceivedMessage {
 
 impl<'a> WorkerState<'a> {
     pub(crate) fn new(run: &'a Run, worker: &Worker) -> Self {
-        let publishers = run.layout.publishers(worker.share.of);
+        run.begin(worker);
+        let index = run.layout.worker(worker.share);
         let group = settings::group(&run.plan, PRODUCERS);
         Self {
             run,
@@ -76,8 +76,7 @@ impl<'a> WorkerState<'a> {
             counts: Counts::default(),
             arrivals: Vec::with_capacity(KEPT),
             lost: LostConnections::new(worker.record.clone()),
-            publishers,
-            publishes: worker.share.index < publishers,
+            publishes: index < run.layout.publishers(),
             is_paced: group.is_some_and(|group| group.clients == 0),
             is_timed: run.plan.driver.times_consumers(),
             has_published: false,
@@ -92,7 +91,7 @@ impl<'a> WorkerState<'a> {
     /// producers have finished, or at the end of the load, or with the last late start.
     pub(crate) fn drained(&self, pacer: &Pacer) -> u64 {
         let drain = self.phases.drained - self.phases.end;
-        let published = self.run.ledger.published_all(self.publishers);
+        let published = self.run.published_all();
         let late = self.phases.drained.saturating_add(pacer.overrun());
         published.map_or(late, |at| at + drain)
     }
@@ -107,9 +106,7 @@ impl<'a> WorkerState<'a> {
 
     /// Returns true once every message of the run has ended, as far as consumers are concerned.
     pub(crate) fn is_consumed(&self) -> bool {
-        self.run.layout.producers == 0
-            || self.ends_early
-            || self.run.ledger.complete(self.publishers)
+        self.run.layout.producers == 0 || self.ends_early || self.run.is_complete()
     }
 
     /// Begins a check for an early end (--cmessages, --exit-when), if one is due. Returns true if it is.

@@ -17,6 +17,7 @@ use super::daemons::{Daemons, Part};
 use super::faults::{Faults, RestartFailed};
 use super::resource_monitor::ResourceMonitor;
 use super::seconds_spool::SecondsSpool;
+use super::shared_operations::SharedOperations;
 use crate::divided::{DividedRun, Start};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
@@ -66,6 +67,8 @@ pub(super) struct RunningLoad {
     load_begin: Option<JoinHandle<Option<u64>>>,
     /// Ends with the load of the shards, if this program only launches the daemon.
     shards: Option<JoinHandle<()>>,
+    /// Operations that workers of several processes share, if they do.
+    shared: Option<SharedOperations>,
 }
 
 /// The end of the load.
@@ -111,7 +114,11 @@ impl RunningLoad {
             Role::Daemon => 0,
             _ => settings.processes * settings.threads,
         };
-        let collector = Collector::new(workers, recorder::empty_tally(driver.as_ref()));
+        let is_spread = settings.is_spread() && workers > 0;
+        let shared = (is_spread && load.description.shares_operations)
+            .then(|| SharedOperations::new(driver, settings.divided.as_ref()));
+        let clean = recorder::empty_tally(driver.as_ref());
+        let collector = Collector::new(workers, clean, shared.is_some());
         let limit = load.description.opening;
         let opening = limit.map(|_| Arc::new(OpeningPhase::new(workers)));
         let mut processes = match settings.processes {
@@ -129,10 +136,14 @@ impl RunningLoad {
         };
         let origin =
             common_start.map_or_else(|| clock::now() + HEAD_START_NS, |start| start.origin);
+        let unix_ns =
+            common_start.map_or_else(|| origin + clock::wall_offset(), |start| start.unix_ns);
         let phases = Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default());
         let threads = match &mut processes {
             Some(processes) => {
-                processes.go::<D>(origin, opening.as_ref(), &send).await?;
+                processes
+                    .go::<D>(origin, unix_ns, opening.as_ref(), &send)
+                    .await?;
                 None
             }
             None if workers == 0 => None,
@@ -145,7 +156,7 @@ impl RunningLoad {
                     total: workers,
                     shard: settings.share(),
                 },
-                phases,
+                (phases, unix_ns),
                 opening.as_ref(),
                 &cancellation,
                 &send,
@@ -183,6 +194,7 @@ impl RunningLoad {
             common_start,
             late_ns: common_start.map_or(0, |_| late_ns),
             shards,
+            shared,
             longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
         })
     }
@@ -200,6 +212,9 @@ impl RunningLoad {
         let mut ending = LoadOutcome::default();
         let mut every_second = tokio::time::interval(Duration::from_secs(1));
         every_second.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let counting = self.shared.as_ref().map(SharedOperations::interval);
+        let mut counting = tokio::time::interval(counting.unwrap_or(Duration::MAX));
+        counting.set_missed_tick_behavior(MissedTickBehavior::Skip);
         // A daemon that was started again may need longer than the load lasts; the loop waits to see whether it
         // recovers.
         while !self.is_over() || (ending.warnings.is_empty() && faults.is_returning()) {
@@ -214,6 +229,7 @@ impl RunningLoad {
                     }
                 }
                 _ = every_second.tick() => monitor.snapshot(daemons),
+                _ = counting.tick(), if self.shared.is_some() => self.look_for_progress().await,
                 pages = monitor.pages() => {
                     monitor.note(&pages);
                     view.show_usage(monitor);
@@ -242,6 +258,41 @@ impl RunningLoad {
             ));
         }
         ending
+    }
+
+    /// Tells the workers the progress of operations that they share with others.
+    async fn look_for_progress(&mut self) {
+        let Some(shared) = &mut self.shared else {
+            return;
+        };
+        let open = match &self.processes {
+            Some(processes) => processes.open_operations(),
+            None => shared.open(),
+        };
+        if let Some(news) = open.and_then(|open| shared.news(open)) {
+            if let Some(processes) = &mut self.processes {
+                processes.progress(news).await;
+            }
+            self.cancellation.wake();
+        }
+    }
+
+    /// Returns the ledgers of all processes of this program, once their workers have ended. `None` if no operation
+    /// begins in one process and ends in another.
+    ///
+    /// # Errors
+    /// A ledger that cannot be written as JSON.
+    pub(super) async fn ledgers<D: Driver>(
+        &mut self,
+        driver: &D,
+    ) -> anyhow::Result<Option<Vec<String>>> {
+        if self.shared.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(match &mut self.processes {
+            Some(processes) => processes.ledgers().await,
+            None => vec![driver.ledger()?],
+        }))
     }
 
     /// Returns true once all workers have ended, and those of other programs if this one only launches the daemon.

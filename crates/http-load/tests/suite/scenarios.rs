@@ -74,7 +74,6 @@ pub(crate) fn put_share(
     let plan = Plan::new("test", timeline, vec![group], settings);
     let load = ValidPlan::new::<HttpLoad>(plan).expect("the plan is right");
     let target = Target::of_urls(vec![url.to_owned()]);
-    let driver = Arc::new(HttpLoad::setup(&load.plan, &target).expect("it can be prepared"));
     let stop = Arc::new(Cancellation::new().expect("there are descriptors"));
     let (send, mut intervals) = tokio::sync::mpsc::unbounded_channel();
     let crew = WorkerRange {
@@ -83,8 +82,9 @@ pub(crate) fn put_share(
         total: workers,
         shard: Share::ALL,
     };
+    let driver = Arc::new(HttpLoad::setup(&load.plan, &target, &crew).expect("it can be prepared"));
     let phases = Phases::new(timeline, clock::now());
-    let _threads = Threads::start(&driver, &load, crew, phases, None, &stop, &send)
+    let _threads = Threads::start(&driver, &load, crew, (phases, 0), None, &stop, &send)
         .expect("a thread can be started");
     drop(send);
     let mut total = Tally::new(&HttpLoad::SPEC.series);

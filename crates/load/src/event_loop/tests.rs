@@ -54,6 +54,7 @@ impl Run {
             pacer: Pacer::new(phases.begin, phases.end, vec![schedule]),
             record: record.clone(),
             phases,
+            origin_unix_ns: 0,
             opening: WorkerOpening::new(None),
             cancellation: Arc::clone(&cancellation),
             descriptors: 1_000,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use measure::spec::SeriesSpec;
@@ -15,14 +16,18 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
 
 use super::{Threads, WorkerRange};
-use crate::driver::{Cancellation, Description, Driver, Phases, Target, ValidPlan};
+use crate::driver::{Cancellation, Description, Driver, Phases, SharedProgress, Target, ValidPlan};
 use crate::limits;
 use crate::opening_phase::OpeningPhase;
 use crate::plan;
 use crate::recorder::WorkerSecond;
 use crate::schedule::Share;
+
+/// Time between two counts of open operations once nothing more begins.
+pub const COUNTING: Duration = Duration::from_millis(50);
 
 /// The argument that makes this program a shard of another. It is not meant for people.
 pub const SHARD_ARGUMENT: &str = "--shard-of-parent";
@@ -42,12 +47,14 @@ struct ShardSpec {
 /// A command to a running shard process, one JSON object per line.
 #[derive(Debug, Serialize, Deserialize)]
 enum ShardCommand {
-    /// Start of the run, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
-    Start { origin: u64 },
+    /// Start of the run, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share, and as Unix time.
+    Start { origin: u64, unix_ns: u64 },
     /// Start of the load, if it is brought forward because all connections are open.
     BeginLoad { begin: u64 },
     /// Start nothing more; open operations may take this long.
     Stop { grace_ns: u64 },
+    /// The progress of operations that begin in one process and end in another.
+    Progress(SharedProgress),
 }
 
 /// A report of a shard process, one JSON object per line.
@@ -57,6 +64,18 @@ enum ShardEvent {
     /// All workers of the shard have opened all of their connections.
     Opened,
     WorkerSecond(Box<WorkerSecond<PackedTally>>),
+    /// Operations that the shard has begun and not ended, now that it begins no more.
+    OpenOperations(i64),
+    /// The ledger of the shard, whose workers have ended.
+    Ledger(String),
+}
+
+/// The part of a shard in operations that begin in one process and end in another.
+#[derive(Debug, Default)]
+struct SharedOperations {
+    /// Operations that it has begun and not ended, once it begins no more.
+    open: Option<i64>,
+    ledger: Option<String>,
 }
 
 /// The shard processes of this process.
@@ -64,6 +83,8 @@ enum ShardEvent {
 pub struct Processes {
     children: Vec<(Child, ChildStdin)>,
     readers: Vec<BufReader<tokio::process::ChildStdout>>,
+    /// The reports of each shard that are not about a worker.
+    reports: Vec<watch::Receiver<SharedOperations>>,
     threads: u64,
     /// The reason why they were killed.
     killed: Arc<OnceLock<&'static str>>,
@@ -87,6 +108,7 @@ impl Processes {
         let mut all = Self {
             children: Vec::new(),
             readers: Vec::new(),
+            reports: Vec::new(),
             threads,
             killed: Arc::default(),
         };
@@ -132,29 +154,33 @@ impl Processes {
         Ok(all)
     }
 
-    /// Sends the start of the run to all shards, and forwards their reports.
+    /// Sends the start of the run to all shards, also as Unix time, and forwards their reports.
     ///
     /// # Errors
     /// A shard has ended.
     pub async fn go<D: Driver>(
         &mut self,
         origin: u64,
+        unix_ns: u64,
         opening: Option<&Arc<OpeningPhase>>,
         worker_seconds: &UnboundedSender<WorkerSecond>,
     ) -> anyhow::Result<()> {
         for (_, stdin) in &mut self.children {
-            send_command(stdin, &ShardCommand::Start { origin })
+            send_command(stdin, &ShardCommand::Start { origin, unix_ns })
                 .await
                 .context("starting the run in a shard process")?;
         }
         for (index, reader) in self.readers.drain(..).enumerate() {
             let first = index as u64 * self.threads;
+            let (shared, reports) = watch::channel(SharedOperations::default());
+            self.reports.push(reports);
             tokio::spawn(forward(
                 reader,
                 &D::SPEC.series,
                 first..first + self.threads,
                 opening.cloned(),
                 worker_seconds.clone(),
+                shared,
                 Arc::clone(&self.killed),
             ));
         }
@@ -167,6 +193,32 @@ impl Processes {
             // A shard that has ended is reported as lost.
             let _ = send_command(stdin, &ShardCommand::BeginLoad { begin }).await;
         }
+    }
+
+    /// Returns how many operations all shards together have begun and not ended; `None` while one may begin more.
+    #[must_use]
+    pub fn open_operations(&self) -> Option<i64> {
+        let open = self.reports.iter().map(|reports| reports.borrow().open);
+        open.sum()
+    }
+
+    /// Tells all shards the progress of operations that they share.
+    pub async fn progress(&mut self, progress: SharedProgress) {
+        for (_, stdin) in &mut self.children {
+            // A shard that cannot be reached has ended already.
+            let _ = send_command(stdin, &ShardCommand::Progress(progress)).await;
+        }
+    }
+
+    /// Returns the ledgers of the shards, once they have ended. A shard that was killed has none.
+    pub async fn ledgers(&mut self) -> Vec<String> {
+        let mut ledgers = Vec::new();
+        for reports in &mut self.reports {
+            // The channel is closed when the shard has ended.
+            let _ = reports.wait_for(|shared| shared.ledger.is_some()).await;
+            ledgers.extend(reports.borrow().ledger.clone());
+        }
+        ledgers
     }
 
     /// Kills all shards. Values that they have not reported are lost, for the reason `why`.
@@ -232,6 +284,7 @@ async fn forward(
     workers: std::ops::Range<u64>,
     mut opening: Option<Arc<OpeningPhase>>,
     worker_seconds: UnboundedSender<WorkerSecond>,
+    shared: watch::Sender<SharedOperations>,
     killed: Arc<OnceLock<&'static str>>,
 ) {
     let count = workers.end - workers.start;
@@ -247,8 +300,15 @@ async fn forward(
     let mut why = "its process ended without an error message".to_owned();
     while let Ok(1..) = reader.read_line(&mut line).await {
         let report = ShardEvent::parse(&line).map_err(|error| error.to_string());
-        if let Ok(ShardEvent::Opened) = report {
-            all_open();
+        match &report {
+            Ok(ShardEvent::Opened) => all_open(),
+            Ok(ShardEvent::OpenOperations(open)) => {
+                shared.send_modify(|shared| shared.open = Some(*open));
+            }
+            Ok(ShardEvent::Ledger(ledger)) => {
+                shared.send_modify(|shared| shared.ledger = Some(ledger.clone()));
+            }
+            _ => {}
         }
         match report.and_then(|report| read(report, series, &mut decoder)) {
             Ok(Some(worker_second)) => {
@@ -314,13 +374,13 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         plan: plan::parse(&plan)?,
         description,
     };
-    let driver = Arc::new(D::setup(&load.plan, &target)?);
+    let driver = Arc::new(D::setup(&load.plan, &target, &range)?);
     driver.learn(learned)?;
     report(&ShardEvent::Ready)?;
     let Some(go) = orders.next_line().await? else {
         return Ok(());
     };
-    let ShardCommand::Start { origin } = ShardCommand::parse(&go)? else {
+    let ShardCommand::Start { origin, unix_ns } = ShardCommand::parse(&go)? else {
         return Ok(());
     };
 
@@ -332,7 +392,10 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         &driver,
         &load,
         range,
-        Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default()),
+        (
+            Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default()),
+            unix_ns,
+        ),
         limit.map(|_| &opening),
         &cancellation,
         &send,
@@ -341,14 +404,28 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     limits::lower_thread_priority();
     let mut listening = true;
     let mut is_opening = limit.is_some();
+    let shares = load.description.shares_operations;
+    let mut counting = tokio::time::interval(COUNTING);
+    let mut last_open = None;
     loop {
         tokio::select! {
+            _ = counting.tick(), if shares => {
+                let open = driver.open_operations();
+                if let Some(open) = open.filter(|open| last_open != Some(*open)) {
+                    last_open = Some(open);
+                    report(&ShardEvent::OpenOperations(open))?;
+                }
+            },
             () = opening.all_open(), if is_opening => {
                 is_opening = false;
                 report(&ShardEvent::Opened)?;
             },
             order = orders.next_line(), if listening => match order?.map(|line| ShardCommand::parse(&line)) {
                 Some(Ok(ShardCommand::Stop { grace_ns })) => cancellation.request(grace_ns),
+                Some(Ok(ShardCommand::Progress(progress))) => {
+                    driver.progress(progress);
+                    cancellation.wake();
+                }
                 Some(Ok(ShardCommand::BeginLoad { begin })) => {
                     opening.begin_at(begin);
                     cancellation.wake();
@@ -364,10 +441,14 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
                     report(&ShardEvent::WorkerSecond(Box::new(worker_second)))?;
                     threads.give_back(worker, tally);
                 }
-                None => return Ok(()),
+                None => break,
             },
         }
     }
+    if shares {
+        report(&ShardEvent::Ledger(driver.ledger()?))?;
+    }
+    Ok(())
 }
 
 fn line(message: &impl Serialize) -> anyhow::Result<Vec<u8>> {

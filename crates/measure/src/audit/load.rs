@@ -57,7 +57,8 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
         .map(|second| second.active_mean)
         .collect();
     let means = means.filter(|means| !means.is_empty() && result.wall_s > 0.0)?;
-    let found = means.iter().sum::<f64>() / result.wall_s;
+    // A worker may report the end of an operation a turn before another reports its beginning.
+    let found = means.iter().sum::<f64>().max(0.0) / result.wall_s;
     let expected = times.sum_s / result.wall_s;
     let operations = &result.operations;
     // One turn of each worker's loop.

@@ -258,6 +258,14 @@ impl Warning {
         )
     }
 
+    /// Reports that a part of a divided run could not store its ledger.
+    pub fn ledger_lost(why: &str) -> Self {
+        Kind::RowsLost.suspect(
+            format!("the ledger was not stored, so that lost messages cannot be told from messages that were not consumed yet: {why}"),
+            "free space in --result-dir, and repeat the run in a new folder",
+        )
+    }
+
     /// Reports that the daemons under comparison answered the same request differently before their runs.
     pub fn answers_differ(one: &str, other: &str) -> Self {
         Kind::AnswersDiffer.suspect(

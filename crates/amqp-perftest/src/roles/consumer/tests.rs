@@ -43,7 +43,7 @@ impl<'a> Fixture<'a> {
     /// Delivers message `tag`, and returns the actions.
     fn deliver(&mut self, tag: u64, now: u64) -> Vec<Action> {
         let stamp = Stamp {
-            run: self.state.run.number,
+            run: self.state.run.stamps().run,
             stream: stamp::stream(0, true),
             sequence: tag,
             start: ORIGIN,

@@ -75,7 +75,7 @@ impl<'a> Fixture<'a> {
 
     fn returned(&mut self, sequence: u64) {
         let stamp = Stamp {
-            run: self.state.run.number,
+            run: self.state.run.stamps().run,
             stream: stamp::stream(0, true),
             sequence,
             start: 0,
@@ -176,7 +176,7 @@ fn a_return_that_comes_with_another_confirm_ends_the_oldest_message() {
     fixture.due(2);
     fixture.publish(usize::MAX, ORIGIN);
     let of_the_second = Stamp {
-        run: run.number,
+        run: run.stamps().run,
         stream: stamp::stream(0, true),
         sequence: 1,
         start: 0,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use load::plan::{Invalid, Plan};
+use load::workers::WorkerRange;
 
 use super::super::{ExitWhen, Settings, consumers, producers};
 use super::{refuse, wrong};
@@ -176,7 +177,7 @@ impl Settings {
 
 /// Returns how many queues have a connection that consumes from them. None may have two.
 fn owned_queues(plan: &Plan<Settings>) -> Result<usize, Invalid> {
-    let layout = Layout::from_plan(plan);
+    let layout = Layout::new(plan, &WorkerRange::all(1));
     let queues = plan.driver.queues().len() as u64;
     let mut owners = HashMap::new();
     for connection in 0..layout.connections() {

@@ -63,7 +63,6 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
         &["--churn", "channel", "--producers", "5000"],
         &["--producers", "1 to 1,000"],
     );
-    refused(&["--processes", "2"], &["--processes", "--threads"]);
     refused(
         &["--stream-queue", "--auto-ack"],
         &["queue_type", "acknowledgements"],

@@ -4,6 +4,7 @@ mod calls;
 mod churn;
 mod confirms;
 mod connections;
+mod divided;
 mod driver;
 mod messages;
 mod pace;

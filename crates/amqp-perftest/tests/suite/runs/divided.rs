@@ -1,0 +1,219 @@
+//! Runs whose messages begin in one process and end in another.
+
+use harness_testing::divided::DividedRun;
+use harness_testing::processes::{send, wait_until};
+use harness_testing::program::ended_with;
+use harness_testing::result::ResultFile;
+use nix::sys::signal::Signal;
+use null_broker::{NullBroker, Script};
+
+use super::{nothing_failed, run};
+use crate::support::{PROGRAM, wall_s};
+
+/// 900 messages of 3 producers to 3 consumers, which get one at a time, so that copies go to several of them.
+const LOAD: [&str; 12] = [
+    "--producers",
+    "3",
+    "--consumers",
+    "3",
+    "--pmessages",
+    "300",
+    "--confirm",
+    "64",
+    "--prefetch",
+    "1",
+    "--threads",
+    "1",
+];
+
+/// Returns a broker that loses two messages, delivers one twice, and two marked as redelivered: one of these never came
+/// before.
+fn dishonest() -> Script {
+    Script {
+        drop: vec![50, 51],
+        duplicate: vec![120],
+        redeliver: vec![200],
+        mark: vec![300],
+        ..Script::default()
+    }
+}
+
+/// Checks the result of the load at the dishonest broker.
+#[track_caller]
+fn finds_all(result: &ResultFile) {
+    result.adds_up();
+    assert_eq!(result.operations("started"), 900);
+    assert_eq!(result.operations("ok"), 898, "{}", result["errors"]);
+    assert_eq!(result.operations("unfinished"), 0);
+    assert_eq!(result.error("lost"), 2);
+    result.counts(&[
+        ("lost", 2),
+        ("duplicated", 1),
+        ("redelivered", 2),
+        ("redelivered_after_ack", 1),
+        ("published", 900),
+        ("consumed", 900),
+    ]);
+    // The duplicate may have been the first arrival of its message in another process.
+    let latencies = result.values("end_to_end");
+    assert!((898..=899).contains(&latencies), "{latencies}");
+}
+
+/// Starts three shards of a load, with further arguments, and returns them.
+fn three(broker: &NullBroker, load: &[&str]) -> DividedRun {
+    let mut run = DividedRun::new(PROGRAM);
+    let target = ["--engine", super::ENGINE, "--uri", &broker.uri()];
+    run.start_shards(3, &[&target, load].concat());
+    run
+}
+
+#[test]
+fn ledgers_of_three_shards_find_what_was_lost_or_came_twice() {
+    let broker = NullBroker::start(dishonest()).unwrap();
+    let mut run = three(&broker, &[&LOAD[..], &["--drain", "3s"]].concat());
+    run.wait_for_results();
+    let (merged, code, report) = run.merge();
+    assert!(code == 1 || code == 3, "{report}");
+    finds_all(&merged);
+    // The drain time runs from the last message, not from the end of the planned 30 s.
+    assert!(wall_s(&merged) < 25.0, "{}", wall_s(&merged));
+    let sum = |name: &str| -> u64 { (0..3).map(|index| run.shard(index).count(name)).sum() };
+    assert_eq!(sum("published"), 900);
+    assert_eq!(sum("lost"), 0, "no shard knows it alone");
+    let ledgers = |index: u64| {
+        let path = run.folder().join(format!("shard-{index}/ledgers.jsonl"));
+        std::fs::read_to_string(path).unwrap()
+    };
+    let cleaned = (0..3).filter(|index| ledgers(*index).contains("queues"));
+    assert_eq!(cleaned.count(), 1, "the last shard cleans up");
+}
+
+#[test]
+fn ledgers_of_three_processes_find_what_was_lost_or_came_twice() {
+    let (code, result) = run(
+        dishonest(),
+        &[&LOAD[..], &["--processes", "3", "--drain", "3s"]].concat(),
+    );
+    assert!(code == 1 || code == 3, "{code}");
+    finds_all(&result);
+    assert_eq!(result["processes"], 3);
+}
+
+#[test]
+fn a_run_ends_when_all_shards_together_have_nothing_left() {
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let load = ["--duration", "2s", "--drain", "10min"];
+    let mut run = three(&broker, &[&LOAD[..], &load].concat());
+    run.wait_for_results();
+    let (merged, code, report) = run.merge();
+    nothing_failed(code, &merged);
+    assert_eq!(merged.operations("ok"), 900, "{report}");
+    assert_eq!(merged.values("end_to_end"), 900);
+    assert!(wall_s(&merged) < 300.0, "{}", wall_s(&merged));
+    assert!(merged.warning("CountsDisagree").is_none(), "{report}");
+    let rows = merged["seconds"].as_array().unwrap().iter();
+    let ok = rows.filter_map(|row| row["counts"]["ok"].as_u64());
+    assert_eq!(ok.sum::<u64>(), 900);
+}
+
+#[test]
+fn processes_divide_every_kind_of_load() {
+    let loads: [(&[&str], u64); 3] = [
+        (&["--consumers", "0", "--confirm", "10"], 400),
+        (&["--consumers", "0"], 400),
+        (&["--consumers", "2", "--auto-ack"], 400),
+    ];
+    for (load, expected) in loads {
+        let common = ["--producers", "4", "--pmessages", "100", "--processes", "2"];
+        let (code, result) = run(Script::default(), &[&common, load].concat());
+        nothing_failed(code, &result);
+        assert_eq!(result.operations("ok"), expected, "{load:?}");
+    }
+}
+
+#[test]
+fn processes_divide_churn() {
+    if super::ENGINE == "lapin" {
+        return;
+    }
+    let churn = [
+        "--churn",
+        "channel",
+        "--producers",
+        "5",
+        "--pmessages",
+        "40",
+    ];
+    let (code, result) = run(
+        Script::default(),
+        &[&churn[..], &["--processes", "2"]].concat(),
+    );
+    nothing_failed(code, &result);
+    assert_eq!(result.operations("ok"), 200);
+}
+
+#[test]
+fn a_message_is_lost_only_if_no_shard_is_missing() {
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let load = [
+        "--producers",
+        "3",
+        "--consumers",
+        "3",
+        "--queue-pattern",
+        "q-%d",
+        "--queue-pattern-to",
+        "3",
+        "--rate",
+        "300",
+        "--duration",
+        "4s",
+        "--drain",
+        "1s",
+        "--threads",
+        "1",
+    ];
+    let mut run = three(&broker, &load);
+    let live = run.folder().join("shard-0/live.jsonl");
+    wait_until("a second has passed", || {
+        std::fs::metadata(&live).is_ok_and(|file| file.len() > 0)
+    });
+    // It consumes what shard 2 publishes.
+    send(run.process(0), Signal::SIGKILL);
+    run.wait();
+    let (merged, code, report) = run.merge();
+    assert_eq!(code, 3, "{report}");
+    assert!(merged.warning("ShardsMissing").is_some(), "{report}");
+    merged.adds_up();
+    // What the killed shard consumed is in nobody's ledger.
+    assert_eq!(merged.count("lost"), 0, "{}", merged["errors"]);
+    assert!(merged.operations("unfinished") > 0, "{report}");
+}
+
+#[test]
+fn a_division_that_cannot_be_is_refused_with_the_remedy() {
+    let refused = |load: &[&str], words: &[&str]| {
+        let broker = NullBroker::start(Script::default()).unwrap();
+        let run = DividedRun::new(PROGRAM);
+        let target = ["--engine", super::ENGINE, "--uri", &broker.uri()];
+        let mut part = run.part(&[&["--shard", "0/3"], &target[..], load].concat());
+        let output = part.output().unwrap();
+        ended_with(&output, 2, words, &part);
+    };
+    refused(
+        &["--producers", "20", "--consumers", "1"],
+        &["--producers 20", "3 shards", "a multiple of 3"],
+    );
+    let run = DividedRun::new(PROGRAM);
+    let own = [
+        "--shard",
+        "0/2",
+        "--role",
+        "both",
+        "--daemon",
+        "null-broker",
+    ];
+    let mut part = run.part(&own);
+    let output = part.output().unwrap();
+    ended_with(&output, 2, &["--role both", "--role daemon"], &part);
+}

@@ -1,0 +1,80 @@
+//! The end of operations that begin in one process and end in another, and the ledgers from which their outcomes are
+//! derived.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use load::driver::{Driver, SharedProgress};
+use load::workers::COUNTING;
+
+use crate::divided::DividedRun;
+
+/// Time between two looks at the other parts of a divided run.
+const LOOKING: Duration = Duration::from_millis(250);
+
+/// The operations that workers of this process share with those of others.
+pub(super) struct SharedOperations {
+    open: Box<dyn Fn() -> Option<i64> + Send + Sync>,
+    tell: Box<dyn Fn(SharedProgress) + Send + Sync>,
+    divided: Option<DividedRun>,
+    /// The last number of open operations that was reported to the other parts.
+    reported: Option<i64>,
+    progress: Option<SharedProgress>,
+}
+
+impl fmt::Debug for SharedOperations {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("SharedOperations")
+            .field("reported", &self.reported)
+            .field("progress", &self.progress)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SharedOperations {
+    pub(super) fn new<D: Driver>(driver: &Arc<D>, divided: Option<&DividedRun>) -> Self {
+        let (counting, telling) = (Arc::clone(driver), Arc::clone(driver));
+        Self {
+            open: Box::new(move || counting.open_operations()),
+            tell: Box::new(move |progress| telling.progress(progress)),
+            divided: divided.cloned(),
+            reported: None,
+            progress: None,
+        }
+    }
+
+    /// Returns the time between two counts of open operations.
+    pub(super) fn interval(&self) -> Duration {
+        match self.divided {
+            Some(_) => LOOKING,
+            None => COUNTING,
+        }
+    }
+
+    /// Returns how many operations the workers of this process have begun and not ended; `None` while they may begin
+    /// more.
+    pub(super) fn open(&self) -> Option<i64> {
+        (self.open)()
+    }
+
+    /// Returns news about the operations of all parts of the run, and tells the workers of this process. `open` are those
+    /// of this program.
+    pub(super) fn news(&mut self, open: i64) -> Option<SharedProgress> {
+        let progress = match &self.divided {
+            None => Some(SharedProgress::of_open(open)),
+            Some(divided) => {
+                if self.reported != Some(open) && divided.tell_open(open).is_ok() {
+                    self.reported = Some(open);
+                }
+                // If the folder cannot be read, the drain time ends the run.
+                divided.shared_progress().unwrap_or(None)
+            }
+        };
+        let news = progress.filter(|progress| Some(*progress) > self.progress)?;
+        self.progress = Some(news);
+        (self.tell)(news);
+        Some(news)
+    }
+}
