@@ -32,6 +32,16 @@ pub struct Config {
     #[arg(value_delimiter = ',', value_parser = parse_user)]
     pub users: Vec<(String, String)>,
 
+    /// Let this user log in only from the broker's own machine; may be repeated (in the variable: separated by commas);
+    /// `none` lets all users log in from everywhere
+    #[arg(
+        long = "loopback-user",
+        value_name = "NAME",
+        default_value = "guest",
+        value_delimiter = ','
+    )]
+    pub loopback_users: Vec<String>,
+
     /// Add this virtual host; may be repeated (in the variable: separated by commas)
     #[arg(
         long = "vhost",

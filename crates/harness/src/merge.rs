@@ -13,7 +13,7 @@ use measure::merge::{Merge, SecondMerge};
 use measure::result::{
     AuditInputs, CounterComparison, DaemonInfo, Operations, RunResult, Second, SeriesResult, Usage,
 };
-use measure::shard::RunPart;
+use measure::shard::{Clock, RunPart};
 use measure::spec::SeriesSpec;
 use measure::tally::{OK, STARTED, UNFINISHED, owned};
 use measure::throughput::Throughput;
@@ -299,6 +299,11 @@ fn finish<D: Driver>(
             Some(warning.of_part(Some(shard.shard), &shard.machine.hostname))
         });
         warnings.extend(clocks);
+        if shares_operations {
+            let response = &D::SPEC.series[description.response.0].name;
+            let clocks: Vec<Clock> = merge.shards.values().map(|shard| shard.clock).collect();
+            warnings.push(Warning::latency_between_clocks(response, &clocks));
+        }
     }
     if merge.answers_differ() {
         warnings.push(Warning::shards_answered_differently());

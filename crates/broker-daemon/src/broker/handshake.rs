@@ -18,8 +18,6 @@ use crate::failure::{
 use crate::frame::{Frame, HEARTBEAT, METHOD};
 use crate::queue::ConnectionId;
 
-/// The user that may log in only from the broker's own machine.
-const LOCAL_USER: &str = "guest";
 const PROTOCOL_HEADER: &[u8; 8] = b"AMQP\x00\x00\x09\x01";
 /// The smallest frame size that both sides must accept (AMQP 0-9-1, 4.2.3; RabbitMQ has 8192 since 4.0).
 pub(super) const LEAST_FRAME: u32 = 4096;
@@ -122,7 +120,12 @@ impl Broker {
         let login =
             login.ok_or_else(|| syntax_error(format_args!("malformed {mechanism} response")))?;
         let peer = connection.peer();
-        if let Err(reason) = check_login(&self.config.users, &login, peer) {
+        if let Err(reason) = check_login(
+            &self.config.users,
+            &self.config.loopback_users,
+            &login,
+            peer,
+        ) {
             self.counts.logins_refused += 1;
             let (peer, user) = (show_peer(peer), quote(&login.0));
             let line = format_args!("refused user {user}{peer}: {reason}");
@@ -195,15 +198,16 @@ impl Broker {
 /// Checks if a user may log in. The error is the reason for the refusal.
 pub(super) fn check_login(
     users: &[(String, String)],
+    loopback_users: &[String],
     login: &(String, String),
     peer: Option<SocketAddr>,
 ) -> std::result::Result<(), &'static str> {
     match users.iter().find(|(name, _)| *name == login.0) {
         None => Err("unknown user"),
         Some(_) if !users.contains(login) => Err("wrong password"),
-        // The password of this user is public (as RabbitMQ's `loopback_users`).
-        Some(_) if login.0 == LOCAL_USER && peer.is_some_and(is_remote) => Err(
-            "this user may log in only from this machine: set another user with --user or BROKER_USER",
+        // The password of `guest` is public (as RabbitMQ's `loopback_users`).
+        Some(_) if loopback_users.contains(&login.0) && peer.is_some_and(is_remote) => Err(
+            "this user may log in only from this machine: set another user with --user or BROKER_USER, or allow it with --loopback-user none",
         ),
         Some(_) => Ok(()),
     }
@@ -287,7 +291,8 @@ mod tests {
         let users = [pair("guest", "guest"), pair("app", "secret")];
         let check = |name, password, peer: &str| {
             let peer = SocketAddr::new(peer.parse().unwrap(), 1);
-            check_login(&users, &pair(name, password), Some(peer)).is_ok()
+            let local = ["guest".to_owned()];
+            check_login(&users, &local, &pair(name, password), Some(peer)).is_ok()
         };
         assert!(check("guest", "guest", "127.0.0.1"));
         assert!(check("guest", "guest", "::1"));

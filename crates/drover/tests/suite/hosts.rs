@@ -79,6 +79,43 @@ fn an_http_load_of_three_hosts_is_the_sum_of_their_shares() {
 }
 
 #[test]
+fn messages_between_three_hosts_are_in_one_ledger() {
+    let load = [
+        "--producers",
+        "3",
+        "--consumers",
+        "3",
+        "--rate",
+        "300",
+        "--confirm",
+        "100",
+        "--prefetch",
+        "20",
+        "--duration",
+        "4s",
+    ];
+    let Some((run, merged, report)) = run("amqp-perftest", "broker-daemon", &load) else {
+        return;
+    };
+    is_the_sum(&run, &merged, &report);
+    let started = merged.operations("started");
+    assert_eq!(started + merged.operations("missed"), 1_200, "{report}");
+    assert_eq!(merged.operations("ok"), started, "{}", merged["errors"]);
+    merged.counts(&[("lost", 0), ("duplicated", 0), ("out_of_order", 0)]);
+    // A latency between two hosts is as exact as their clocks.
+    let warnings = merged["warnings"].as_array().unwrap().iter();
+    let messages: Vec<&str> = warnings
+        .filter_map(|warning| warning["message"].as_str())
+        .collect();
+    assert!(
+        messages
+            .iter()
+            .any(|message| message.starts_with("end_to_end was measured between")),
+        "{messages:?}"
+    );
+}
+
+#[test]
 fn rooms_of_three_hosts_are_audited_whole_over_a_network_that_loses_packets() {
     let load = [
         "--rooms",

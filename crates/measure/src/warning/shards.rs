@@ -65,6 +65,27 @@ impl Warning {
         Some(Kind::ShardsApart.note(message, hint))
     }
 
+    /// Reports that a series was measured between the clocks of several machines. The error of a value is at most that of
+    /// two clocks; it is unknown if a clock is not synchronised.
+    pub fn latency_between_clocks(series: &str, clocks: &[Clock]) -> Self {
+        let bounds: Option<Vec<u64>> = clocks.iter().map(|clock| clock.max_error_ns).collect();
+        let Some(mut bounds) = bounds else {
+            return Kind::ShardsApart.suspect(
+                format!("{series} was measured between the clocks of several machines, which are not all synchronised: its error is unknown"),
+                "run a time service (chrony) on all machines, or drive the load from one",
+            );
+        };
+        bounds.sort_unstable();
+        let largest = bounds.iter().rev().take(2).sum();
+        Kind::ShardsApart.note(
+            format!(
+                "{series} was measured between the clocks of several machines: each value may be wrong by {}",
+                units::duration(largest)
+            ),
+            "compare it only with differences above that, or drive the load from one machine",
+        )
+    }
+
     /// Reports that shards got different answers in their check.
     pub fn shards_answered_differently() -> Self {
         Kind::AnswersDiffer.suspect(
@@ -103,6 +124,24 @@ mod tests {
         assert_eq!(severity(9_999_999), None);
         assert_eq!(severity(10_000_000), Some(Severity::Note));
         assert_eq!(severity(1_000_000_000), Some(Severity::Suspect));
+    }
+
+    #[test]
+    fn a_latency_between_clocks_is_as_uncertain_as_two_of_them() {
+        let clock = |max_error_ns: Option<u64>| Clock {
+            synchronised: max_error_ns.is_some(),
+            max_error_ns,
+            moved_ns: 0,
+        };
+        let found = |bounds: &[Option<u64>]| {
+            let clocks: Vec<Clock> = bounds.iter().map(|bound| clock(*bound)).collect();
+            Warning::latency_between_clocks("end_to_end", &clocks)
+        };
+        let known = found(&[Some(1_000_000), Some(20_000), Some(3_000_000)]);
+        assert!(known.message.contains("by 4.00 ms"), "{}", known.message);
+        assert_eq!(known.severity, Severity::Note);
+        let unknown = found(&[Some(1_000_000), None]);
+        assert_eq!(unknown.severity, Severity::Suspect);
     }
 
     #[test]
