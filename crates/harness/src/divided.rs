@@ -10,7 +10,7 @@
 //! | `go` | the instant of the start, from shard 0 once all shards are ready |
 //! | `open-I`, `load` | the same for the load, if connections are opened before it |
 //! | `left-I` | how many operations shard I has begun and not ended, if others end them |
-//! | `progress` | all have begun their last, or the sum is 0 and nobody needs to wait any more, from shard 0 |
+//! | `progress` | all have begun their last, or the sum is 0 and nobody needs to wait any more, from the last shard |
 //! | `done-I` | shard I has ended; the last to end cleans up |
 //! | `cleaned` | from the shard that cleans up |
 //! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
@@ -390,21 +390,22 @@ impl DividedRun {
     ///
     /// # Errors
     /// The error of the file system.
-    pub(crate) fn tell_open(&self, open: i64) -> anyhow::Result<()> {
+    pub(crate) fn report_open(&self, open: i64) -> anyhow::Result<()> {
         match self.share {
             Some(share) => write(&self.folder.join(format!("{LEFT}{}", share.index)), &open),
             None => Ok(()),
         }
     }
 
-    /// Returns the progress of the operations of all shards, if all have told their part. Shard 0 adds the parts up, and
-    /// tells the others.
+    /// Returns the progress of the operations of all shards, if all have reported their part. The last shard adds the
+    /// parts up for the others, because it ends operations: a shard that only begins some may have left.
     ///
     /// # Errors
     /// The error of the file system, or a file that cannot be read.
     pub(crate) fn shared_progress(&self) -> anyhow::Result<Option<SharedProgress>> {
         let path = self.folder.join(PROGRESS);
-        let Some(share) = self.share.filter(|share| share.index == 0) else {
+        let is_last = |share: &Share| share.index + 1 == share.of;
+        let Some(share) = self.share.filter(is_last) else {
             let found = look(&self.folder, &path)?.1;
             let progress = found.map(|content| serde_json::from_slice(&content));
             return Ok(progress.transpose()?);

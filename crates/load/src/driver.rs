@@ -228,7 +228,8 @@ pub struct Description {
     /// True if each worker uses a whole core on purpose, so that CPU use does not show how busy it is.
     pub busy_waits: bool,
     /// True if an operation may begin in one worker and end in another. If these are in different processes, outcomes
-    /// are derived from the [ledgers](Driver::ledger) of all.
+    /// are derived from the [ledgers](Driver::ledger) of all. The last worker of the last shard must be one that ends
+    /// operations, because it waits for the others.
     pub shares_operations: bool,
     /// The number of descriptors that the load keeps open at once: in the daemon, and in all processes of the driver
     /// together.

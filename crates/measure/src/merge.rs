@@ -59,7 +59,7 @@ pub struct Merge {
     pub shards: BTreeMap<u64, ShardSummary>,
     /// Warnings of single parts that also hold for the whole, with the name of the part.
     pub warnings: Vec<Warning>,
-    /// Longest duration of a part, seconds.
+    /// Longest duration of a shard, seconds.
     pub wall_s: f64,
     /// Longest measured time of a shard, seconds.
     pub measured_s: f64,
@@ -138,7 +138,10 @@ impl Merge {
         if part.role != Role::Daemon {
             self.add_values(&result, &part)?;
         }
-        self.wall_s = self.wall_s.max(result.wall_s);
+        // The daemon's part waits for the results of all shards.
+        if part.role != Role::Daemon {
+            self.wall_s = self.wall_s.max(result.wall_s);
+        }
         self.add_daemon(&result, &part);
         self.add_warnings(&mut result, &part);
         self.add_resources(&result, part.role);

@@ -286,13 +286,20 @@ impl RunningLoad {
         &mut self,
         driver: &D,
     ) -> anyhow::Result<Option<Vec<String>>> {
-        if self.shared.is_none() {
+        let Some(shared) = &mut self.shared else {
             return Ok(None);
-        }
-        Ok(Some(match &mut self.processes {
+        };
+        let ledgers = match &mut self.processes {
             Some(processes) => processes.ledgers().await,
             None => vec![driver.ledger()?],
-        }))
+        };
+        // Other parts may wait for what this one has begun.
+        let open = match &self.processes {
+            Some(processes) => processes.open_operations(),
+            None => shared.open(),
+        };
+        open.into_iter().for_each(|open| shared.report(open));
+        Ok(Some(ledgers))
     }
 
     /// Returns true once all workers have ended, and those of other programs if this one only launches the daemon.

@@ -59,18 +59,26 @@ impl SharedOperations {
         (self.open)()
     }
 
+    /// Reports the open operations of this program to the other parts of a divided run.
+    pub(super) fn report(&mut self, open: i64) {
+        if let Some(divided) = self
+            .divided
+            .as_ref()
+            .filter(|_| self.reported != Some(open))
+            && divided.report_open(open).is_ok()
+        {
+            self.reported = Some(open);
+        }
+    }
+
     /// Returns news about the operations of all parts of the run, and tells the workers of this process. `open` are those
     /// of this program.
     pub(super) fn news(&mut self, open: i64) -> Option<SharedProgress> {
+        self.report(open);
         let progress = match &self.divided {
             None => Some(SharedProgress::of_open(open)),
-            Some(divided) => {
-                if self.reported != Some(open) && divided.tell_open(open).is_ok() {
-                    self.reported = Some(open);
-                }
-                // If the folder cannot be read, the drain time ends the run.
-                divided.shared_progress().unwrap_or(None)
-            }
+            // If the folder cannot be read, the drain time ends the run.
+            Some(divided) => divided.shared_progress().unwrap_or(None),
         };
         let news = progress.filter(|progress| Some(*progress) > self.progress)?;
         self.progress = Some(news);

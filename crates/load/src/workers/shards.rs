@@ -446,6 +446,9 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         }
     }
     if shares {
+        if let Some(open) = driver.open_operations() {
+            report(&ShardEvent::OpenOperations(open))?;
+        }
         report(&ShardEvent::Ledger(driver.ledger()?))?;
     }
     Ok(())

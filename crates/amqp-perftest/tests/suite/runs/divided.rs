@@ -117,6 +117,34 @@ fn a_run_ends_when_all_shards_together_have_nothing_left() {
 }
 
 #[test]
+fn a_shard_that_only_publishes_leaves_first() {
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let mut run = DividedRun::new(PROGRAM);
+    let load = [
+        "--engine",
+        super::ENGINE,
+        "--uri",
+        &broker.uri(),
+        "--producers",
+        "1",
+        "--consumers",
+        "1",
+        "--pmessages",
+        "500",
+        "--drain",
+        "10min",
+    ];
+    run.start_shards(2, &load);
+    run.wait_for_results();
+    let (merged, code, report) = run.merge();
+    nothing_failed(code, &merged);
+    assert_eq!(merged.operations("ok"), 500, "{report}");
+    assert_eq!(run.shard(0).operations("ok"), 0, "{report}");
+    assert_eq!(run.shard(1).operations("started"), 0, "{report}");
+    assert!(wall_s(&merged) < 300.0, "{}", wall_s(&merged));
+}
+
+#[test]
 fn processes_divide_every_kind_of_load() {
     let loads: [(&[&str], u64); 3] = [
         (&["--consumers", "0", "--confirm", "10"], 400),
