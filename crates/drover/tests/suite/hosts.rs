@@ -1,4 +1,4 @@
-//! Loads of three hosts on a daemon of a fourth, over a network that loses packets.
+//! Loads of three hosts on a daemon of a fourth, over a network that delays and loses packets.
 
 use std::path::{Path, PathBuf};
 
@@ -76,6 +76,8 @@ fn an_http_load_of_three_hosts_is_the_sum_of_their_shares() {
     is_the_sum(&run, &merged, &report);
     let due = merged.operations("started") + merged.operations("missed");
     assert_eq!(due, 1_200, "{report}");
+    // A request and its answer take 1 ms each.
+    assert!(merged.ms("response", "min_ns") >= 2.0, "{report}");
 }
 
 #[test]

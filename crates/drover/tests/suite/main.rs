@@ -11,6 +11,7 @@ mod hosts;
 mod import;
 mod installed;
 mod kubernetes;
+mod launchers;
 mod mistakes;
 mod reports;
 mod retries;

@@ -354,3 +354,35 @@ fn options_that_contradict_each_other_are_refused_with_the_remedy() {
     assert_eq!(merge.unwrap().status.code(), Some(2));
     assert!(not_divided.result["part"].is_null());
 }
+
+#[test]
+fn descriptors_are_judged_for_the_share() {
+    let server = well();
+    let with = |shard: &str, code: i32, words: &[&str]| {
+        let run = DividedRun::new(PROGRAM);
+        let load = [
+            "-c",
+            "1200",
+            "-d",
+            "1s",
+            "--threads",
+            "1",
+            "--processes",
+            "1",
+        ];
+        let part = run.part(&[&["--shard", shard, &url(&server)], &load[..]].concat());
+        let mut limited = std::process::Command::new("sh");
+        limited.args(["-c", "ulimit -n 700; exec \"$@\"", "sh"]);
+        limited.arg(part.get_program()).args(part.get_args());
+        limited.args(["--shard-timeout", "1s"]);
+        let output = limited.output().unwrap();
+        ended_with(&output, code, words, &limited);
+    };
+    with(
+        "0/1",
+        5,
+        &["each process of the driver needs 1300 open files"],
+    );
+    // A third of the connections fits.
+    with("0/3", 1, &["waited 1s for 2 of 3 shards"]);
+}

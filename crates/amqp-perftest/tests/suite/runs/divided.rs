@@ -1,5 +1,7 @@
 //! Runs whose messages begin in one process and end in another.
 
+use std::process::Command;
+
 use harness_testing::divided::DividedRun;
 use harness_testing::processes::{send, wait_until};
 use harness_testing::program::ended_with;
@@ -244,4 +246,27 @@ fn a_division_that_cannot_be_is_refused_with_the_remedy() {
     let mut part = run.part(&own);
     let output = part.output().unwrap();
     ended_with(&output, 2, &["--role both", "--role daemon"], &part);
+}
+
+#[test]
+fn ports_are_judged_for_the_share() {
+    if !nix::unistd::geteuid().is_root() {
+        return harness_testing::skip::skip("root, to change the ports of a network namespace");
+    }
+    let with = |shard: &str, code: i32, words: &[&str]| {
+        let run = DividedRun::new(PROGRAM);
+        let load = ["--producers", "300", "--consumers", "300", "--rate", "10"];
+        let target = ["--engine", super::ENGINE, "--uri", "amqp://127.0.0.1:1/"];
+        let part = run.part(&[&["--shard", shard], &target[..], &load[..]].concat());
+        let mut inside = Command::new("unshare");
+        let ports = "echo 40000 40399 > /proc/sys/net/ipv4/ip_local_port_range";
+        let inner = format!("ip link set lo up && {ports} && exec \"$@\"");
+        inside.args(["--net", "sh", "-c", &inner, "sh"]);
+        inside.arg(part.get_program()).args(part.get_args());
+        let output = inside.output().unwrap();
+        ended_with(&output, code, words, &inside);
+    };
+    with("0/1", 5, &["need 600 local ports"]);
+    // A third of the connections fits, and then there is no broker.
+    with("0/3", 2, &["no process listens"]);
 }
