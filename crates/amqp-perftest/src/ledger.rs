@@ -349,7 +349,6 @@ impl LedgerState {
             }
             let fresh = self.stream(arrival.stream).settle(arrival.sequence);
             if fresh {
-                self.redelivered += self.part.as_mut().map_or(0, |part| part.supersede(arrival));
                 found.fresh += 1;
                 found.fresh_counted += u64::from(stamp::counts(arrival.stream));
                 found.out_of_order += u64::from(!in_order && !arrival.redelivered);

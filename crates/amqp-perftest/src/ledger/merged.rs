@@ -40,7 +40,7 @@ struct MergedStream {
     published: Option<u64>,
     /// Messages that arrived without the redelivered flag, or in a process that had received them before.
     arrived: RoaringTreemap,
-    /// Messages that arrived with the redelivered flag only, in some process, with the least latency.
+    /// Messages that arrived in some process with the redelivered flag first, with the least latency.
     set_aside: BTreeMap<u64, Option<u64>>,
     failed: BTreeMap<String, FailedMessages>,
     late: Vec<(u64, bool)>,

@@ -21,7 +21,8 @@ type Message = (u32, u64);
 /// Records of a process that are needed to merge the parts of a ledger.
 #[derive(Debug, Default)]
 pub(super) struct PartState {
-    /// Messages that arrived here only with the redelivered flag, with the latency of the first arrival.
+    /// Messages that arrived with the redelivered flag before they arrived here without it, with the latency of the
+    /// first arrival.
     set_aside: HashMap<Message, Option<u64>>,
     /// Failed messages.
     pub(super) failed: Vec<(u32, u64, &'static str)>,
@@ -39,14 +40,6 @@ impl PartState {
             }
             Entry::Occupied(_) => 1,
         }
-    }
-
-    /// Drops what was set aside for a message that has arrived without the redelivered flag. Returns the number of
-    /// repeated arrivals.
-    pub(super) fn supersede(&mut self, arrival: &Arrival) -> u64 {
-        let message = (arrival.stream, arrival.sequence);
-        let is_superseded = !self.set_aside.is_empty() && self.set_aside.remove(&message).is_some();
-        u64::from(is_superseded)
     }
 
     pub(super) fn late(&mut self, arrival: &Arrival) {
@@ -94,7 +87,7 @@ pub(super) struct StreamPart {
     /// Messages whose operation ended by their arrival.
     #[serde(default, skip_serializing_if = "Numbers::is_empty")]
     pub(super) arrived: Numbers,
-    /// Messages that arrived with the redelivered flag only, and the latency of the first arrival, nanoseconds.
+    /// Messages that arrived with the redelivered flag first, and the latency of that arrival, nanoseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) set_aside: Vec<(u64, Option<u64>)>,
     /// Failed messages, by kind.

@@ -11,7 +11,8 @@ use crate::roles::testing::worker;
 
 /// Processes that a ledger is divided over.
 const PROCESSES: usize = 3;
-const KINDS: [&str; 2] = [outcome::NACKED, outcome::CONNECTION_LOST];
+/// Kinds of failures, by name.
+const KINDS: [&str; 2] = [outcome::CONNECTION_LOST, outcome::NACKED];
 
 /// The events of one message.
 #[derive(Debug, Clone)]
@@ -24,11 +25,14 @@ struct History {
 
 fn histories() -> impl Strategy<Value = Vec<History>> {
     let delivery = (0..PROCESSES, any::<bool>(), 1_000_u64..1_000_000);
-    let failures = prop::collection::vec((0..PROCESSES, 0..KINDS.len()), 0..2);
+    let failures = prop::collection::vec((0..PROCESSES, 0..KINDS.len()), 0..3);
     let history = (prop::collection::vec(delivery, 0..4), failures);
-    let history = history.prop_map(|(deliveries, failures)| History {
-        deliveries,
-        failures,
+    let history = history.prop_map(|(deliveries, mut failures)| {
+        failures.sort_by_key(|(_, kind)| *kind);
+        History {
+            deliveries,
+            failures,
+        }
     });
     prop::collection::vec(history, 1..60)
 }
@@ -38,15 +42,17 @@ fn message(index: usize) -> (u32, u64) {
     (stamp::stream(0, index.is_multiple_of(2)), index as u64 / 2)
 }
 
-/// Records the events of some processes in one ledger. Arrivals that the broker does not mark come first, failures last.
+/// Records the events of some processes in one ledger: failures last, and arrivals first that the broker marks as
+/// redelivered, or that it does not.
 fn record(
     ledger: &Ledger,
     histories: &[History],
     given_back: [u64; PROCESSES],
+    marked_first: bool,
     is_here: impl Fn(usize) -> bool,
 ) -> Tally {
     let (worker, recorded) = worker();
-    for marked in [false, true] {
+    for marked in [marked_first, !marked_first] {
         for (index, history) in histories.iter().enumerate() {
             let (stream, sequence) = message(index);
             let deliveries = history.deliveries.iter();
@@ -116,12 +122,13 @@ proptest! {
     #[test]
     fn a_divided_ledger_is_the_ledger_of_one_process(
         histories in histories(),
-        given_back in [0_u64..3, 0..3, 0..3],
+        given_back in [0_u64..30, 0..30, 0..30],
+        marked_first in any::<[bool; PROCESSES]>(),
         queued in prop::option::of(0_u64..20),
         order in Just([0, 1, 2]).prop_shuffle(),
     ) {
         let one = Ledger::new(false, false);
-        let mut expected = record(&one, &histories, given_back, |_| true);
+        let mut expected = record(&one, &histories, given_back, false, |_| true);
         let (worker, closed) = worker();
         one.close(queued, &worker.record);
         worker.record.count(count::REDELIVERED_AFTER_ACK, one.redelivered_unasked());
@@ -131,7 +138,9 @@ proptest! {
         let mut lines = Vec::new();
         for process in 0..PROCESSES {
             let part = Ledger::new(false, true);
-            total.merge(&record(&part, &histories, given_back, |other| other == process));
+            let marked_first = marked_first[process];
+            let is_here = |other| other == process;
+            total.merge(&record(&part, &histories, given_back, marked_first, is_here));
             lines.push(serde_json::to_string(&LedgerLine::Part(part.part(false))).unwrap());
         }
         let mut merged = MergedLedger::default();
