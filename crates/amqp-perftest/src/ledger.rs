@@ -28,12 +28,14 @@ use crate::spec::END_TO_END;
 use amqp_client::stamp;
 
 mod merged;
+mod missing;
 mod part;
 mod stream;
 
 pub(crate) use merged::MergedLedger;
 pub(crate) use part::{LedgerLine, LedgerPart, QueueDepth};
 
+use missing::Missing;
 use part::PartState;
 use stream::Stream;
 
@@ -95,39 +97,6 @@ struct ConsumerOrder {
     next: Vec<(u32, u64)>,
     /// Index of the last message's stream, which is mostly that of the next one too.
     last: usize,
-}
-
-/// Missing messages, as found by the last worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Missing {
-    /// Measured messages.
-    pub(crate) counted: u64,
-    /// Messages of the warm-up.
-    pub(crate) warmup: u64,
-}
-
-/// Missing messages, as far as they are in queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Explained {
-    /// Measured messages that are in queues, or may be.
-    pub(crate) unfinished: u64,
-    /// Measured messages that are in none.
-    pub(crate) lost: u64,
-    /// Messages of the warm-up that are in none.
-    pub(crate) lost_of_warmup: u64,
-}
-
-impl Missing {
-    /// Divides them by the number of messages in queues that never arrived. If it is unknown, no message is lost.
-    pub(crate) fn explained_by(self, queued: Option<u64>) -> Explained {
-        let queued = queued.unwrap_or(u64::MAX);
-        let unfinished = self.counted.min(queued);
-        Explained {
-            unfinished,
-            lost: self.counted - unfinished,
-            lost_of_warmup: self.warmup.saturating_sub(queued - unfinished),
-        }
-    }
 }
 
 impl Ledger {

@@ -15,14 +15,13 @@
 //! | `cleaned` | from the shard that cleans up |
 //! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use load::clock;
-use load::driver::SharedProgress;
 use load::plan::Invalid;
 use load::schedule::Share;
 use measure::redact;
@@ -37,6 +36,7 @@ use tokio::time::Instant;
 
 use crate::store::{self, RESULT};
 
+mod end;
 mod program;
 mod start;
 #[cfg(test)]
@@ -57,15 +57,9 @@ const REMOTE_HEAD_START: Duration = Duration::from_secs(5);
 const CONVERTED_BEFORE: Duration = Duration::from_millis(200);
 /// Longest sleep until the wall clock is read again: it may be set meanwhile.
 const SLEEP: Duration = Duration::from_millis(100);
-/// Time that the daemon stays after the planned end of the load, if results of shards are missing.
-const RESULTS_LIMIT: Duration = Duration::from_secs(20);
 
 const DAEMON: &str = "daemon.json";
 const FAILED: &str = "failed-";
-const LEFT: &str = "left-";
-const PROGRESS: &str = "progress";
-const DONE: &str = "done-";
-const CLEANED: &str = "cleaned";
 /// Prefix of the folders of shards.
 const SHARD: &str = "shard-";
 /// The folder of the daemon's part.
@@ -386,80 +380,12 @@ impl DividedRun {
             .collect()
     }
 
-    /// Tells the other parts how many operations this shard has begun and not ended, below 0 if it ends those of others.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub(crate) fn report_open(&self, open: i64) -> anyhow::Result<()> {
-        match self.share {
-            Some(share) => write(&self.folder.join(format!("{LEFT}{}", share.index)), &open),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns the progress of the operations of all shards, if all have reported their part. The last shard adds the
-    /// parts up for the others, because it ends operations: a shard that only begins some may have left.
-    ///
-    /// # Errors
-    /// The error of the file system, or a file that cannot be read.
-    pub(crate) fn shared_progress(&self) -> anyhow::Result<Option<SharedProgress>> {
-        let path = self.folder.join(PROGRESS);
-        let is_last = |share: &Share| share.index + 1 == share.of;
-        let Some(share) = self.share.filter(is_last) else {
-            let found = look(&self.folder, &path)?.1;
-            let progress = found.map(|content| serde_json::from_slice(&content));
-            return Ok(progress.transpose()?);
-        };
-        let mut open: i64 = 0;
-        for index in 0..share.of {
-            let path = self.folder.join(format!("{LEFT}{index}"));
-            let Some(content) = look(&self.folder, &path)?.1 else {
-                return Ok(None);
-            };
-            let left: i64 = serde_json::from_slice(&content)?;
-            open = open.saturating_add(left);
-        }
-        let progress = SharedProgress::of_open(open);
-        write(&path, &progress)?;
-        Ok(Some(progress))
-    }
-
-    /// Says that this shard has ended. Returns true for the last one.
-    ///
-    /// # Errors
-    /// The error of the file system.
-    pub(crate) fn leave(&self) -> anyhow::Result<bool> {
-        let Some(share) = self.share else {
-            return Ok(false);
-        };
-        let done = |index: u64| self.folder.join(format!("{DONE}{index}"));
-        write(&done(share.index), &())?;
-        if !(0..share.of).all(|index| done(index).exists()) {
-            return Ok(false);
-        }
-        // Two shards may see all the files at the same time, and one of them can create this.
-        Ok(File::create_new(self.folder.join(CLEANED)).is_ok())
-    }
-
     /// Tells the other parts that this shard has no result. Those that wait for it end too.
     pub(crate) fn give_up(&self, reason: &str) {
         if let Some(share) = self.share {
             let path = self.folder.join(format!("{FAILED}{}", share.index));
             // If this cannot be written, the others wait for their time limit.
             let _ = fs::write(path, redact::text(reason).as_bytes());
-        }
-    }
-
-    /// Returns once all shards have a result or have failed, or the time for them is over: the planned end of the load
-    /// and 20 s.
-    pub(crate) async fn all_results(self, of: u64, planned: Duration) {
-        let deadline = Instant::now() + planned + RESULTS_LIMIT;
-        let has_ended = |index: u64| {
-            self.folder.join(shard_folder(index)).join(RESULT).exists()
-                || self.folder.join(format!("{FAILED}{index}")).exists()
-        };
-        while Instant::now() < deadline && !(0..of).all(has_ended) {
-            tokio::time::sleep(SLEEP).await;
         }
     }
 

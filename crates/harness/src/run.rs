@@ -15,6 +15,7 @@ use measure::warning::{Verdict, Warning};
 mod daemons;
 mod external;
 mod faults;
+mod live_outputs;
 mod resource_monitor;
 mod running_load;
 pub(crate) mod scrape;
@@ -27,8 +28,9 @@ pub use external::External;
 use daemons::Daemons;
 use external::ExternalProcesses;
 use faults::Faults;
+use live_outputs::LiveOutputs;
 use resource_monitor::ResourceMonitor;
-use running_load::{LiveOutputs, RunningLoad};
+use running_load::RunningLoad;
 use seconds_spool::SecondsSpool;
 use warnings::{compared, counter_warnings, disturbances, measured_s, run_warnings, slowest_ns};
 

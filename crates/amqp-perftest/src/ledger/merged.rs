@@ -18,8 +18,8 @@ use measure::settlement::Settlement;
 use measure::tally::{OK, STARTED, Tally};
 use roaring::RoaringTreemap;
 
-use super::part::{LedgerPart, StreamPart};
-use super::{Missing, QueueDepth};
+use super::missing::Missing;
+use super::part::{LedgerPart, QueueDepth, StreamPart};
 use crate::outcome::{self, count};
 use crate::spec::{END_TO_END, SPEC};
 use amqp_client::stamp;

@@ -1,5 +1,7 @@
 //! Tests of the files that the parts of a run leave for each other.
 
+use load::driver::SharedProgress;
+
 use super::*;
 
 fn part(folder: &Path, role: Role, share: Option<Share>) -> DividedRun {

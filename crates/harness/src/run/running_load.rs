@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use measure::result::OpeningTime;
 use measure::shard::Role;
-use measure::tally::Tally;
 use measure::units;
 use measure::warning::{EndedBy, Kind, Warning};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -15,16 +14,13 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::Settings;
 use super::daemons::{Daemons, Part};
 use super::faults::{Faults, RestartFailed};
+use super::live_outputs::LiveOutputs;
 use super::resource_monitor::ResourceMonitor;
-use super::seconds_spool::SecondsSpool;
 use super::shared_operations::SharedOperations;
 use crate::divided::{DividedRun, Start};
-use crate::exporter::Exporter;
-use crate::live::LiveFile;
-use crate::progress::Progress;
 use crate::signals::Signals;
 use load::clock;
-use load::collector::{Collector, RunSecond};
+use load::collector::Collector;
 use load::driver::{Cancellation, Driver, Phases, Target, ValidPlan};
 use load::opening_phase::OpeningPhase;
 use load::recorder::{self, SECOND_NS, WorkerSecond};
@@ -502,40 +498,4 @@ fn about(daemons: &Daemons, part: Part, text: &str) -> (String, String) {
         (Part::Instance(index), several) => format!("instance {} of {several} {text}", index + 1),
     };
     (text, daemon.last_lines(LAST_LINES))
-}
-
-/// The views of the seconds, and their storage.
-#[derive(Debug)]
-pub(super) struct LiveOutputs {
-    pub(super) progress: Progress,
-    pub(super) exporter: Option<Exporter>,
-    pub(super) line: fn(&Tally, &Tally) -> Option<String>,
-    pub(super) total: Tally,
-    pub(super) seconds: SecondsSpool,
-    pub(super) live: LiveFile,
-}
-
-impl LiveOutputs {
-    /// Shows the last sample of resource use on the metrics page.
-    fn show_usage(&self, monitor: &ResourceMonitor) {
-        if let (Some(exporter), Some((daemon, driver))) = (&self.exporter, monitor.last_costs()) {
-            exporter.set_usage("driver", &driver);
-            if let Some(daemon) = daemon {
-                exporter.set_usage("daemon", &daemon);
-            }
-        }
-    }
-
-    pub(super) fn add(&mut self, run_second: &RunSecond, phases: &Phases) {
-        if let Some(exporter) = &self.exporter {
-            exporter.add(run_second);
-        }
-        self.total.merge(&run_second.tally);
-        self.live
-            .write(self.progress.add(run_second, phases, &self.total));
-        if let Some(line) = (self.line)(&run_second.tally, &self.total) {
-            self.progress.above_second(&line);
-        }
-        self.seconds.push(run_second.result());
-    }
 }
