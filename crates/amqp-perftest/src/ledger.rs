@@ -136,6 +136,11 @@ impl Ledger {
         self.accepted_run.load(Ordering::Relaxed) == u64::from(run) | 1 << 32
     }
 
+    /// Returns the run whose messages a run without producers has accepted; 0 if none came.
+    pub(crate) fn accepted_run(&self) -> u32 {
+        self.accepted_run.load(Ordering::Relaxed) as u32
+    }
+
     /// Adds written messages.
     pub(crate) fn published(&self, messages: u64) {
         self.published.fetch_add(messages, Ordering::Relaxed);

@@ -219,7 +219,12 @@ impl Run {
 
     /// Returns the part of this process in the ledger of the run.
     pub(crate) fn ledger_part(&self) -> LedgerPart {
-        self.ledger.part(self.is_unsent.load(Ordering::Relaxed))
+        let run = match self.layout.producers {
+            0 => self.ledger.accepted_run(),
+            _ => self.stamps.get().map_or(0, |stamps| stamps.run),
+        };
+        self.ledger
+            .part(run, self.is_unsent.load(Ordering::Relaxed))
     }
 
     /// Returns how many messages are in the queues, `None` if it cannot be known, and deletes the declared topology. It

@@ -273,7 +273,8 @@ fn finish<D: Driver>(
     let shares_operations = !ledgers.files.is_empty() || ledgers.is_short;
     if shares_operations {
         let is_complete = missing.is_empty() && !ledgers.is_short;
-        let settlement = D::settle(plan, &mut ledgers.lines(), is_complete, &merge.total)?;
+        let settlement = D::settle(plan, &mut ledgers.lines(), is_complete, &merge.total)
+            .with_context(|| format!("the {LEDGERS} of the shards: copy them again"))?;
         settlement.apply(&mut merge.total, &mut seconds)?;
         count_open(&mut seconds);
     }

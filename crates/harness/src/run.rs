@@ -264,7 +264,8 @@ pub async fn run<D: Driver>(
     if drives_load && settings.is_spread() && is_last() {
         let driver = Arc::clone(&driver);
         let cleaning = tokio::task::spawn_blocking(move || driver.clean_up());
-        cleaned = cleaning.await??;
+        // What it did not do, and why, is on stderr.
+        cleaned = cleaning.await.ok().and_then(Result::ok).flatten();
     }
     let shared = running.ledgers(driver.as_ref()).await?;
     let shares_operations = shared.is_some();
@@ -275,8 +276,13 @@ pub async fn run<D: Driver>(
         if divided.is_none() {
             let is_complete = ledgers == settings.processes;
             let mut lines = lines.into_iter().map(Ok);
-            let settlement = D::settle(plan, &mut lines, is_complete, &view.total)?;
-            settlement.apply(&mut view.total, &mut seconds)?;
+            let settled = D::settle(plan, &mut lines, is_complete, &view.total)
+                .and_then(|settled| Ok(settled.apply(&mut view.total, &mut seconds)?));
+            warnings.extend(
+                settled
+                    .err()
+                    .map(|error| Warning::ledger_lost(&format!("{error:#}"))),
+            );
         } else if let Err(error) = folder.write_ledgers(&lines) {
             ledgers = 0;
             warnings.push(Warning::ledger_lost(&error.to_string()));

@@ -27,7 +27,8 @@ use amqp_client::stamp;
 /// The merged ledger.
 #[derive(Debug, Default)]
 pub(crate) struct MergedLedger {
-    streams: BTreeMap<u32, MergedStream>,
+    /// The streams, by run and number.
+    streams: BTreeMap<(u32, u32), MergedStream>,
     given_back: u64,
     redelivered: u64,
     is_unsent: bool,
@@ -142,7 +143,8 @@ impl MergedLedger {
         self.redelivered += part.redelivered;
         self.is_unsent |= part.is_unsent;
         for stream in part.streams {
-            self.streams.entry(stream.stream).or_default().add(stream);
+            let number = (part.run, stream.stream);
+            self.streams.entry(number).or_default().add(stream);
         }
     }
 
@@ -182,7 +184,7 @@ impl MergedLedger {
             counted: 0,
             warmup: 0,
         };
-        for (stream, messages) in &self.streams {
+        for ((_, stream), messages) in &self.streams {
             let found = messages.corrections();
             redelivered += found.redelivered;
             added.count(count::DUPLICATED, found.duplicated);

@@ -68,6 +68,8 @@ pub(crate) struct QueueDepth {
 /// The part of one process in the ledger of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LedgerPart {
+    /// The run whose messages these are. A run without producers accepts those of any run, but only one in each process.
+    pub(super) run: u32,
     /// Arrived messages that its consumers requeued.
     pub(super) given_back: u64,
     /// Repeated arrivals, among its own, that the broker marked as redelivered.
@@ -140,8 +142,8 @@ impl<'de> Deserialize<'de> for Numbers {
 }
 
 impl Ledger {
-    /// Returns the part of this process, once all of its workers have left.
-    pub(crate) fn part(&self, is_unsent: bool) -> LedgerPart {
+    /// Returns the part of this process in the ledger of the run, once all of its workers have left.
+    pub(crate) fn part(&self, run: u32, is_unsent: bool) -> LedgerPart {
         let given_back = self.given_back.load(Ordering::Relaxed);
         let mut state = self.state();
         let records = state.part.take().unwrap_or_default();
@@ -183,6 +185,7 @@ impl Ledger {
             part.set_aside.sort_unstable();
         }
         LedgerPart {
+            run,
             given_back,
             redelivered: state.redelivered,
             is_unsent,

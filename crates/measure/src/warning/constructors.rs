@@ -258,11 +258,13 @@ impl Warning {
         )
     }
 
-    /// Reports that a part of a divided run could not store its ledger.
+    /// Reports that the ledger of a process could not be stored or read.
     pub fn ledger_lost(why: &str) -> Self {
         Kind::RowsLost.suspect(
-            format!("the ledger was not stored, so that lost messages cannot be told from messages that were not consumed yet: {why}"),
-            "free space in --result-dir, and repeat the run in a new folder",
+            format!(
+                "a ledger could not be stored or read, so outcomes that need it are unknown: {why}"
+            ),
+            "if the disk is full, free space; then repeat the run",
         )
     }
 

@@ -141,7 +141,7 @@ proptest! {
             let marked_first = marked_first[process];
             let is_here = |other| other == process;
             total.merge(&record(&part, &histories, given_back, marked_first, is_here));
-            lines.push(serde_json::to_string(&LedgerLine::Part(part.part(false))).unwrap());
+            lines.push(serde_json::to_string(&LedgerLine::Part(part.part(1, false))).unwrap());
         }
         let mut merged = MergedLedger::default();
         merged.add_queues(QueueDepth { messages: queued });
@@ -183,7 +183,7 @@ fn part(published: Option<u64>, arrived: &[u64]) -> LedgerPart {
     });
     ledger.take(&mut arrivals.collect(), &worker.record);
     ledger.producers_done(published.into_iter().map(|number| (stream, number)));
-    ledger.part(false)
+    ledger.part(1, false)
 }
 
 fn merged(parts: impl IntoIterator<Item = LedgerPart>, queued: Option<u64>) -> MergedLedger {
@@ -221,4 +221,21 @@ fn a_duplicate_is_found_although_each_process_saw_the_message_once() {
     assert_eq!(settlement.added.counted(count::DUPLICATED), 1);
     assert_eq!(settlement.withdrawn.counted(OK), 1);
     assert_eq!(settlement.added.counted(count::LOST), 0);
+}
+
+#[test]
+fn messages_of_two_runs_are_not_duplicates_of_each_other() {
+    let mut total = Tally::new(&SPEC.series);
+    total.count(STARTED, 4);
+    total.count(OK, 4);
+    let duplicated = |run: u32| {
+        let other = LedgerPart {
+            run,
+            ..part(None, &[0, 1])
+        };
+        let settlement = merged([part(None, &[0, 1]), other], None).settle(true, true, &total);
+        settlement.added.counted(count::DUPLICATED)
+    };
+    // A run without producers, each of whose processes accepts the messages of one run.
+    assert_eq!([duplicated(1), duplicated(2)], [2, 0]);
 }
