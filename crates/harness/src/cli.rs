@@ -164,8 +164,8 @@ async fn run_part<D: DriverCli>(
     common: &Common,
 ) -> Result<ExitCode, Failure> {
     let share = divided.share();
-    if D::SPEC.single_process && share.of > 1 {
-        let problem = "this driver records all answers in one process, and its load cannot be divided: take 0/1";
+    if D::SPEC.single_process && share.of > 1 && divided.role() != Role::Both {
+        let problem = "this driver records all answers of a daemon in one process: take --role both, so that each shard has a daemon of its own";
         return Err(Invalid::new("--shard", problem).into());
     }
     if load.description.shares_operations && divided.role() == Role::Both && share.of > 1 {

@@ -69,9 +69,9 @@ impl Driver for IssueStress {
     fn setup(
         plan: &Plan<Settings>,
         target: &Target,
-        _workers: &WorkerRange,
+        workers: &WorkerRange,
     ) -> anyhow::Result<Self> {
-        let shared = Shared::new(plan, target)?;
+        let shared = Shared::new(plan, target, workers.count)?;
         Ok(Self { shared })
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) run: u64,
     /// The issues that all agents update, with their ids.
     pub(crate) issues: Mutex<Vec<String>>,
+    /// Number of workers, all in this process.
+    workers: u64,
     account: Mutex<Account>,
     /// Flushes of the disk before the load.
     flushes: OnceLock<Option<u64>>,
@@ -49,7 +51,11 @@ struct Account {
 }
 
 impl Shared {
-    pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        plan: &Plan<Settings>,
+        target: &Target,
+        workers: u64,
+    ) -> anyhow::Result<Self> {
         let [address] = target.addresses.as_slice() else {
             bail!("one issue daemon serves a database: give one socket, and --instances 1");
         };
@@ -73,6 +79,7 @@ impl Shared {
             service,
             run: rand::random(),
             issues: Mutex::default(),
+            workers,
             account: Mutex::default(),
             flushes: OnceLock::new(),
         })
@@ -107,16 +114,11 @@ impl Shared {
     ///
     /// # Errors
     /// The database cannot be read at the end.
-    pub(crate) fn leave(
-        &self,
-        ledger: Ledger,
-        workers: u64,
-        record: &Recorder,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn leave(&self, ledger: Ledger, record: &Recorder) -> anyhow::Result<()> {
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         account.ledger.merge(ledger);
         account.left += 1;
-        if account.left < workers {
+        if account.left < self.workers {
             return Ok(());
         }
         if self.settings().scenario.writes() {

@@ -20,7 +20,7 @@ const RETRY_NS: u64 = 10_000_000;
 /// Runs one worker's share of the load.
 pub(crate) async fn run(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
     shared.begin();
-    let (record, workers) = (worker.record.clone(), worker.share.of);
+    let record = worker.record.clone();
     let ledger = RefCell::new(Ledger::default());
     for issue in shared.issues() {
         ledger.borrow_mut().histories.was_ready(&issue);
@@ -46,7 +46,7 @@ pub(crate) async fn run(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
     let unfinished = event_loop::run_async(&engine, &state, perform).await?;
     drop(unfinished);
     drop(engine);
-    shared.leave(ledger.into_inner(), workers, &record)
+    shared.leave(ledger.into_inner(), &record)
 }
 
 /// Work that the loop hands to a future.

@@ -5,6 +5,7 @@
 
 mod benchmark;
 mod calls;
+mod divided;
 mod lies;
 mod mistakes;
 mod peers;

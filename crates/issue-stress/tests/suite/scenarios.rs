@@ -16,7 +16,8 @@ const SCENARIOS: [(&str, u64); 6] = [
     ("polling-agents", 1),
 ];
 
-const CONTRADICTIONS: [(&str, u64); 7] = [
+/// Counters that are 0 if no answer contradicts the database.
+pub(crate) const CONTRADICTIONS: [(&str, u64); 7] = [
     ("lost", 0),
     ("phantom", 0),
     ("duplicated", 0),
