@@ -84,8 +84,8 @@ impl Layout {
         }
     }
 
-    /// Returns the greatest number up to `most` of which a multiple by `shards` splits both producers and connections
-    /// evenly.
+    /// Returns the greatest number, up to `most`, that can be multiplied by `shards` to divide both producers and
+    /// connections evenly.
     fn even(self, most: u64, shards: u64) -> u64 {
         let even = |many: &u64| {
             let all = many * shards;

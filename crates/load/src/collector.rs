@@ -509,6 +509,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_ledger_settles_is_not_unfinished() {
+        let abandoned = |others_end: bool| {
+            let mut collector = Collector::new(1, Tally::new(SERIES), others_end);
+            collector.add(lost(0, 0, 100));
+            let found = unfinished(&mut collector).into_iter();
+            found.map(|(_, unfinished)| unfinished).sum::<u64>()
+        };
+        assert_eq!([false, true].map(abandoned), [100, 0]);
+    }
+
+    #[test]
     fn a_driver_that_lost_count_without_losing_a_worker_is_not_helped_out() {
         let mut collector = Collector::new(1, Tally::new(SERIES), false);
         collector.add(worker_second(0, 0, true));

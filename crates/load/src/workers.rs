@@ -61,7 +61,8 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts the workers of this process, in phases whose origin is also given as Unix time. Each reports to `worker_seconds` until its last report says that it has ended.
+    /// Starts the workers of this process, in phases whose origin is also given as Unix time. Each reports to
+    /// `worker_seconds` until its last report says that it has ended.
     ///
     /// # Errors
     /// A thread that can't be started.

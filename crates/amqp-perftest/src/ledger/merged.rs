@@ -59,19 +59,19 @@ struct FailedMessages {
 }
 
 /// Differences between the outcomes of a stream and the sum of what the processes have counted.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Corrections {
+#[derive(Debug, Default)]
+struct Corrections {
     /// Operations that several processes have counted as ok.
-    pub(super) ok_withdrawn: u64,
+    ok_withdrawn: u64,
     /// Latencies of operations that no process has counted as ok; `None` if the sender's clock was ahead.
-    pub(super) ok_added: Vec<Option<u64>>,
-    pub(super) failed_withdrawn: BTreeMap<String, u64>,
-    pub(super) late_withdrawn: u64,
-    pub(super) duplicated: u64,
-    pub(super) redelivered: u64,
+    ok_added: Vec<Option<u64>>,
+    failed_withdrawn: BTreeMap<String, u64>,
+    late_withdrawn: u64,
+    duplicated: u64,
+    redelivered: u64,
     /// Messages that have arrived or failed, and published ones that have not.
-    pub(super) ended: u64,
-    pub(super) missing: u64,
+    ended: u64,
+    missing: u64,
 }
 
 impl MergedStream {

@@ -299,6 +299,9 @@ mod tests {
         assert!(check("guest", "guest", "::ffff:127.0.0.1"));
         assert!(!check("guest", "guest", "10.0.0.7"));
         assert!(!check("guest", "guest", "::ffff:10.0.0.7"));
+        let everybody = ["none".to_owned()];
+        let remote = SocketAddr::new("10.0.0.7".parse().unwrap(), 1);
+        assert!(check_login(&users, &everybody, &users[0], Some(remote)).is_ok());
         assert!(check("app", "secret", "10.0.0.7"));
         assert!(!check("app", "guest", "127.0.0.1"));
         assert!(!check("nobody", "guest", "127.0.0.1"));

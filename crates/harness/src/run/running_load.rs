@@ -261,10 +261,7 @@ impl RunningLoad {
         let Some(shared) = &mut self.shared else {
             return;
         };
-        let open = match &self.processes {
-            Some(processes) => processes.open_operations(),
-            None => shared.open(),
-        };
+        let open = shared.open(self.processes.as_ref());
         if let Some(news) = open.and_then(|open| shared.news(open)) {
             if let Some(processes) = &mut self.processes {
                 processes.progress(news).await;
@@ -290,10 +287,7 @@ impl RunningLoad {
             None => vec![driver.ledger()?],
         };
         // Other parts may wait for what this one has begun.
-        let open = match &self.processes {
-            Some(processes) => processes.open_operations(),
-            None => shared.open(),
-        };
+        let open = shared.open(self.processes.as_ref());
         open.into_iter().for_each(|open| shared.report(open));
         Ok(Some(ledgers))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use load::driver::{Driver, SharedProgress};
-use load::workers::COUNTING;
+use load::workers::{COUNTING, Processes};
 
 use crate::divided::DividedRun;
 
@@ -53,10 +53,13 @@ impl SharedOperations {
         }
     }
 
-    /// Returns how many operations the workers of this process have begun and not ended; `None` while they may begin
-    /// more.
-    pub(super) fn open(&self) -> Option<i64> {
-        (self.open)()
+    /// Returns how many operations the workers of this program have begun and not ended; `None` while they may begin
+    /// more. They are in `processes`, or in this one.
+    pub(super) fn open(&self, processes: Option<&Processes>) -> Option<i64> {
+        match processes {
+            Some(processes) => processes.open_operations(),
+            None => (self.open)(),
+        }
     }
 
     /// Reports the open operations of this program to the other parts of a divided run.

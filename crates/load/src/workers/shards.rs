@@ -72,7 +72,7 @@ enum ShardEvent {
 
 /// The part of a shard in operations that begin in one process and end in another.
 #[derive(Debug, Default)]
-struct SharedOperations {
+struct ShardState {
     /// Operations that it has begun and not ended, once it begins no more.
     open: Option<i64>,
     ledger: Option<String>,
@@ -84,7 +84,7 @@ pub struct Processes {
     children: Vec<(Child, ChildStdin)>,
     readers: Vec<BufReader<tokio::process::ChildStdout>>,
     /// The reports of each shard that are not about a worker.
-    reports: Vec<watch::Receiver<SharedOperations>>,
+    reports: Vec<watch::Receiver<ShardState>>,
     threads: u64,
     /// The reason why they were killed.
     killed: Arc<OnceLock<&'static str>>,
@@ -172,7 +172,7 @@ impl Processes {
         }
         for (index, reader) in self.readers.drain(..).enumerate() {
             let first = index as u64 * self.threads;
-            let (shared, reports) = watch::channel(SharedOperations::default());
+            let (shared, reports) = watch::channel(ShardState::default());
             self.reports.push(reports);
             tokio::spawn(forward(
                 reader,
@@ -284,7 +284,7 @@ async fn forward(
     workers: std::ops::Range<u64>,
     mut opening: Option<Arc<OpeningPhase>>,
     worker_seconds: UnboundedSender<WorkerSecond>,
-    shared: watch::Sender<SharedOperations>,
+    shared: watch::Sender<ShardState>,
     killed: Arc<OnceLock<&'static str>>,
 ) {
     let count = workers.end - workers.start;

@@ -88,6 +88,16 @@ fn ledgers_of_three_shards_find_what_was_lost_or_came_twice() {
     };
     let cleaned = (0..3).filter(|index| ledgers(*index).contains("queues"));
     assert_eq!(cleaned.count(), 1, "the last shard cleans up");
+    // As if it had been copied in part.
+    let half = &ledgers(1)[..100];
+    std::fs::write(run.folder().join("shard-1/ledgers.jsonl"), half).unwrap();
+    let output = run.try_merge();
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{problem}");
+    assert!(
+        problem.contains("ledgers.jsonl of the shards: copy them again"),
+        "{problem}"
+    );
 }
 
 #[test]
@@ -114,6 +124,7 @@ fn a_run_ends_when_all_shards_together_have_nothing_left() {
     assert!(wall_s(&merged) < 300.0, "{}", wall_s(&merged));
     assert!(merged.warning("CountsDisagree").is_none(), "{report}");
     let rows = merged["seconds"].as_array().unwrap().iter();
+    assert_eq!(rows.clone().next_back().unwrap()["active"], 0, "{report}");
     let ok = rows.filter_map(|row| row["counts"]["ok"].as_u64());
     assert_eq!(ok.sum::<u64>(), 900);
 }
