@@ -33,9 +33,9 @@ install prefix=PREFIX:
 dist *args:
     scripts/dist "$@"
 
-# Run all tests
+# Run the tests: `just test`, `just test kills`, `just test --scale 1`
 test *args:
-    cargo test --workspace "$@"
+    scripts/test "$@"
 
 # Check formatting, lints and documentation, as .ci/run does
 check:

@@ -9,7 +9,7 @@ mod proxy;
 use std::process::{Command, Output};
 
 use harness_testing::processes::wait_until;
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use proxy::{Frame, Proxy, Rule};
 use serde_json::Value;
 use subject::daemon::{Daemon, Options, Prepared, Stopped};

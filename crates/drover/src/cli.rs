@@ -13,7 +13,9 @@ use measure::report::{Format, list_of_names};
 use measure::similar::similar;
 
 use crate::folder::RESULTS;
-use crate::{check, cluster, doctor, exit, import, list, merge, report, run, suite_report, watch};
+use crate::{
+    build, check, cluster, doctor, exit, import, list, merge, report, run, suite_report, watch,
+};
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
 #[derive(Debug, Parser)]
@@ -56,6 +58,15 @@ enum Command {
     /// Hand a run to an engine that places its shards on many machines
     #[command(subcommand)]
     Cluster(cluster::Engine),
+    /// Build daemons, so that a measurement later starts at once and needs no network
+    ///
+    /// A daemon whose tools are missing is skipped if it is not named, and the last line says which. With DROVER_PROGRAMS
+    /// set, no program of the checkout is built: only daemons in other languages are.
+    Build {
+        /// Build these daemons [default: all]
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
     /// Check with each driver that the daemons of its protocol answer correctly
     Check {
         /// Check these daemons [default: all]
@@ -137,6 +148,7 @@ pub fn main(version: &'static str) -> ExitCode {
         Command::Import(options) => import_all(&options),
         Command::Merge(options) => merge::merge(&options),
         Command::Cluster(engine) => cluster::run(engine),
+        Command::Build { names } => build::build(&names),
         Command::Check { names } => check::check(&names),
         Command::List { out } => list::list(&out)
             .map_err(Failure::Call)

@@ -11,10 +11,11 @@ use anyhow::{Context as _, bail};
 use harness::drivers::KnownDriver;
 use harness::progress::StepLine;
 use subject::daemon::{Step, guarded_output, last_line};
-use subject::manifest::{install_command, installed_program};
+use subject::manifest::{built_programs, install_command, installed_program};
 
-/// Returns the program of a driver. In a source checkout it is built in release mode, which is fast if it is up to
-/// date. Elsewhere it is the one beside this program, or in `PATH`.
+/// Returns the program of a driver. In a source checkout it is the one in the folder that `DROVER_PROGRAMS` names; without
+/// that variable it is built in release mode, which is fast if it is up to date. Elsewhere it is the one beside this
+/// program, or in `PATH`.
 ///
 /// # Errors
 /// The build fails, or there is no program.
@@ -23,6 +24,9 @@ pub(crate) fn program(
     on_step: &mut dyn FnMut(&Step<'_>),
 ) -> anyhow::Result<PathBuf> {
     if let Some(sources) = &driver.sources {
+        if let Some(folder) = built_programs() {
+            return built(&driver.name, &folder);
+        }
         return build(&driver.name, sources, on_step);
     }
     installed_program(&driver.name).with_context(|| {
@@ -32,6 +36,19 @@ pub(crate) fn program(
             install_command()
         )
     })
+}
+
+fn built(driver: &str, folder: &Path) -> anyhow::Result<PathBuf> {
+    let program = folder.join(driver);
+    let problem = || {
+        format!(
+            "no program `{driver}` in {}, which DROVER_PROGRAMS names: build all with `cargo build --workspace --bins`",
+            folder.display()
+        )
+    };
+    Some(program)
+        .filter(|program| program.is_file())
+        .with_context(problem)
 }
 
 /// Runs the program of a driver with arguments, and returns its exit code. Its output is passed through.

@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod tool_output;
 
+mod build;
 mod check;
 mod child;
 mod cluster;

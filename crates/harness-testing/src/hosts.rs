@@ -23,7 +23,7 @@ use nix::sched::{CloneFlags, setns};
 use nix::unistd::geteuid;
 use rand::RngExt as _;
 
-use crate::skip::skip;
+use test_kit::skip;
 
 /// Time that a packet takes from one host to another, nanoseconds.
 const DELAY_NS: u64 = 1_000_000;

@@ -9,7 +9,6 @@
 //! - [`hosts`]: network namespaces that lose packets, as hosts.
 //! - [`mistakes`]: makes wrong calls, and reads their messages.
 //! - [`page`]: serves a metrics page, and reads one.
-//! - [`skip`]: reports tests that cannot run on this machine.
 //! - [`slurm`]: a Slurm cluster on this machine alone.
 //! - [`terminal`]: a program on a pseudo-terminal, and its screen.
 
@@ -27,6 +26,7 @@ pub mod processes;
 pub mod program;
 pub mod reference;
 pub mod result;
-pub mod skip;
 pub mod slurm;
 pub mod terminal;
+
+pub use test_kit::skip;

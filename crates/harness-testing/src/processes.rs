@@ -4,37 +4,10 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use load::clock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A generous limit: on a busy machine with two cores a process may take seconds to start.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Checks repeatedly until a condition holds.
-///
-/// # Panics
-/// The condition does not hold within a minute.
-#[track_caller]
-pub fn wait_until(condition: &str, holds: impl FnMut() -> bool) {
-    wait_until_within(LIMIT, condition, holds);
-}
-
-/// Checks repeatedly until a condition holds.
-///
-/// # Panics
-/// The condition does not hold within the limit.
-#[track_caller]
-pub fn wait_until_within(limit: Duration, condition: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = clock::now() + limit.as_nanos() as u64;
-    while !holds() {
-        assert!(
-            clock::now() < deadline,
-            "waited {limit:?} for this: {condition}"
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
+pub use test_kit::{wait_until, wait_until_within};
 
 /// Returns true if there is such a process that is not a zombie.
 #[must_use]

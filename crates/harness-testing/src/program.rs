@@ -2,12 +2,13 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Lines};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
 use crate::result::{self, ResultFile};
+use test_kit::skip;
 
 /// Copies a program or a script, executable for everybody, so that it can be run at once.
 ///
@@ -18,6 +19,23 @@ pub fn copy_program(from: &Path, to: &Path) {
     let mut install = Command::new("install");
     let status = install.args(["-m", "755"]).args([from, to]).status();
     assert!(status.unwrap().success(), "cannot copy {}", from.display());
+}
+
+/// Returns other programs of the workspace, which lie beside the one under test: `env!("CARGO_BIN_EXE_drover")`. Returns
+/// `None`, and reports the test as skipped, if one was not built: only a build of the whole workspace builds them.
+#[track_caller]
+pub fn beside<const N: usize>(program: &str, names: [&str; N]) -> Option<[PathBuf; N]> {
+    let folder = Path::new(program).parent().unwrap();
+    let paths = names.map(|name| folder.join(name));
+    let missing = paths.iter().find(|path| !path.is_file());
+    if let Some(path) = missing {
+        skip(format!(
+            "{}: cargo build --workspace --bins --examples",
+            path.display()
+        ));
+        return None;
+    }
+    Some(paths)
 }
 
 /// A call of a driver, with a temporary folder for its result.

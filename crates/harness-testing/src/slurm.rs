@@ -21,7 +21,7 @@ use nix::unistd::{Pid, geteuid, gethostname};
 use tempfile::TempDir;
 
 use crate::processes::{children, is_running, wait_until, wait_until_within};
-use crate::skip::skip;
+use test_kit::skip;
 
 /// The programs that a cluster consists of, and those that tests call.
 const PROGRAMS: [&str; 8] = [

@@ -52,7 +52,8 @@ impl From<DaemonError> for Failure {
             | DaemonError::OtherProtocol { .. }
             | DaemonError::BadManifest { .. }
             | DaemonError::ToolMissing { .. }
-            | DaemonError::ProgramMissing { .. } => Self::Call(error.into()),
+            | DaemonError::ProgramMissing { .. }
+            | DaemonError::NotBuilt { .. } => Self::Call(error.into()),
             other => Self::Run(other.into()),
         }
     }

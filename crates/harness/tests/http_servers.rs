@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, ensure};
 use harness::launcher::{Launcher, everything_is_required};
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use subject::daemon::{Daemon, DaemonError, Prepared, StopReport, Stopped};
 use subject::manifest;
 

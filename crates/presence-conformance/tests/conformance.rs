@@ -10,7 +10,7 @@ use clap::Parser;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::conformance::{Finished, Source};
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use presence_conformance::{ConformanceArgs, finish, run, smoke};
 use proxy::Replacement;
 use serde_json::Value;

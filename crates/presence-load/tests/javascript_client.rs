@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use anyhow::{Context as _, ensure};
 use harness::launcher::{Launcher, named_or_all};
 use harness_testing::program::Program;
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use subject::daemon::{Daemon, DaemonError, Prepared};
 use subject::manifest;
 

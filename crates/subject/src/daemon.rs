@@ -141,6 +141,23 @@ impl Daemon {
         Prepared::new(&roots.into(), name, serves, on_step)
     }
 
+    /// Checks what the daemon `name` needs, and builds it, as [`Daemon::prepare`] does unless `DROVER_PROGRAMS` is set.
+    /// A program of the checkout is built by cargo only without that variable.
+    ///
+    /// # Errors
+    /// Its manifest is wrong, a tool is missing, or a build command fails.
+    pub fn build(
+        roots: impl Into<Roots>,
+        name: &str,
+        on_step: &mut dyn FnMut(&Step<'_>),
+    ) -> Result<(), DaemonError> {
+        let roots = roots.into();
+        let manifest = Manifest::load(&roots, name)?;
+        let daemon = Prepared::from_manifest(&roots, name, manifest)?;
+        daemon.require_tools()?;
+        daemon.build(on_step)
+    }
+
     /// Checks that the tools which the daemon `name` needs are installed.
     ///
     /// # Errors

@@ -15,7 +15,9 @@ mod service;
 
 pub(crate) use project::{directory, root_of};
 pub use project::{file, list, names};
-pub use roots::{Root, Roots, find_plan, find_root, install_command, installed_program};
+pub use roots::{
+    Root, Roots, built_programs, find_plan, find_root, install_command, installed_program,
+};
 pub use service::Service;
 
 use placeholders::Phase;

@@ -3,7 +3,7 @@
 //! A daemon whose toolchain is missing is reported and skipped; with `DROVER_REQUIRE_ALL=1` it fails.
 #![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use subject::daemon::{Daemon, DaemonError};
 use subject::manifest;
 

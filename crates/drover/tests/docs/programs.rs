@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use harness_testing::skip::skip;
+use harness_testing::skip;
 
 /// Drivers: they print the plan of a call instead of running it.
 pub(crate) const DRIVERS: [&str; 5] = [

@@ -6,11 +6,12 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Stdio;
 
+use harness_testing::processes::wait_until;
 use harness_testing::terminal::TerminalProgram;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Project, Started, ends_with, has_exited, interrupt, messages, until};
+use crate::support::{Project, Started, ends_with, has_exited, interrupt, messages};
 
 const SUITE: &str = "[driver]\n[suite]\ndaemons = ['a']\n";
 
@@ -125,7 +126,7 @@ fn ctrl_c_during_a_build_ends_the_suite_before_its_first_run() {
     let arguments = ["run", "tiny", "--force"];
     let suite = Started::spawn(&mut project.drover(&arguments));
     let mut builder = None;
-    until("the build", || {
+    wait_until("the build", || {
         let text = fs::read_to_string(&pid).unwrap_or_default();
         builder = text.trim().parse().ok().map(Pid::from_raw);
         builder.is_some()
@@ -135,5 +136,5 @@ fn ctrl_c_during_a_build_ends_the_suite_before_its_first_run() {
     ends_with(&output, 3);
     assert!(messages(&output).contains("Interrupted"));
     assert!(project.log().is_empty());
-    until("the end of the build", || has_exited(builder.unwrap()));
+    wait_until("the end of the build", || has_exited(builder.unwrap()));
 }

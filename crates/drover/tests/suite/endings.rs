@@ -3,13 +3,12 @@
 use std::fs;
 use std::process::Command;
 
-use harness_testing::skip::skip;
+use harness_testing::processes::wait_until;
+use harness_testing::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{
-    Project, Started, ends_with, has_exited, interrupt, json, messages, shown, until,
-};
+use crate::support::{Project, Started, ends_with, has_exited, interrupt, json, messages, shown};
 
 const ONE: &str = "[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
 
@@ -102,7 +101,7 @@ fn interrupt_again(child: &Started, driver: Pid) {
         let line = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
         line.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 2 != 0)
     };
-    until("the first signal", || !pending(child.pid));
+    wait_until("the first signal", || !pending(child.pid));
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(!has_exited(driver));
     interrupt(child);
@@ -114,7 +113,7 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
     let (child, driver) = project.hang(&["--force"]);
     kill(child.pid, Signal::SIGKILL).unwrap();
     child.end();
-    until("the end of the driver", || has_exited(driver));
+    wait_until("the end of the driver", || has_exited(driver));
     let folder = project.suite("tiny/b/10/1");
     assert!(folder.join("result.json").is_file());
     ends_with(&project.run(&[]), 0);

@@ -1,22 +1,16 @@
 //! Loads of three hosts on a daemon of a fourth, over a network that delays and loses packets.
 
-use std::path::{Path, PathBuf};
-
 use harness_testing::divided::DividedRun;
 use harness_testing::hosts::Hosts;
+use harness_testing::program::beside;
 use harness_testing::result::ResultFile;
-use harness_testing::skip::skip;
+use harness_testing::skip;
 
 use crate::streaming::root;
 
 /// Runs a load of three shards on hosts 1 to 3, with the daemon on host 0; returns the run and the merged result.
 fn run(driver: &str, daemon: &str, load: &[&str]) -> Option<(DividedRun, ResultFile, String)> {
-    let programs = Path::new(env!("CARGO_BIN_EXE_drover")).parent().unwrap();
-    let program: PathBuf = programs.join(driver);
-    if !program.is_file() {
-        skip(format!("{driver}: cargo build --workspace --bins"));
-        return None;
-    }
+    let [program] = beside(env!("CARGO_BIN_EXE_drover"), [driver])?;
     let hosts = Hosts::create(4)?;
     let mut run = DividedRun::new(&program);
     let listen = hosts.address(0).to_string();

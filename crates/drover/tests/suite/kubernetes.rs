@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use harness_testing::program::copy_program;
+use harness_testing::program::{beside, copy_program};
 use harness_testing::result::{self, ResultFile};
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use serde_json::{Value, json};
 
 use crate::streaming::root;
@@ -78,10 +78,7 @@ struct Processes {
 impl Processes {
     /// Creates the folders; `None` if the driver has not been built.
     fn new(folder: &Path, objects: Vec<Value>, driver: &str) -> Option<Self> {
-        if !programs().join(driver).is_file() {
-            skip(format!("{driver}: cargo build --workspace --bins"));
-            return None;
-        }
+        beside(env!("CARGO_BIN_EXE_drover"), [driver])?;
         for name in ["plan", "results"] {
             fs::create_dir(folder.join(name)).unwrap();
         }

@@ -1,10 +1,10 @@
 //! Shards that other programs start: the examples of the documentation, with the launchers themselves.
 
-use std::path::Path;
 use std::process::Command;
 
 use harness_testing::divided::DividedRun;
-use harness_testing::skip::skip;
+use harness_testing::program::beside;
+use harness_testing::skip;
 
 use crate::streaming::root;
 
@@ -17,11 +17,9 @@ fn launched_by(launcher: &str, package: &str, shards: impl Fn(&mut Command, &[&s
     if Command::new(launcher).arg("--version").output().is_err() {
         return skip(format!("{launcher}, of the package {package}"));
     }
-    let programs = Path::new(env!("CARGO_BIN_EXE_drover")).parent().unwrap();
-    let program = programs.join("http-load");
-    if !program.is_file() {
-        return skip("http-load: cargo build --workspace --bins");
-    }
+    let Some([program]) = beside(env!("CARGO_BIN_EXE_drover"), ["http-load"]) else {
+        return;
+    };
     let mut run = DividedRun::new(&program);
     let mut daemon =
         run.part(&[&["--role", "daemon", "--daemon", "http-daemon"], &LOAD[..]].concat());

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use harness_testing::processes::wait_until;
+use harness_testing::program::beside;
 use harness_testing::result::{self, ResultFile};
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use harness_testing::slurm::Cluster;
 use serde_json::Value;
 
@@ -33,12 +34,7 @@ struct Job {
 impl Job {
     /// Submits what `drover cluster slurm` prints for three shards; `None` if this machine can't run it.
     fn submit(plan: &str, driver: &str, daemon: &str) -> Option<Self> {
-        let programs = Path::new(env!("CARGO_BIN_EXE_drover")).parent().unwrap();
-        let program = programs.join(driver);
-        if !program.is_file() {
-            skip(format!("{driver}: cargo build --workspace --bins"));
-            return None;
-        }
+        let [program] = beside(env!("CARGO_BIN_EXE_drover"), [driver])?;
         let cluster = Cluster::start(4, 2)?;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plan.toml");

@@ -12,107 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Generous limit: a machine may be busy, and a release build may have to come first.
-const LIMIT: Duration = Duration::from_secs(900);
-
-/// A driver without load: it does what the plan's `driver.do` says for a `daemon/level`, and writes results.
-const DRIVER: &str = r#"#!/usr/bin/env -S python3 -I -S
-import json, os, pathlib, signal, sys, time, tomllib
-here = pathlib.Path(sys.argv[0]).resolve().parent.parent
-arguments = sys.argv[1:]
-if arguments[0] == "check":
-    print("checked", *arguments[2:])
-    sys.exit(4)
-named = {key: arguments[arguments.index(key) + 1] for key in ("--plan", "--daemon")}
-plan = tomllib.load(open(named["--plan"], "rb"))
-for place, argument in enumerate(arguments):
-    if argument == "--set":
-        path, value = arguments[place + 1].split("=", 1)
-        *parents, last = path.split(".")
-        table = plan
-        for key in parents:
-            table = table[int(key)] if isinstance(table, list) else table[key]
-        table[last] = tomllib.loads("x = " + value)["x"]
-if "--print-plan" in arguments:
-    if plan["driver"].get("refuse"):
-        print("error: driver.refuse: leave it out", file=sys.stderr)
-        sys.exit(2)
-    sys.exit(0)
-into = pathlib.Path(arguments[arguments.index("--into") + 1])
-assert not (into / "result.json").exists() and "--quiet" in arguments
-daemon, level = named["--daemon"], plan["level"]
-assert isinstance(level, str)
-workers = plan["groups"][0]["clients"]
-with open(here / "log", "a") as log:
-    log.write(f"{daemon}/{level}/{into.name} {os.getpid()}\n")
-if "--metrics-addr" in arguments:
-    (here / "metrics").write_text(arguments[arguments.index("--metrics-addr") + 1])
-what = plan["driver"].get("do", {}).get(f"{daemon}/{level}", "")
-if what == "limit":
-    print("error: the driver needs 999 open files, but may open 7\n  ulimit -n 999", file=sys.stderr)
-    sys.exit(5)
-if what == "refuse":
-    print("error: driver.x: is wrong today", file=sys.stderr)
-    sys.exit(2)
-if what == "fail":
-    print("error: building it: `make` exited with status 1", file=sys.stderr)
-    sys.exit(1)
-result = json.load(open(here / "template.json"))
-result["daemon"]["name"], result["level"], result["verdict"], result["warnings"] = daemon, level, "VALID", []
-result["run_id"] = f"{daemon}-{level}-{into.name}"
-result["operations"] = {"started": workers, "ok": workers, "failed": 0, "unfinished": 0, "missed": 0, "peak_active": workers}
-result["errors"], result["thresholds"], result["counts"], result["seconds"] = {}, [], {}, []
-code = 0
-def warn(kind, severity):
-    result["warnings"] = [{"kind": kind, "severity": severity, "message": "it began late", "hint": "give it cores"}]
-    result["verdict"] = severity.upper()
-def write():
-    into.mkdir(parents=True, exist_ok=True)
-    (into / "result.json.part").write_text(json.dumps(result))
-    os.rename(into / "result.json.part", into / "result.json")
-def interrupted(*_):
-    if what == "deaf":
-        return
-    warn("Interrupted", "suspect")
-    write()
-    os._exit(3)
-if what in ("hang", "deaf") and (here / "hang").exists():
-    signal.signal(signal.SIGINT, interrupted)
-    signal.signal(signal.SIGTERM, interrupted)
-    (here / "hanging").write_text(str(os.getpid()))
-    while True:
-        time.sleep(0.05)
-if what == "errors":
-    result["operations"].update(ok=workers - 3, failed=3)
-    result["errors"], code = {"rejected": 3}, 1
-if what == "allowed":
-    result["operations"].update(ok=workers - 3, failed=3)
-    result["errors"] = {"rejected": 3}
-if what == "suspect":
-    warn("NoisyHost", "suspect")
-    code = 3
-tries = len(list(into.parent.glob(into.name + ".invalid-*")))
-late = what == "late" or what == "late once" and into.name == "1" or what == "late first" and tries == 0
-for threshold in plan.get("thresholds", []):
-    met = workers <= plan["driver"]["capacity"][daemon]
-    result["thresholds"].append({"text": threshold, "measured": f"{workers} us", "met": met})
-    code = code or (0 if met else 4)
-if late:
-    for threshold in result["thresholds"]:
-        threshold["met"] = False
-    warn("GeneratorLate", "invalid")
-    code = 4 if result["thresholds"] else 3
-if what == "late and failing":
-    warn("GeneratorLate", "invalid")
-    result["operations"].update(ok=workers - 3, failed=3)
-    result["errors"], code = {"rejected": 3}, 1
-try:
-    write()
-except OSError as error:
-    print(f"error: writing {into}/result.json: {error.strerror}", file=sys.stderr)
-    sys.exit(1)
-sys.exit(code)
-"#;
+/// Suites of other tests may have to end first, one after the other.
+pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
 const PLAN: &str = r#"# Which of the scripted daemons is the better one?
 name = "tiny"
@@ -147,8 +48,9 @@ impl Project {
         let template =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../measure/tests/data/result-1.json");
         fs::copy(template, project.path("template.json")).unwrap();
-        let script = project.file("bin/fake-gen.py", DRIVER);
-        copy_program(&script, &project.path("bin/fake-gen"));
+        let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fake-gen.py");
+        fs::create_dir(project.path("bin")).unwrap();
+        copy_program(&driver, &project.path("bin/fake-gen"));
         project.plan("tiny", rest);
         project
     }
@@ -210,7 +112,7 @@ impl Project {
         let mut command = self.drover(&arguments);
         let child = Started::spawn(&mut command);
         let mut pid = None;
-        until("a run that hangs", || {
+        processes::wait_until_within(LIMIT, "a run that hangs", || {
             let text = fs::read_to_string(self.path("hanging")).unwrap_or_default();
             pid = text.parse().ok().map(Pid::from_raw);
             pid.is_some()
@@ -271,10 +173,6 @@ impl Drop for Started {
             let _ = child.wait();
         }
     }
-}
-
-pub(crate) fn until(what: &str, happens: impl FnMut() -> bool) {
-    processes::wait_until_within(LIMIT, what, happens);
 }
 
 pub(crate) fn interrupt(started: &Started) {

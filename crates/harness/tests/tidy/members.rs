@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Instrument,
     /// `*-conformance`: functional cases for any daemon of a protocol.
     Conformance,
+    /// `test-kit`: what the tests of all crates have in common.
+    TestKit,
     /// `*-testing`: support for the tests of the instrument.
     Testing,
     /// `workspace-hack`: names features of indirect dependencies, and has no code.
@@ -54,6 +56,7 @@ impl Kind {
             "subject" => Self::Subject,
             "harness" => Self::Harness,
             "daemon-kit" => Self::DaemonKit,
+            "test-kit" => Self::TestKit,
             "workspace-hack" => Self::Features,
             name if name.starts_with("build-") => Self::Build,
             name if name.ends_with("-pages") => Self::Pages,
@@ -77,7 +80,7 @@ impl Kind {
     /// The rules: what a crate of this kind may depend on in the workspace.
     pub(crate) fn may_use(self) -> &'static [Self] {
         match self {
-            Self::Features | Self::Build => &[],
+            Self::Features | Self::Build | Self::TestKit => &[],
             // The types of plans and manifests for their schemas.
             Self::Pages => &[Self::Driver, Self::Harness, Self::Load, Self::Subject],
             Self::Measure | Self::Mock | Self::DaemonKit => &[Self::Features],

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use harness_testing::processes::{send, wait_until};
 use harness_testing::program::{CompletedRun, copy_program};
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

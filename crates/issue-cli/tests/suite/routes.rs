@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Folder, build_daemon, text};
+use crate::support::{Folder, require_daemon, text};
 
 #[test]
 fn a_daemon_is_used_while_it_runs() {
@@ -32,7 +32,7 @@ fn a_daemon_is_used_while_it_runs() {
 
 #[test]
 fn a_daemon_is_started_on_request_and_by_several_processes_only_once() {
-    build_daemon();
+    require_daemon();
     let folder = Folder::new();
     let mut children: Vec<_> = (0..8)
         .map(|_| {

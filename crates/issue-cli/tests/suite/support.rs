@@ -99,7 +99,7 @@ impl Folder {
 
     /// Starts a daemon for the database.
     pub(crate) fn start_daemon(&self) {
-        build_daemon();
+        require_daemon();
         self.done(&["daemon", "start"]);
     }
 
@@ -125,26 +125,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Builds the daemon beside the program, unless it is there: another package's program is no part of this one's build.
-pub(crate) fn build_daemon() {
-    static BUILT: Once = Once::new();
-    BUILT.call_once(|| {
-        let folder = Path::new(PROGRAM).parent().unwrap();
-        let cargo = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--locked",
-                "--quiet",
-                "-p",
-                "issue-daemon",
-                "--bin",
-                "issue-daemon",
-            ])
-            .arg("--target-dir")
-            .arg(folder.parent().unwrap())
-            .status()
-            .unwrap();
-        assert!(cargo.success());
-        assert!(fs::exists(folder.join("issue-daemon")).unwrap());
-    });
+/// Checks that the daemon lies beside the program, which starts it from there.
+#[track_caller]
+pub(crate) fn require_daemon() {
+    let daemon = Path::new(PROGRAM).with_file_name("issue-daemon");
+    assert!(
+        daemon.is_file(),
+        "issue-daemon is another package's program: cargo build --workspace --bins"
+    );
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use harness_testing::divided::DividedRun;
 use harness_testing::program::ended_with;
-use harness_testing::skip::skip;
+use harness_testing::skip;
 
 use crate::scenarios::CONTRADICTIONS;
 

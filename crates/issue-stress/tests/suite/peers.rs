@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use harness_testing::program::Program;
-use harness_testing::skip::skip;
+use harness_testing::skip;
 
 #[test]
 fn other_databases_store_the_same_issues() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use harness_testing::program::{CompletedRun, Program};
-use harness_testing::skip::skip;
+use harness_testing::skip;
 
 use crate::server::{Server, call};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::skip::skip;
+use test_kit::skip;
 
 /// Maximum time without a message from the browser.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -8,8 +8,8 @@ use measure::report::{github, junit};
 use measure::suite::Suite;
 use measure::warning::{Severity, Verdict, Warning};
 
-use crate::skip::skip;
 use crate::small;
+use test_kit::skip;
 
 /// Counts tests, failures, errors and skipped tests with a public parser, and prints the failures.
 const COUNT: &str = "

@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex};
 
 use harness::launcher::Launcher;
 use harness_testing::page;
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use subject::daemon::{Daemon, DaemonError, Prepared};
 use subject::manifest;
 

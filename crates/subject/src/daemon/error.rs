@@ -6,7 +6,7 @@ use std::time::Duration;
 use measure::similar::similar;
 
 use super::process_name::ProcessName;
-use crate::manifest::{ManifestError, install_command};
+use crate::manifest::{ManifestError, built_programs, install_command};
 
 /// An error in preparing or starting a daemon.
 #[derive(Debug, thiserror::Error)]
@@ -57,14 +57,22 @@ pub enum DaemonError {
     },
     /// Its program is not installed.
     #[error(
-        "the daemon `{name}` needs the program `{program}`, which is neither beside this one, nor in libexec/drover, nor in PATH\n  install it with all programs, daemons and plans: {}",
-        install_command()
+        "the daemon `{name}` needs the program `{program}`, which {}",
+        missing_program()
     )]
     ProgramMissing {
         /// The daemon.
         name: String,
         /// The program.
         program: String,
+    },
+    /// `DROVER_PROGRAMS` says that everything is built, and this daemon is not.
+    #[error(
+        "the daemon `{name}` is not built, and DROVER_PROGRAMS is set, so that nothing is built now\n  build it with `drover build {name}`, or unset DROVER_PROGRAMS"
+    )]
+    NotBuilt {
+        /// The daemon.
+        name: String,
     },
     /// A command of its build, or of its own tests, failed.
     #[error("{doing} `{name}`: {problem}\n{}  the whole output is in {}", indented(last_lines), log.display())]
@@ -151,6 +159,20 @@ fn listed(names: &[String]) -> String {
         "none".to_owned()
     } else {
         names.join(", ")
+    }
+}
+
+/// Returns where a program is missing, and the remedy.
+fn missing_program() -> String {
+    match built_programs() {
+        Some(folder) => format!(
+            "is not in {}, which DROVER_PROGRAMS names\n  build all programs with `cargo build --workspace --bins`, or unset DROVER_PROGRAMS",
+            folder.display()
+        ),
+        None => format!(
+            "is neither beside this one, nor in libexec/drover, nor in PATH\n  install it with all programs, daemons and plans: {}",
+            install_command()
+        ),
     }
 }
 

@@ -24,6 +24,9 @@ pub(super) const LAST_LINES: usize = 20;
 /// Number of log lines that an error of a test shows: a failed test explains itself above the summary.
 const LAST_LINES_OF_TESTS: usize = 100;
 
+/// The file in a build directory that exists once the daemon was built.
+const BUILT: &str = "built";
+
 /// Time between two attempts to lock a build that another program is making.
 const LOCK_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -56,16 +59,11 @@ impl Prepared {
     ) -> Result<Self, DaemonError> {
         let mut prepared = Self::from_manifest(roots, name, find(roots, name, serves)?)?;
         let build = &prepared.paths.build;
-        let created = std::fs::create_dir_all(build).map_err(DaemonError::io(
-            &prepared.name,
-            format!("creating the build directory {}", build.display()),
-        ));
-        // An installed program needs no such directory, and a service's user may have no home.
-        if !prepared.build_commands().is_empty() {
-            created?;
-        }
         prepared.require_tools()?;
-        prepared.build(on_step)?;
+        match prepared.paths.root.is_built() {
+            true => prepared.require_build()?,
+            false => prepared.build(on_step)?,
+        }
         prepared.version = prepared.read_version();
         for service in &mut prepared.services {
             service.version = service.read_version();
@@ -244,7 +242,7 @@ impl Prepared {
     /// Returns the program of the manifest, if cargo builds it from the sources.
     fn built_program(&self) -> Option<&str> {
         let program = self.manifest.program.as_deref();
-        program.filter(|_| self.paths.root.is_checkout())
+        program.filter(|_| self.paths.root.is_checkout() && !self.paths.root.is_built())
     }
 
     /// Returns the commands of its build. A program is always a release build, even if the driver is a debug build: it
@@ -269,17 +267,31 @@ impl Prepared {
             .collect()
     }
 
-    fn build(&self, on_step: &mut dyn FnMut(&Step<'_>)) -> Result<(), DaemonError> {
+    /// Runs the commands of its build. The file [`BUILT`] then says that they have succeeded.
+    pub(super) fn build(&self, on_step: &mut dyn FnMut(&Step<'_>)) -> Result<(), DaemonError> {
         let commands = self.build_commands();
         if commands.is_empty() {
             return Ok(());
         }
+        self.create_build_directory()?;
         // Two programs that start at once must not build into the same directory at the same time.
         let _lock = self
             .lock_build(on_step)
             .map_err(DaemonError::io(&self.name, self.logging()))?;
         self.run_steps("building", "build.log", &commands, LAST_LINES, on_step)?;
-        Ok(())
+        File::create(self.paths.build.join(BUILT))
+            .map(drop)
+            .map_err(DaemonError::io(&self.name, self.logging()))
+    }
+
+    /// Refuses a daemon of a checkout that is built already, if its own build was forgotten.
+    fn require_build(&self) -> Result<(), DaemonError> {
+        if self.build_commands().is_empty() || self.paths.build.join(BUILT).is_file() {
+            return Ok(());
+        }
+        Err(DaemonError::NotBuilt {
+            name: self.name.daemon().to_owned(),
+        })
     }
 
     /// Runs the commands of a build or of tests one after the other. Returns the log with their output.
@@ -324,11 +336,22 @@ impl Prepared {
         Ok(log)
     }
 
+    /// Creates the build directory. A daemon without commands of a build needs none, and the user of an installed one
+    /// may have no home.
+    fn create_build_directory(&self) -> Result<(), DaemonError> {
+        let build = &self.paths.build;
+        std::fs::create_dir_all(build).map_err(DaemonError::io(
+            &self.name,
+            format!("creating the build directory {}", build.display()),
+        ))
+    }
+
     fn logging(&self) -> String {
         format!("writing a log in {}", self.paths.build.display())
     }
 
     fn log(&self, name: &str) -> Result<(Log, File), DaemonError> {
+        self.create_build_directory()?;
         Log::create(self.paths.build.join(name))
             .map_err(DaemonError::io(&self.name, self.logging()))
     }

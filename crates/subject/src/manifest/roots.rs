@@ -11,6 +11,8 @@ use load::trust::{self, Untrusted};
 
 /// The variable that names the project's root.
 const ROOT: &str = "DROVER_ROOT";
+/// The variable that names the folder of the checkout's programs, if they are built already.
+const PROGRAMS: &str = "DROVER_PROGRAMS";
 /// The folder of installed files, below a `share` or the user's folders for data and caches.
 const OWN: &str = "drover";
 
@@ -54,13 +56,22 @@ impl Root {
         }
     }
 
-    /// Returns the program `name` of a daemon: in a checkout the one that cargo builds, elsewhere an installed one, if
-    /// there is one.
+    /// Returns true if everything in this checkout is built already, because `DROVER_PROGRAMS` names the folder of its
+    /// programs.
+    pub(crate) fn is_built(&self) -> bool {
+        self.is_checkout() && built_programs().is_some()
+    }
+
+    /// Returns the program `name` of a daemon: in a checkout the one that cargo builds or has built, elsewhere an
+    /// installed one, if there is one.
     pub(crate) fn program(&self, name: &str, target: &Path) -> Option<PathBuf> {
-        if self.is_checkout() {
-            return Some(target.join("release").join(name));
+        if !self.is_checkout() {
+            return installed_program(name);
         }
-        installed_program(name)
+        match built_programs() {
+            Some(folder) => Some(folder.join(name)).filter(|program| program.is_file()),
+            None => Some(target.join("release").join(name)),
+        }
     }
 
     /// Refuses a root whose list of daemons somebody else may change.
@@ -224,6 +235,13 @@ pub fn installed_program(name: &str) -> Option<PathBuf> {
         .chain(std::env::split_paths(&paths).filter(|path| path.is_absolute()))
         .map(|folder| folder.join(name))
         .find(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok())
+}
+
+/// Returns the folder of the checkout's programs that `DROVER_PROGRAMS` names: with it, nothing is built.
+#[must_use]
+pub fn built_programs() -> Option<PathBuf> {
+    // Commands run elsewhere, so that a relative path must be made absolute.
+    std::path::absolute(set(PROGRAMS)?).ok()
 }
 
 /// Returns the command that installs all programs, daemons and plans beside this program. It is complete if the sources

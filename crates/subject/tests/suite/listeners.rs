@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use harness_testing::processes::{children, wait_until};
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use load::driver::Target;
 use subject::listeners::{self, Listeners, NotFound};
 

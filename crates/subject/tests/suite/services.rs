@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use harness_testing::processes::{is_running, wait_for_pids, wait_until};
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use nix::sys::signal::Signal;
 use subject::daemon::{Daemon, DaemonError, Options};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use harness_testing::skip::skip;
+use harness_testing::skip;
 use subject::daemon::{Daemon, DaemonError};
 
 use crate::project::{Project, script};

@@ -262,7 +262,7 @@ fn a_division_that_cannot_be_is_refused_with_the_remedy() {
 #[test]
 fn ports_are_judged_for_the_share() {
     if !nix::unistd::geteuid().is_root() {
-        return harness_testing::skip::skip("root, to change the ports of a network namespace");
+        return harness_testing::skip("root, to change the ports of a network namespace");
     }
     let with = |shard: &str, code: i32, words: &[&str]| {
         let run = DividedRun::new(PROGRAM);
