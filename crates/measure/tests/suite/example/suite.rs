@@ -1,7 +1,5 @@
 //! A handmade suite: daemons that differ in known ways, so that every figure of a report is predictable.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::sync::LazyLock;
 
 use measure::result::{

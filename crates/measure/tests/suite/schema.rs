@@ -1,10 +1,5 @@
 //! The result format: its published schema, and files written by older versions.
 
-#[path = "example/result.rs"]
-mod example;
-#[path = "example/redis.rs"]
-mod redis;
-
 use std::path::Path;
 
 use measure::exit;
@@ -13,6 +8,8 @@ use measure::result::{RunResult, SCHEMA, schema};
 use measure::spec::{CounterRole, ErrorCause, SeriesRole};
 use measure::warning::{Verdict, Warning};
 use serde_json::{Value, json};
+
+use crate::example::{redis, result as example};
 
 const PUBLISHED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),

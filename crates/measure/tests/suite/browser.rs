@@ -1,15 +1,6 @@
 //! The page of a comparison, rendered by a browser.
 
-#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
-
-#[path = "browser/devtools.rs"]
 mod devtools;
-#[path = "example/result.rs"]
-mod result;
-#[path = "support/skip.rs"]
-mod skip;
-#[path = "example/suite.rs"]
-mod suite;
 
 use std::sync::LazyLock;
 
@@ -20,7 +11,8 @@ use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::Verdict;
 use serde_json::{Value, json};
-use suite::{FOUR, Shape};
+
+use crate::example::suite::{self, FOUR, Shape};
 
 const PROBE: &str = include_str!("browser/probe.js");
 const RUNS: u64 = 3;
@@ -539,7 +531,7 @@ fn old_results_without_the_newer_fields_make_a_page_too() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let old: Value = serde_json::from_str(include_str!("data/result-1.json")).unwrap();
+    let old: Value = serde_json::from_str(include_str!("../data/result-1.json")).unwrap();
     let old = serde_json::from_value(old).unwrap();
     let page = html(&[old][..].into()).unwrap();
     for width in WIDTHS {

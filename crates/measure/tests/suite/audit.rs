@@ -1,12 +1,7 @@
 //! The audit of handmade results: those of the seed document that do not add up, and correct ones.
 
-#[path = "audit/counts.rs"]
 mod counts;
-#[path = "example/result.rs"]
-mod example;
-#[path = "audit/load.rs"]
 mod load;
-#[path = "audit/simulation.rs"]
 mod simulation;
 
 use std::collections::BTreeMap;
@@ -21,6 +16,8 @@ use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::{Kind, Severity, Verdict, Warning};
 use proptest::prelude::*;
+
+use crate::example::result as example;
 
 /// A closed loop: `users` run operations of a fixed time one after the other, for a number of seconds.
 struct Loop {

@@ -1,6 +1,6 @@
 //! Handmade specifications of drivers: of streams, of requests and of messages.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, reason = "each test program that includes it uses its part")]
 
 use std::borrow::Cow;
 

@@ -1,25 +1,11 @@
 //! The comparison of a handmade suite, as text and as a page.
 
-#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
-
-#[path = "suite/answer.rs"]
 mod answer;
-#[path = "suite/best.rs"]
 mod best;
-#[path = "suite/capacity.rs"]
 mod capacity;
-#[path = "suite/ci.rs"]
 mod ci;
-#[path = "suite/contents.rs"]
 mod contents;
-#[path = "suite/page.rs"]
 mod page;
-#[path = "example/result.rs"]
-mod result;
-#[path = "support/skip.rs"]
-mod skip;
-#[path = "example/suite.rs"]
-mod suite;
 
 use insta::assert_snapshot;
 use measure::capacity::LoadOutcome;
@@ -30,7 +16,9 @@ use measure::result::PlannedPhases;
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::{EndedBy, Kind, Severity, Verdict, Warning, verdict};
-use suite::{FOUR, Shape};
+
+use crate::example::result;
+use crate::example::suite::{self, FOUR, Shape};
 
 /// Renders the whole report as text.
 fn terminal(suite: &Suite) -> Result<String, Error> {

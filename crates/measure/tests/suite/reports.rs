@@ -1,10 +1,5 @@
 //! Every report of a handmade result.
 
-#[path = "example/result.rs"]
-mod example;
-#[path = "example/redis.rs"]
-mod redis;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,6 +10,8 @@ use measure::result::{FaultResult, RunResult, ThresholdResult};
 use measure::tally::{DecodeError, Distribution};
 use measure::throughput::Throughput;
 use measure::warning::{Kind, Severity, Verdict, Warning, verdict};
+
+use crate::example::{redis, result as example};
 
 /// Renders results in a format.
 fn render(format: &str, results: &[RunResult]) -> Result<String, Error> {

@@ -1,7 +1,5 @@
 //! A handmade HTTP suite: requests over held connections, of daemons that differ in known ways.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use measure::result::{PlannedPhases, RunResult, Second, SecondSeries, SeriesResult};
 use measure::suite::Suite;
 use measure::system::{System, TcpCounters};

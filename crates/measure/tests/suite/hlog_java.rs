@@ -3,17 +3,14 @@
 //! Needs `java` and the library, which `scripts/setup` downloads. The library is at `HDRHISTOGRAM_JAR` or in the local
 //! Maven repository. Without them the test prints a notice and passes; with `DROVER_REQUIRE_ALL=1` it fails.
 
-#[path = "example/result.rs"]
-mod example;
-#[path = "support/skip.rs"]
-mod skip;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use measure::report::hlog;
 use measure::result::SeriesResult;
-use skip::skip;
+
+use crate::example::result as example;
+use crate::skip::skip;
 
 const IN_HOME: &str = ".m2/repository/org/hdrhistogram/HdrHistogram/2.2.2/HdrHistogram-2.2.2.jar";
 

@@ -1,9 +1,5 @@
 //! Merged parts of a divided run are what one program would have recorded.
 
-#[path = "example/result.rs"]
-#[allow(dead_code, reason = "each test program uses its part")]
-mod example;
-
 use std::collections::BTreeMap;
 
 use measure::disturbance::Stalls;
@@ -15,6 +11,8 @@ use measure::tally::Distribution;
 use measure::warning::Warning;
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+use crate::example::result as example;
 
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("response", SeriesRole::Main),

@@ -9,7 +9,7 @@ use measure::suite::Suite;
 use measure::warning::{Severity, Verdict, Warning};
 
 use crate::skip::skip;
-use crate::small;
+use crate::suites::small;
 
 /// Counts tests, failures, errors and skipped tests with a public parser, and prints the failures.
 const COUNT: &str = "

@@ -1,14 +1,11 @@
 //! Thresholds evaluated for a handmade result.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "example/result.rs"]
-mod example;
-
 use measure::report::{full, markdown};
 use measure::result::{Cost, FaultResult, Resources, RunResult, Second};
 use measure::threshold::Threshold;
 use measure::throughput::Throughput;
+
+use crate::example::result as example;
 
 const SERIES: &[&str] = &["handoff", "first_byte", "stream", "gap"];
 

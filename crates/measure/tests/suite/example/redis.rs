@@ -3,11 +3,11 @@
 use measure::result::{RunResult, ServiceResult};
 use measure::usage::UsageSummary;
 
-use crate::example;
+use super::result;
 
 /// Adds a service that used half of the daemon's CPU time.
 pub(crate) fn with_redis() -> RunResult {
-    let mut result = example::full();
+    let mut result = result::full();
     let daemon = result.usage.daemon.clone();
     let daemon = daemon.expect("the example has the use of its daemon");
     result.services = vec![ServiceResult {

@@ -1,14 +1,5 @@
 //! The comparison of servers that answer requests over held connections, and the summary of any suite.
 
-#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
-
-#[path = "example/http.rs"]
-mod http;
-#[path = "example/result.rs"]
-mod result;
-#[path = "example/suite.rs"]
-mod suite;
-
 use std::sync::LazyLock;
 
 use insta::assert_snapshot;
@@ -21,6 +12,8 @@ use measure::result::{Answer, RunResult};
 use measure::suite::{Suite, Unreached};
 use measure::warning::{Warning, verdict};
 use proptest::prelude::*;
+
+use crate::example::{http, suite};
 
 const THREE: &[&str] = &["nginx", "http-daemon", "node-http"];
 
