@@ -1,18 +1,13 @@
 //! Calibration against a target with known delays: computed percentiles, and one stall.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "suite/drive.rs"]
-mod drive;
-#[path = "suite/target.rs"]
-mod target;
-
 use std::time::Duration;
 
 use harness_testing::calibration::{Planned, calibrate};
 use harness_testing::result::ResultFile;
 use nix::sys::socket::SockType;
-use target::{HEAD, Step, Target, close, record, write};
+
+use crate::drive::drive;
+use crate::target::{HEAD, Step, Target, close, record, write};
 
 const STREAMS: usize = 300;
 const STALL: Duration = Duration::from_millis(200);
@@ -79,7 +74,7 @@ fn known_delays_and_an_injected_stall_come_out_within_one_millisecond_or_one_per
         let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
         let streams = STREAMS.to_string();
         let load = ["--connections", &streams, "--ramp-up", "3s", "--quiet"];
-        let (_, mut json) = drive::drive(folder.path(), target.path(), &load);
+        let (_, mut json) = drive(folder.path(), target.path(), &load);
         assert_eq!(target.stop(), STREAMS + 1, "attempt {attempt}");
         assert_eq!(json["connections_completed"], STREAMS);
         assert_eq!(json["errors"]["timeout"], 0);

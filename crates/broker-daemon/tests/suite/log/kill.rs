@@ -16,7 +16,7 @@ use rand::rngs::StdRng;
 use rand::seq::IteratorRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::model::{LONG, Model, publish};
+use crate::log::model::{LONG, Model, publish};
 
 const KILLS: u64 = 300;
 const FOLDER: &str = "DROVER_TEST_LOG";
@@ -174,7 +174,11 @@ impl Reported {
 
 fn start(dir: &Path, seed: u64, next: u64) -> Child {
     Command::new(std::env::current_exe().expect("this program has a path"))
-        .args(["--exact", "kill::the_process_that_is_killed", "--nocapture"])
+        .args([
+            "--exact",
+            "log::kill::the_process_that_is_killed",
+            "--nocapture",
+        ])
         .env(FOLDER, dir)
         .env(SEED, seed.to_string())
         .env("DROVER_TEST_NEXT", next.to_string())

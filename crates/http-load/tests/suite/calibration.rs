@@ -1,7 +1,5 @@
 //! Calibration against a server whose delays are known: computed percentiles, and one stall.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

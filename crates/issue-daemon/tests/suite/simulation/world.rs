@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 
-use crate::model::Model;
+use crate::simulation::model::Model;
 
 const CLIENTS: usize = 6;
 /// So few that the queue is full now and then.

@@ -1,7 +1,5 @@
 //! Requests, and what the database holds after them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use issue_store::{
     Changes, Code, Dependency, DependencyKind, Error, Filter, IssueType, NewIssue, Options, Patch,
     Reader, ReadyFilter, Stats, Status, Store, Timestamp, Writer,

@@ -1,7 +1,5 @@
 //! Random requests: what the store notes about blocked issues agrees with a model that knows only the rules.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use issue_store::{

@@ -1,7 +1,6 @@
 //! Runs the daemons' own tests, each in the test runner of its language.
 //!
 //! A daemon whose toolchain is missing is reported and skipped; with `DROVER_REQUIRE_ALL=1` it fails.
-#![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
 use harness_testing::skip::skip;
 use subject::daemon::{Daemon, DaemonError};

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver};
 use broker_daemon::log::{Log, Options, State};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
-use crate::model::{LONG, Model, Modelled, SMALL, publish, recover, segments};
+use crate::log::model::{LONG, Model, Modelled, SMALL, publish, recover, segments};
 
 /// Returns this process's open descriptor for a file.
 fn descriptor(path: &Path) -> RawFd {

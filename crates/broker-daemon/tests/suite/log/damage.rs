@@ -6,7 +6,7 @@ use std::path::Path;
 
 use broker_daemon::log::{Error, Log, Salvage, State, salvage};
 
-use crate::model::{Model, Modelled, SMALL, body, recover, segments};
+use crate::log::model::{Model, Modelled, SMALL, body, recover, segments};
 
 /// The mark of a clean end, after the last batch.
 const MARK: usize = 24;
@@ -193,7 +193,7 @@ fn a_body_that_looks_like_a_log_is_a_body() {
     written(dir.path());
     let evil = fs::read(&segments(dir.path())[0]).expect("a segment is read");
     let dir = tempfile::tempdir().expect("a folder");
-    let (mut log, _) = broker_daemon::log::Log::open(dir.path(), crate::model::SMALL, || ())
+    let (mut log, _) = broker_daemon::log::Log::open(dir.path(), crate::log::model::SMALL, || ())
         .expect("an empty folder opens");
     let message = |body| broker_daemon::log::Message {
         published_ms: 0,
@@ -210,8 +210,9 @@ fn a_body_that_looks_like_a_log_is_a_body() {
     let path = &segments(dir.path())[0];
     let bytes = fs::read(path).expect("a segment is read");
     fs::write(path, &bytes[..bytes.len() - 1000]).expect("a segment is written");
-    let (_log, recovered) = broker_daemon::log::Log::open(dir.path(), crate::model::SMALL, || ())
-        .expect("a torn tail is cut off");
+    let (_log, recovered) =
+        broker_daemon::log::Log::open(dir.path(), crate::log::model::SMALL, || ())
+            .expect("a torn tail is cut off");
     assert_eq!(recovered.messages.len(), 1);
     assert_eq!(recovered.messages[0].body(), b"first".as_slice());
 }

@@ -1,7 +1,5 @@
 //! The client against a peer that stalls, breaks off, and answers wrongly.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
 //! Tests of the server over its sockets, and of the command.
-#![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::model::{LONG, Model, Modelled, SMALL, publish, recover, segments};
+use crate::log::model::{LONG, Model, Modelled, SMALL, publish, recover, segments};
 
 /// Length of the headers of a segment and of a batch, and the offset of the batch's length.
 const SEGMENT_HEADER: usize = 44;

@@ -1,20 +1,16 @@
 //! The conformance cases: RabbitMQ and our broker pass them all, and a broker with one wrong answer fails the
 //! corresponding case.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "support/proxy.rs"]
-mod proxy;
-
 use std::process::{Command, Output};
 
 use harness_testing::processes::wait_until;
 use harness_testing::skip::skip;
-use proxy::{Frame, Proxy, Rule};
 use serde_json::Value;
 use subject::daemon::{Daemon, Options, Prepared, Stopped};
 use subject::manifest;
 use tokio::runtime::Runtime;
+
+use crate::proxy::{Frame, Proxy, Rule};
 
 /// Runs the program. Returns its exit code, its output, and its notes.
 fn conformance(arguments: &[&str]) -> (Option<i32>, String, String) {

@@ -2,11 +2,9 @@
 //! on simulated time and a simulated disk. Each step is drawn from a seed, so that a failure can be repeated:
 //!
 //! ```text
-//! SIMULATION_SEED=17 cargo test -p issue-daemon --test simulation
-//! SIMULATION_OPERATIONS=50000000 cargo test --release -p issue-daemon --test simulation
+//! SIMULATION_SEED=17 cargo test -p issue-daemon --test suite simulation
+//! SIMULATION_OPERATIONS=50000000 cargo test --release -p issue-daemon --test suite simulation
 //! ```
-
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod model;
 mod world;

@@ -1,7 +1,5 @@
 //! Losses of power at random operations: what was acknowledged is there, groups are whole, and counters agree.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -1,7 +1,5 @@
 //! Operations on a database, as the daemon and direct mode perform them.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::path::PathBuf;
 
 use issue_rpc::{Direct, Request};

@@ -1,18 +1,14 @@
-//! Test of requests that wait for a connection to a server that has left. It has its own test program, since another
-//! test's server could take the free port.
-
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-#[path = "suite/scenarios.rs"]
-mod scenarios;
+//! Test of requests that wait for a connection to a server that has left. Its port stays reserved, since another test's
+//! server could take it.
 
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use http_load::{Engine, Settings};
+use tokio::net::TcpSocket;
 
 use crate::scenarios::{ENGINES, adds_up, put, rate};
 
@@ -40,13 +36,23 @@ fn answer_late(mut stream: impl Read) -> usize {
     stream.read(&mut [0; 4096]).unwrap()
 }
 
+/// Reserves a port: a socket that is bound and does not listen leaves it to those alone who ask for this very port.
+fn reserve() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
 /// The waiting operations must fail one after the other: nested calls would need more stack than a thread has. Over TCP
 /// the kernel reports the failure a moment later, for a path at once.
 #[test]
 fn many_that_wait_for_a_server_that_is_gone_fail_one_by_one() {
     for engine in ENGINES {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let (_reserved, address) = reserve();
+        let listener = TcpListener::bind(address).unwrap();
+        let url = format!("http://{address}/");
         let server = std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             drop(listener);

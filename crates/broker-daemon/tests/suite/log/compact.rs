@@ -5,7 +5,7 @@ use std::path::Path;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::model::{Modelled, SMALL, segments};
+use crate::log::model::{Modelled, SMALL, segments};
 
 fn bytes_on_disk(dir: &Path) -> u64 {
     segments(dir)

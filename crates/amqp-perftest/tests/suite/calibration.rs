@@ -1,7 +1,5 @@
 //! Calibration against a broker with known delays: computed percentiles, and one stall.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -8,7 +8,7 @@ use std::path::Path;
 use broker_daemon::log::{Error, Log, Options};
 use nix::fcntl::{FallocateFlags, fallocate};
 
-use crate::model::{Model, Modelled, SMALL, recover, segments};
+use crate::log::model::{Model, Modelled, SMALL, recover, segments};
 
 /// Returns the bytes that the segments of a folder take on the disk.
 fn allocated(dir: &Path) -> u64 {

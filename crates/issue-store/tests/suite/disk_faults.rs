@@ -1,7 +1,5 @@
 //! A disk that is full, and one whose syncs fail; and the number of syncs of a group.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::path::Path;
 
 use issue_store::{Code, NewIssue, Options, Store, Timestamp, Writer};
