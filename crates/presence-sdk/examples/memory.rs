@@ -5,7 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a program prints its figures")]
 
-#[path = "../tests/sdk/server.rs"]
+#[path = "../tests/suite/server.rs"]
 mod server;
 
 use std::error::Error;

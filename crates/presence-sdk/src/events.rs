@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// [`next`](Self::next) needs no further crate; with `futures_util::StreamExt` the adapters of streams can be used.
 ///
 /// ```
-/// # #[path = "../tests/sdk/server.rs"] mod server;
+/// # #[path = "../tests/suite/server.rs"] mod server;
 /// use futures_util::StreamExt as _;
 /// use presence_sdk::{Event, RealtimeClient};
 ///

@@ -5,7 +5,7 @@
 //! client repeats heartbeats, opens a broken connection again, and joins its room again with its last state.
 //!
 //! ```
-//! # #[path = "../tests/sdk/server.rs"] mod server;
+//! # #[path = "../tests/suite/server.rs"] mod server;
 //! use presence_sdk::{Event, RealtimeClient};
 //! use serde_json::json;
 //!

@@ -19,7 +19,7 @@ use crate::shared::{Command, Heartbeat};
 /// last clone is dropped; a handle also keeps its client open.
 ///
 /// ```
-/// # #[path = "../tests/sdk/server.rs"] mod server;
+/// # #[path = "../tests/suite/server.rs"] mod server;
 /// use presence_sdk::{Error, RealtimeClient};
 /// use serde_json::json;
 ///

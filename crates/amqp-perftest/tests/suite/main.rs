@@ -6,6 +6,7 @@
     reason = "`wire` and `lapin` are the same runs with each engine"
 )]
 
+mod calibration;
 mod engines;
 mod lapin;
 mod mistakes;

@@ -6,6 +6,7 @@ mod faults;
 mod floods;
 mod full;
 mod kills;
+mod log;
 mod management;
 mod process;
 mod raw;

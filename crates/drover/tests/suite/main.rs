@@ -6,6 +6,7 @@ mod action;
 mod beginnings;
 mod calls;
 mod capacity;
+mod docs;
 mod endings;
 mod hosts;
 mod import;

@@ -13,7 +13,7 @@ use measure::suite::Suite;
 use measure::warning::{Kind, Verdict};
 use proptest::prelude::*;
 
-#[path = "../../../measure/tests/example/result.rs"]
+#[path = "../../../measure/tests/suite/example/result.rs"]
 mod example;
 
 const FILES: [&str; 14] = [

@@ -1,7 +1,5 @@
 //! Runs the program like a user, and reads its output.
 
-#![allow(dead_code, reason = "each test program uses its part")]
-
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 

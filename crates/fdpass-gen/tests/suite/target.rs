@@ -1,7 +1,5 @@
 //! A daemon for tests: its answer to each handoff is a script, and every step has its planned time.
 
-#![allow(dead_code, reason = "each test program uses its part")]
-
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::IoSliceMut;

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::support::{Daemon, await_that, command};
+use test_kit::wait_until;
+
+use crate::support::{Daemon, command};
 
 #[test]
 fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() {
@@ -49,7 +51,7 @@ fn what_never_ends_is_broken_off_after_the_grace_or_by_a_second_signal() {
             daemon.signal(Signal::SIGTERM);
             if signals == 2 {
                 // It has received the first signal once it no longer listens.
-                await_that("the end of listening", || {
+                wait_until("the end of listening", || {
                     std::net::TcpStream::connect(daemon.http).is_err()
                 });
                 daemon.signal(Signal::SIGTERM);
@@ -78,7 +80,7 @@ fn no_process_outlives_the_first_one() {
     daemon.signal(Signal::SIGKILL);
     assert!(!daemon.wait().success());
     for child in children {
-        await_that("the end of a process", || {
+        wait_until("the end of a process", || {
             let state = std::fs::read_to_string(format!("/proc/{child}/stat"));
             state.is_err() || state.is_ok_and(|state| state.contains(") Z"))
         });

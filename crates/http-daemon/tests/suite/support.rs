@@ -13,6 +13,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+use test_kit::wait_until;
 
 /// A time that nothing here takes, even on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -108,7 +109,7 @@ impl Daemon {
 
     /// Waits until the value is right.
     pub(crate) fn await_metric(&self, name: &str, is_right: impl Fn(u64) -> bool) {
-        await_that(name, || is_right(self.metric(name)));
+        wait_until(name, || is_right(self.metric(name)));
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -130,7 +131,7 @@ impl Daemon {
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut ended = None;
-        await_that("the end of the daemon", || {
+        wait_until("the end of the daemon", || {
             ended = self.child.try_wait().unwrap();
             ended.is_some()
         });
@@ -174,17 +175,6 @@ pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_http-daemon"));
     command.env_clear().process_group(0);
     command
-}
-
-/// Polls a condition, since some events send no notification.
-pub(crate) fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..LONG.as_millis() / 10 {
-        if is_so() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{what} has not come to pass within {LONG:?}");
 }
 
 /// A connection that sends exactly the given bytes.

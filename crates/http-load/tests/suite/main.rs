@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod answers;
+mod calibration;
 mod calls;
 mod connections;
 mod contents;
 mod divided;
 mod engines;
+mod gone;
 mod held;
 mod latency;
 mod mistakes;

@@ -1,7 +1,5 @@
 //! Runs a load on a server without the check before it, and returns its counts.
 
-#![allow(dead_code, reason = "each test program uses its part")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

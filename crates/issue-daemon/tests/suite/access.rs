@@ -5,7 +5,9 @@ use issue_store::Options;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::support::{Daemon, reader, wait_until};
+use test_kit::wait_until;
+
+use crate::support::{Daemon, reader};
 
 fn create(access: &mut Access, title: &str) -> Option<Route> {
     let call = Call::new("create", json!({ "title": title })).with_key(title);

@@ -7,7 +7,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Client, Daemon, wait_until};
+use test_kit::wait_until;
+
+use crate::support::{Client, Daemon};
 
 #[test]
 fn a_line_of_100_mb_is_refused_and_the_reason_can_be_read() {

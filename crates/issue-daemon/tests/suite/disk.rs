@@ -6,7 +6,9 @@ use issue_store::{Options, Store};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use serde_json::json;
 
-use crate::support::{Daemon, command, skip};
+use test_kit::{skip, wait_until};
+
+use crate::support::{Daemon, command};
 
 /// A file system of 8 MiB. `None` if mounting is not allowed.
 struct Small(tempfile::TempDir);
@@ -76,7 +78,7 @@ fn a_full_disk_refuses_writes_loses_nothing_and_recovers_by_itself() {
     );
 
     std::fs::remove_file(&fill).unwrap();
-    crate::support::wait_until("writes are stored again", || {
+    wait_until("writes are stored again", || {
         client.call("create", json!({"title": "after"}))["success"] == true
     });
     assert_eq!(client.data("health", json!({}))["status"], "healthy");

@@ -5,7 +5,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Daemon, skip};
+use test_kit::skip;
+
+use crate::support::Daemon;
 
 #[test]
 fn a_client_in_go_creates_issues_and_finds_them() {

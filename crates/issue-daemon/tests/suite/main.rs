@@ -8,6 +8,7 @@ mod disk;
 mod go_client;
 mod kill;
 mod protocol;
+mod simulation;
 mod start;
 mod support;
 mod sync_faults;

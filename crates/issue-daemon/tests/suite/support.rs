@@ -169,22 +169,3 @@ impl Client {
         issue["id"].as_str().unwrap().to_owned()
     }
 }
-
-/// Reports that the test cannot run on this machine. Where everything is required, the test fails.
-pub(crate) fn skip(needs: &str) {
-    let required = std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1");
-    assert!(!required, "DROVER_REQUIRE_ALL=1: needs {needs}");
-    // The test runner shows this, as it does not show what the print macros write.
-    let _ = writeln!(io::stderr(), "skipped: needs {needs}");
-}
-
-/// Waits until something holds.
-pub(crate) fn wait_until(condition: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..LONG.as_millis() / 10 {
-        if holds() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("in vain: {condition}");
-}

@@ -7,7 +7,9 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::support::{Daemon, reader, skip, wait_until};
+use test_kit::{skip, wait_until};
+
+use crate::support::{Daemon, reader};
 
 /// The calls of each thread that fail, one in each run.
 const CALLS: u32 = 50;

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 
 use presence_daemon::config::ServerConfig;
 
-use crate::support::{TestServer, WEBSOCKET, config, frame, raw_websocket, wait_until};
+use test_kit::wait_until;
+
+use crate::support::{TestServer, WEBSOCKET, config, frame, raw_websocket};
 
 /// Reads frames until the server has closed, and returns the code of its close frame.
 fn close_code(stream: &mut TcpStream) -> Option<u16> {

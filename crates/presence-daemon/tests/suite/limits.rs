@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use presence_daemon::config::ServerConfig;
 
-use crate::support::{
-    POLLING, TestServer, WEBSOCKET, config, frame, raw_websocket, stream, wait_until,
-};
+use test_kit::wait_until;
+
+use crate::support::{POLLING, TestServer, WEBSOCKET, config, frame, raw_websocket, stream};
 
 #[test]
 fn sessions_beyond_the_limit_are_refused_until_others_leave() {

@@ -3,6 +3,7 @@
 mod faults;
 mod limits;
 mod polling;
+mod presence;
 mod process;
 mod shutdown;
 mod support;

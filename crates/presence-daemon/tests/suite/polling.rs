@@ -7,8 +7,10 @@ use std::time::Duration;
 use presence_daemon::config::ServerConfig;
 use tungstenite::Message;
 
+use test_kit::wait_until;
+
 use crate::support::{
-    Client, POLLING, Polled, TestServer, WEBSOCKET, config, http, http_with, stream, wait_until,
+    Client, POLLING, Polled, TestServer, WEBSOCKET, config, http, http_with, stream,
 };
 
 #[test]

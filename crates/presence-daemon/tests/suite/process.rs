@@ -4,7 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Client, WEBSOCKET, http, stream, wait_until};
+use test_kit::wait_until;
+
+use crate::support::{Client, WEBSOCKET, http, stream};
 
 /// A daemon in conformance mode, killed when this is dropped.
 struct Daemon {

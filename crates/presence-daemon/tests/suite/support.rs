@@ -281,17 +281,6 @@ pub(crate) fn http_with(
     (head.to_owned(), body.to_owned())
 }
 
-/// Waits for a condition.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..TIMEOUT.as_millis() / LOOK.as_millis() {
-        if is_so() {
-            return;
-        }
-        thread::sleep(LOOK);
-    }
-    panic!("{what}: not so after {TIMEOUT:?}");
-}
-
 /// Returns the settings of the tests: two workers, and times that no test waits for.
 pub(crate) fn config() -> ServerConfig {
     ServerConfig {

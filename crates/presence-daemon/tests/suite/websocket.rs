@@ -10,7 +10,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tungstenite::Message;
 
-use crate::support::{Client, TestServer, config, wait_until};
+use test_kit::wait_until;
+
+use crate::support::{Client, TestServer, config};
 
 #[test]
 fn a_session_opens_with_the_settings_of_the_server() {

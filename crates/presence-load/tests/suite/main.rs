@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod audited;
+mod calibration;
 mod calls;
+mod divided;
+mod faults;
+mod javascript_client;
 mod losses;
 mod mistakes;
 mod protocol;
 mod reference;
 mod sdk;
-#[path = "../support/server.rs"]
 mod server;
 mod support;

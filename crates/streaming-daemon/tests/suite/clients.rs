@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::support::{PAYLOAD, Running, client, pass, read_all, start, wait_until};
+use test_kit::wait_until;
+
+use crate::support::{PAYLOAD, Running, client, pass, read_all, start};
 
 /// Enough events to fill the smallest socket buffer many times over.
 const MANY: u32 = 2_000;

@@ -9,7 +9,9 @@ use std::time::Duration;
 use nix::sys::socket::{self, MsgFlags};
 use streaming_daemon::{Peers, SocketType};
 
-use crate::support::{BOTH_TYPES, PAYLOAD, client, is_hung_up, pass, read_all, start, wait_until};
+use test_kit::wait_until;
+
+use crate::support::{BOTH_TYPES, PAYLOAD, client, is_hung_up, pass, read_all, start};
 
 /// Builds a payload of exactly this many bytes.
 fn payload_of(length: usize) -> Vec<u8> {

@@ -17,8 +17,10 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
+use test_kit::wait_until;
+
 use crate::process::Process;
-use crate::support::{Running, client, pass, read_all, start, wait_until};
+use crate::support::{Running, client, pass, read_all, start};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n\
     Connection: close\r\nX-Accel-Buffering: no\r\n\r\n";

@@ -19,9 +19,9 @@ use nix::unistd::Pid;
 use streaming_daemon::SocketType;
 use tempfile::TempDir;
 
-use crate::support::{
-    BOTH_TYPES, PAYLOAD, client, connect, hand_over, is_hung_up, pass, read_all, wait_until,
-};
+use test_kit::wait_until;
+
+use crate::support::{BOTH_TYPES, PAYLOAD, client, connect, hand_over, is_hung_up, pass, read_all};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_streaming-daemon");
 

@@ -116,18 +116,6 @@ impl Running {
     }
 }
 
-/// Waits until `condition` holds.
-pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let tries = TIMEOUT.as_millis();
-    for _ in 0..tries {
-        if condition() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("{what} did not happen within {TIMEOUT:?}");
-}
-
 pub(crate) fn connect(path: &Path, socket_type: SocketType) -> OwnedFd {
     let kind = match socket_type {
         SocketType::Seqpacket => SockType::SeqPacket,

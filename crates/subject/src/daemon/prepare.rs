@@ -58,7 +58,6 @@ impl Prepared {
         on_step: &mut dyn FnMut(&Step<'_>),
     ) -> Result<Self, DaemonError> {
         let mut prepared = Self::from_manifest(roots, name, find(roots, name, serves)?)?;
-        let build = &prepared.paths.build;
         prepared.require_tools()?;
         match prepared.paths.root.is_built() {
             true => prepared.require_build()?,

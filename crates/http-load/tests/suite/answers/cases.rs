@@ -1,10 +1,7 @@
 //! Responses byte by byte, their meaning, and whether hyper agrees. The server closes after the last byte.
 
-#[path = "cases/bodies.rs"]
 mod bodies;
-#[path = "cases/chunked.rs"]
 mod chunked;
-#[path = "cases/heads.rs"]
 mod heads;
 
 use http_load::answer::{Fault, Missing, RequestInfo};

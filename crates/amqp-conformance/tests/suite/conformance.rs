@@ -1,0 +1,245 @@
+//! The conformance cases: RabbitMQ and our broker pass them all, and a broker with one wrong answer fails the
+//! corresponding case.
+
+use std::process::{Command, Output};
+
+use harness_testing::processes::wait_until;
+use harness_testing::skip;
+use serde_json::Value;
+use subject::daemon::{Daemon, Options, Prepared, Stopped};
+use subject::manifest;
+use tokio::runtime::Runtime;
+
+use crate::proxy::{Frame, Proxy, Rule};
+
+/// Runs the program. Returns its exit code, its output, and its notes.
+fn conformance(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_amqp-conformance"));
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn passes_every_case(daemon: &str) {
+    let (code, json, said) = conformance(&["--daemon", daemon, "--format", "json"]);
+    if code == Some(2) && said.contains("needs") {
+        return skip(format_args!("{daemon}: {said}"));
+    }
+    let report: Value = serde_json::from_str(&json).unwrap_or_else(|_| panic!("{said}"));
+    let cases = report["cases"].as_array().unwrap();
+    let failed: Vec<String> = cases
+        .iter()
+        .filter(|case| case["outcome"] != "passed")
+        .map(|case| format!("{}: {}", case["name"], case["detail"]))
+        .collect();
+    let all = cases.len();
+    assert!(failed.is_empty(), "of {all}:\n{}", failed.join("\n"));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(all > 500, "only {all} cases");
+}
+
+#[test]
+fn rabbitmq_passes_every_case() {
+    passes_every_case("rabbitmq");
+}
+
+#[test]
+fn our_broker_passes_every_case() {
+    passes_every_case("broker-daemon");
+}
+
+/// Returns the remaining processes of a RabbitMQ node: each inherits the node's settings, whatever process group it is
+/// in.
+fn processes_on(port: u16) -> Vec<String> {
+    let setting = format!("RABBITMQ_NODE_PORT={port}");
+    let has_it = |environment: Vec<u8>| {
+        environment
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == setting.as_bytes())
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter(|entry| std::fs::read(entry.path().join("environ")).is_ok_and(has_it))
+        .map(|entry| std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default())
+        .collect()
+}
+
+fn prepared(name: &str) -> Option<Prepared> {
+    let root = manifest::find_root().unwrap();
+    match Daemon::prepare(&root, name, "amqp", &mut |_| {}) {
+        Ok(prepared) => Some(prepared),
+        Err(error) => {
+            skip(format_args!("{name}: {error}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn two_rabbitmqs_run_side_by_side_and_leave_no_process_behind() {
+    let Some(rabbitmq) = prepared("rabbitmq") else {
+        return;
+    };
+    assert!(rabbitmq.version().unwrap().starts_with("RabbitMQ 3."));
+    let runtime = runtime();
+    let options = Options::default();
+    let (first, second) = runtime.block_on(async {
+        tokio::join!(rabbitmq.start(&[], &options), rabbitmq.start(&[], &options))
+    });
+    let (mut first, second) = (first.unwrap(), second.unwrap());
+    let ports = [&first, &second].map(|daemon| daemon.endpoint().port.unwrap());
+    for port in ports {
+        let running = processes_on(port);
+        for name in ["beam.smp\n", "epmd\n"] {
+            assert!(running.iter().any(|comm| comm == name), "{running:?}");
+        }
+    }
+    let stopped = runtime.block_on(first.stop());
+    assert_eq!((stopped.how, stopped.left), (Stopped::Terminated, 0));
+    assert_eq!(stopped.status, "exited with status 0");
+    // The other node is killed.
+    drop(second);
+    for port in ports {
+        wait_until("the last process ends", || processes_on(port).is_empty());
+    }
+}
+
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().unwrap()
+}
+
+/// A case, the change to the broker's answers, and words of the expected failure.
+const WRONG: [(&str, Rule, &str); 10] = [
+    (
+        "queue.declare: passive of a missing one is 404",
+        |frame| frame.replace_method((20, 40), 4, 404, 405),
+        "405",
+    ),
+    (
+        "connection.open: an unknown vhost is 530",
+        |frame| frame.replace_method((10, 50), 4, 530, 504),
+        "expected 530",
+    ),
+    (
+        "basic.return: mandatory and unroutable is 312",
+        |frame| frame.replace_method((60, 50), 4, 312, 313),
+        "313",
+    ),
+    (
+        "basic.reject: with requeue it is the first again, redelivered",
+        // Class, method and tag come before it.
+        |frame| frame.replace_byte((60, 71), 12, 1, 0),
+        "false",
+    ),
+    (
+        "basic.get: says what is left, and counts its tags",
+        |frame| frame.replace_byte((60, 71), 11, 2, 3),
+        "(3, 1, \"b\")",
+    ),
+    (
+        "content: all 256 bytes",
+        |frame| {
+            if frame.kind == 3 {
+                frame.payload[7] ^= 1;
+            }
+        },
+        "the body",
+    ),
+    (
+        "properties: priority",
+        |frame| {
+            if frame.kind == 2 {
+                let last = frame.payload.len() - 1;
+                frame.payload[last] = 3;
+            }
+        },
+        "the properties",
+    ),
+    (
+        "queue.purge: counts what it removes",
+        |frame| frame.replace_byte((50, 31), 7, 3, 2),
+        "2, expected 3",
+    ),
+    (
+        "connection.start: capability basic.nack",
+        |frame| frame.replace_text(b"basic.nack", b"basic.wack"),
+        "None, expected",
+    ),
+    (
+        "confirm: tags count from 1 after confirm.select",
+        |frame| frame.replace_byte((60, 80), 11, 2, 1),
+        "1, expected 2",
+    ),
+];
+
+#[test]
+fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
+    let daemon = prepared("broker-daemon").unwrap();
+    let runtime = runtime();
+    let daemon = runtime
+        .block_on(daemon.start(&[], &Options::default()))
+        .unwrap();
+    let port = daemon.endpoint().port.unwrap();
+    for (case, rule, words) in WRONG {
+        let right = Proxy::start(port, |_: &mut Frame| {});
+        let (code, tap, said) = conformance(&["--uri", &right.uri(), "--only", case]);
+        assert_eq!(code, Some(0), "{tap}{said}");
+        assert!(tap.contains(&format!("\nok 1 - {case}")), "{tap}");
+        let wrong = Proxy::start(port, rule);
+        let (code, tap, said) = conformance(&["--uri", &wrong.uri(), "--only", case]);
+        assert_eq!(code, Some(1), "{tap}{said}");
+        assert!(tap.contains(&format!("\nnot ok 1 - {case}")), "{tap}");
+        assert!(tap.contains(words), "{words:?} is not in:\n{tap}");
+    }
+}
+
+#[test]
+fn a_broker_that_hangs_up_or_is_not_there_fails_every_case() {
+    let mute = Proxy::start(1, |_: &mut Frame| {});
+    for uri in [mute.uri(), "amqp://127.0.0.1:1".to_owned()] {
+        let (code, tap, said) = conformance(&["--uri", &uri, "--only", "tx.commit"]);
+        assert_eq!(code, Some(1), "{tap}{said}");
+        assert!(!tap.contains("\nok "), "{tap}");
+    }
+}
+
+#[test]
+fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
+    for (arguments, words) in [
+        (&[][..], &["--daemon"][..]),
+        (
+            &["--daemon", "nonesuch"],
+            &["nonesuch", "known daemons", "rabbitmq"],
+        ),
+        (
+            &["--daemon", "rabbitmq", "--uri", "amqp://127.0.0.1"],
+            &["--uri"],
+        ),
+        (
+            &["--uri", "127.0.0.1:5672"],
+            &["--uri", "amqp://localhost:5672/"],
+        ),
+        (
+            &["--uri", "amqp://127.0.0.1", "--only", "xyz"],
+            &["--only xyz", "tx.commit"],
+        ),
+        (
+            &["--uri", "amqp://127.0.0.1", "--format", "xml"],
+            &["--format", "tap", "json"],
+        ),
+    ] {
+        let (code, out, said) = conformance(arguments);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{arguments:?}: {said}");
+        for word in words {
+            assert!(
+                said.contains(word),
+                "{arguments:?} should name {word}: {said}"
+            );
+        }
+    }
+}

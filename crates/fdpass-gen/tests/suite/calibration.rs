@@ -1,0 +1,87 @@
+//! Calibration against a target with known delays: computed percentiles, and one stall.
+
+use std::time::Duration;
+
+use harness_testing::calibration::{Planned, calibrate};
+use harness_testing::result::ResultFile;
+use nix::sys::socket::SockType;
+
+use crate::drive::drive;
+use crate::target::{HEAD, Step, Target, close, record, write};
+
+const STREAMS: usize = 300;
+const STALL: Duration = Duration::from_millis(200);
+/// The one stream that stalls, and before which record.
+const STALLED: (usize, u32) = (150, 3);
+
+/// Returns the delay of the first byte. Of 100 streams 80 answer after 5 ms, 18 after 20 ms and 2 after 60 ms: p50 is
+/// 5, p90 is 20 and p99 is 60 ms.
+fn first_byte(stream: usize) -> Duration {
+    Duration::from_millis(match stream % 100 {
+        0..80 => 5,
+        80..98 => 20,
+        _ => 60,
+    })
+}
+
+/// Returns the gap before a record: one in forty is 100 ms, the others are 10 ms, so that p99 lies among the long ones.
+/// Delaying one short gap in fifty does not change it.
+fn gap(stream: usize, number: u32) -> Duration {
+    Duration::from_millis(match (stream % 100, number) {
+        (_, 0) => 0,
+        (90.., 4) => 100,
+        _ => 10,
+    })
+}
+
+fn script(handoff: usize) -> Vec<Step> {
+    // The first handoff is that of the check.
+    let stream = handoff.wrapping_sub(1);
+    let mut after = if handoff == 0 {
+        Duration::ZERO
+    } else {
+        first_byte(stream)
+    };
+    let mut steps = vec![write(after, HEAD)];
+    for number in 0..5 {
+        after += gap(stream, number);
+        if (stream, number) == STALLED {
+            after += STALL;
+        }
+        steps.push(write(after, record(&number.to_string())));
+    }
+    steps.push(write(after, "data: [DONE]\n\n"));
+    steps.push(close(after));
+    steps
+}
+
+const PLANNED: [Planned; 9] = [
+    ("first_byte", "p50_ns", 5.0),
+    ("first_byte", "p90_ns", 20.0),
+    ("first_byte", "p99_ns", 60.0),
+    ("gap", "p50_ns", 10.0),
+    ("gap", "p99_ns", 100.0),
+    ("gap", "max_ns", 210.0),
+    ("stream", "p50_ns", 45.0),
+    ("stream", "p99_ns", 190.0),
+    ("stream", "max_ns", 245.0),
+];
+
+#[test]
+fn known_delays_and_an_injected_stall_come_out_within_one_millisecond_or_one_per_cent() {
+    calibrate(8, &PLANNED, |attempt| {
+        let folder = tempfile::tempdir().unwrap();
+        let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
+        let streams = STREAMS.to_string();
+        let load = ["--connections", &streams, "--ramp-up", "3s", "--quiet"];
+        let (_, mut json) = drive(folder.path(), target.path(), &load);
+        assert_eq!(target.stop(), STREAMS + 1, "attempt {attempt}");
+        assert_eq!(json["connections_completed"], STREAMS);
+        assert_eq!(json["errors"]["timeout"], 0);
+        let right = |planned: f64| {
+            let allowed = f64::max(1.0, planned * 0.01);
+            planned - allowed..=planned + allowed
+        };
+        Some((ResultFile(json["result"].take()), right))
+    });
+}

@@ -1,0 +1,181 @@
+//! Calibration against a server whose delays are known: computed percentiles, and one stall.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use harness_testing::calibration::{Planned, calibrate, in_turn};
+use harness_testing::program::Program;
+use harness_testing::result::ResultFile;
+use load::clock;
+
+/// The planned behaviour of the server.
+#[derive(Debug, Default)]
+struct Script {
+    /// Duration of each request: request number k takes delay k modulo their number.
+    delays: Vec<Duration>,
+    /// The request from which on nothing is answered, and for how long.
+    stall: Option<(u64, Duration)>,
+    /// End of the stall, in nanoseconds of CLOCK_MONOTONIC.
+    stalled_until: AtomicU64,
+    /// Actual duration of the stall.
+    stalled_ns: AtomicU64,
+}
+
+impl Script {
+    /// Waits as long as the request with this number should take.
+    fn hold(&self, number: u64, came: u64) {
+        if let Some((_, stall)) = self.stall.filter(|(at, _)| *at == number) {
+            let until = came + stall.as_nanos() as u64;
+            self.stalled_until.store(until, Ordering::SeqCst);
+        }
+        let delay = match self.delays.is_empty() {
+            true => 0,
+            false => self.delays[(number % self.delays.len() as u64) as usize].as_nanos() as u64,
+        };
+        sleep_until(came + delay);
+        let until = self.stalled_until.load(Ordering::SeqCst);
+        if until > came {
+            sleep_until(until);
+            self.stalled_ns
+                .fetch_max(clock::now() - came, Ordering::SeqCst);
+        }
+    }
+}
+
+fn sleep_until(at: u64) {
+    while let Some(left) = at.checked_sub(clock::now()).filter(|left| *left > 0) {
+        std::thread::sleep(Duration::from_nanos(left));
+    }
+}
+
+/// Starts a server with a thread per connection. The threads end with their clients.
+fn serve(script: Arc<Script>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let script = Arc::clone(&script);
+            std::thread::spawn(move || answer(stream.unwrap(), &script));
+        }
+    });
+    address
+}
+
+/// Answers `GET /NUMBER` until the client leaves.
+fn answer(mut stream: TcpStream, script: &Script) {
+    let mut came = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        let now = clock::now();
+        came.extend_from_slice(&buffer[..length]);
+        if !came.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let text = String::from_utf8(std::mem::take(&mut came)).unwrap();
+        let number = text.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+        script.hold(number, now);
+        if stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// A planned run with its expected result.
+struct Case {
+    script: fn() -> Script,
+    arguments: &'static [&'static str],
+    requests: u64,
+    /// Expected values by series and statistic, in ms.
+    planned: &'static [Planned],
+}
+
+/// Of each hundred requests, 83 take 20 ms, 15 take 80 ms and 2 take 200 ms: p50, p90 and p99 lie in the middle of
+/// their group. There are more connections than are ever busy, so that no request waits for one.
+const DELAYED: Case = Case {
+    script: || Script {
+        delays: in_turn([(83, 20), (15, 80), (2, 200)]),
+        ..Script::default()
+    },
+    arguments: &["-R", "100", "-d", "3s", "-c", "40", "--phases"],
+    requests: 300,
+    planned: &[
+        ("response", "p50_ns", 20.0),
+        ("response", "p90_ns", 80.0),
+        ("response", "p99_ns", 200.0),
+        ("service", "p50_ns", 20.0),
+        ("service", "p99_ns", 200.0),
+        ("waiting", "p50_ns", 20.0),
+        ("waiting", "p99_ns", 200.0),
+    ],
+};
+
+/// At 100/s over four connections, nothing is answered for 1 s from request number 100 on. A hundred requests are due
+/// within it, 10 ms apart: their times are 1000, 990, … 10 ms. The 305 others take next to no time, so that of 405 the
+/// 365th is the 60th of those hundred. The service time starts when a request is sent, and only shows the four that
+/// were sent: a tool that measures from there would show a p95 of nothing.
+const STALLED: Case = Case {
+    script: || Script {
+        stall: Some((100, STALL)),
+        ..Script::default()
+    },
+    arguments: &["-R", "100", "-d", "4050ms", "-c", "4"],
+    requests: 405,
+    planned: &[
+        ("response", "p90_ns", 600.0),
+        ("response", "p95_ns", 800.0),
+        ("response", "p99_ns", 960.0),
+        ("response", "max_ns", 1000.0),
+        ("service", "p90_ns", 0.0),
+        ("service", "p95_ns", 0.0),
+    ],
+};
+
+const STALL: Duration = Duration::from_secs(1);
+
+/// Runs the program on a server with this script; returns its result, and by how many ms the stall was longer than
+/// planned.
+fn run(case: &Case, engine: &str) -> (ResultFile, f64) {
+    let script = Arc::new((case.script)());
+    let address = serve(Arc::clone(&script));
+    let load = ["--warmup", "0s", "--threads", "1", "--quiet"];
+    let run = Program::new(env!("CARGO_BIN_EXE_http-load"))
+        .args(load)
+        .args(["--engine", engine])
+        .args(case.arguments)
+        .args([format!("http://{address}/{{id}}")])
+        .run();
+    let longer = match script.stalled_ns.load(Ordering::SeqCst) {
+        0 => 0.0,
+        ns => ns.saturating_sub(STALL.as_nanos() as u64) as f64 / 1e6,
+    };
+    (run.result, longer)
+}
+
+/// Each statistic must be right, within 2 % or 3 ms, in one run of twenty.
+fn comes_out_as_planned(case: &Case, engine: &str) {
+    calibrate(20, case.planned, |_| {
+        let (result, longer) = run(case, engine);
+        let started = result.operations("started");
+        assert_eq!(started + result.operations("missed"), case.requests);
+        assert_eq!(result.operations("ok"), started, "{}", result["errors"]);
+        // If it stood still at the end, the arithmetic does not apply.
+        let right = move |planned: f64| planned * 0.98..=planned * 1.02 + 3.0 + longer;
+        (started == case.requests).then_some((result, right))
+    });
+}
+
+#[test]
+fn known_delays_come_out_where_they_were_put() {
+    comes_out_as_planned(&DELAYED, "wire");
+}
+
+#[test]
+fn a_stall_is_charged_to_every_request_that_was_due_in_it() {
+    comes_out_as_planned(&STALLED, "wire");
+}

@@ -1,0 +1,74 @@
+//! Test of requests that wait for a connection to a server that has left. Its port stays reserved, since another test's
+//! server could take it.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use http_load::{Engine, Settings};
+use tokio::net::TcpSocket;
+
+use crate::scenarios::{ENGINES, adds_up, put, rate};
+
+const REQUESTS: u64 = 30_000;
+
+/// Starts all requests at once, each over a new connection, to a server that has left by then.
+fn ask(engine: Engine, url: &str, server: JoinHandle<usize>) {
+    let settings = Settings {
+        engine,
+        connections: 1,
+        keep_alive: false,
+        ..Settings::default()
+    };
+    let tally = put(settings, rate(1_000_000.0, REQUESTS), url);
+    assert!(server.join().unwrap() > 0);
+    assert!(adds_up(&tally), "{engine:?}: {tally:?}");
+    // One request was at the server when it left, and perhaps one in its queue.
+    let refused = tally.errors["refused"];
+    assert!(refused >= REQUESTS - 10, "{engine:?}, {url}: {refused}");
+}
+
+/// All requests are due within 30 ms: until then the first one is not answered.
+fn answer_late(mut stream: impl Read) -> usize {
+    std::thread::sleep(Duration::from_millis(500));
+    stream.read(&mut [0; 4096]).unwrap()
+}
+
+/// Reserves a port: a socket that is bound and does not listen leaves it to those alone who ask for this very port.
+fn reserve() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+/// The waiting operations must fail one after the other: nested calls would need more stack than a thread has. Over TCP
+/// the kernel reports the failure a moment later, for a path at once.
+#[test]
+fn many_that_wait_for_a_server_that_is_gone_fail_one_by_one() {
+    for engine in ENGINES {
+        let (_reserved, address) = reserve();
+        let listener = TcpListener::bind(address).unwrap();
+        let url = format!("http://{address}/");
+        let server = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            drop(listener);
+            answer_late(stream)
+        });
+        ask(engine, &url, server);
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let url = format!("unix:{}:/", path.display());
+        let server = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            drop(listener);
+            answer_late(stream)
+        });
+        ask(engine, &url, server);
+    }
+}

@@ -1,0 +1,259 @@
+//! Operations on a database, as the daemon and direct mode perform them.
+
+use std::path::PathBuf;
+
+use issue_rpc::{Direct, Request};
+use issue_store::Options;
+use serde_json::{Value, json};
+
+struct Database {
+    direct: Direct,
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Database {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("issues.db");
+        Self {
+            direct: Direct::open(&path, Options::default()).unwrap(),
+            path,
+            _folder: folder,
+        }
+    }
+
+    fn send(&mut self, request: &Value) -> Value {
+        let answer = match Request::parse(request.to_string().as_bytes()) {
+            Ok(request) => self.direct.call(request),
+            Err(rejection) => rejection.answer,
+        };
+        serde_json::from_str(&answer.line(None)).unwrap()
+    }
+
+    fn call(&mut self, operation: &str, args: impl Into<Value>) -> Value {
+        let args = args.into();
+        self.send(&json!({"operation": operation, "args": args, "actor": "me"}))
+    }
+
+    fn data(&mut self, operation: &str, args: impl Into<Value>) -> Value {
+        let answer = self.call(operation, args);
+        assert_eq!(answer["success"], true, "{operation}: {answer}");
+        answer["data"].clone()
+    }
+
+    fn create(&mut self, title: &str) -> String {
+        let issue = self.data("create", json!({"title": title}));
+        issue["id"].as_str().unwrap().to_owned()
+    }
+
+    fn count(&mut self) -> u64 {
+        self.data("count", json!({}))["count"].as_u64().unwrap()
+    }
+}
+
+#[test]
+fn each_operation_does_what_its_name_says() {
+    let mut database = Database::new();
+    let (a, b) = (database.create("first"), database.create("second"));
+    let updated = database.data(
+        "update",
+        json!({"id": a, "status": "in_progress", "add_labels": ["x"]}),
+    );
+    assert_eq!(
+        (&updated["status"], &updated["labels"]),
+        (&json!("in_progress"), &json!(["x"]))
+    );
+    assert_eq!(
+        database.data("dep_add", json!({"id": b, "depends_on": a})),
+        json!({"added": true})
+    );
+    assert_eq!(
+        database.data("dep_add", json!({"id": b, "depends_on": a})),
+        json!({"added": false})
+    );
+    assert_eq!(
+        database.call("dep_add", json!({"id": a, "depends_on": b}))["code"],
+        "cycle"
+    );
+    assert_eq!(database.data("ready", json!({})), json!({"issues": []}));
+    let blocked = database.data("blocked", Value::Null);
+    assert_eq!(blocked["issues"][0]["blocked_by"], json!([a]));
+    assert_eq!(
+        database.data("dep_tree", json!({"id": b}))["nodes"][1]["id"],
+        json!(a)
+    );
+    database.data("close", json!({"id": a, "reason": "done"}));
+    assert_eq!(
+        database.data("ready", json!({}))["issues"][0]["id"],
+        json!(b)
+    );
+    database.data("reopen", json!({"id": a}));
+    database.data("dep_remove", json!({"id": b, "depends_on": a}));
+    assert_eq!(
+        database.data("label_remove", json!({"id": a, "label": "x"}))["labels"],
+        Value::Null
+    );
+    assert_eq!(
+        database.data("label_add", json!({"id": a, "label": "y"}))["labels"],
+        json!(["y"])
+    );
+    let comment = database.data("comment_add", json!({"id": a, "text": "hello"}));
+    assert_eq!(comment["author"], "me");
+    assert_eq!(
+        database.data("comment_list", json!({"id": a}))["comments"],
+        json!([comment])
+    );
+    assert_eq!(
+        database.data("resolve_id", json!({"id": &a[..a.len() - 1]})),
+        json!({"id": a})
+    );
+    assert_eq!(database.data("stats", json!({}))["total"], 2);
+    assert_eq!(
+        database.data("list", json!({"labels": ["y"]}))["issues"][0]["id"],
+        json!(a)
+    );
+    assert_eq!(
+        database.data("stale", json!({"since": "2100-01-01T00:00:00Z"}))["issues"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    let events = database.data("get_mutations", json!({"limit": 2}));
+    assert_eq!(events["events"][1]["issue"], json!(b));
+    assert_eq!(
+        database.call("show", json!({"id": "none"}))["code"],
+        "not_found"
+    );
+    assert_eq!(
+        database.call("ping", json!({}))["code"],
+        "unknown_operation"
+    );
+}
+
+#[test]
+fn a_batch_keeps_what_its_mode_says() {
+    let mut database = Database::new();
+    let batch = |mode: &str| {
+        json!({"mode": mode, "operations": [
+            {"operation": "create", "args": {"title": "one"}},
+            {"operation": "create", "args": {"title": ""}},
+            {"operation": "list"},
+            {"operation": "create", "args": {"title": "three"}},
+        ]})
+    };
+    for (mode, kept, results) in [("stop", 1, 2), ("atomic", 0, 2), ("continue", 2, 4)] {
+        let before = database.count();
+        let answer = database.call("batch", batch(mode));
+        assert_eq!(
+            (&answer["success"], &answer["code"]),
+            (&json!(false), &json!("validation")),
+            "{answer}"
+        );
+        assert_eq!(answer["data"]["kept"], kept, "{answer}");
+        assert_eq!(
+            answer["data"]["results"].as_array().unwrap().len(),
+            results,
+            "{answer}"
+        );
+        assert_eq!(database.count() - before, kept, "{mode}");
+    }
+    let whole = json!({"mode": "atomic", "operations": [
+        {"operation": "create", "args": {"title": "one", "id": "x-1"}},
+        {"operation": "show", "args": {"id": "x-1"}},
+    ]});
+    let answer = database.data("batch", whole);
+    assert_eq!(
+        answer["results"][1]["data"]["title"], "one",
+        "a batch reads its own writes"
+    );
+}
+
+#[test]
+fn an_idempotency_key_makes_a_write_happen_once() {
+    let mut database = Database::new();
+    let request = |title: &str, key: &str| json!({"operation": "create", "args": {"title": title}, "idempotency_key": key});
+    let first = database.send(&request("a", "k"));
+    assert_eq!(database.send(&request("a", "k")), first);
+    assert_eq!(database.count(), 1);
+    assert_eq!(database.send(&request("b", "k"))["code"], "conflict");
+    assert_ne!(database.send(&request("a", "other")), first);
+    // A refused request has stored nothing, so its key can be used again.
+    assert_eq!(database.send(&request("", "again"))["success"], false);
+    assert_eq!(database.send(&request("c", "again"))["success"], true);
+    // The failure of a batch is stored, because a part of it was kept.
+    let batch = json!({"operation": "batch", "idempotency_key": "b", "args": {"operations": [
+        {"operation": "create", "args": {"title": "kept"}}, {"operation": "create", "args": {"title": ""}}]}});
+    let failed = database.send(&batch);
+    assert_eq!(database.send(&batch), failed);
+    assert_eq!(database.count(), 4);
+}
+
+#[test]
+fn a_request_is_not_begun_after_its_deadline() {
+    let mut database = Database::new();
+    let answer = database.send(&json!({"operation": "create", "args": {"title": "a"}, "deadline_ms": 1_000_000_000_001_u64}));
+    assert_eq!(answer["code"], "timeout");
+    assert_eq!(database.count(), 0);
+}
+
+#[test]
+fn an_export_can_be_imported_elsewhere() {
+    let mut from = Database::new();
+    let (a, b) = (from.create("first"), from.create("second"));
+    // The first depends on the second, so the order of an export is not that of dependencies.
+    from.data("dep_add", json!({"id": a, "depends_on": b}));
+    from.data("comment_add", json!({"id": a, "text": "hello"}));
+    from.data("label_add", json!({"id": b, "label": "x"}));
+    from.data("close", json!({"id": b}));
+    let one = from.data("export", json!({"limit": 1}));
+    let two = from.data("export", json!({"limit": 1, "after": one["next"]}));
+    let end = from.data("export", json!({"limit": 1, "after": two["next"]}));
+    assert_eq!((&end["records"], &end["next"]), (&json!([]), &Value::Null));
+    let records = json!([one["records"][0], two["records"][0]]);
+
+    let mut to = Database::new();
+    let imported = to.data("import", json!({"records": records}));
+    assert_eq!(imported, json!({"created": 2, "skipped": 0, "replaced": 0}));
+    let without_numbers = |mut page: Value| {
+        for record in page["records"].as_array_mut().unwrap() {
+            for comment in record["comments"].as_array_mut().into_iter().flatten() {
+                comment["id"] = Value::Null;
+            }
+        }
+        page
+    };
+    let exported = to.data("export", json!({}));
+    assert_eq!(
+        without_numbers(exported),
+        without_numbers(from.data("export", json!({})))
+    );
+
+    assert_eq!(
+        to.call("import", json!({"records": records}))["code"],
+        "conflict"
+    );
+    let mut changed = records.clone();
+    changed[1]["status"] = json!("open");
+    changed[0]["title"] = json!("changed");
+    let skipped = to.data("import", json!({"records": changed, "on_conflict": "skip"}));
+    assert_eq!(skipped["skipped"], 2);
+    assert_eq!(to.data("show", json!({"id": a}))["title"], "first");
+    to.data(
+        "import",
+        json!({"records": changed, "on_conflict": "replace"}),
+    );
+    assert_eq!(to.data("show", json!({"id": a}))["title"], "changed");
+    let ready = to.data("ready", json!({}));
+    assert_eq!(
+        ready["issues"].as_array().unwrap().len(),
+        1,
+        "the second is open again, and blocks the first"
+    );
+    let store = issue_store::Store::open(&to.path, Options::default()).unwrap();
+    assert_eq!(
+        store.reader().unwrap().check().unwrap(),
+        Vec::<String>::new()
+    );
+}

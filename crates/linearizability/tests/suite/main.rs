@@ -1,0 +1,3 @@
+//! Tests of the checks, on whole histories.
+
+mod histories;

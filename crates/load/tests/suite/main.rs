@@ -1,0 +1,5 @@
+//! Tests of schedules and of the pacer.
+
+mod pacing;
+mod schedule;
+mod users;

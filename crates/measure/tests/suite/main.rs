@@ -1,0 +1,16 @@
+//! Tests of tallies, results and reports.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod audit;
+mod browser;
+mod example;
+mod hlog_java;
+mod http;
+mod memory;
+mod merge;
+mod properties;
+mod reports;
+mod schema;
+mod suites;
+mod thresholds;

@@ -1,0 +1,258 @@
+//! Thresholds evaluated for a handmade result.
+
+use measure::report::{full, markdown};
+use measure::result::{Cost, FaultResult, Resources, RunResult, Second};
+use measure::threshold::Threshold;
+use measure::throughput::Throughput;
+
+use crate::example::result as example;
+
+const SERIES: &[&str] = &["handoff", "first_byte", "stream", "gap"];
+
+/// Returns the measured value, and whether it met the threshold.
+fn judged(result: &RunResult, text: &str) -> (Option<String>, bool) {
+    let judged = Threshold::parse(text, SERIES).unwrap().judge(result);
+    assert_eq!(judged.text, text);
+    (judged.measured, judged.met)
+}
+
+/// The example: 1,000 started, 995 ok, 2 rejected, 1 reset, 2 unfinished; `first_byte` has a p99 of 375 µs.
+#[test]
+fn each_figure_is_read_where_it_stands_and_held_against_its_bound() {
+    let mut result = example::full();
+    result.usage.daemon.as_mut().unwrap().backlog_peak = Some(37);
+    // 995 operations succeeded, but only 500 of them in the measured time.
+    result.throughput = Some(Throughput {
+        measured_s: 2.5,
+        ok: 500,
+        ..Throughput::default()
+    });
+    for (text, measured, met) in [
+        ("first_byte.p99 <= 374us", "375 µs", false),
+        ("first_byte.p99 <= 375us", "375 µs", true),
+        ("first_byte.count == 995", "995", true),
+        ("stream.p99.9 > 89ms", "89.8 ms", true),
+        ("lag.max < 1ms", "24.0 µs", true),
+        ("errors == 3", "3", true),
+        ("errors.reset == 1", "1", true),
+        ("errors.incomplete == 0", "0", true),
+        ("errors.rate < 0.3%", "0.300 %", false),
+        ("errors.rate <= 0.3%", "0.300 %", true),
+        ("success >= 100%", "99.500 %", false),
+        ("unfinished == 0", "2", false),
+        ("missed == 0", "0", true),
+        ("peak >= 84", "84", true),
+        ("rate >= 200", "200.0/s", true),
+        ("rate > 200", "200.0/s", false),
+        ("counts.events == 17910", "17,910", true),
+        ("counts.nothing == 0", "0", true),
+        ("daemon.rss.peak <= 4640KiB", "4.53 MiB", true),
+        ("daemon.rss.growth < 544KiB", "544 KiB", false),
+        ("daemon.cpu.average <= 4%", "4.000 %", true),
+        ("driver.cpu.peak < 1.5%", "1.500 %", false),
+        ("backlog.peak <= 37", "37", true),
+        ("backlog.peak < 37", "37", false),
+        ("verdict == VALID", "SUSPECT", false),
+        ("verdict != INVALID", "SUSPECT", true),
+    ] {
+        assert_eq!(
+            judged(&result, text),
+            (Some(measured.to_owned()), met),
+            "{text}"
+        );
+    }
+}
+
+/// The result has 1,000 operations: 3 failed, 995 were checked twice, 10 answers failed at least one check, 15 checks
+/// failed.
+#[test]
+fn checks_and_the_operations_that_failed_one_are_shares() {
+    let mut result = example::full();
+    for text in ["checks > 0%", "checks == 0%"] {
+        assert_eq!(judged(&result, text), (None, false), "{text}");
+    }
+    assert_eq!(
+        judged(&result, "checks.errors <= 0.3%"),
+        (Some("0.300 %".to_owned()), true)
+    );
+    result.spec = example::spec::REQUESTS.clone();
+    for (name, count) in [
+        ("checks_passed", 1975),
+        ("checks_failed", 15),
+        ("failed_a_check", 10),
+    ] {
+        result.counts.insert(name.to_owned(), count);
+    }
+    for (text, measured, met) in [
+        ("checks > 99%", "99.246 %", true),
+        ("checks > 99.3%", "99.246 %", false),
+        ("checks.errors < 1.3%", "1.300 %", false),
+        ("checks.errors <= 1.3%", "1.300 %", true),
+    ] {
+        assert_eq!(
+            judged(&result, text),
+            (Some(measured.to_owned()), met),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_not_met() {
+    let mut result = example::full();
+    result.usage.daemon = None;
+    for text in [
+        "daemon.rss.peak < 1GB",
+        "backlog.peak == 0",
+        "gap.p99 < 1s",
+        "down < 1h",
+        "daemon.rss.slope < 1GB",
+    ] {
+        let text = text.replace("1h", "60m");
+        assert_eq!(judged(&result, &text), (None, false), "{text}");
+    }
+    result.throughput = Some(Throughput::default());
+    assert_eq!(judged(&result, "rate >= 0"), (None, false));
+}
+
+#[test]
+fn the_time_down_is_that_of_all_faults_together() {
+    let mut result = example::full();
+    let fault = |at_s, back_s| FaultResult {
+        what: "SIGKILL and a new start".to_owned(),
+        at_s,
+        back_s,
+    };
+    result.faults = vec![fault(1.0, Some(1.25)), fault(2.0, Some(2.5))];
+    assert_eq!(
+        judged(&result, "down <= 750ms"),
+        (Some("750 ms".to_owned()), true)
+    );
+    result.faults.push(fault(2.75, None));
+    assert_eq!(judged(&result, "down <= 1s"), (None, false));
+}
+
+/// `first_byte` of the example has a value every 900 ns from 20 µs on: 402 values, at most three times each.
+#[test]
+fn any_percentile_is_read_from_the_histogram() {
+    let result = example::full();
+    let whole = result.series("first_byte").unwrap().distribution().unwrap();
+    for (member, quantile) in [
+        ("p97.5", 0.975),
+        ("p0", 0.0),
+        ("p1", 0.01),
+        ("p75", 0.75),
+        ("p99.99", 0.9999),
+        ("p100", 1.0),
+    ] {
+        let ns = whole.quantile(quantile).unwrap();
+        for (operator, bound, met) in [("<=", ns, true), ("<", ns, false), ("<=", ns - 1, false)] {
+            let text = format!("first_byte.{member} {operator} {bound}ns");
+            let shown = measure::units::duration(ns);
+            assert_eq!(judged(&result, &text), (Some(shown), met), "{text}");
+        }
+    }
+    // Both spellings give the same figure.
+    let both = ["p99", "p99.0"].map(|member| judged(&result, &format!("stream.{member} < 1s")));
+    assert_eq!(both[0], both[1]);
+}
+
+#[test]
+fn a_percentile_of_a_histogram_that_can_not_be_read_is_not_met() {
+    let mut result = example::full();
+    result.series[1].histogram = "cut".to_owned();
+    assert_eq!(judged(&result, "first_byte.p97.5 < 1s"), (None, false));
+    assert!(judged(&result, "first_byte.p99 < 1s").1);
+}
+
+/// Builds a hundred seconds of 100 operations each; the daemon keeps 2 KiB and a hundredth of a file per operation.
+fn leaking() -> RunResult {
+    let second = |second: u64| Second {
+        second,
+        active: 50,
+        active_peak: 60,
+        counts: [("started", 100), ("ok", 100)]
+            .map(|(name, count)| (name.to_owned(), count))
+            .into(),
+        ..Second::default()
+    };
+    let look = |second: u64| Resources {
+        at_s: second as f64,
+        daemon: Some(Cost {
+            rss_kb: 5_000 + 200 * second,
+            fds: 20 + second,
+            ..Cost::default()
+        }),
+        ..Resources::default()
+    };
+    RunResult {
+        seconds: (0..100).map(second).collect(),
+        resources: (0..100).map(look).collect(),
+        ..example::full()
+    }
+}
+
+#[test]
+fn what_each_thousand_operations_leave_behind_is_the_slope() {
+    let slopes = leaking().growth_under_load().unwrap();
+    assert!(
+        (slopes.rss_bytes.slope - 2_000.0 * 1024.0).abs() < 1.0,
+        "{slopes:?}"
+    );
+    assert!((slopes.fds.slope - 10.0).abs() < 1e-6, "{slopes:?}");
+    assert!(!judged(&leaking(), "daemon.rss.slope <= 1MiB").1);
+    assert!(judged(&leaking(), "daemon.fds.slope <= 10.1").1);
+    let shown = full::render(&[leaking()][..].into(), None).unwrap();
+    let (_, growth) = shown.split_once("\nGrowth under steady load").unwrap();
+    let row: Vec<&str> = growth.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!((row[2], row[5]), ("2,000", "10.0"), "{shown}");
+}
+
+#[test]
+fn a_load_that_rises_or_is_short_has_no_slope() {
+    let mut rising = leaking();
+    for (place, second) in rising.seconds.iter_mut().enumerate() {
+        second.active_peak = place as u64;
+    }
+    assert_eq!(rising.growth_under_load(), None);
+    let mut short = leaking();
+    short.seconds.truncate(30);
+    assert_eq!(short.growth_under_load(), None);
+    assert_eq!(example::full().growth_under_load(), None);
+}
+
+#[test]
+fn reports_list_thresholds_faults_and_what_the_daemon_saw() {
+    let mut result = example::full();
+    result.thresholds = ["errors == 3", "gap.p99 < 1ms"]
+        .map(|text| Threshold::parse(text, SERIES).unwrap().judge(&result))
+        .into();
+    result.faults = vec![FaultResult {
+        what: "SIGSTOP for 500ms".to_owned(),
+        at_s: 1.0,
+        back_s: Some(1.5),
+    }];
+    result
+        .usage
+        .daemon
+        .as_mut()
+        .unwrap()
+        .gauges_peak
+        .insert("daemon_peak_streams".to_owned(), 83.0);
+    let shown = full::render(&[result.clone()][..].into(), None).unwrap();
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = shown.lines().map(words).collect();
+    for line in [
+        "errors == 3 met 3",
+        "gap.p99 < 1ms MISSED –",
+        "SIGSTOP for 500ms 1.00 1.50 0.500 0 0",
+        "1,000 995 3 99.50 84 83 2 0",
+    ] {
+        assert!(lines.iter().any(|shown| shown == line), "{line}: {shown}");
+    }
+    let shown = markdown::render(&[result][..].into()).unwrap();
+    assert!(
+        shown.contains("| gap.p99 &lt; 1ms | MISSED | – |"),
+        "{shown}"
+    );
+}

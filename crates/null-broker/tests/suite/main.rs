@@ -1,0 +1,3 @@
+//! Tests of the broker, over its sockets.
+
+mod malformed;

@@ -1,0 +1,293 @@
+//! The conformance cases: the project's servers pass them, and a server with one wrong answer fails the corresponding
+//! case.
+
+use clap::Parser;
+use harness::failure::Failure;
+use harness::launcher::Launcher;
+use harness::verify::conformance::{Finished, Source};
+use harness_testing::skip;
+use presence_conformance::{ConformanceArgs, finish, run, smoke};
+use serde_json::Value;
+use subject::daemon::{Daemon, Prepared};
+use subject::manifest;
+
+use crate::proxy::{self, Replacement};
+
+/// Builds a server, or reports that it cannot be built here.
+fn prepared(name: &str) -> Option<Prepared> {
+    let root = manifest::find_root().unwrap();
+    if !manifest::names(&root).iter().any(|known| known == name) {
+        skip(format_args!("daemons/{name}"));
+        return None;
+    }
+    match Daemon::prepare(&root, name, "presence", &mut |_| {}) {
+        Ok(prepared) => Some(prepared),
+        Err(error) => {
+            skip(format_args!("{name}: {error}"));
+            None
+        }
+    }
+}
+
+/// Returns the cases with this outcome, each with its name and its detail.
+fn with_outcome(finished: &[Finished], outcome: &str) -> Vec<String> {
+    let cases = finished
+        .iter()
+        .map(|case| serde_json::to_value(case).unwrap());
+    let cases = cases.filter(|case| case["outcome"] == outcome);
+    cases
+        .map(|case: Value| format!("{}: {}", case["name"], case["detail"]))
+        .collect()
+}
+
+/// Asserts that a server fails none of the cases whose names contain these words. Returns the cases.
+fn passes(name: &str, words: &str) -> Option<Vec<Finished>> {
+    let finished = finish(&Source::Launched(&prepared(name)?), words).unwrap();
+    let failed = with_outcome(&finished, "failed");
+    let all = finished.len();
+    assert!(failed.is_empty(), "of {all}:\n{}", failed.join("\n"));
+    Some(finished)
+}
+
+/// The beginning of the names of the cases that need two nodes with one Redis.
+const NODES: &str = "presence, nodes: ";
+
+#[test]
+fn our_server_passes_every_case_and_skips_only_those_that_need_redis() {
+    let Some(finished) = passes("presence-daemon", "") else {
+        return;
+    };
+    let mut skipped = with_outcome(&finished, "skipped");
+    skipped.retain(|case| !case.contains(NODES));
+    assert!(skipped.is_empty(), "{}", skipped.join("\n"));
+}
+
+#[test]
+fn our_server_over_redis_passes_every_case_about_two_nodes_and_skips_none() {
+    if let Some(finished) = passes("presence-redis", NODES) {
+        assert!(finished.len() >= 18, "{} cases", finished.len());
+        let skipped = with_outcome(&finished, "skipped");
+        assert!(skipped.is_empty(), "{}", skipped.join("\n"));
+    }
+}
+
+/// The adapter of npm's Socket.IO delivers an event to the members on its own node at once and to others over Redis, so
+/// events of two nodes may arrive in another order than that of their numbers. Its server adds a client to the room after
+/// Redis has answered, so a client may miss an event that another node publishes in between.
+#[test]
+fn the_node_server_passes_every_case_about_two_nodes_but_those_that_its_adapter_fails() {
+    let Some(prepared) = prepared("node-presence-redis") else {
+        return;
+    };
+    let finished = finish(&Source::Launched(&prepared), NODES).unwrap();
+    let mut failed = with_outcome(&finished, "failed");
+    let is_known = |case: &String| {
+        let known = ["arrive in the order of seq", "a join during updates"];
+        known.iter().any(|words| case.contains(words))
+    };
+    failed.retain(|case| !is_known(case));
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(with_outcome(&finished, "passed").len() >= 16);
+}
+
+#[test]
+fn the_server_on_npm_s_socket_io_passes_every_case_about_what_it_has() {
+    let Some(finished) = passes("node-presence", "") else {
+        return;
+    };
+    // It has no compatibility mode, no echo mode and no tokens.
+    assert!(with_outcome(&finished, "passed").len() > 300);
+}
+
+/// python-engineio ignores malformed packets instead of ending the connection, so its transport is not tested here.
+#[test]
+fn the_server_on_python_socketio_passes_every_case_about_presence() {
+    let Some(finished) = passes("python-presence", "presence, ") else {
+        return;
+    };
+    assert!(with_outcome(&finished, "passed").len() > 100);
+}
+
+/// Each a case, the bytes of the server with their replacement, and words of the expected failure.
+const WRONG: [(&str, Replacement, &str); 14] = [
+    (
+        "Engine.IO 4, handshake: polling offers the upgrade to websocket",
+        (br#"["websocket"]"#, br#"["websockex"]"#),
+        "websockex",
+    ),
+    (
+        "Engine.IO 4, handshake: a GET with EIO=3 is 400",
+        (b"HTTP/1.1 400", b"HTTP/1.1 404"),
+        "status 404",
+    ),
+    (
+        "Engine.IO 4, polling: a POST is answered with ok, and its packet with the next GET",
+        (b"\r\n\r\nok", b"\r\n\r\nno"),
+        "expected ok",
+    ),
+    (
+        "Engine.IO 4, upgrade: the probe is answered, the open GET ends with a noop, packets follow",
+        (b"3probe", b"3prabe"),
+        "3prabe",
+    ),
+    (
+        "RFC 6455, 5.5.2: a ping is answered with its payload",
+        (b"\x8a\x01x", b"\x8a\x01y"),
+        "Pong([121])",
+    ),
+    (
+        "RFC 6455, 5.5.1: close code 3000 is echoed",
+        (b"\x88\x02\x0b\xb8", b"\x88\x02\x0b\xb9"),
+        "Some(3001)",
+    ),
+    (
+        "Socket.IO 5, ack: the id 10 is returned",
+        (b"4310[", b"4311["),
+        "expected the acknowledgement 10",
+    ),
+    (
+        "Socket.IO 5, connect: an unknown namespace is refused with a message, and / is not",
+        (b"44/nonesuch", b"40/nonesuch"),
+        "ConnectError",
+    ),
+    (
+        "presence, join: the joiner gets its own join, with the seq of the answer",
+        (br#""type":"join""#, br#""type":"jorn""#),
+        "/type is not \"join\"",
+    ),
+    (
+        "presence, join: the answer has the snapshot, self and seq",
+        (br#""seq":1"#, br#""seq":2"#),
+        "seq of a new room: 2",
+    ),
+    (
+        "presence, heartbeat: null without a join is not_joined",
+        (b"not_joined", b"not_jained"),
+        "/code is not \"not_joined\"",
+    ),
+    (
+        "presence, heartbeat: a lower epoch is stale_epoch and has no effect",
+        (b"stale_epoch", b"state_epoch"),
+        "/code is not",
+    ),
+    (
+        "presence, heartbeat: an equal value changes nothing and publishes nothing",
+        (br#""changed":false"#, br#""changed": true"#),
+        "the answer",
+    ),
+    (
+        "presence, leave: a TCP reset is a leave with reason disconnect",
+        (br#""reason":"disconnect""#, br#""reason":"diskonnect""#),
+        "/reason is not",
+    ),
+];
+
+#[test]
+fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
+    let Some(prepared) = prepared("presence-daemon").or_else(|| prepared("node-presence")) else {
+        return;
+    };
+    let launcher = Launcher::new().unwrap();
+    let daemon = launcher.start(&prepared, &[]).unwrap();
+    let port = daemon.endpoint().port.unwrap();
+    for (case, replacement, words) in WRONG {
+        let right = proxy::start(port, (replacement.0, replacement.0));
+        let finished = finish(&Source::Running(right), case).unwrap();
+        assert_eq!(finished.len(), 1, "{case}");
+        assert_eq!(with_outcome(&finished, "passed").len(), 1, "{finished:?}");
+        let wrong = proxy::start(port, replacement);
+        let finished = finish(&Source::Running(wrong), case).unwrap();
+        let failed = with_outcome(&finished, "failed").join("\n");
+        let escaped = words.replace('"', "\\\"");
+        assert!(
+            failed.contains(&escaped),
+            "{escaped} is not in: {failed:?} of {case}"
+        );
+    }
+    launcher.stop(daemon);
+}
+
+#[test]
+fn a_server_that_closes_connections_or_is_not_there_fails_every_case() {
+    let closing = proxy::start(1, (b"a", b"a"));
+    for url in [closing, "http://127.0.0.1:1".to_owned()] {
+        let finished = finish(&Source::Running(url.clone()), "presence, heartbeat").unwrap();
+        assert!(finished.len() > 20);
+        assert_eq!(with_outcome(&finished, "failed").len(), finished.len());
+        let error = smoke(&url).unwrap_err().to_string();
+        assert!(error.contains("does not serve a new client"), "{error}");
+    }
+}
+
+/// The command line of a driver.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(flatten)]
+    conformance: ConformanceArgs,
+}
+
+#[test]
+fn two_servers_that_share_no_rooms_are_no_two_nodes() {
+    let Some(prepared) = prepared("presence-daemon") else {
+        return;
+    };
+    let launcher = Launcher::new().unwrap();
+    let daemons = launcher.start_nodes(&prepared, 2, &[]).unwrap();
+    let urls = daemons.iter().map(|daemon| daemon.endpoint().url.clone());
+    let urls: Vec<String> = urls.map(Option::unwrap).collect();
+    let is_passed = |second: &String| {
+        let only = "presence, nodes: a snapshot has the members of the other node";
+        let typed = ["conformance", "--url", &urls[0], "--url", second];
+        let typed = Cli::try_parse_from(typed.into_iter().chain(["--only", only])).unwrap();
+        run(&typed.conformance).unwrap()
+    };
+    assert!(!is_passed(&urls[1]));
+    // One server is two nodes that share everything.
+    assert!(is_passed(&urls[0]));
+    for daemon in daemons {
+        launcher.stop(daemon);
+    }
+}
+
+#[test]
+fn a_call_that_cannot_be_right_is_refused_with_option_and_remedy() {
+    const ONE: &str = "http://127.0.0.1:1";
+    for (arguments, words) in [
+        (&[][..], &["--daemon"][..]),
+        (&["--daemon", "nonesuch"], &["nonesuch", "known daemons"]),
+        (
+            &["--url", "127.0.0.1:3000"],
+            &["--url", "http://127.0.0.1:3000"],
+        ),
+        (&["--url", "https://localhost"], &["--url", "TLS"]),
+        (
+            &["--url", ONE, "--url", ONE, "--url", ONE],
+            &["--url", "twice"],
+        ),
+        (
+            &["--url", "http://127.0.0.1:1", "--only", "xyz"],
+            &["--only xyz", "presence, join"],
+        ),
+    ] {
+        let typed = std::iter::once(&"conformance").chain(arguments);
+        let typed = Cli::try_parse_from(typed).unwrap();
+        let Err(Failure::Call(error)) = run(&typed.conformance) else {
+            panic!("{arguments:?} is accepted");
+        };
+        let error = format!("{error:#}");
+        for word in words {
+            assert!(
+                error.contains(word),
+                "{arguments:?} should name {word}: {error}"
+            );
+        }
+    }
+    let both = [
+        "conformance",
+        "--daemon",
+        "a",
+        "--url",
+        "http://127.0.0.1:1",
+    ];
+    assert!(Cli::try_parse_from(both).is_err());
+}
