@@ -4,6 +4,7 @@
 
 mod action;
 mod beginnings;
+mod builds;
 mod calls;
 mod capacity;
 mod docs;

@@ -5,11 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
-use test_kit::wait_until;
-
-use super::client::TIMEOUT;
+use test_kit::{LIMIT, becomes_true};
 
 /// A daemon that is killed when this is dropped.
 pub(crate) struct Daemon {

@@ -1,0 +1,54 @@
+//! Daemons that are built once, before they are measured.
+
+use std::fs;
+
+use crate::support::{Project, ends_with, messages};
+
+/// A daemon whose build writes a line to a file.
+const DAEMON: &str = "about = 'a'\nserves = ['fake']\nbuild = [['sh', '-c', 'echo built >> {dir}/log']]\n\
+    run = ['true']\nready = { line = 'up' }\n";
+
+#[test]
+fn with_built_programs_a_daemon_is_built_by_its_own_command_only() {
+    let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
+    project.file("Cargo.toml", "[workspace]\n");
+    project.file("daemons/a/daemon.toml", DAEMON);
+    let call = |arguments: &[&str]| {
+        let mut command = project.drover(arguments);
+        command.env("DROVER_PROGRAMS", project.path("bin"));
+        command.env("CARGO_TARGET_DIR", project.path("target"));
+        command.output().unwrap()
+    };
+    let run = ["run", "configs/fake/tiny.toml", "--force"];
+    let builds = || fs::read_to_string(project.path("daemons/a/log")).unwrap_or_default();
+
+    let output = call(&run);
+    ends_with(&output, 1);
+    let said = messages(&output);
+    assert!(said.contains("build it with `drover build a`"), "{said}");
+    assert_eq!((builds().as_str(), project.log().len()), ("", 0));
+
+    ends_with(&call(&["build", "a"]), 0);
+    ends_with(&call(&run), 0);
+    assert_eq!((builds().as_str(), project.log().len()), ("built\n", 1));
+
+    fs::remove_file(project.path("bin/fake-gen")).unwrap();
+    let output = call(&[&run[..], &["--fresh"]].concat());
+    let said = messages(&output);
+    assert!(said.contains("which DROVER_PROGRAMS names"), "{said}");
+}
+
+#[test]
+fn a_daemon_whose_tool_is_missing_is_left_out_unless_it_is_named() {
+    let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
+    project.daemon("b", "no-such-tool-anywhere");
+    let output = project.drover(&["build"]).output().unwrap();
+    ends_with(&output, 0);
+    let said = messages(&output);
+    assert!(
+        said.contains("skipped: b (needs no-such-tool-anywhere)"),
+        "{said}"
+    );
+    ends_with(&project.drover(&["build", "b"]).output().unwrap(), 1);
+    ends_with(&project.drover(&["build", "none"]).output().unwrap(), 2);
+}
