@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
+use harness_testing::processes::wait_until;
+use harness_testing::result::live_seconds;
 use measure::result::RunResult;
 use measure::warning::Kind;
 use nix::sys::socket::SockType;
@@ -246,10 +248,16 @@ fn names(folder: &Path, into: &mut Vec<String>) {
 fn the_accept_queue_of_a_daemon_that_runs_already_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
-    let target = Target::start(&socket, SockType::SeqPacket, |handoff| {
+    let results = folder.path().to_owned();
+    let target = Target::start(&socket, SockType::SeqPacket, move |handoff| {
+        // Nothing is accepted until the driver has seen the queue.
         if handoff == 5 {
-            // Nothing is accepted for this time.
-            std::thread::sleep(Duration::from_millis(2500));
+            wait_until("two more seconds after 40 streams have started", || {
+                let seconds = live_seconds(&results);
+                let started = seconds.iter().map(|second| second["started"].as_u64());
+                // It looks at the queue once in each of its seconds.
+                started.filter(|started| *started >= Some(40)).count() > 2
+            });
         }
         right(1)
     });

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use harness_testing::processes;
 use harness_testing::program::{CompletedRun, Program};
+use nix::sys::signal::Signal;
 use null_broker::{NullBroker, Script};
 
 use super::{nothing_failed, program, run};
@@ -200,11 +202,16 @@ fn a_broker_that_sends_no_heartbeat_is_gone() {
         halt: vec![200],
         ..Script::default()
     };
-    let load = ["--rate", "400", "--duration", "6s", "--drain", "300ms"];
-    let (code, result) = run(
-        script,
-        &[&load[..], &["--heartbeat", "1", "--confirms"]].concat(),
-    );
+    let load = ["--rate", "400", "--duration", "300s", "--drain", "300ms"];
+    let broker = NullBroker::start(script).unwrap();
+    let running = program(&broker.uri())
+        .args(load)
+        .args(["--heartbeat", "1", "--confirms"])
+        .start();
+    running.wait_for_failures();
+    processes::send(&running.child, Signal::SIGINT);
+    let CompletedRun { code, result, .. } = running.end();
+    result.adds_up();
     assert_eq!(code, 1);
     assert!(result.count("disconnects") >= 1, "{}", result["counts"]);
     assert!(result.error("connection_lost") >= 1);
