@@ -100,9 +100,9 @@ fn members_leave_their_room_and_redis_across_nodes() {
 
 #[test]
 fn a_member_past_its_ttl_is_in_no_snapshot_and_leaves_everywhere() {
+    const TTL_MS: u64 = 2_000;
     let Some(redis) = Redis::start() else { return };
     // The first node does not look for silent members itself.
-    const TTL_MS: u64 = 2_000;
     let ttl = TTL_MS.to_string();
     let lazy = redis.node(&["--ttl-ms", &ttl, "--reaper-interval-ms", "600000"]);
     let other = redis.node(&["--ttl-ms", &ttl]);
