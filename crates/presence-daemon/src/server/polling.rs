@@ -168,7 +168,7 @@ mod tests {
     /// A GET, the POST that closes the session, and the task that ends it may run on three workers.
     #[test]
     fn a_poll_that_waits_gets_the_last_packets_of_a_session_that_ends_on_another_worker() {
-        for round in 0..3_000 {
+        for round in 0..test_kit::scaled(3_000) {
             let connection = Connection::new(1_000, Arc::new(Counts::new(1)));
             let waits = Barrier::new(3);
             let payload = thread::scope(|scope| {
