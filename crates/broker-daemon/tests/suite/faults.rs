@@ -56,11 +56,11 @@ fn mutated_frames_harm_nobody_and_leave_nothing() {
         client.set_read_timeout(Some(TIMEOUT)).unwrap();
         // It may be closed before all is sent, or be reset.
         let _ = client.write_all(&nonsense(&mut random));
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             let _ = client.shutdown(Shutdown::Write);
             let _ = client.read_to_end(&mut Vec::new());
         }
-        if number % 100 == 0 {
+        if number.is_multiple_of(100) {
             other.declare("served");
         }
         if number == clients / 3 {

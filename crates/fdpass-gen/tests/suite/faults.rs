@@ -167,8 +167,8 @@ fn between(result: &RunResult, from: u64, to: u64) -> u64 {
 mod calibration {
     use super::*;
 
-    /// At 1,000 per second a stop of 500 ms delays 500 starts, the first by all of it, the last by almost nothing: 100 for
-    /// each 100 ms. A busy machine takes longer to catch up and delays others as well, so one good run of three is
+    /// At 1,000 per second a stop of 500 ms delays 500 starts, the first by all of it, the last by almost nothing: 100
+    /// for each 100 ms. A busy machine takes longer to catch up and delays others as well, so one good run of three is
     /// required, and the bounds are wide; if lateness is hidden, there are none at all.
     #[test]
     fn a_stop_of_half_a_second_delays_as_many_as_were_due_evenly() {

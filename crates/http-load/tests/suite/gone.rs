@@ -15,8 +15,8 @@ use crate::scenarios::{ENGINES, adds_up, put_and_watch, rate};
 
 const REQUESTS: u64 = 30_000;
 
-/// Starts all requests at once, each over a new connection, to a server that has left by then. Tells the server when all
-/// of them have started.
+/// Starts all requests at once, each over a new connection, to a server that has left by then. Tells the server when
+/// all of them have started.
 fn ask(engine: Engine, url: &str, server: JoinHandle<usize>, started: Sender<()>) {
     let settings = Settings {
         engine,

@@ -181,7 +181,7 @@ mod tests {
                 });
                 scope.spawn(|| {
                     waits.wait();
-                    if round % 2 == 0 {
+                    if round.is_multiple_of(2) {
                         connection.send(Frame::from_text("4a"));
                     }
                     connection.close_with(|| close_frame(None), "6", DisconnectReason::Client);
@@ -194,7 +194,7 @@ mod tests {
                 });
                 get.join().expect("no panic")
             });
-            let expected: &[&[u8]] = match round % 2 == 0 {
+            let expected: &[&[u8]] = match round.is_multiple_of(2) {
                 // The event may be taken before the session is closed.
                 true => &[b"4a\x1e6", b"4a"],
                 false => &[b"6"],
