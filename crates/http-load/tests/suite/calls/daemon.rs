@@ -29,10 +29,10 @@ fn launched(file: &tempfile::NamedTempFile, set: &[&str]) -> Program {
 mod calibration {
     use super::*;
 
-    /// Of 600 requests, the 200 that are due while the server stands still wait for the end of that time, the first for
-    /// all of it: the 540th in order is the 140th of them, and the 594th the 194th. Each percentile must be right within
-    /// 2 % or 5 ms in one run of twenty: other work on the machine only adds delay, while a wrong instrument is wrong in
-    /// every run.
+    /// Of 600 requests, the 200 that are due while the server stands still wait for the end of that time, the first
+    /// for all of it: the 540th in order is the 140th of them, and the 594th the 194th. Each percentile must be right
+    /// within 2 % or 5 ms in one run of twenty: other work on the machine only adds delay, while a wrong instrument is
+    /// wrong in every run.
     #[test]
     fn a_server_that_is_stopped_for_a_second_costs_what_arithmetic_says() {
         let faults = "[[faults]]\nat = \"1s\"\nsignal = \"STOP\"\nback_after = \"1s\"";
