@@ -143,9 +143,11 @@ impl Run {
         matches!(self.plan.driver.churn, None | Some(Churn::Binding))
     }
 
-    /// Notes that a broker did not close a connection in time, and whether data was left `unsent`.
+    /// Notes that a broker did not close a connection in time, and whether data was left `unsent`. Says so once.
     pub(crate) fn close_timed_out(&self, unsent: bool) {
-        self.is_unresponsive.store(true, Ordering::Relaxed);
+        if !self.is_unresponsive.swap(true, Ordering::Relaxed) {
+            harness::output::note("the broker did not answer connection.close within 2 s");
+        }
         self.is_unsent.fetch_or(unsent, Ordering::Relaxed);
     }
 

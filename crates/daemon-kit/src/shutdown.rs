@@ -110,6 +110,7 @@ mod tests {
         let mut tasks = JoinSet::new();
         let mut ended = 0;
         tasks.spawn(async {});
+        // One that ends later.
         tasks.spawn(sleep(Duration::from_millis(1)));
         let ample = Duration::from_secs(600);
         assert!(finish_within(&mut tasks, ample, |_| ended += 1).await);

@@ -52,6 +52,7 @@ pub fn send(child: &Child, signal: Signal) {
 /// Stops a child for a time, and continues it.
 pub fn stop_for(child: &Child, time: Duration) {
     send(child, Signal::SIGSTOP);
+    // The time is what the caller tests: a stopped process publishes nothing.
     std::thread::sleep(time);
     send(child, Signal::SIGCONT);
 }

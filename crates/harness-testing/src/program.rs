@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::result::{self, ResultFile};
-use test_kit::skip;
+use test_kit::{skip, wait_until};
 
 /// Copies a program or a script, executable for everybody, so that it can be run at once.
 ///
@@ -137,6 +137,16 @@ impl RunningProgram {
     /// Returns the lines of its stderr, once.
     pub fn lines(&mut self) -> Lines<BufReader<ChildStderr>> {
         BufReader::new(self.child.stderr.take().unwrap()).lines()
+    }
+
+    /// Waits until it has reported a second in which operations failed.
+    #[track_caller]
+    pub fn wait_for_failures(&self) {
+        wait_until("operations fail", || {
+            let seconds = result::live_seconds(self.folder.path());
+            let failed = seconds.last().and_then(|second| second["failed"].as_u64());
+            failed > Some(0)
+        });
     }
 
     /// Waits for its end, and reads its result.

@@ -126,6 +126,19 @@ pub fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
+/// Returns the seconds of the run in progress whose results will be below a folder, as it leaves them for programs that
+/// watch it.
+#[must_use]
+pub fn live_seconds(folder: &Path) -> Vec<Value> {
+    // The file is removed at the end of the run.
+    let text = find(folder, "live.jsonl").and_then(|file| std::fs::read_to_string(file).ok());
+    // The last line may be incomplete.
+    let lines = text.iter().flat_map(|text| text.lines());
+    lines
+        .map_while(|line| serde_json::from_str(line).ok())
+        .collect()
+}
+
 /// Reads a JSON file.
 #[must_use]
 pub fn json(path: &Path) -> Value {

@@ -14,14 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use load::clock;
 use load::net::ports::ReservedPort;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid, gethostname};
 use tempfile::TempDir;
 
 use crate::processes::{children, is_running, wait_until, wait_until_within};
-use test_kit::skip;
+use test_kit::{becomes_true, skip};
 
 /// The programs that a cluster consists of, and those that tests call.
 const PROGRAMS: [&str; 8] = [
@@ -268,25 +267,23 @@ impl Cluster {
     /// The time is over, or a daemon has ended.
     #[track_caller]
     fn wait_for_start(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let deadline = clock::now() + START_LIMIT.as_nanos() as u64;
-        while !holds(self) {
+        let mut has_ended = false;
+        let is_done = becomes_true(START_LIMIT, || {
             let daemons = [&mut self.munged].into_iter().chain(&mut self.controller);
-            let ended = daemons
+            has_ended = daemons
                 .chain(&mut self.nodes)
                 .any(|child| child.try_wait().unwrap().is_some());
-            let is_late = clock::now() > deadline;
-            assert!(
-                !ended && !is_late,
-                "the cluster does not start: no {what}, {}\n{}",
-                if ended {
-                    "a daemon has ended"
-                } else {
-                    "too late"
-                },
-                self.logs()
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            has_ended || holds(self)
+        });
+        let why = match has_ended {
+            true => "a daemon has ended",
+            false => "too late",
+        };
+        assert!(
+            is_done && !has_ended,
+            "the cluster does not start: no {what}, {why}\n{}",
+            self.logs()
+        );
     }
 
     /// Returns the last lines that each daemon has written to stderr, which are also those of its log.
@@ -421,18 +418,14 @@ fn find(program: &str) -> Option<PathBuf> {
 
 /// Kills processes until a search finds none and all have ended.
 fn kill_all(search: impl Fn() -> Vec<i32>) {
-    let deadline = clock::now() + START_LIMIT.as_nanos() as u64;
     let mut found = BTreeSet::new();
-    loop {
+    becomes_true(START_LIMIT, || {
         // A process whose parent has ended first may not be found again.
         found.extend(search());
         found.retain(|pid| is_running(*pid));
-        if found.is_empty() || clock::now() > deadline {
-            return;
-        }
         found.iter().for_each(|pid| send(*pid, Signal::SIGKILL));
-        std::thread::sleep(Duration::from_millis(2));
-    }
+        found.is_empty()
+    });
 }
 
 /// Sends a signal to a process, which may have ended.

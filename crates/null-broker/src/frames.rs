@@ -127,6 +127,11 @@ pub(super) fn start() -> Vec<u8> {
     }))
 }
 
+/// Returns a heartbeat.
+pub(super) fn heartbeat() -> Vec<u8> {
+    encode(&AMQPFrame::Heartbeat)
+}
+
 /// Returns `connection.unblocked`.
 pub(super) fn unblocked() -> Vec<u8> {
     connection(connection::AMQPMethod::Unblocked(connection::Unblocked {}))

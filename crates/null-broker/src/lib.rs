@@ -46,6 +46,7 @@ pub struct NullBroker {
     stop: Arc<Cancellation>,
     taken: Arc<AtomicU64>,
     stalled: Arc<AtomicU64>,
+    heartbeats: Arc<AtomicU64>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -61,6 +62,7 @@ impl NullBroker {
         let taken = Arc::new(AtomicU64::new(0));
         let broker = Broker::new(listener, script, Arc::clone(&stop), Arc::clone(&taken))?;
         let stalled = Arc::clone(&broker.stalled);
+        let heartbeats = Arc::clone(&broker.heartbeats);
         let thread = std::thread::Builder::new()
             .name("null-broker".to_owned())
             // Its listener is dropped with it, so connected clients see the end.
@@ -70,6 +72,7 @@ impl NullBroker {
             stop,
             taken,
             stalled,
+            heartbeats,
             thread: Some(thread),
         })
     }
@@ -84,6 +87,12 @@ impl NullBroker {
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of heartbeats that arrived before the first message.
+    #[must_use]
+    pub fn heartbeats_before_messages(&self) -> u64 {
+        self.heartbeats.load(Ordering::Relaxed)
     }
 
     /// Returns the time from the intended start of the message that last caused a stall to the end of that stall.
@@ -134,8 +143,6 @@ struct Peer {
     channels: BTreeMap<u16, Channel>,
     /// True if the connection is closed once all output is written.
     closing: bool,
-    /// Time of the last read.
-    last_read: u64,
 }
 
 /// A channel.
@@ -170,6 +177,10 @@ struct Broker {
     stop: Arc<Cancellation>,
     taken: Arc<AtomicU64>,
     stalled: Arc<AtomicU64>,
+    /// Heartbeats that arrived before the first message.
+    heartbeats: Arc<AtomicU64>,
+    /// Time of its next heartbeats.
+    next_heartbeats: u64,
     reactor: Reactor,
     peers: Slots<Peer>,
     queues: Queues,
@@ -203,6 +214,8 @@ impl Broker {
             stop,
             taken,
             stalled: Arc::default(),
+            heartbeats: Arc::default(),
+            next_heartbeats: 0,
             reactor,
             peers: Slots::with_capacity(0),
             queues,
@@ -217,9 +230,7 @@ impl Broker {
         while self.stop.deadline().is_none() {
             let now = clock::now();
             let until = self.queues.due().min(self.blocked.unwrap_or(u64::MAX));
-            let until = until
-                .min(self.disconnect_silent(now))
-                .min(self.confirm_due());
+            let until = until.min(self.send_heartbeats(now)).min(self.confirm_due());
             let busy = self.script.mode == Mode::Stream && self.can_stream();
             for index in 0..self.reactor.wait(if busy { now } else { until }, now)? {
                 let Some(event) = self.reactor.event(index) else {
@@ -254,17 +265,22 @@ impl Broker {
         Ok(())
     }
 
-    /// Closes connections that were silent for two intervals; returns when to check again.
-    fn disconnect_silent(&mut self, now: u64) -> u64 {
-        let timeout = 2_000_000_000 * u64::from(self.script.heartbeat);
-        if timeout == 0 {
+    /// Sends heartbeats on open connections twice in an interval; returns when the next are due.
+    fn send_heartbeats(&mut self, now: u64) -> u64 {
+        let half = 500_000_000 * u64::from(self.script.heartbeat);
+        if half == 0 {
             return u64::MAX;
         }
-        let silent =
-            |(id, peer): (Id, &Peer)| (now.saturating_sub(peer.last_read) > timeout).then_some(id);
-        let ids: Vec<Id> = self.peers.iter().filter_map(silent).collect();
-        ids.into_iter().for_each(|id| self.disconnect(id));
-        now + 100_000_000
+        if now >= self.next_heartbeats {
+            self.next_heartbeats = now + half;
+            let open = |(id, peer): (Id, &Peer)| {
+                (!peer.channels.is_empty() && !peer.closing).then_some(id)
+            };
+            let ids: Vec<Id> = self.peers.iter().filter_map(open).collect();
+            ids.into_iter()
+                .for_each(|id| self.write(id, &frames::heartbeat()));
+        }
+        self.next_heartbeats
     }
 
     fn accept(&mut self) -> io::Result<()> {
@@ -278,7 +294,6 @@ impl Broker {
                 greeted: false,
                 channels: BTreeMap::new(),
                 closing: false,
-                last_read: clock::now(),
             });
             let peer = self.peers.get_mut(id).expect("inserted just now");
             self.reactor.watch(&peer.stream, id.token(0))?;
@@ -295,7 +310,6 @@ impl Broker {
         if buffer.len() < carried + BUFFER / 2 {
             buffer.resize(carried + BUFFER / 2, 0);
         }
-        peer.last_read = clock::now();
         buffer[..carried].copy_from_slice(&peer.unread);
         peer.unread.clear();
         match (&peer.stream).read(&mut buffer[carried..]) {

@@ -1,5 +1,7 @@
 //! Frame handlers of the null broker, and the frames that it sends unasked.
 
+use std::sync::atomic::Ordering;
+
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::protocol::{AMQPClass, basic, channel, confirm, connection, exchange, queue};
 use load::clock;
@@ -20,6 +22,9 @@ impl Broker {
             (2, _) => self.header(id, frames::channel(frame), payload, answer),
             (3, _) => self.body(id, frames::channel(frame), payload, answer),
             (1, _) => self.method(id, frame, answer),
+            (8, _) if self.taken.load(Ordering::Relaxed) == 0 => {
+                self.heartbeats.fetch_add(1, Ordering::Relaxed);
+            }
             _ => {}
         }
     }

@@ -59,7 +59,7 @@ pub struct Script {
     pub close_channel: Vec<u64>,
     /// Sends bodies in one frame, however large.
     pub large_frames: bool,
-    /// Seconds between two heartbeats; a connection silent for twice as long is closed.
+    /// Seconds between two heartbeats that clients are asked for. It sends its own, and counts those that arrive.
     pub heartbeat: u16,
     /// Delay of each connection's opening.
     pub slow_open: Duration,

@@ -99,6 +99,8 @@ struct Block {
 pub(crate) struct Counts {
     blocks: Box<[Block]>,
     sessions: AtomicU64,
+    /// GET requests of long-polling that are not answered yet.
+    polls: AtomicU64,
 }
 
 impl Counts {
@@ -107,6 +109,7 @@ impl Counts {
         Self {
             blocks: (0..=workers).map(|_| Block::default()).collect(),
             sessions: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
         }
     }
 
@@ -134,6 +137,16 @@ impl Counts {
     pub(crate) fn end_session(&self, reason: DisconnectReason) {
         self.sessions.fetch_sub(1, Relaxed);
         self.block().ended[reason as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Counts a GET request of long-polling that begins to wait.
+    pub(crate) fn begin_poll(&self) {
+        self.polls.fetch_add(1, Relaxed);
+    }
+
+    /// Counts the end of such a request.
+    pub(crate) fn end_poll(&self) {
+        self.polls.fetch_sub(1, Relaxed);
     }
 
     /// Returns the number of open sessions.
@@ -168,6 +181,11 @@ impl Counts {
             "presence_connections_open",
             "Sessions that are open.",
             self.sessions.load(Relaxed),
+        );
+        page.set_gauge(
+            "presence_polls_waiting",
+            "Requests of long-polling that wait for packets.",
+            self.polls.load(Relaxed),
         );
     }
 

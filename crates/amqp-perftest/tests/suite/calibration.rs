@@ -118,6 +118,7 @@ fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
         let mut late = Vec::new();
         while !over.load(Ordering::Relaxed) {
             let begins = clock::now();
+            // Measures how late this sleep ends.
             std::thread::sleep(ASLEEP);
             late.push(clock::now() - begins - ASLEEP.as_nanos() as u64);
         }

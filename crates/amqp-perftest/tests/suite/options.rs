@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use harness_testing::processes::wait_until;
 use harness_testing::result::ResultFile;
 use null_broker::{NullBroker, Script};
 
@@ -414,10 +415,10 @@ fn a_connection_whose_node_is_gone_goes_to_the_next() {
         ];
         let call = program(engine, &uris).args([&load[..], &again].concat());
         let mut running = call.start();
-        while gone.taken() < 10 {
+        wait_until("the load is under way", || {
             assert!(running.child.try_wait().unwrap().is_none(), "{engine}");
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+            gone.taken() >= 10
+        });
         drop(gone);
         let result = running.end().result;
         assert_eq!(result.count("reconnects"), 1, "{engine}");

@@ -21,7 +21,8 @@ pub(crate) fn refused(engine: &str, arguments: &[&str], names: &[&str]) {
     program.refused(2, names);
 }
 
-/// Returns the duration of a run in seconds.
+/// Returns the duration of a run in seconds. Tests that a run ends early bound it by a part of the planned minutes, ten
+/// times what it takes.
 pub(crate) fn wall_s(result: &ResultFile) -> f64 {
     result["wall_s"].as_f64().unwrap()
 }

@@ -10,12 +10,15 @@ use amq_protocol::protocol::{AMQPClass, basic, connection};
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use test_kit::{scaled, seed};
 
 use crate::process::Process;
 use crate::raw::{Raw, bind, consume, declare, declare_exchange, encode, greeting, publish};
 use crate::support::{TIMEOUT, start};
 
 const MIB: usize = 1 << 20;
+/// Misbehaving clients of a full run.
+const CLIENTS: u64 = 3000;
 
 /// Generates almost valid input of a client.
 fn nonsense(random: &mut StdRng) -> Vec<u8> {
@@ -45,27 +48,31 @@ fn nonsense(random: &mut StdRng) -> Vec<u8> {
 fn mutated_frames_harm_nobody_and_leave_nothing() {
     let broker = Process::start(&[]);
     let mut other = Raw::connect(&broker.address);
-    let mut random = StdRng::seed_from_u64(7);
+    let mut random = StdRng::seed_from_u64(seed());
+    let clients = scaled(CLIENTS);
     let mut before = 0;
-    for number in 0..3000 {
+    for number in 0..clients {
         let mut client = TcpStream::connect(&broker.address).unwrap();
         client.set_read_timeout(Some(TIMEOUT)).unwrap();
         // It may be closed before all is sent, or be reset.
         let _ = client.write_all(&nonsense(&mut random));
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             let _ = client.shutdown(Shutdown::Write);
             let _ = client.read_to_end(&mut Vec::new());
         }
-        if number % 100 == 0 {
+        if number.is_multiple_of(100) {
             other.declare("served");
         }
-        if number == 1000 {
+        if number == clients / 3 {
             before = broker.rss_bytes();
         }
     }
     other.declare("served");
     let grown = broker.rss_bytes().saturating_sub(before);
-    assert!(grown < 16 * MIB, "{grown} more bytes after 2000 clients");
+    assert!(
+        grown < 16 * MIB,
+        "{grown} more bytes after {clients} clients"
+    );
     assert_eq!(broker.end(Signal::SIGTERM), Some(0));
 }
 

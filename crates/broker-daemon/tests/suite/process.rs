@@ -82,6 +82,7 @@ impl Process {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        // Any instant of the start is what the caller tests.
         thread::sleep(after);
         child.kill().unwrap();
         child.wait().unwrap();

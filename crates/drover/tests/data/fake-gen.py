@@ -56,6 +56,7 @@ def write():
     os.rename(into / "result.json.part", into / "result.json")
 def interrupted(*_):
     if what == "deaf":
+        (here / "heard").touch()
         return
     warn("Interrupted", "suspect")
     write()

@@ -46,13 +46,14 @@ fn with_a_dying_daemon(folder: &Path, arguments: &[&str]) -> ResultFile {
     program
         .current_dir(folder)
         .args(["--daemon", "dying", "--messages", "1"]);
-    program.args(["--connections", "100", "--ramp-up", "20s"]);
+    program.args(["--connections", "600", "--ramp-up", "120s"]);
     let output = program.args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let result = result::read(folder);
+    // Long before the planned end, and ten times what it takes.
     assert!(
-        result["wall_s"].as_f64().unwrap() < 15.0,
+        result["wall_s"].as_f64().unwrap() < 60.0,
         "the run ends with its daemon"
     );
     result

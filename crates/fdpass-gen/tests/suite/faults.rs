@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
+use harness_testing::processes::wait_until;
+use harness_testing::result::live_seconds;
 use measure::result::RunResult;
 use measure::warning::Kind;
 use nix::sys::socket::SockType;
@@ -92,11 +94,7 @@ fn a_daemon_killed_on_purpose_comes_back_and_every_stream_is_accounted_for() {
         let fault = &result.faults[0];
         let back_s = fault.back_s.expect("it came back");
         // Not too early; a busy machine may be late.
-        assert!((2.0..5.0).contains(&fault.at_s), "{fault:?}");
-        assert!(
-            back_s >= fault.at_s + 0.5 && back_s < fault.at_s + 10.0,
-            "{fault:?}"
-        );
+        assert!(fault.at_s >= 2.0 && back_s >= fault.at_s + 0.5, "{fault:?}");
         assert!(
             !has(&result, Kind::DaemonDied) && !has(&result, Kind::CountsDisagree),
             "{:?}",
@@ -132,7 +130,7 @@ fn a_daemon_that_never_comes_back_ends_the_run_and_is_named() {
     ));
     let fault = fault("KILL", "1s", "100ms");
     let rest = "daemon_env = { DAEMON_MESSAGE_DELAY = '0ms' }\ninstances = 2\n";
-    let text = plan(20, 20, &fault, "messages = 1\nmessage_delay = '0s'");
+    let text = plan(20, 120, &fault, "messages = 1\nmessage_delay = '0s'");
     let text = text.replace("rust-streaming", "faulty");
     std::fs::write(root.path().join("plan.toml"), format!("{rest}{text}")).unwrap();
     let arguments = ["--plan", "plan.toml", "--quiet", "--output", "output.json"];
@@ -149,7 +147,8 @@ fn a_daemon_that_never_comes_back_ends_the_run_and_is_named() {
         "{reported}"
     );
     assert_eq!(result.faults[0].back_s, None);
-    assert!(result.wall_s < 15.0, "the run ends: {}", result.wall_s);
+    // Long before the planned end, and ten times what it takes.
+    assert!(result.wall_s < 60.0, "the run ends: {}", result.wall_s);
 }
 
 /// Returns how many responses took between `from` and `to` ms.
@@ -164,32 +163,37 @@ fn between(result: &RunResult, from: u64, to: u64) -> u64 {
         .count_between(from * 1_000_000, to * 1_000_000 - 1)
 }
 
-/// At 1,000 per second a stop of 500 ms delays 500 starts, the first by all of it, the last by almost nothing: 100 for
-/// each 100 ms. A busy machine takes longer to catch up and delays others as well, so one good run of three is
-/// required, and the bounds are wide; if lateness is hidden, there are none at all.
-#[test]
-fn a_stop_of_half_a_second_delays_as_many_as_were_due_evenly() {
-    let mut found = Vec::new();
-    for _ in 0..3 {
-        let fault = fault("STOP", "2s", "500ms");
-        let driver = "messages = 1\nmessage_delay = '0s'\nretries = 9";
-        let (_, result, _folder) = launched(&plan(1_000, 4, &fault, driver), &["--quiet"]);
-        let operations = &result.operations;
-        assert_eq!(operations.ok, operations.started);
-        assert_eq!(operations.started + operations.missed, 4_000);
-        assert!(!has(&result, Kind::CountsDisagree) && !has(&result, Kind::DaemonDied));
-        let held = (result.faults[0].back_s.unwrap() - result.faults[0].at_s) * 1e3;
-        found = [100, 200, 300, 400]
-            .map(|from| between(&result, from, from + 100))
-            .into();
-        if operations.missed == 0
-            && found.iter().all(|late| (60..=150).contains(late))
-            && held < 550.0
-        {
-            return;
+/// Runs alone, because it measures.
+mod calibration {
+    use super::*;
+
+    /// At 1,000 per second a stop of 500 ms delays 500 starts, the first by all of it, the last by almost nothing: 100
+    /// for each 100 ms. A busy machine takes longer to catch up and delays others as well, so one good run of three is
+    /// required, and the bounds are wide; if lateness is hidden, there are none at all.
+    #[test]
+    fn a_stop_of_half_a_second_delays_as_many_as_were_due_evenly() {
+        let mut found = Vec::new();
+        for _ in 0..3 {
+            let fault = fault("STOP", "2s", "500ms");
+            let driver = "messages = 1\nmessage_delay = '0s'\nretries = 9";
+            let (_, result, _folder) = launched(&plan(1_000, 4, &fault, driver), &["--quiet"]);
+            let operations = &result.operations;
+            assert_eq!(operations.ok, operations.started);
+            assert_eq!(operations.started + operations.missed, 4_000);
+            assert!(!has(&result, Kind::CountsDisagree) && !has(&result, Kind::DaemonDied));
+            let held = (result.faults[0].back_s.unwrap() - result.faults[0].at_s) * 1e3;
+            found = [100, 200, 300, 400]
+                .map(|from| between(&result, from, from + 100))
+                .into();
+            if operations.missed == 0
+                && found.iter().all(|late| (60..=150).contains(late))
+                && held < 550.0
+            {
+                return;
+            }
         }
+        panic!("{found:?}");
     }
-    panic!("{found:?}");
 }
 
 #[test]
@@ -246,10 +250,16 @@ fn names(folder: &Path, into: &mut Vec<String>) {
 fn the_accept_queue_of_a_daemon_that_runs_already_is_seen() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
-    let target = Target::start(&socket, SockType::SeqPacket, |handoff| {
+    let results = folder.path().to_owned();
+    let target = Target::start(&socket, SockType::SeqPacket, move |handoff| {
+        // Nothing is accepted until the driver has seen the queue.
         if handoff == 5 {
-            // Nothing is accepted for this time.
-            std::thread::sleep(Duration::from_millis(2500));
+            wait_until("two more seconds after 40 streams have started", || {
+                let seconds = live_seconds(&results);
+                let started = seconds.iter().map(|second| second["started"].as_u64());
+                // It looks at the queue once in each of its seconds.
+                started.filter(|started| *started >= Some(40)).count() > 2
+            });
         }
         right(1)
     });

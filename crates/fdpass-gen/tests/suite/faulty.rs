@@ -251,6 +251,7 @@ impl Server {
             if client.write_all(piece.as_bytes()).is_err() {
                 return;
             }
+            // The delay that the daemon was started with.
             thread::sleep(self.delay);
         }
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use harness_testing::processes::wait_until;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4,
@@ -107,14 +108,9 @@ impl Target {
 
     /// Waits until `handoffs` handoffs were taken.
     pub(crate) fn wait_for(&self, handoffs: usize) {
-        let deadline = load::clock::now() + 60_000_000_000;
-        while self.taken.load(Ordering::Acquire) < handoffs {
-            assert!(
-                load::clock::now() < deadline,
-                "{handoffs} handoffs did not come"
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("handoffs are taken", || {
+            self.taken.load(Ordering::Acquire) >= handoffs
+        });
     }
 
     /// Returns the counter of its handoffs.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use harness::run::{External, Settings, Subject, run};
 use harness::signals::Signals;
 use harness::store::Folder;
+use harness_testing::processes::wait_until;
 use load::clock::{self, Timer};
-use load::driver::{Checked, Description, Driver, Target, ValidPlan, Worker};
+use load::driver::{Cancellation, Checked, Description, Driver, Target, ValidPlan, Worker};
 use load::pacer::Tick;
 use load::plan::{Group, Invalid, Plan, Timeline};
 use load::schedule::Arrival;
@@ -91,19 +92,23 @@ impl Driver for Toy {
             match self.0 {
                 Behaviour::OnePanics if first && done == 3 => panic!("out of luck"),
                 Behaviour::OneFails if first && done == 3 => anyhow::bail!("out of words"),
-                Behaviour::OneHangs if first && done == 3 => hang_and_interrupt(),
+                Behaviour::OneHangs if first && done == 3 => {
+                    hang_and_interrupt(&worker.cancellation)
+                }
                 _ => {}
             }
         }
     }
 }
 
-/// Interrupts this process twice and never returns.
-fn hang_and_interrupt() -> ! {
-    for _ in 0..2 {
-        kill(Pid::this(), Signal::SIGINT).unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-    }
+/// Interrupts this process twice and never returns. Two equal signals in quick succession merge to one, so the first
+/// must have been handled.
+fn hang_and_interrupt(cancellation: &Cancellation) -> ! {
+    kill(Pid::this(), Signal::SIGINT).unwrap();
+    wait_until("the load is cancelled", || {
+        cancellation.deadline().is_some()
+    });
+    kill(Pid::this(), Signal::SIGINT).unwrap();
     loop {
         std::thread::park();
     }

@@ -41,6 +41,7 @@ fn drip(client: &Client) -> thread::JoinHandle<()> {
     let mut dripping = client.0.try_clone().unwrap();
     thread::spawn(move || {
         while std::io::Write::write_all(&mut dripping, b"x").is_ok() {
+            // The slowness of this client: far more often than its time of a second, far too slow for its body.
             thread::sleep(std::time::Duration::from_millis(50));
         }
     })

@@ -47,6 +47,7 @@ impl Script {
 
 fn sleep_until(at: u64) {
     while let Some(left) = at.checked_sub(clock::now()).filter(|left| *left > 0) {
+        // A planned delay, which is what the driver must measure.
         std::thread::sleep(Duration::from_nanos(left));
     }
 }

@@ -76,6 +76,7 @@ fn a_request_that_the_server_does_not_take_at_once_is_sent_for_as_long_as_that()
     for engine in ENGINES {
         let (url, server) = serve(1, |mut stream| {
             read_head(&mut stream);
+            // The time of the request that is tested.
             thread::sleep(NAP);
             stream.read_exact(&mut vec![0; LARGE]).unwrap();
             stream.write_all(EMPTY).unwrap();

@@ -4,25 +4,32 @@
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use http_load::{Engine, Settings};
+use load::recorder::STARTED;
 use tokio::net::TcpSocket;
 
-use crate::scenarios::{ENGINES, adds_up, put, rate};
+use crate::scenarios::{ENGINES, adds_up, put_and_watch, rate};
 
 const REQUESTS: u64 = 30_000;
 
-/// Starts all requests at once, each over a new connection, to a server that has left by then.
-fn ask(engine: Engine, url: &str, server: JoinHandle<usize>) {
+/// Starts all requests at once, each over a new connection, to a server that has left by then. Tells the server when
+/// all of them have started.
+fn ask(engine: Engine, url: &str, server: JoinHandle<usize>, started: Sender<()>) {
     let settings = Settings {
         engine,
         connections: 1,
         keep_alive: false,
         ..Settings::default()
     };
-    let tally = put(settings, rate(1_000_000.0, REQUESTS), url);
+    let tally = put_and_watch(settings, rate(1_000_000.0, REQUESTS), url, move |counts| {
+        if counts.counted(STARTED) == REQUESTS {
+            // The server may have heard it already, and ended.
+            let _ = started.send(());
+        }
+    });
     assert!(server.join().unwrap() > 0);
     assert!(adds_up(&tally), "{engine:?}: {tally:?}");
     // One request was at the server when it left, and perhaps one in its queue.
@@ -30,9 +37,9 @@ fn ask(engine: Engine, url: &str, server: JoinHandle<usize>) {
     assert!(refused >= REQUESTS - 10, "{engine:?}, {url}: {refused}");
 }
 
-/// All requests are due within 30 ms: until then the first one is not answered.
-fn answer_late(mut stream: impl Read) -> usize {
-    std::thread::sleep(Duration::from_millis(500));
+/// Until all requests have started, the first one is not answered: the others wait for its connection.
+fn answer_late(mut stream: impl Read, all_started: &Receiver<()>) -> usize {
+    all_started.recv().unwrap();
     stream.read(&mut [0; 4096]).unwrap()
 }
 
@@ -53,22 +60,24 @@ fn many_that_wait_for_a_server_that_is_gone_fail_one_by_one() {
         let (_reserved, address) = reserve();
         let listener = TcpListener::bind(address).unwrap();
         let url = format!("http://{address}/");
+        let (started, all_started) = channel();
         let server = std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             drop(listener);
-            answer_late(stream)
+            answer_late(stream, &all_started)
         });
-        ask(engine, &url, server);
+        ask(engine, &url, server, started);
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("server.sock");
         let listener = UnixListener::bind(&path).unwrap();
         let url = format!("unix:{}:/", path.display());
+        let (started, all_started) = channel();
         let server = std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             drop(listener);
-            answer_late(stream)
+            answer_late(stream, &all_started)
         });
-        ask(engine, &url, server);
+        ask(engine, &url, server, started);
     }
 }

@@ -61,8 +61,30 @@ pub(crate) fn put_share(
     settings: Settings,
     group: Group,
     url: &str,
+    times: (Duration, Duration),
+    workers: u64,
+) -> Tally {
+    put_watched(settings, group, url, times, workers, |_| {})
+}
+
+/// Runs a load with one worker thread until its operations have ended, and shows the counts so far to a function after
+/// each second; returns the counts.
+pub(crate) fn put_and_watch(
+    settings: Settings,
+    group: Group,
+    url: &str,
+    watch: impl FnMut(&Tally),
+) -> Tally {
+    put_watched(settings, group, url, (LONG, LONG), 1, watch)
+}
+
+fn put_watched(
+    settings: Settings,
+    group: Group,
+    url: &str,
     (measure, drain): (Duration, Duration),
     workers: u64,
+    mut watch: impl FnMut(&Tally),
 ) -> Tally {
     let timeline = Timeline {
         warmup: Duration::ZERO,
@@ -88,6 +110,7 @@ pub(crate) fn put_share(
     let mut total = Tally::new(&HttpLoad::SPEC.series);
     while let Some(interval) = intervals.blocking_recv() {
         total.merge(&interval.tally);
+        watch(&total);
         if let Some(ended) = interval.ended {
             ended.expect("the worker ends well");
             break;

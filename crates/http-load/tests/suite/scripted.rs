@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use harness_testing::processes::wait_until;
 use nix::libc::linger;
 use nix::sys::socket::Shutdown::Both;
 use nix::sys::socket::{
@@ -146,9 +147,9 @@ impl Scripted {
     /// Does the same once this many connections were accepted: connections that are still in the kernel's queue would
     /// be lost otherwise.
     pub(crate) fn finish_after(self, connections: u64) -> Counts {
-        while self.counts().connections < connections {
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until("the connections are accepted", || {
+            self.counts().connections >= connections
+        });
         self.finish()
     }
 
@@ -241,6 +242,7 @@ impl<'a> Connection<'a> {
                 Step::SendSlowly(bytes, size, pause) => {
                     for (index, piece) in bytes.chunks(*size).enumerate() {
                         if index > 0 {
+                            // A step of the script.
                             thread::sleep(*pause);
                         }
                         self.send(piece)?;

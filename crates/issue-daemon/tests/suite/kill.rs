@@ -2,17 +2,25 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
+use test_kit::{scaled, seed, wait_until};
 
 use crate::support::{Client, Daemon, reader};
 
-/// Kills of a run in CI. `ISSUE_DAEMON_KILLS` sets another number.
-const KILLS: u32 = 300;
+/// Kills of a full run.
+const KILLS: u64 = 300;
 const AGENTS: u32 = 4;
+/// A kill waits for fewer acknowledged requests than this.
+const ACKNOWLEDGED: u64 = 60;
+/// Longest pause between the last of them and the kill, in microseconds: the kill hits any part of a group.
+const LONGEST_PAUSE: u64 = 5_000;
 
 /// The issues of a client by what it knows about them.
 #[derive(Default)]
@@ -33,8 +41,8 @@ impl Known {
     }
 }
 
-/// Creates issues until the connection ends.
-fn work(socket: &Path, prefix: &str) -> Known {
+/// Creates issues until the connection ends. Counts the requests that were acknowledged.
+fn work(socket: &Path, prefix: &str, acknowledged: &AtomicU64) -> Known {
     let mut known = Known::default();
     let Ok(mut client) = Client::connect(socket) else {
         return known;
@@ -60,6 +68,7 @@ fn work(socket: &Path, prefix: &str) -> Known {
             Some(answer) => {
                 assert_eq!(answer["success"], true, "{answer}");
                 known.stored.extend(ids);
+                acknowledged.fetch_add(1, Ordering::Relaxed);
             }
             None => {
                 known.open.extend(ids);
@@ -100,27 +109,37 @@ fn check(database: &Path, known: &Known) {
 
 #[test]
 fn what_was_acknowledged_survives_kills_at_any_time() {
-    let kills = std::env::var("ISSUE_DAEMON_KILLS").map_or(KILLS, |text| text.parse().unwrap());
+    let kills = scaled(KILLS);
+    let mut random = StdRng::seed_from_u64(seed());
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("issues.db");
     let mut known = Known::default();
+    let mut expected = 0;
     for round in 0..kills {
         let mut daemon = Daemon::on(&database, &[]);
         let socket = daemon.socket.clone();
-        // Every tenth time the daemon is asked to stop, and killed while it does.
-        let is_asked = round % 10 == 9;
+        // About every tenth time the daemon is asked to stop, and killed while it does.
+        let is_asked = random.random_ratio(1, 10);
+        // From the first connection on: 0 waits for no request.
+        let wanted = random.random_range(0..ACKNOWLEDGED);
+        expected += wanted;
+        let acknowledged = AtomicU64::new(0);
         thread::scope(|scope| {
             let agents: Vec<_> = (0..AGENTS)
                 .map(|agent| {
-                    let socket = &socket;
-                    scope.spawn(move || work(socket, &format!("k-{round}-{agent}")))
+                    let (socket, acknowledged) = (&socket, &acknowledged);
+                    scope.spawn(move || work(socket, &format!("k-{round}-{agent}"), acknowledged))
                 })
                 .collect();
-            // Spread over some groups, from the first connection on; a step that is prime to the rounds.
-            thread::sleep(Duration::from_micros(u64::from(round * 7_919 % 20_000)));
+            wait_until("requests are acknowledged", || {
+                acknowledged.load(Ordering::Relaxed) >= wanted
+            });
+            // The instant of the kill is what the test varies: no condition marks it.
+            thread::sleep(Duration::from_micros(random.random_range(0..LONGEST_PAUSE)));
             if is_asked {
                 daemon.signal(Signal::SIGTERM);
-                thread::sleep(Duration::from_micros(u64::from(round * 31 % 3_000)));
+                // As above: the kill hits any part of the end.
+                thread::sleep(Duration::from_micros(random.random_range(0..3_000)));
             }
             daemon.signal(Signal::SIGKILL);
             daemon.wait();
@@ -133,8 +152,8 @@ fn what_was_acknowledged_survives_kills_at_any_time() {
         }
     }
     assert!(
-        known.stored.len() as u32 > kills,
-        "only {} were acknowledged",
+        known.stored.len() as u64 >= expected,
+        "only {} of {expected} were acknowledged",
         known.stored.len()
     );
 }

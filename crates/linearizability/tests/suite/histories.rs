@@ -10,6 +10,7 @@ use linearizability::{
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
+use test_kit::scaled;
 
 fn operation(client: u32, invoked: u64, returned: Option<u64>, kind: Kind<u32>) -> Operation<u32> {
     Operation {
@@ -122,7 +123,7 @@ fn is_linearizable(history: &[Operation<u32>]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(20_000) as u32, ..ProptestConfig::default() })]
 
     #[test]
     fn small_histories_are_judged_as_by_trying_every_order(history in small_history()) {

@@ -318,6 +318,7 @@ fn a_cancellation_wakes_the_loop_and_gives_open_operations_its_grace() {
     let (worker, run) = Run::new(schedule, clock::now(), 3_600_000, 3_600_000);
     let cancellation = Arc::clone(&run.cancellation);
     let asks = std::thread::spawn(move || {
+        // The loop waits by then, which nothing shows; all below holds before that too.
         std::thread::sleep(Duration::from_millis(5));
         cancellation.request(20 * MS);
         cancellation.deadline().unwrap()

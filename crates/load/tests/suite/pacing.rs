@@ -457,6 +457,7 @@ async fn the_real_clock_forgets_a_wait_that_was_dropped() {
             let at = clock::now() + 2 * MS;
             let waited = timeout(Duration::ZERO, timer.sleep_until(at)).await;
             assert!(waited.is_err() || clock::now() >= at);
+            // The timer says nothing when it fires unheard.
             sleep(pause).await;
             let later = clock::now() + 3 * MS;
             timer.sleep_until(later).await;

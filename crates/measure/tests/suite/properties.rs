@@ -15,6 +15,7 @@ use measure::tally::{Decoder, Distribution, HIGHEST_NS, LOWEST_NS, PackedTally, 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use test_kit::scaled;
 
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("handoff", SeriesRole::Main),
@@ -240,7 +241,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(512) as u32))]
 
     #[test]
     fn a_damaged_encoding_is_added_as_the_dense_decoder_does_or_not_at_all(values in vec(counted(), 0..50), damage in damage(), inside in any::<bool>()) {

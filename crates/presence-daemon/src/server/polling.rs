@@ -10,7 +10,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use tokio::task::spawn_local;
 
-use crate::counts::Count;
+use crate::counts::{Count, Counts};
 use crate::engine::connection::Connection;
 use crate::engine::disconnect_reason::DisconnectReason;
 use crate::engine::payload;
@@ -49,14 +49,11 @@ pub(crate) async fn poll(worker: &Worker, session: &Session) -> Result<Vec<u8>, 
         session.refuse(Fault::Protocol);
         return Err(Refusal::BadRequest);
     }
-    let mut poll = Poll {
-        connection,
-        is_answered: false,
-    };
+    let counts = &worker.engine.counts;
+    let mut poll = Poll::begin(connection, counts);
     let frames = poll_fn(|context| connection.poll_queue(context)).await;
     poll.is_answered = true;
     let payload = payload::encode(&frames.ok_or(Refusal::UnknownSession)?);
-    let counts = &worker.engine.counts;
     counts.add(Count::BytesSent, payload.len() as u64);
     Ok(payload)
 }
@@ -65,7 +62,19 @@ pub(crate) async fn poll(worker: &Worker, session: &Session) -> Result<Vec<u8>, 
 /// been lost.
 struct Poll<'a> {
     connection: &'a Connection,
+    counts: &'a Counts,
     is_answered: bool,
+}
+
+impl<'a> Poll<'a> {
+    fn begin(connection: &'a Connection, counts: &'a Counts) -> Self {
+        counts.begin_poll();
+        Self {
+            connection,
+            counts,
+            is_answered: false,
+        }
+    }
 }
 
 impl Drop for Poll<'_> {
@@ -74,6 +83,7 @@ impl Drop for Poll<'_> {
         if !self.is_answered {
             self.connection.close(DisconnectReason::ConnectionLost);
         }
+        self.counts.end_poll();
     }
 }
 
@@ -132,7 +142,6 @@ mod tests {
     use std::thread::{self, Thread};
 
     use super::*;
-    use crate::counts::Counts;
     use crate::engine::frame::Frame;
     use crate::engine::websocket::close_frame;
 
@@ -159,7 +168,7 @@ mod tests {
     /// A GET, the POST that closes the session, and the task that ends it may run on three workers.
     #[test]
     fn a_poll_that_waits_gets_the_last_packets_of_a_session_that_ends_on_another_worker() {
-        for round in 0..3_000 {
+        for round in 0..test_kit::scaled(3_000) {
             let connection = Connection::new(1_000, Arc::new(Counts::new(1)));
             let waits = Barrier::new(3);
             let payload = thread::scope(|scope| {
@@ -172,7 +181,7 @@ mod tests {
                 });
                 scope.spawn(|| {
                     waits.wait();
-                    if round % 2 == 0 {
+                    if round.is_multiple_of(2) {
                         connection.send(Frame::from_text("4a"));
                     }
                     connection.close_with(|| close_frame(None), "6", DisconnectReason::Client);
@@ -185,7 +194,7 @@ mod tests {
                 });
                 get.join().expect("no panic")
             });
-            let expected: &[&[u8]] = match round % 2 == 0 {
+            let expected: &[&[u8]] = match round.is_multiple_of(2) {
                 // The event may be taken before the session is closed.
                 true => &[b"4a\x1e6", b"4a"],
                 false => &[b"6"],

@@ -14,8 +14,8 @@ fn clients_are_told_to_connect_again() {
     let session = server.poll();
     let (address, path) = (server.address, session.path());
     let poll = thread::spawn(move || crate::support::http(address, "GET", &path, b""));
-    // Nothing shows that a poll waits; without this head start it would be refused.
-    thread::sleep(Duration::from_millis(200));
+    // It would be refused after the end has begun.
+    server.wait_for_polls(1);
     server.ask_to_stop();
     // Official clients do not connect again after a packet that disconnects them from a namespace.
     assert_eq!(client.close_code(), Some(1001));

@@ -11,13 +11,12 @@ use presence_daemon::app::App;
 use presence_daemon::config::ServerConfig;
 use presence_daemon::echo::EchoApp;
 use presence_daemon::server::Server;
+use test_kit::wait_until;
 use tokio::sync::oneshot;
 use tungstenite::{Message, WebSocket, client};
 
 /// Time after which a test fails that waits.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Pause between two looks at a condition.
-const LOOK: Duration = Duration::from_millis(5);
 
 pub(crate) const WEBSOCKET: &str = "/socket.io/?EIO=4&transport=websocket";
 pub(crate) const POLLING: &str = "/socket.io/?EIO=4&transport=polling";
@@ -94,6 +93,14 @@ impl TestServer {
         client
     }
 
+    /// Waits until this many requests of long-polling wait for packets.
+    #[track_caller]
+    pub(crate) fn wait_for_polls(&self, count: u64) {
+        wait_until("requests of long-polling wait", || {
+            self.metric("presence_polls_waiting") == count
+        });
+    }
+
     /// Opens a session of long-polling.
     pub(crate) fn poll(&self) -> Polled<'_> {
         let (status, body) = self.get(POLLING);
@@ -122,7 +129,7 @@ impl Drop for TestServer {
 
 /// A session of long-polling.
 pub(crate) struct Polled<'a> {
-    server: &'a TestServer,
+    pub(crate) server: &'a TestServer,
     pub(crate) id: String,
 }
 

@@ -258,6 +258,7 @@ fn hold(came: u64, state: &Mutex<State>) {
 
 fn sleep_until(at: u64) {
     while let Some(left) = at.checked_sub(clock::now()).filter(|left| *left > 0) {
+        // A planned delay, which is what the driver must measure.
         thread::sleep(Duration::from_nanos(left));
     }
 }

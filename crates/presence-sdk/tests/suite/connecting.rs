@@ -116,7 +116,8 @@ async fn an_unanswered_join_times_out_and_is_left_so_that_no_member_remains() {
         }
     })
     .await;
-    let options = quick().ack_timeout(Duration::from_millis(50));
+    // The answer to the leave must be in time on a busy machine.
+    let options = quick().ack_timeout(Duration::from_millis(500));
     let client = RealtimeClient::connect_with(&url, options).await.unwrap();
     let error = soon(client.join_room("r", "u")).await.unwrap_err();
     assert!(

@@ -37,7 +37,8 @@ async fn a_late_answer_is_not_taken_for_the_answer_of_another_call() {
         peer.serve(300).await;
     })
     .await;
-    let options = quick().ack_timeout(Duration::from_millis(200));
+    // The other answers must be in time on a busy machine.
+    let options = quick().ack_timeout(Duration::from_secs(2));
     let (_client, room, _) = join(&url, options).await;
     let error = soon(room.heartbeat()).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
@@ -65,7 +66,8 @@ async fn two_missed_heartbeats_end_the_connection_and_the_state_comes_back() {
         }
     })
     .await;
-    let interval = Duration::from_millis(40);
+    // The answers before the missed ones, and after them, must be in time on a busy machine.
+    let interval = Duration::from_millis(500);
     let options = quick().heartbeat_interval(interval).ack_timeout(interval);
     let (_client, room, mut events) = join(&url, options).await;
     soon(room.update_state(&json!({"n": 1}))).await.unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use daemon_kit::MetricsPage;
 use streaming_daemon::SocketType;
+use test_kit::{scaled, wait_until};
 
 use crate::support::{BOTH_TYPES, PAYLOAD, read_all, start};
 
@@ -13,6 +14,7 @@ use crate::support::{BOTH_TYPES, PAYLOAD, read_all, start};
 /// cases, an end although the message is queued.
 #[test]
 fn of_thousands_of_handoffs_that_race_with_their_reading_none_is_lost() {
+    let each = scaled(3_000);
     for socket_type in BOTH_TYPES {
         let daemon = start(|config| {
             config.socket_type = socket_type;
@@ -21,14 +23,14 @@ fn of_thousands_of_handoffs_that_race_with_their_reading_none_is_lost() {
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    for _ in 0..3_000 {
+                    for _ in 0..each {
                         assert_eq!(daemon.ask(PAYLOAD).len(), 133);
                     }
                 });
             }
         });
         assert_eq!(daemon.handoff_errors("empty"), 0);
-        assert_eq!(daemon.stop().completed, 9_000);
+        assert_eq!(daemon.stop().completed, 3 * each);
     }
 }
 
@@ -65,6 +67,10 @@ fn streams_that_outlast_the_grace_time_are_closed_and_counted() {
     });
     let clients: Vec<_> = (0..10).map(|_| daemon.hand_over(PAYLOAD)).collect();
     let _silent = daemon.connect();
+    wait_until("the first event of all streams", || {
+        let is_open = daemon.metric("daemon_active_streams") == 10;
+        is_open && daemon.metric("daemon_chunks_sent_total") >= 10
+    });
     let metrics = daemon.metrics.clone();
     let summary = daemon.stop();
     assert_eq!(

@@ -397,6 +397,7 @@ fn slow_clients_hold_back_their_own_requests_and_nobody_else() {
         // Until the backend can send no more. If this is detected too early, the bound holds all the more.
         let mut before = u64::MAX;
         wait_until("a standstill", || {
+            // A standstill is that nothing changes for a while.
             thread::sleep(Duration::from_millis(30));
             std::mem::replace(&mut before, llm.counts.sent()) == before
         });

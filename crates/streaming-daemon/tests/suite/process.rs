@@ -370,6 +370,7 @@ fn start_with_one_descriptor_left() -> (Process, Vec<OwnedFd>) {
             _ => silent.push(connect(&daemon.socket, SocketType::Seqpacket)),
         }
         rounds = 0;
+        // The daemon publishes nothing about the connection that it takes or loses now.
         thread::sleep(Duration::from_millis(5));
         false
     });
@@ -406,7 +407,7 @@ fn what_waits_in_the_queue_of_a_daemon_without_descriptors_is_served_after_sigte
     let clients: Vec<_> = (0..10).map(|_| daemon.hand_over()).collect();
     daemon.signal(Signal::SIGTERM);
     wait_until("the end of the socket file", || !daemon.socket.exists());
-    // For many pauses it can't accept them.
+    // For many pauses it can't accept them, and must not give up; no condition shows that.
     thread::sleep(Duration::from_millis(100));
     daemon.signal(Signal::SIGSTOP);
     drop((silent, last));

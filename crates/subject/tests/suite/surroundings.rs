@@ -22,6 +22,7 @@ async fn a_flood_on_stderr_neither_blocks_nor_fills_memory_or_disk() {
         .unwrap();
     let shortened = async {
         while std::fs::metadata(daemon.log_path()).unwrap().len() > options.log_limit {
+            // Between two looks; the log is shortened by a task of this runtime, so nothing here may block.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

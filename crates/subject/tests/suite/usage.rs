@@ -128,7 +128,10 @@ fn the_cpu_time_of_a_busy_child_is_seen() {
         sample.utime_ticks + sample.stime_ticks >= 20
     });
     assert!(peak > 1.0, "{peak}");
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    let (mut other, used) = (tree.sampler(), ticks(&sampler.sample(now_ns())));
+    wait_until("the child has run for another fifth of a second", || {
+        ticks(&other.sample(now_ns())) >= used + 20
+    });
     let sample = sampler.sample(now_ns());
     assert!(
         sample.cpu_pct > 0.0 && sample.cpu_pct <= 150.0,

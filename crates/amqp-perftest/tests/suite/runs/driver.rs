@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness_testing::processes;
+use harness_testing::processes::{self, wait_until};
 use harness_testing::program::{CompletedRun, Program};
 use null_broker::{NullBroker, Script};
 
@@ -16,9 +16,7 @@ fn a_driver_that_was_stopped_has_stalled() {
     let running = program(&broker.uri())
         .args(["--consumers", "0", "--confirms", "--duration", "3s"])
         .start();
-    while broker.taken() < 100 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("the load is under way", || broker.taken() >= 100);
     processes::stop_for(&running.child, Duration::from_millis(300));
     let CompletedRun {
         code,

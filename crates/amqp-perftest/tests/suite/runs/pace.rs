@@ -39,7 +39,8 @@ fn consumers_alone_take_what_comes_for_as_long_as_the_run_measures() {
     let load = ["--producers", "0", "--prefetch", "100", "--duration", "1s"];
     let (code, result) = run(script, &load);
     assert_ne!(code, 1);
-    assert!((1.0..10.0).contains(&result["wall_s"].as_f64().unwrap()));
+    // The upper bound is for a run that does not end.
+    assert!((1.0..30.0).contains(&result["wall_s"].as_f64().unwrap()));
     let consumed = result.count("consumed");
     assert!(consumed > 1_000);
     assert_eq!(
@@ -112,8 +113,9 @@ fn a_message_that_is_held_delays_itself_and_those_behind_it() {
         .unwrap();
     let ms = |figure: &str| latency[figure].as_f64().unwrap() / 1e6;
     // 80 of 400 messages were due in the 400 ms: a fifth of all, spread evenly from 0 to 400 ms.
-    assert!((395.0..600.0).contains(&ms("max_ns")), "{}", ms("max_ns"));
-    assert!((150.0..450.0).contains(&ms("p90_ns")), "{}", ms("p90_ns"));
+    // A busy machine only adds to that; `calibration` judges the figures themselves.
+    assert!(ms("max_ns") >= 395.0, "{}", ms("max_ns"));
+    assert!(ms("p90_ns") >= 150.0, "{}", ms("p90_ns"));
 }
 
 /// A message that is due but waits for a confirm is published until one second after the end, and missed after that.

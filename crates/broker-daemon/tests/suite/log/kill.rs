@@ -1,4 +1,4 @@
-//! Hundreds of kills: a process that works on a log is killed at any moment, and everything reported as synced must be
+//! Many kills: a process that works on a log is killed at any moment, and everything reported as synced must be
 //! on disk.
 //!
 //! The process is this test program itself, which runs one test with a folder in its environment. It reports through a
@@ -15,10 +15,14 @@ use broker_daemon::log::{Log, Options, Recovered};
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
+use test_kit::{scaled, seed};
 
 use crate::log::model::{LONG, Model, publish};
 
+/// Kills of a full run.
 const KILLS: u64 = 300;
+/// Kills after which the share of work that was under way can be judged.
+const ENOUGH: u64 = 100;
 const FOLDER: &str = "DROVER_TEST_LOG";
 const SEED: &str = "DROVER_TEST_SEED";
 const OPTIONS: Options = Options {
@@ -188,13 +192,14 @@ fn start(dir: &Path, seed: u64, next: u64) -> Child {
 }
 
 #[test]
-fn what_was_synced_survives_hundreds_of_kills() {
+fn what_was_synced_survives_kills_at_any_time() {
+    let kills = scaled(KILLS);
     let dir = tempfile::tempdir().expect("a folder");
-    let mut random = StdRng::seed_from_u64(6);
+    let mut random = StdRng::seed_from_u64(seed());
     let mut reported = Reported::default();
     let (mut synced, mut unsure, mut next) = (0, 0, 1);
-    for seed in 0..KILLS {
-        let mut child = start(dir.path(), seed, next);
+    for _ in 0..kills {
+        let mut child = start(dir.path(), random.random(), next);
         let out = child.stdout.take().expect("it is piped");
         let mut lines = BufReader::new(out).lines();
         // Killed after this many lines, or somewhat later, whatever it is doing then.
@@ -222,6 +227,11 @@ fn what_was_synced_survives_hundreds_of_kills() {
         });
         drop(log);
     }
-    assert!(synced > 10 * KILLS, "{synced} turns were synced");
-    assert!(unsure > 100, "nothing was under way: {unsure} messages");
+    if kills >= ENOUGH {
+        assert!(synced > 10 * kills, "{synced} turns were synced");
+        assert!(
+            unsure as u64 > kills / 3,
+            "nothing was under way: {unsure} messages"
+        );
+    }
 }

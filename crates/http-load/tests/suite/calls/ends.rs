@@ -1,11 +1,9 @@
 //! Tests of runs in which the server or the run itself ends early.
 
-use std::process::Child;
-use std::thread;
 use std::time::Duration;
 
-use harness_testing::processes;
-use harness_testing::program::{CompletedRun, Program};
+use harness_testing::processes::{self, wait_until};
+use harness_testing::program::{CompletedRun, Program, RunningProgram};
 use nix::sys::signal::Signal;
 
 use crate::program::{PROGRAM, adds_up};
@@ -16,18 +14,18 @@ use crate::servers::{url, well};
 const UNDER_WAY: u64 = 50;
 
 fn wait_until_under_way(server: &Scripted) {
-    while server.counts().requests < UNDER_WAY {
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("the load is under way", || {
+        server.counts().requests >= UNDER_WAY
+    });
 }
 
 /// Starts a load of three seconds and calls a function meanwhile.
-fn while_it_runs(url: &str, arguments: &[&str], act: impl FnOnce(&Child)) -> CompletedRun {
+fn while_it_runs(url: &str, arguments: &[&str], act: impl FnOnce(&RunningProgram)) -> CompletedRun {
     let load = [
         "--quiet", "-t", "1", "-c", "3", "-d", "3s", "--warmup", "0s", url,
     ];
     let running = Program::new(PROGRAM).args(load).args(arguments).start();
-    act(&running.child);
+    act(&running);
     running.end()
 }
 
@@ -78,7 +76,7 @@ fn what_is_due_while_the_program_stands_still_to_the_end_is_missed() {
         let ran = while_it_runs(&url(&server), &arguments, |running| {
             wait_until_under_way(&server);
             // Until its three seconds are over, which no event reports.
-            processes::stop_for(running, Duration::from_secs(4));
+            processes::stop_for(&running.child, Duration::from_secs(4));
         });
         adds_up(&ran, Some(300));
         let all = &ran.result["operations"];
@@ -104,7 +102,7 @@ fn a_closed_loop_that_was_stopped_has_stalled() {
         let server = well();
         let ran = while_it_runs(&url(&server), &["--engine", engine], |running| {
             wait_until_under_way(&server);
-            processes::stop_for(running, Duration::from_millis(300));
+            processes::stop_for(&running.child, Duration::from_millis(300));
         });
         let stalls = &ran.result["usage"]["disturbance"]["stalls"];
         let longest_ns = stalls["longest_ns"].as_u64();
@@ -123,7 +121,7 @@ fn a_closed_loop_that_was_stopped_has_stalled() {
     }
 }
 
-/// For one second of three, the program may open no file: each connection attempt then fails separately.
+/// For a part of its three seconds, the program may open no file: each connection attempt then fails separately.
 #[test]
 fn descriptors_that_run_out_are_no_failure_of_the_server() {
     for engine in ["wire", "hyper"] {
@@ -131,9 +129,9 @@ fn descriptors_that_run_out_are_no_failure_of_the_server() {
         let arguments = ["--engine", engine, "--no-keep-alive"];
         let ran = while_it_runs(&url(&server), &arguments, |running| {
             wait_until_under_way(&server);
-            processes::limit_open_files(running, 3);
-            thread::sleep(Duration::from_secs(1));
-            processes::limit_open_files(running, 1_024);
+            processes::limit_open_files(&running.child, 3);
+            running.wait_for_failures();
+            processes::limit_open_files(&running.child, 1_024);
         });
         adds_up(&ran, None);
         assert_eq!(
@@ -159,7 +157,7 @@ fn a_run_that_is_told_to_end_drains_and_writes_what_there_is() {
         let arguments = ["--engine", engine, "--rate", "100"];
         let ran = while_it_runs(&url(&server), &arguments, |running| {
             wait_until_under_way(&server);
-            processes::send(running, signal);
+            processes::send(&running.child, signal);
         });
         assert!(
             ran.result.warning("Interrupted").is_some(),

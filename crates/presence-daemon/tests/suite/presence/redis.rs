@@ -86,6 +86,15 @@ impl Redis {
         self.ask("KEYS *\r\n").expect("Redis answers")
     }
 
+    /// Returns the time on its clock in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        let answer = self.ask("TIME\r\n").expect("Redis answers");
+        // Two strings, seconds and microseconds, each after a line with its length.
+        let numbers = answer.lines().filter_map(|line| line.parse().ok());
+        let numbers: Vec<u64> = numbers.collect();
+        numbers[0] * 1_000 + numbers[1] / 1_000
+    }
+
     fn wait(&self) {
         assert!(
             becomes_true(LIMIT, || self.ask("PING\r\n").is_some()),

@@ -27,7 +27,7 @@ fn the_first_client_of_a_node_sees_the_members_of_the_others_although_redis_is_s
     let second = Daemon::start(&patient);
     let address = second.address;
     let joining = thread::spawn(move || Client::join(address, "r", "bob"));
-    // Time for a wrong answer; the right one can't come before Redis goes on.
+    // Time for a wrong answer, whose absence no condition shows; the right one can't come before Redis goes on.
     thread::sleep(Duration::from_millis(300));
     redis.send(Signal::SIGCONT);
     let (_bob, answer) = joining.join().expect("no panic");

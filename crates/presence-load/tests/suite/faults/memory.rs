@@ -65,6 +65,7 @@ fn settled(daemon: &Daemon) -> u64 {
     let mut last = 0;
     wait_until("memory does not change", || {
         let before = std::mem::replace(&mut last, rss_kib(daemon.pid()));
+        // Nothing says that memory stays as it is.
         std::thread::sleep(UNCHANGED);
         before == last
     });
