@@ -4,6 +4,7 @@
 //! - [`mod@reference`]: keeps the pages of names in `docs/` equal to the specifications of the drivers.
 //! - [`result`]: the result file, and the counts in it.
 //! - [`calibration`]: compares measured values with planned ones.
+//! - [`daemons`]: prepares the daemons of the workspace.
 //! - [`divided`]: runs that are divided over several programs.
 //! - [`processes`]: waits for conditions; observes, signals and limits processes.
 //! - [`hosts`]: network namespaces that lose packets, as hosts.
@@ -18,6 +19,7 @@
 )]
 
 pub mod calibration;
+pub mod daemons;
 pub mod divided;
 pub mod hosts;
 pub mod mistakes;

@@ -3,11 +3,11 @@
 
 use std::process::{Command, Output};
 
+use harness_testing::daemons::prepared;
 use harness_testing::processes::wait_until;
 use harness_testing::skip;
 use serde_json::Value;
-use subject::daemon::{Daemon, Options, Prepared, Stopped};
-use subject::manifest;
+use subject::daemon::{Options, Stopped};
 use tokio::runtime::Runtime;
 
 use crate::proxy::{Frame, Proxy, Rule};
@@ -68,20 +68,9 @@ fn processes_on(port: u16) -> Vec<String> {
         .collect()
 }
 
-fn prepared(name: &str) -> Option<Prepared> {
-    let root = manifest::find_root().unwrap();
-    match Daemon::prepare(&root, name, "amqp", &mut |_| {}) {
-        Ok(prepared) => Some(prepared),
-        Err(error) => {
-            skip(format_args!("{name}: {error}"));
-            None
-        }
-    }
-}
-
 #[test]
 fn two_rabbitmqs_run_side_by_side_and_leave_no_process_behind() {
-    let Some(rabbitmq) = prepared("rabbitmq") else {
+    let Some(rabbitmq) = prepared("rabbitmq", "amqp") else {
         return;
     };
     assert!(rabbitmq.version().unwrap().starts_with("RabbitMQ 3."));
@@ -179,7 +168,7 @@ const WRONG: [(&str, Rule, &str); 10] = [
 
 #[test]
 fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
-    let daemon = prepared("broker-daemon").unwrap();
+    let daemon = prepared("broker-daemon", "amqp").unwrap();
     let runtime = runtime();
     let daemon = runtime
         .block_on(daemon.start(&[], &Options::default()))

@@ -1,14 +1,11 @@
-//! Daemons as processes: built once, found, and observed in `/proc`.
+//! Daemons as processes: started, found, and observed in `/proc`.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{LazyLock, Mutex};
 
 use harness::launcher::Launcher;
+use harness_testing::daemons::prepared;
 use harness_testing::page;
-use harness_testing::skip;
-use subject::daemon::{Daemon, DaemonError, Prepared};
-use subject::manifest;
+use subject::daemon::Daemon;
 
 /// A running process.
 #[derive(Debug, Clone, Copy)]
@@ -18,37 +15,15 @@ pub(crate) struct Process {
     pub(crate) port: u16,
 }
 
-/// Builds a daemon. Returns false, and reports the test as skipped, if a tool that it needs is missing.
+/// Prepares a daemon. Returns false, and reports the test as skipped, if a tool that it needs is missing.
 pub(crate) fn is_available(name: &str) -> bool {
-    // Tests run at the same time, and one build at a time is enough.
-    static MISSING: LazyLock<Mutex<BTreeMap<String, Option<String>>>> =
-        LazyLock::new(Mutex::default);
-    let mut missing = MISSING.lock().unwrap();
-    let known = missing
-        .entry(name.to_owned())
-        .or_insert_with(|| match prepare(name) {
-            Ok(_) => None,
-            Err(DaemonError::ToolMissing { tool, .. }) => Some(tool.to_string()),
-            Err(error) => panic!("{error}"),
-        });
-    let known = known.clone();
-    drop(missing);
-    if let Some(tool) = &known {
-        skip(format_args!("{tool}, for {name}"));
-    }
-    known.is_none()
-}
-
-fn prepare(name: &str) -> Result<Prepared, DaemonError> {
-    let root = manifest::find_root().unwrap();
-    Daemon::prepare(&root, name, "presence", &mut |_| {})
+    prepared(name, "presence").is_some()
 }
 
 /// Calls `act` with a `presence-daemon` that has these variables, unless a tool is missing.
 pub(crate) fn with_daemon(variables: &[(&str, &str)], act: impl FnOnce(&Daemon)) {
-    if is_available("presence-daemon") {
+    if let Some(prepared) = prepared("presence-daemon", "presence") {
         let launcher = Launcher::new().unwrap();
-        let prepared = prepare("presence-daemon").unwrap();
         launcher.with(&prepared, variables, act).unwrap();
     }
 }
