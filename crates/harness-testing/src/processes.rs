@@ -1,13 +1,13 @@
 //! Processes: waiting for them, observing, signalling and limiting them.
 
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-pub use test_kit::{wait_until, wait_until_within};
+pub use test_kit::{limit_open_files, wait_until, wait_until_within};
 
 /// Returns true if there is such a process that is not a zombie.
 #[must_use]
@@ -54,14 +54,4 @@ pub fn stop_for(child: &Child, time: Duration) {
     send(child, Signal::SIGSTOP);
     std::thread::sleep(time);
     send(child, Signal::SIGCONT);
-}
-
-/// Sets the soft limit of a running child's open files.
-pub fn limit_open_files(child: &Child, files: u64) {
-    let set = Command::new("prlimit")
-        .arg("--pid")
-        .arg(child.id().to_string())
-        .arg(format!("--nofile={files}:"))
-        .status();
-    assert!(set.unwrap().success());
 }
