@@ -64,11 +64,7 @@ pub(crate) fn put_share(
     (measure, drain): (Duration, Duration),
     workers: u64,
 ) -> Tally {
-    let timeline = Timeline {
-        warmup: Duration::ZERO,
-        measure,
-        drain,
-    };
+    let timeline = Timeline::new(measure, drain);
     let plan = Plan::new("test", timeline, vec![group], settings);
     let load = ValidPlan::new::<HttpLoad>(plan).expect("the plan is right");
     let target = Target::of_urls(vec![url.to_owned()]);
