@@ -9,7 +9,7 @@
 //! - [`processes`]: waits for conditions; observes, signals and limits processes.
 //! - [`hosts`]: network namespaces that lose packets, as hosts.
 //! - [`mistakes`]: makes wrong calls, and reads their messages.
-//! - [`page`]: serves a metrics page, and reads one.
+//! - [`page`]: serves a metrics page; [`metrics`] reads one.
 //! - [`slurm`]: a Slurm cluster on this machine alone.
 //! - [`terminal`]: a program on a pseudo-terminal, and its screen.
 
@@ -31,4 +31,4 @@ pub mod result;
 pub mod slurm;
 pub mod terminal;
 
-pub use test_kit::skip;
+pub use test_kit::{metrics, skip};

@@ -3,9 +3,11 @@
 //! - [`skip`]: reports a test that cannot run on this machine.
 //! - [`scaled`] and [`seed`]: how often a test repeats itself, and the numbers that it draws.
 //! - [`limit_open_files`]: limits a running process.
+//! - [`metrics`]: reads the metrics page of a program.
 //! - [`wait_until`]: waits for a condition.
 
 mod files;
+pub mod metrics;
 mod repeat;
 mod skip;
 mod wait;

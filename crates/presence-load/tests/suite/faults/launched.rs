@@ -4,7 +4,7 @@ use std::fs;
 
 use harness::launcher::Launcher;
 use harness_testing::daemons::prepared;
-use harness_testing::page;
+use harness_testing::metrics;
 use subject::daemon::Daemon;
 
 /// A running process.
@@ -34,12 +34,7 @@ pub(crate) fn metric(daemon: &Daemon, name: &str) -> u64 {
     let address = url
         .trim_start_matches("http://")
         .trim_end_matches("/metrics");
-    let page = page::get(address).unwrap();
-    let line = page.lines().find_map(|line| line.strip_prefix(name));
-    line.unwrap_or_else(|| panic!("no {name} in {page}"))
-        .trim()
-        .parse()
-        .unwrap()
+    metrics::read(address, name)
 }
 
 /// Returns the resident memory of a process, KiB.
