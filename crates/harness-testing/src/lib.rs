@@ -10,6 +10,7 @@
 //! - [`hosts`]: network namespaces that lose packets, as hosts.
 //! - [`mistakes`]: makes wrong calls, and reads their messages.
 //! - [`page`]: serves a metrics page; [`metrics`] reads one.
+//! - [`peer`]: servers that a test plays, and proxies.
 //! - [`slurm`]: a Slurm cluster on this machine alone.
 //! - [`terminal`]: a program on a pseudo-terminal, and its screen.
 
@@ -24,6 +25,7 @@ pub mod divided;
 pub mod hosts;
 pub mod mistakes;
 pub mod page;
+pub mod peer;
 pub mod processes;
 pub mod program;
 pub mod reference;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use subject::daemon::{Options, Stopped};
 use tokio::runtime::Runtime;
 
-use crate::proxy::{Frame, Proxy, Rule};
+use crate::proxy::{self, Frame, Rule};
 
 /// Runs the program. Returns its exit code, its output, and its notes.
 fn conformance(arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -175,12 +175,12 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
         .unwrap();
     let port = daemon.endpoint().port.unwrap();
     for (case, rule, words) in WRONG {
-        let right = Proxy::start(port, |_: &mut Frame| {});
-        let (code, tap, said) = conformance(&["--uri", &right.uri(), "--only", case]);
+        let right = proxy::start(port, |_: &mut Frame| {});
+        let (code, tap, said) = conformance(&["--uri", &right, "--only", case]);
         assert_eq!(code, Some(0), "{tap}{said}");
         assert!(tap.contains(&format!("\nok 1 - {case}")), "{tap}");
-        let wrong = Proxy::start(port, rule);
-        let (code, tap, said) = conformance(&["--uri", &wrong.uri(), "--only", case]);
+        let wrong = proxy::start(port, rule);
+        let (code, tap, said) = conformance(&["--uri", &wrong, "--only", case]);
         assert_eq!(code, Some(1), "{tap}{said}");
         assert!(tap.contains(&format!("\nnot ok 1 - {case}")), "{tap}");
         assert!(tap.contains(words), "{words:?} is not in:\n{tap}");
@@ -189,8 +189,8 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
 
 #[test]
 fn a_broker_that_hangs_up_or_is_not_there_fails_every_case() {
-    let mute = Proxy::start(1, |_: &mut Frame| {});
-    for uri in [mute.uri(), "amqp://127.0.0.1:1".to_owned()] {
+    let mute = proxy::start(1, |_: &mut Frame| {});
+    for uri in [mute, "amqp://127.0.0.1:1".to_owned()] {
         let (code, tap, said) = conformance(&["--uri", &uri, "--only", "tx.commit"]);
         assert_eq!(code, Some(1), "{tap}{said}");
         assert!(!tap.contains("\nok "), "{tap}");
