@@ -115,11 +115,8 @@ impl Daemon {
 
     /// Returns its child processes.
     pub(crate) fn children(&self) -> Vec<Pid> {
-        let path = format!("/proc/{0}/task/{0}/children", self.pid());
-        let text = std::fs::read_to_string(path).unwrap();
-        text.split_whitespace()
-            .map(|pid| Pid::from_raw(pid.parse().unwrap()))
-            .collect()
+        let pids = test_kit::children(self.pid()).into_iter();
+        pids.map(Pid::from_raw).collect()
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {

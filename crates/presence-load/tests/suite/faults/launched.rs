@@ -5,6 +5,7 @@ use std::fs;
 use harness::launcher::Launcher;
 use harness_testing::daemons::prepared;
 use harness_testing::metrics;
+use harness_testing::processes::children;
 use subject::daemon::Daemon;
 
 /// A running process.
@@ -54,6 +55,7 @@ pub(crate) fn descriptors(pid: u32) -> usize {
 pub(crate) fn processes_of(parent: u32, program: &str) -> Vec<Process> {
     let mut found: Vec<Process> = children(parent)
         .into_iter()
+        .map(i32::cast_unsigned)
         .filter_map(|pid| {
             let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
             let words: Vec<&str> = line.split('\0').collect();
@@ -69,22 +71,9 @@ pub(crate) fn processes_of(parent: u32, program: &str) -> Vec<Process> {
 
 /// Returns the child of a process that has this name.
 pub(crate) fn child_named(parent: u32, name: &str) -> Option<u32> {
-    children(parent).into_iter().find(|pid| {
+    let mut pids = children(parent).into_iter().map(i32::cast_unsigned);
+    pids.find(|pid| {
         let found = fs::read_to_string(format!("/proc/{pid}/comm"));
         found.is_ok_and(|found| found.trim() == name)
     })
-}
-
-/// Returns the children of all threads of a process.
-fn children(parent: u32) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| parent_of(*pid) == Some(parent)).collect()
-}
-
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may contain spaces.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split(' ').nth(1)?.parse().ok()
 }
