@@ -1,7 +1,7 @@
-//! Metrics pages: one that a test serves, and the page of a program.
+//! A metrics page that a test serves.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::thread;
 
 /// Serves pages on a free port of 127.0.0.1 until the test program ends; returns the port. `answer` gets the port and
@@ -21,16 +21,4 @@ pub fn serve(mut answer: impl FnMut(u16, &str) -> (&'static str, String) + Send 
         }
     });
     port
-}
-
-/// Returns the answer of an address to `GET /metrics`, with its head; `None` if there is none.
-#[must_use]
-pub fn get(address: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        .ok()?;
-    let mut page = String::new();
-    stream.read_to_string(&mut page).ok()?;
-    Some(page)
 }

@@ -1,13 +1,13 @@
 //! Processes: waiting for them, observing, signalling and limiting them.
 
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-pub use test_kit::{wait_until, wait_until_within};
+pub use test_kit::{children, limit_open_files, wait_until, wait_until_within};
 
 /// Returns true if there is such a process that is not a zombie.
 #[must_use]
@@ -15,17 +15,6 @@ pub fn is_running(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-}
-
-/// Returns the child processes of a process.
-#[must_use]
-pub fn children(pid: u32) -> Vec<i32> {
-    let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    listed
-        .unwrap_or_default()
-        .split_whitespace()
-        .map(|pid| pid.parse().unwrap())
-        .collect()
 }
 
 /// Returns the process ids that a script has written to a file, once there are `count` of them.
@@ -55,14 +44,4 @@ pub fn stop_for(child: &Child, time: Duration) {
     // The time is what the caller tests: a stopped process publishes nothing.
     std::thread::sleep(time);
     send(child, Signal::SIGCONT);
-}
-
-/// Sets the soft limit of a running child's open files.
-pub fn limit_open_files(child: &Child, files: u64) {
-    let set = Command::new("prlimit")
-        .arg("--pid")
-        .arg(child.id().to_string())
-        .arg(format!("--nofile={files}:"))
-        .status();
-    assert!(set.unwrap().success());
 }

@@ -264,11 +264,7 @@ impl DriverCli for Echo {
             stages: Vec::new(),
             ops: None,
         };
-        let timeline = Timeline {
-            warmup: Duration::ZERO,
-            measure: Duration::from_secs(options.seconds),
-            drain: Duration::from_secs(5),
-        };
+        let timeline = Timeline::new(Duration::from_secs(options.seconds), Duration::from_secs(5));
         let settings = Settings {
             line: "hello".to_owned(),
         };

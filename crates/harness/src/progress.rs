@@ -222,11 +222,7 @@ mod tests {
 
     /// Returns the progress of a load whose operations consist of these series.
     fn progress(lifetime: &[&str]) -> Progress {
-        let timeline = Timeline {
-            warmup: Duration::ZERO,
-            measure: Duration::from_secs(1),
-            drain: Duration::ZERO,
-        };
+        let timeline = Timeline::new(Duration::from_secs(1), Duration::ZERO);
         let plan = Plan::new("p", timeline, Vec::new(), ());
         let mut description = Description::new(&plan, &SPEC, String::new(), Series(0), 0);
         description.audit_inputs.lifetime = Some(Lifetime {

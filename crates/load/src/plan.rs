@@ -100,6 +100,18 @@ pub struct Timeline {
     pub drain: Duration,
 }
 
+impl Timeline {
+    /// Creates a timeline without a warm-up.
+    #[must_use]
+    pub const fn new(measure: Duration, drain: Duration) -> Self {
+        Self {
+            warmup: Duration::ZERO,
+            measure,
+            drain,
+        }
+    }
+}
+
 /// An error about a plan that can't be run: the field, the problem and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]

@@ -180,11 +180,7 @@ mod tests {
     use crate::spec::SPEC;
 
     fn plan() -> Plan<Settings> {
-        let timeline = Timeline {
-            warmup: Duration::ZERO,
-            measure: Duration::from_secs(10),
-            drain: Duration::from_secs(5),
-        };
+        let timeline = Timeline::new(Duration::from_secs(10), Duration::from_secs(5));
         Plan::new("findings", timeline, Vec::new(), Settings::default())
     }
 

@@ -101,11 +101,7 @@ mod tests {
             spread_rooms,
             ..Settings::default()
         };
-        let timeline = Timeline {
-            warmup: Duration::ZERO,
-            measure: Duration::from_secs(1),
-            drain: driver.drain(),
-        };
+        let timeline = Timeline::new(Duration::from_secs(1), driver.drain());
         let group = Group {
             name: "heartbeats".to_owned(),
             clients: 0,

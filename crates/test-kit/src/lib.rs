@@ -2,12 +2,17 @@
 //!
 //! - [`skip`]: reports a test that cannot run on this machine.
 //! - [`scaled`] and [`seed`]: how often a test repeats itself, and the numbers that it draws.
+//! - [`children`] and [`limit_open_files`]: find and limit running processes.
+//! - [`metrics`]: reads the metrics page of a program.
 //! - [`wait_until`]: waits for a condition.
 
+pub mod metrics;
+mod processes;
 mod repeat;
 mod skip;
 mod wait;
 
+pub use processes::{children, limit_open_files};
 pub use repeat::{scaled, seed};
 pub use skip::skip;
 pub use wait::{LIMIT, becomes_true, wait_until, wait_until_within};

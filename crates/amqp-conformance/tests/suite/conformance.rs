@@ -3,14 +3,14 @@
 
 use std::process::{Command, Output};
 
+use harness_testing::daemons::prepared;
 use harness_testing::processes::wait_until;
 use harness_testing::skip;
 use serde_json::Value;
-use subject::daemon::{Daemon, Options, Prepared, Stopped};
-use subject::manifest;
+use subject::daemon::{Options, Stopped};
 use tokio::runtime::Runtime;
 
-use crate::proxy::{Frame, Proxy, Rule};
+use crate::proxy::{self, Frame, Rule};
 
 /// Runs the program. Returns its exit code, its output, and its notes.
 fn conformance(arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -68,20 +68,9 @@ fn processes_on(port: u16) -> Vec<String> {
         .collect()
 }
 
-fn prepared(name: &str) -> Option<Prepared> {
-    let root = manifest::find_root().unwrap();
-    match Daemon::prepare(&root, name, "amqp", &mut |_| {}) {
-        Ok(prepared) => Some(prepared),
-        Err(error) => {
-            skip(format_args!("{name}: {error}"));
-            None
-        }
-    }
-}
-
 #[test]
 fn two_rabbitmqs_run_side_by_side_and_leave_no_process_behind() {
-    let Some(rabbitmq) = prepared("rabbitmq") else {
+    let Some(rabbitmq) = prepared("rabbitmq", "amqp") else {
         return;
     };
     assert!(rabbitmq.version().unwrap().starts_with("RabbitMQ 3."));
@@ -179,19 +168,19 @@ const WRONG: [(&str, Rule, &str); 10] = [
 
 #[test]
 fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
-    let daemon = prepared("broker-daemon").unwrap();
+    let daemon = prepared("broker-daemon", "amqp").unwrap();
     let runtime = runtime();
     let daemon = runtime
         .block_on(daemon.start(&[], &Options::default()))
         .unwrap();
     let port = daemon.endpoint().port.unwrap();
     for (case, rule, words) in WRONG {
-        let right = Proxy::start(port, |_: &mut Frame| {});
-        let (code, tap, said) = conformance(&["--uri", &right.uri(), "--only", case]);
+        let right = proxy::start(port, |_: &mut Frame| {});
+        let (code, tap, said) = conformance(&["--uri", &right, "--only", case]);
         assert_eq!(code, Some(0), "{tap}{said}");
         assert!(tap.contains(&format!("\nok 1 - {case}")), "{tap}");
-        let wrong = Proxy::start(port, rule);
-        let (code, tap, said) = conformance(&["--uri", &wrong.uri(), "--only", case]);
+        let wrong = proxy::start(port, rule);
+        let (code, tap, said) = conformance(&["--uri", &wrong, "--only", case]);
         assert_eq!(code, Some(1), "{tap}{said}");
         assert!(tap.contains(&format!("\nnot ok 1 - {case}")), "{tap}");
         assert!(tap.contains(words), "{words:?} is not in:\n{tap}");
@@ -200,8 +189,8 @@ fn one_wrong_answer_fails_the_case_about_it_and_the_right_one_does_not() {
 
 #[test]
 fn a_broker_that_hangs_up_or_is_not_there_fails_every_case() {
-    let mute = Proxy::start(1, |_: &mut Frame| {});
-    for uri in [mute.uri(), "amqp://127.0.0.1:1".to_owned()] {
+    let mute = proxy::start(1, |_: &mut Frame| {});
+    for uri in [mute, "amqp://127.0.0.1:1".to_owned()] {
         let (code, tap, said) = conformance(&["--uri", &uri, "--only", "tx.commit"]);
         assert_eq!(code, Some(1), "{tap}{said}");
         assert!(!tap.contains("\nok "), "{tap}");

@@ -1,9 +1,8 @@
 //! A proxy between a client and a broker that changes the broker's answers: a wrong broker without writing one.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::thread;
+use std::io::{Read, Write as _};
+
+use harness_testing::peer;
 
 /// Changes a frame from the broker, or leaves it unchanged.
 pub(crate) type Rule = fn(&mut Frame);
@@ -75,44 +74,15 @@ impl Frame {
     }
 }
 
-/// A proxy to a broker on this machine.
-#[derive(Debug)]
-pub(crate) struct Proxy {
-    listener: Arc<TcpListener>,
-}
-
-impl Proxy {
-    pub(crate) fn start(broker: u16, rule: Rule) -> Self {
-        let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
-        let accepting = Arc::clone(&listener);
-        thread::spawn(move || {
-            for client in accepting.incoming().flatten() {
-                thread::spawn(move || pass(client, broker, rule));
+/// Starts a proxy to a broker on this machine. Returns its URI.
+pub(crate) fn start(broker: u16, rule: Rule) -> String {
+    let address = peer::proxy(broker, move |broker, client| {
+        while let Some(mut frame) = Frame::read(broker) {
+            rule(&mut frame);
+            if client.write_all(&frame.bytes()).is_err() {
+                return;
             }
-        });
-        Self { listener }
-    }
-
-    pub(crate) fn uri(&self) -> String {
-        format!("amqp://{}", self.listener.local_addr().unwrap())
-    }
-}
-
-/// Forwards data both ways until one side hangs up.
-fn pass(client: TcpStream, broker: u16, rule: Rule) -> Option<()> {
-    let broker = TcpStream::connect(("127.0.0.1", broker)).ok()?;
-    let (mut from_client, mut to_broker) = (client.try_clone().ok()?, broker.try_clone().ok()?);
-    let there = thread::spawn(move || {
-        let _ = std::io::copy(&mut from_client, &mut to_broker);
-        let _ = to_broker.shutdown(Shutdown::Both);
-    });
-    let (mut broker, mut client) = (broker, client);
-    while let Some(mut frame) = Frame::read(&mut broker) {
-        rule(&mut frame);
-        if client.write_all(&frame.bytes()).is_err() {
-            break;
         }
-    }
-    let _ = client.shutdown(Shutdown::Both);
-    there.join().ok()
+    });
+    format!("amqp://{address}")
 }

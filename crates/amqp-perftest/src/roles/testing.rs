@@ -24,11 +24,8 @@ pub(super) const ORIGIN: u64 = 1_000_000_000_000;
 /// Nanoseconds of a test's load.
 pub(super) const MEASURE_NS: u64 = 1_000_000_000;
 /// The phases of a test's run.
-pub(crate) const TIMELINE: Timeline = Timeline {
-    warmup: Duration::ZERO,
-    measure: Duration::from_nanos(MEASURE_NS),
-    drain: Duration::ZERO,
-};
+pub(crate) const TIMELINE: Timeline =
+    Timeline::new(Duration::from_nanos(MEASURE_NS), Duration::ZERO);
 
 /// Returns a run of one producer with this rate, or unpaced, and of `consumers` consumers.
 pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Run {

@@ -1,6 +1,5 @@
 //! Calibration against a broker with known delays: computed percentiles, and one stall.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -106,9 +105,6 @@ fn run(engine: &str, script: Script, arguments: &[&str]) -> (ResultFile, f64) {
     (run.result, longer)
 }
 
-/// One at a time: concurrent runs would delay each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// Measures how late this machine wakes a thread while `body` runs, ms at the 99th percentile; returns that and the
 /// result of `body`.
 fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
@@ -137,9 +133,6 @@ fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
 const ATTEMPTS: u32 = 8;
 
 fn calibrates(engine: &str, case: fn() -> Case) {
-    let _alone = ALONE
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
     calibrate(ATTEMPTS, case().planned, |attempt| {
         let case = case();
         let (late, (result, longer)) =

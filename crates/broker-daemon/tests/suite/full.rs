@@ -1,6 +1,5 @@
 //! A full disk, by means of a small file system.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use lapin::options::{
@@ -9,41 +8,14 @@ use lapin::options::{
 };
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel};
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 
 use crate::process::Process;
+use crate::small_disk::SmallDisk;
 use crate::support::run;
 
 /// Size of a message.
 const BODY: usize = 1 << 20;
-
-/// A file system of 200 MiB, which is full in the third segment; `None` if mounting is not allowed.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn new() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let (kind, none) = (Some("tmpfs"), MsFlags::empty());
-        let Err(error) = mount(kind, folder.path(), kind, none, Some("size=200m")) else {
-            return Some(Self(folder));
-        };
-        let required = std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1");
-        assert!(!required, "mounting a small file system: {error}");
-        // The test runner shows this, as it does not show what the print macros write.
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: needs the right to mount a file system: {error}"
-        );
-        None
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        umount2(self.0.path(), MntFlags::MNT_DETACH).unwrap();
-    }
-}
 
 async fn declare(channel: &Channel, queue: &str, durable: bool) -> u32 {
     let options = QueueDeclareOptions {
@@ -89,7 +61,10 @@ fn fill(folder: &Path) -> u32 {
 
 #[test]
 fn a_full_disk_refuses_loses_nothing_and_takes_again_what_fits() {
-    let Some(small) = Small::new() else { return };
+    // It is full in the third segment.
+    let Some(small) = SmallDisk::mount("200m") else {
+        return;
+    };
     let confirmed = fill(small.0.path());
     assert!(confirmed > 100, "{confirmed}");
 

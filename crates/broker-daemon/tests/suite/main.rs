@@ -10,4 +10,5 @@ mod log;
 mod management;
 mod process;
 mod raw;
+mod small_disk;
 mod support;

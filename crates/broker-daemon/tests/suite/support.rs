@@ -1,12 +1,11 @@
 //! A broker under test, in a thread of this process, on ports that the system chose.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use broker_daemon::{Config, Server};
 use lapin::{Connection, ConnectionProperties};
+use test_kit::metrics;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
@@ -56,18 +55,7 @@ pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Broker {
 impl Broker {
     /// Returns the value of a metric, named as on the page.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let mut scraper = TcpStream::connect(&self.metrics).unwrap();
-        let request = b"GET /metrics HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n";
-        scraper.write_all(request).unwrap();
-        let mut page = String::new();
-        scraper.read_to_string(&mut page).unwrap();
-        let value = page
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value
-            .unwrap_or_else(|| panic!("{name} is not in\n{page}"))
-            .parse()
-            .unwrap()
+        metrics::read(&self.metrics, name)
     }
 
     /// Opens a lapin connection.

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fdpass_gen::transcript::Transcript;
+use harness_testing::result::{self, ResultFile};
 use nix::sys::socket::SockType;
 use serde_json::{Value, json};
 
@@ -167,11 +168,8 @@ fn another_text_than_that_of_the_first_stream_is_a_failure_and_is_shown_once() {
     for processes in ["1", "2"] {
         let arguments = ["--messages", "3", "--processes", processes];
         let json = all_end_as("protocol_content", wrong, &arguments);
-        let warnings = json["result"]["warnings"].as_array().unwrap();
-        let mut reported = warnings
-            .iter()
-            .filter(|warning| warning["kind"] == "AnswersDiffer");
-        let reported = reported.next().unwrap()["message"].as_str().unwrap();
+        let result = ResultFile(json["result"].clone());
+        let reported = result.warning("AnswersDiffer").unwrap()["message"].to_string();
         assert!(reported.contains("▸out of memory"), "{reported}");
     }
     let (_, json) = run(SockType::SeqPacket, wrong, &["--expect", "any"]);
@@ -435,7 +433,7 @@ fn a_page_that_can_not_be_written_loses_no_result() {
         said.contains("The page of the run was not written"),
         "{said}"
     );
-    let result = harness_testing::result::json(&run.join("result.json"));
+    let result = result::json(&run.join("result.json"));
     assert_eq!(result["operations"]["started"], 20);
 }
 

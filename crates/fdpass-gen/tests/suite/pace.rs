@@ -99,7 +99,7 @@ fn descriptors_that_the_driver_has_no_more_of_are_its_own_failure() {
     program.args(["--rate", "100", "--ramp-up", "0s", "--hold", "1s"]);
     let child = drive::start(&mut program);
     target.wait_for(5);
-    processes::limit_open_files(&child, 60);
+    processes::limit_open_files(child.id(), 60);
     let code = child.wait_with_output().unwrap().status.code();
     let result = result::read(folder.path());
     let errors = result["errors"].as_object().unwrap();

@@ -104,11 +104,7 @@ mod tests {
     }
 
     fn end(groups: &[&str]) -> ExpectedEnd {
-        let timeline = Timeline {
-            warmup: s(0),
-            measure: s(60),
-            drain: s(30),
-        };
+        let timeline = Timeline::new(s(60), s(30));
         let groups = groups.iter().map(|text| group(text)).collect();
         ExpectedEnd::new(&Plan::new("p", timeline, groups, ()))
     }

@@ -9,10 +9,10 @@ use std::net::TcpStream;
 use std::process::{Command, Output};
 
 use anyhow::{Context as _, ensure};
-use harness::launcher::{Launcher, everything_is_required};
+use harness::launcher::Launcher;
+use harness_testing::daemons::on_each;
 use harness_testing::skip;
 use subject::daemon::{Daemon, DaemonError, Prepared, StopReport, Stopped};
-use subject::manifest;
 
 use client::{Answer, Connection};
 
@@ -195,36 +195,8 @@ fn workers(number: &str) -> [(&str, &str); 2] {
 
 /// Performs a check on every server, and fails with all errors.
 fn of_each_server(check: impl Fn(&Launcher, &Prepared) -> anyhow::Result<()>) {
-    let root = manifest::find_root().unwrap();
     let launcher = Launcher::new().unwrap();
-    let (mut asked, mut failures) = (0, Vec::new());
-    for name in servers(&root) {
-        match Daemon::prepare(&root, &name, "http", &mut |_| {}) {
-            Ok(prepared) => {
-                asked += 1;
-                if let Err(error) = check(&launcher, &prepared) {
-                    failures.push(format!("{name}: {error:#}"));
-                }
-            }
-            Err(DaemonError::ToolMissing { tool, .. }) => {
-                skip(format_args!("{tool}, for {name}"));
-            }
-            Err(error) => failures.push(error.to_string()),
-        }
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(
-        asked > 0 || !everything_is_required(),
-        "there is no HTTP server"
-    );
-}
-
-fn servers(root: &manifest::Roots) -> Vec<String> {
-    let serves = |manifest: &manifest::Manifest| manifest.serves.iter().any(|it| it == "http");
-    let all = manifest::list(root).unwrap().into_iter();
-    all.filter(|(_, manifest)| serves(manifest))
-        .map(|(name, _)| name)
-        .collect()
+    on_each("http", |prepared| check(&launcher, prepared));
 }
 
 /// Returns the host and port of the daemon's URL.

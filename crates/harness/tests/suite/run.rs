@@ -125,11 +125,7 @@ fn plan(behaviour: Behaviour) -> Plan<ToySettings> {
         stages: Vec::new(),
         ops: None,
     };
-    let timeline = Timeline {
-        warmup: Duration::ZERO,
-        measure: Duration::from_secs(1),
-        drain: Duration::from_secs(5),
-    };
+    let timeline = Timeline::new(Duration::from_secs(1), Duration::from_secs(5));
     Plan::new("toy", timeline, vec![group], ToySettings { behaviour })
 }
 

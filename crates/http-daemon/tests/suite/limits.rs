@@ -5,6 +5,7 @@ use std::process::Command;
 use std::thread;
 
 use nix::sys::resource::{Resource, setrlimit};
+use test_kit::limit_open_files;
 
 use crate::support::{Client, Daemon};
 
@@ -125,17 +126,10 @@ fn without_descriptors_it_serves_who_is_there_and_takes_others_later() {
     for mode in ["false", "true"] {
         let mut daemon =
             Daemon::start(&["--workers", "1", "--sink", mode, "--logging-level", "warn"]);
-        let limit = |files: &str| {
-            let pid = daemon.pid().to_string();
-            let set = Command::new("prlimit")
-                .args(["--pid", &pid, files])
-                .status();
-            assert!(set.unwrap().success());
-        };
         let mut first = daemon.connect();
         assert_eq!(first.get("/healthz").status(), 200);
         // The soft limit: from now on accepting fails; open connections stay.
-        limit("--nofile=4:");
+        limit_open_files(daemon.pid(), 4);
         let mut waiting = daemon.connect();
         waiting.send(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n");
         daemon.await_line("cannot accept; retrying in");
@@ -143,7 +137,7 @@ fn without_descriptors_it_serves_who_is_there_and_takes_others_later() {
         if mode == "false" {
             assert_eq!(first.get("/1kb.txt").status(), 503);
         }
-        limit("--nofile=256:");
+        limit_open_files(daemon.pid(), 256);
         assert_eq!(waiting.answer().status(), 200);
         assert!(daemon.metric("http_accept_errors_total") > 0);
         assert!(daemon.stop().success());

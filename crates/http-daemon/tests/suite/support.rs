@@ -13,7 +13,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use test_kit::wait_until;
+use test_kit::{metrics, wait_until};
 
 /// A time that nothing here takes, even on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
@@ -97,14 +97,7 @@ impl Daemon {
 
     /// Returns a value of the metrics page.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let page = Client::connect(self.metrics).get("/metrics").text();
-        let line = page
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
-            .map(str::to_owned);
-        line.unwrap_or_else(|| panic!("no {name} in {page}"))
-            .parse()
-            .unwrap()
+        metrics::read(self.metrics, name)
     }
 
     /// Waits until the value is right.
@@ -122,11 +115,8 @@ impl Daemon {
 
     /// Returns its child processes.
     pub(crate) fn children(&self) -> Vec<Pid> {
-        let path = format!("/proc/{0}/task/{0}/children", self.pid());
-        let text = std::fs::read_to_string(path).unwrap();
-        text.split_whitespace()
-            .map(|pid| Pid::from_raw(pid.parse().unwrap()))
-            .collect()
+        let pids = test_kit::children(self.pid()).into_iter();
+        pids.map(Pid::from_raw).collect()
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {

@@ -95,11 +95,7 @@ mod tests {
             follow: 2,
             ..Settings::default()
         };
-        let timeline = Timeline {
-            warmup: Duration::ZERO,
-            measure: Duration::from_secs(1),
-            drain: Duration::ZERO,
-        };
+        let timeline = Timeline::new(Duration::from_secs(1), Duration::ZERO);
         let plan = Plan::new("test", timeline, Vec::new(), settings);
         let target = Target::of_urls(vec!["http://127.0.0.1:1/x".to_owned()]);
         let shared = Shared::new(&plan, &target).unwrap();

@@ -1,12 +1,13 @@
 //! Calibration against a server whose delays are known: computed percentiles, and one stall.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use harness_testing::calibration::{Planned, calibrate, in_turn};
+use harness_testing::peer;
 use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
 use load::clock;
@@ -50,19 +51,6 @@ fn sleep_until(at: u64) {
         // A planned delay, which is what the driver must measure.
         std::thread::sleep(Duration::from_nanos(left));
     }
-}
-
-/// Starts a server with a thread per connection. The threads end with their clients.
-fn serve(script: Arc<Script>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let script = Arc::clone(&script);
-            std::thread::spawn(move || answer(stream.unwrap(), &script));
-        }
-    });
-    address
 }
 
 /// Answers `GET /NUMBER` until the client leaves.
@@ -143,7 +131,10 @@ const STALL: Duration = Duration::from_secs(1);
 /// planned.
 fn run(case: &Case, engine: &str) -> (ResultFile, f64) {
     let script = Arc::new((case.script)());
-    let address = serve(Arc::clone(&script));
+    let address = peer::serve({
+        let script = Arc::clone(&script);
+        move |stream| answer(stream, &script)
+    });
     let load = ["--warmup", "0s", "--threads", "1", "--quiet"];
     let run = Program::new(env!("CARGO_BIN_EXE_http-load"))
         .args(load)

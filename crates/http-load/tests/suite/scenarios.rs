@@ -86,11 +86,7 @@ fn put_watched(
     workers: u64,
     mut watch: impl FnMut(&Tally),
 ) -> Tally {
-    let timeline = Timeline {
-        warmup: Duration::ZERO,
-        measure,
-        drain,
-    };
+    let timeline = Timeline::new(measure, drain);
     let plan = Plan::new("test", timeline, vec![group], settings);
     let load = ValidPlan::new::<HttpLoad>(plan).expect("the plan is right");
     let target = Target::of_urls(vec![url.to_owned()]);

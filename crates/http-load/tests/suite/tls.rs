@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output};
 
+use harness_testing::peer;
 use http_load::{Engine, Settings};
 use load::recorder::OK;
 use serde_json::Value;
@@ -179,14 +180,11 @@ fn a_scheme_that_does_not_fit_the_port_is_answered_with_the_other() {
     let server = Secure::start(Spoken::Https);
     let plain = server.url("localhost").replace("https:", "http:");
     refuses(&[&plain], &["of 127.0.0.1:", "https://"]);
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let secure = format!("https://{}/", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            // The client may have left.
-            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
-        }
+    let address = peer::serve(|mut stream| {
+        // The client may have left.
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
     });
+    let secure = format!("https://{address}/");
     refuses(&[&secure], &["does not answer in TLS", "write http://"]);
 }
 

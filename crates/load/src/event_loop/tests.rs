@@ -36,11 +36,10 @@ struct Run {
 impl Run {
     /// Creates a run that measures and drains for these milliseconds, and its worker.
     fn new(schedule: Schedule, origin: u64, measure_ms: u64, drain_ms: u64) -> (Worker, Self) {
-        let timeline = Timeline {
-            warmup: Duration::ZERO,
-            measure: Duration::from_millis(measure_ms),
-            drain: Duration::from_millis(drain_ms),
-        };
+        let timeline = Timeline::new(
+            Duration::from_millis(measure_ms),
+            Duration::from_millis(drain_ms),
+        );
         Self::with_phases(schedule, Phases::new(timeline, origin))
     }
 

@@ -320,11 +320,7 @@ fn a_fixed_number_beside_a_rate_starts_in_full_when_the_rate_has_caught_up() {
 
 #[test]
 fn a_burst_needs_no_time_and_all_of_it_counts() {
-    let timeline = Timeline {
-        warmup: Duration::ZERO,
-        measure: Duration::ZERO,
-        drain: Duration::from_secs(1),
-    };
+    let timeline = Timeline::new(Duration::ZERO, Duration::from_secs(1));
     let phases = Phases::new(timeline, 7);
     let burst = Schedule::spread(50, Duration::ZERO, Share::ALL);
     let mut pacer = Pacer::new(phases.origin, phases.end, vec![burst]);

@@ -297,11 +297,7 @@ fn a_limit_cuts_the_whole_and_each_share_with_it() {
 
 #[test]
 fn the_ops_of_a_group_with_a_rate_are_those_of_the_whole_group() {
-    let timeline = Timeline {
-        warmup: Duration::ZERO,
-        measure: seconds(10),
-        drain: Duration::ZERO,
-    };
+    let timeline = Timeline::new(seconds(10), Duration::ZERO);
     let group = |rate: Option<f64>, stages: Vec<PlannedStage>, arrival| Group {
         name: "any".to_owned(),
         clients: 0,

@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use measure::audit;
 use measure::report::{FORMATS, full, html, markdown, terminal};
 use measure::result::{
-    AuditInputs, CounterComparison, FaultResult, Lifetime, OpeningTime, Operations, PlannedPhases,
-    RunResult, Second, SeriesResult, StagedGroup,
+    AuditInputs, CounterComparison, FaultResult, Lifetime, OpeningTime, Operations, RunResult,
+    Second, SeriesResult, StagedGroup,
 };
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::{Kind, Severity, Verdict, Warning};
 use proptest::prelude::*;
 
-use crate::example::result as example;
+use crate::example::{phases, result as example};
 
 /// A closed loop: `users` run operations of a fixed time one after the other, for a number of seconds.
 struct Loop {
@@ -84,14 +84,6 @@ impl Loop {
             ..example::full()
         }
     }
-}
-
-fn phases(warmup_s: f64, measure_s: f64, drain_s: f64) -> Option<PlannedPhases> {
-    Some(PlannedPhases {
-        warmup_s,
-        measure_s,
-        drain_s,
-    })
 }
 
 fn staged(planned_s: f64, idle_tail_s: f64) -> Vec<StagedGroup> {

@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 
 use devtools::Browser;
 use measure::report::html::render as html;
-use measure::result::PlannedPhases;
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::Verdict;
 use serde_json::{Value, json};
 
+use crate::example::phases;
 use crate::example::suite::{self, FOUR, Shape};
 
 const PROBE: &str = include_str!("browser/probe.js");
@@ -33,11 +33,7 @@ static SUITE: LazyLock<Suite> = LazyLock::new(|| {
     suite::kill(&mut suite.results[6]);
     for run in &mut suite.results {
         run.wall_s = SECONDS as f64;
-        run.phases = Some(PlannedPhases {
-            warmup_s: 10.0,
-            measure_s: 25.0,
-            drain_s: 5.0,
-        });
+        run.phases = phases(10.0, 25.0, 5.0);
     }
     suite
 });

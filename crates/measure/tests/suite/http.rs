@@ -1,14 +1,12 @@
 //! The comparison of servers that answer requests over held connections, and the summary of any suite.
 
-use std::sync::LazyLock;
-
 use insta::assert_snapshot;
 use measure::report::full::render as full;
 use measure::report::html::render as html;
 use measure::report::markdown::render as markdown;
 use measure::report::summary::render as summary;
 use measure::report::{Format, Options, terminal};
-use measure::result::{Answer, RunResult};
+use measure::result::Answer;
 use measure::suite::{Suite, Unreached};
 use measure::warning::{Warning, verdict};
 use proptest::prelude::*;
@@ -394,14 +392,12 @@ fn nothing_measured_is_a_summary_too() {
     assert_eq!(text, "## empty: nothing was measured\n\n");
 }
 
-static ONE: LazyLock<RunResult> = LazyLock::new(|| http::one("nginx", 100, 0));
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn what_is_held_is_never_more_than_was_opened(opened in proptest::collection::vec(0..1_000_u64, 1..20), ended in proptest::collection::vec(0..1_000_u64, 1..20)) {
-        let mut run = ONE.clone();
+        let mut run = http::one("nginx", 100, 0);
         run.seconds.truncate(opened.len());
         for (place, row) in run.seconds.iter_mut().enumerate() {
             row.counts.insert("opened".to_owned(), opened[place]);

@@ -12,13 +12,12 @@ use measure::capacity::LoadOutcome;
 use measure::report::html::render as html;
 use measure::report::markdown::render as markdown;
 use measure::report::{Error, FORMATS, Format, Options, full};
-use measure::result::PlannedPhases;
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::{EndedBy, Kind, Severity, Verdict, Warning, verdict};
 
-use crate::example::result;
 use crate::example::suite::{self, FOUR, Shape};
+use crate::example::{phases, result};
 
 /// Renders the whole report as text.
 fn terminal(suite: &Suite) -> Result<String, Error> {
@@ -80,11 +79,7 @@ fn messages_have_rates_relative_to_the_first_daemon_and_a_delivery_table() {
         let each = 1_000 + 100 * (place as u64 / 2);
         let published = if second { 4 * each } else { each };
         result.spec = result::spec::MESSAGES.clone();
-        result.phases = Some(PlannedPhases {
-            warmup_s: 2.0,
-            measure_s: 6.0,
-            drain_s: 5.0,
-        });
+        result.phases = phases(2.0, 6.0, 5.0);
         result.wall_s = 13.0;
         result.series.retain(|series| series.name == "first_byte");
         result.series[0].name = "end_to_end".to_owned();

@@ -5,28 +5,15 @@ use clap::Parser;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::conformance::{Finished, Source};
-use harness_testing::skip;
+use harness_testing::daemons;
 use presence_conformance::{ConformanceArgs, finish, run, smoke};
 use serde_json::Value;
-use subject::daemon::{Daemon, Prepared};
-use subject::manifest;
+use subject::daemon::Prepared;
 
 use crate::proxy::{self, Replacement};
 
-/// Builds a server, or reports that it cannot be built here.
 fn prepared(name: &str) -> Option<Prepared> {
-    let root = manifest::find_root().unwrap();
-    if !manifest::names(&root).iter().any(|known| known == name) {
-        skip(format_args!("daemons/{name}"));
-        return None;
-    }
-    match Daemon::prepare(&root, name, "presence", &mut |_| {}) {
-        Ok(prepared) => Some(prepared),
-        Err(error) => {
-            skip(format_args!("{name}: {error}"));
-            None
-        }
-    }
+    daemons::prepared(name, "presence")
 }
 
 /// Returns the cases with this outcome, each with its name and its detail.

@@ -2,41 +2,24 @@
 //! a server are not masked, so a text can be replaced by another one of the same length.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::thread;
+
+use harness_testing::peer;
 
 /// Bytes of the server, and bytes of the same length to send instead.
 pub(crate) type Replacement = (&'static [u8], &'static [u8]);
 
 /// Starts a proxy to the server at this port. Returns the URL of the proxy, which runs until the test ends.
 pub(crate) fn start(server: u16, replacement: Replacement) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            thread::spawn(move || forward(client, server, replacement));
+    let address = peer::proxy(server, move |server, client| {
+        let mut buffer = vec![0; 65_536];
+        while let Ok(count @ 1..) = server.read(&mut buffer) {
+            replace(&mut buffer[..count], replacement);
+            if client.write_all(&buffer[..count]).is_err() {
+                return;
+            }
         }
     });
     format!("http://{address}")
-}
-
-/// Forwards data both ways until one side closes its connection.
-fn forward(mut client: TcpStream, server: u16, replacement: Replacement) -> Option<()> {
-    let mut server = TcpStream::connect(("127.0.0.1", server)).ok()?;
-    let (mut from_client, mut to_server) = (client.try_clone().ok()?, server.try_clone().ok()?);
-    let there = thread::spawn(move || {
-        let _ = std::io::copy(&mut from_client, &mut to_server);
-        let _ = to_server.shutdown(Shutdown::Both);
-    });
-    let mut buffer = vec![0; 65_536];
-    while let Ok(count @ 1..) = server.read(&mut buffer) {
-        replace(&mut buffer[..count], replacement);
-        if client.write_all(&buffer[..count]).is_err() {
-            break;
-        }
-    }
-    let _ = client.shutdown(Shutdown::Both);
-    there.join().ok()
 }
 
 fn replace(bytes: &mut [u8], (from, to): Replacement) {

@@ -4,9 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-use test_kit::wait_until;
+use test_kit::{metrics, wait_until};
 
-use crate::support::{Client, WEBSOCKET, http, stream};
+use crate::support::{Client, WEBSOCKET, stream};
 
 /// A daemon in conformance mode, killed when this is dropped.
 struct Daemon {
@@ -42,10 +42,7 @@ impl Daemon {
     }
 
     fn metric(&self, name: &str) -> u64 {
-        let (_, page) = http(self.metrics, "GET", "/metrics", b"");
-        let line = page.lines().find_map(|line| line.strip_prefix(name));
-        let value = line.expect("the metric exists").trim().parse();
-        value.expect("a number")
+        metrics::read(self.metrics, name)
     }
 }
 

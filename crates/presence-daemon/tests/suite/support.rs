@@ -11,7 +11,7 @@ use presence_daemon::app::App;
 use presence_daemon::config::ServerConfig;
 use presence_daemon::echo::EchoApp;
 use presence_daemon::server::Server;
-use test_kit::wait_until;
+use test_kit::{metrics, wait_until};
 use tokio::sync::oneshot;
 use tungstenite::{Message, WebSocket, client};
 
@@ -73,10 +73,7 @@ impl TestServer {
 
     /// Returns the value of a metric.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let (_, page) = http(self.metrics, "GET", "/metrics", b"");
-        let line = page.lines().find_map(|line| line.strip_prefix(name));
-        let value = line.unwrap_or_else(|| panic!("{name} is not in {page}"));
-        value.trim().parse().expect("a number")
+        metrics::read(self.metrics, name)
     }
 
     pub(crate) fn connect(&self) -> Client {

@@ -2,22 +2,18 @@
 //! transports, and that each client gets every event of its room once and in order: those of other JavaScript clients, and those of the
 //! driver, which must have counted the same ones.
 //!
-//! A server whose program is missing is reported and skipped, and so are the tests without Node.js and npm; with
-//! `DROVER_REQUIRE_ALL=1` they fail.
+//! The client is among the packages of node-presence. A server whose program is missing is reported and skipped, and so
+//! are the tests without Node.js and npm; with `DROVER_REQUIRE_ALL=1` they fail.
 
 mod audit;
 mod clients;
 
-use std::sync::LazyLock;
-
 use anyhow::{Context as _, ensure};
-use harness::launcher::{Launcher, named_or_all};
+use harness::launcher::Launcher;
+use harness_testing::daemons::{on_each, prepared};
 use harness_testing::program::Program;
-use harness_testing::skip;
-use subject::daemon::{Daemon, DaemonError, Prepared};
-use subject::manifest;
 
-use clients::{Clients, Installed};
+use clients::Clients;
 
 const ROOMS: [&str; 2] = ["room-001", "room-002"];
 /// Two of each transport.
@@ -29,8 +25,8 @@ const TRANSPORTS: [&str; 3] = ["websocket", "polling", "upgrade"];
 
 #[test]
 fn javascript_clients_of_all_transports_see_every_event_of_their_room_once_and_in_order() {
-    on_each_server(|installed, url| {
-        let mut clients = Clients::start(installed, url, &ROOMS, CLIENTS_PER_ROOM)?;
+    on_each_server(|url| {
+        let mut clients = Clients::start(url, &ROOMS, CLIENTS_PER_ROOM)?;
         let count = ROOMS.len() * CLIENTS_PER_ROOM;
         ensure!(clients.command("join")?["joined"] == count);
         let updated = clients.command(&format!("update {UPDATES}"))?;
@@ -44,8 +40,8 @@ fn javascript_clients_of_all_transports_see_every_event_of_their_room_once_and_i
 
 #[test]
 fn javascript_clients_and_the_driver_see_the_same_events() {
-    on_each_server(|installed, url| {
-        let mut clients = Clients::start(installed, url, &ROOMS, CLIENTS_PER_ROOM)?;
+    on_each_server(|url| {
+        let mut clients = Clients::start(url, &ROOMS, CLIENTS_PER_ROOM)?;
         clients.command("join")?;
         let mut results = Vec::new();
         for transport in TRANSPORTS {
@@ -72,48 +68,17 @@ fn driver(url: &str, transport: &str) -> Program {
         .args(["--ramp-up", "100ms", "--duration", "600ms", "--quiet"])
 }
 
-/// Performs a check on every server, and fails with all errors.
-fn on_each_server(check: impl Fn(&Installed, &str) -> anyhow::Result<()>) {
-    let installed = match Installed::new().unwrap() {
-        Ok(installed) => installed,
-        Err(missing) => return skip(missing),
-    };
-    let launcher = Launcher::new().unwrap();
-    let mut failures = Vec::new();
-    for (name, prepared) in servers() {
-        let prepared = match prepared {
-            Ok(prepared) => prepared,
-            Err(DaemonError::ToolMissing { tool, .. }) => {
-                skip(format_args!("{tool}, for {name}"));
-                continue;
-            }
-            Err(error) => {
-                failures.push(error.to_string());
-                continue;
-            }
-        };
-        let checked = launcher.with(prepared, &[], |daemon| {
-            let url = daemon.endpoint().url.as_deref().context("has no `url`")?;
-            check(&installed, url)
-                .with_context(|| format!("the end of its log:\n{}", daemon.last_lines(20)))
-        });
-        if let Err(error) = checked.map_err(anyhow::Error::from).flatten() {
-            failures.push(format!("{name}: {error:#}"));
-        }
+/// Performs a check on the URL of every server, and fails with all errors.
+fn on_each_server(check: impl Fn(&str) -> anyhow::Result<()>) {
+    // Its packages include the client.
+    if prepared("node-presence", "presence").is_none() {
+        return;
     }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-}
-
-/// Returns the servers, built once for all tests.
-fn servers() -> &'static [(String, Result<Prepared, DaemonError>)] {
-    static SERVERS: LazyLock<Vec<(String, Result<Prepared, DaemonError>)>> = LazyLock::new(|| {
-        let root = manifest::find_root().unwrap();
-        let names = named_or_all(&root, &[], "presence").unwrap();
-        let prepare = |name: String| {
-            let prepared = Daemon::prepare(&root, &name, "presence", &mut |_| {});
-            (name, prepared)
-        };
-        names.into_iter().map(prepare).collect()
+    let launcher = Launcher::new().unwrap();
+    on_each("presence", |server| {
+        launcher.with(server, &[], |daemon| {
+            let url = daemon.endpoint().url.as_deref().context("has no `url`")?;
+            check(url).with_context(|| format!("the end of its log:\n{}", daemon.last_lines(20)))
+        })?
     });
-    &SERVERS
 }

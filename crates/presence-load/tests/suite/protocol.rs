@@ -46,6 +46,19 @@ fn read_all(
     Ok(events)
 }
 
+fn read(
+    transport: &mut Transport,
+    side: Side,
+    data: &[u8],
+    cx: &mut TransportContext,
+) -> Vec<Event<'static>> {
+    read_all(transport, side, &[data], cx).unwrap()
+}
+
+fn send(transport: &mut Transport, text: &str, cx: &mut TransportContext) {
+    transport.send(cx, |out| out.extend_from_slice(text.as_bytes()));
+}
+
 fn to_owned(event: Event<'_>) -> Event<'static> {
     match event {
         Event::Opened(open) => Event::Opened(open.into_owned()),

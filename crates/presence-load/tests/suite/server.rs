@@ -2,11 +2,12 @@
 //! lock makes the order of events the same for all.
 
 use std::collections::BTreeMap;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use harness_testing::peer;
 use load::clock;
 use serde_json::{Value, json};
 
@@ -119,19 +120,12 @@ struct Member {
 
 impl Server {
     pub(crate) fn start(script: Script) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        let address = listener.local_addr().expect("it is bound");
         let state = Arc::new(Mutex::new(State {
             script,
             ..State::default()
         }));
         let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let state = Arc::clone(&shared);
-                thread::spawn(move || serve(stream, &state));
-            }
-        });
+        let address = peer::serve(move |stream| serve(stream, &shared));
         Self { address, state }
     }
 

@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use presence_sdk::{
     DisconnectCause, Error, Event, Events, LeaveReason, Options, RealtimeClient, Reconnect,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -22,13 +22,30 @@ async fn wait_for(events: &mut Events, is_wanted: impl Fn(&Event) -> bool) -> Ev
     }
 }
 
-/// A switch that scripts wait for.
-fn switch() -> (watch::Sender<bool>, watch::Receiver<bool>) {
-    watch::channel(false)
-}
-
-async fn is_on(mut receiver: watch::Receiver<bool>) {
-    receiver.wait_for(|on| *on).await.expect("the test runs");
+/// Starts a server that ends its first connection after a number of updates, which it does not answer. Others can join
+/// once the switch is on. Returns its URL, the switch, and the contents of their joins.
+async fn absent_server(
+    updates: usize,
+) -> (String, watch::Sender<bool>, mpsc::UnboundedReceiver<Value>) {
+    let (open, is_open) = watch::channel(false);
+    let (report, reports) = mpsc::unbounded_channel();
+    let url = script::start(move |mut peer: Peer, index| {
+        let (mut is_open, report) = (is_open.clone(), report.clone());
+        async move {
+            if index == 0 {
+                peer.open_and_join(1, 1).await;
+                for _ in 0..updates {
+                    peer.expect("presence:heartbeat").await;
+                }
+                return;
+            }
+            is_open.wait_for(|on| *on).await.expect("the test runs");
+            report.send(peer.open_and_join(2, 1).await.body).unwrap();
+            peer.serve(2).await;
+        }
+    })
+    .await;
+    (url, open, reports)
 }
 
 #[tokio::test]
@@ -79,23 +96,8 @@ async fn all_clients_of_a_restarted_server_come_back_to_their_rooms_with_their_s
 
 #[tokio::test]
 async fn updates_while_disconnected_are_carried_by_the_join_in_their_order() {
-    let (open, is_open) = switch();
-    let (report, mut reports) = mpsc::unbounded_channel();
-    let url = script::start(move |mut peer: Peer, index| {
-        let (is_open, report) = (is_open.clone(), report.clone());
-        async move {
-            if index == 0 {
-                peer.open_and_join(1, 1).await;
-                // One update arrives, and is not answered.
-                peer.expect("presence:heartbeat").await;
-                return;
-            }
-            is_on(is_open).await;
-            report.send(peer.open_and_join(2, 1).await.body).unwrap();
-            peer.serve(2).await;
-        }
-    })
-    .await;
+    // One update arrives, and is not answered.
+    let (url, open, mut reports) = absent_server(1).await;
     let (_client, room, mut events) = join(&url, quick()).await;
     let (a, b) = (json!({"n": 1, "x": 1}), json!({"n": 2}));
     let mut first = Box::pin(room.update_state(&a));
@@ -115,21 +117,7 @@ async fn updates_while_disconnected_are_carried_by_the_join_in_their_order() {
 
 #[tokio::test]
 async fn an_update_that_waits_too_long_times_out_and_is_not_carried() {
-    let (open, is_open) = switch();
-    let (report, mut reports) = mpsc::unbounded_channel();
-    let url = script::start(move |mut peer: Peer, index| {
-        let (is_open, report) = (is_open.clone(), report.clone());
-        async move {
-            if index == 0 {
-                peer.open_and_join(1, 1).await;
-                return;
-            }
-            is_on(is_open).await;
-            report.send(peer.open_and_join(2, 1).await.body).unwrap();
-            peer.serve(2).await;
-        }
-    })
-    .await;
+    let (url, open, mut reports) = absent_server(0).await;
     // The answers to the joins must be in time on a busy machine.
     let options = quick().ack_timeout(Duration::from_secs(1));
     let (_client, room, mut events) = join(&url, options).await;
@@ -174,21 +162,7 @@ async fn the_resume_token_is_sent_and_the_membership_kept() {
 
 #[tokio::test]
 async fn a_room_left_while_disconnected_is_not_joined_again() {
-    let (open, is_open) = switch();
-    let (report, mut reports) = mpsc::unbounded_channel();
-    let url = script::start(move |mut peer: Peer, index| {
-        let (is_open, report) = (is_open.clone(), report.clone());
-        async move {
-            if index == 0 {
-                peer.open_and_join(1, 1).await;
-                return;
-            }
-            is_on(is_open).await;
-            report.send(peer.open_and_join(2, 1).await.body).unwrap();
-            peer.serve(2).await;
-        }
-    })
-    .await;
+    let (url, open, mut reports) = absent_server(0).await;
     let (client, room, mut events) = join(&url, quick()).await;
     wait_for(&mut events, |event| matches!(event, Event::Disconnected(_))).await;
     room.leave().await.unwrap();

@@ -14,6 +14,7 @@ use nix::sys::socket::{
 };
 use streaming_daemon::{Config, Daemon, Metrics, SocketType, Summary};
 use tempfile::TempDir;
+use test_kit::metrics;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
@@ -88,13 +89,7 @@ impl Running {
 
     /// Returns the value of a metric, named as on the page.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let page = self.metrics.render(&MetricsPage::new());
-        let line = page
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name} is not in\n{page}"))
-            .parse()
-            .unwrap()
+        metrics::value(&self.metrics.render(&MetricsPage::new()), name)
     }
 
     pub(crate) fn handoff_errors(&self, reason: &str) -> u64 {

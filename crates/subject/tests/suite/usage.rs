@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use harness_testing::processes::{is_running, wait_for_pids, wait_until};
+use harness_testing::processes::{children, is_running, wait_for_pids, wait_until};
 use measure::usage::Sample;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -104,12 +104,11 @@ fn a_pre_forking_server_counts_once_and_whole() {
 fn an_excluded_process_is_left_out_with_everything_below_it() {
     let tree = Tree::start("sh -c 'sleep 1000 & echo $! >>$0; wait' $1 & echo $! >>$1; wait");
     let pids = tree.pids(2);
-    let children =
-        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", tree.root())).unwrap();
-    let child: u32 = children.trim().parse().unwrap();
-    assert!(pids.contains(&child.cast_signed()));
+    let child = children(tree.root())[0];
+    assert!(pids.contains(&child));
     assert_eq!(tree.sampler().sample(1).processes, 3);
-    assert_eq!(Sampler::new(tree.root(), &[child]).sample(1).processes, 1);
+    let excluded = [child.cast_unsigned()];
+    assert_eq!(Sampler::new(tree.root(), &excluded).sample(1).processes, 1);
 }
 
 #[test]
@@ -212,13 +211,8 @@ fn a_process_once_seen_is_followed_when_its_parent_ends_and_so_are_its_later_chi
         "mkfifo $1.go; export survivor='{survivor}'; sh -c 'sh -c \"$survivor\" $0 & wait' $1 & echo $! >>$1; exec sleep 1000"
     ));
     let pids = tree.pids(2);
-    let parents =
-        |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let between = pids
-        .iter()
-        .find(|pid| !parents(pid).is_empty())
-        .copied()
-        .unwrap();
+    let between = pids.into_iter().find(|pid| !children(pid).is_empty());
+    let between = between.unwrap();
     let mut sampler = tree.sampler();
     wait_until("all three are seen", || {
         sampler.sample(now_ns()).processes == 3

@@ -55,10 +55,10 @@ fn descriptors_that_run_out_are_no_failure_of_the_broker() {
         line.next().expect("it says what it does once a second")
     };
     a_second();
-    processes::limit_open_files(&running.child, 3);
+    processes::limit_open_files(running.child.id(), 3);
     a_second();
     a_second();
-    processes::limit_open_files(&running.child, 1_024);
+    processes::limit_open_files(running.child.id(), 1_024);
     let rest: Vec<String> = said.map_while(Result::ok).collect();
     let CompletedRun { code, result, .. } = running.end();
     result.adds_up();

@@ -136,10 +136,9 @@ fn what_comes_twice_or_in_another_order_makes_the_result_suspect() {
     let load = ["--pmessages", "500", "--prefetch", "50"];
     let doubt = |script: Script, kind: &str, more: &[&str]| {
         let (code, result) = run(script, &[&load, more].concat());
-        let warnings = result["warnings"].as_array().unwrap();
-        let found = warnings.iter().find(|warning| warning["kind"] == kind);
-        let severity = found.unwrap_or_else(|| panic!("{kind}: {code}"))["severity"].clone();
-        (code, severity)
+        let warning = result.warning(kind);
+        let warning = warning.unwrap_or_else(|| panic!("{kind}: {code}"));
+        (code, warning["severity"].clone())
     };
     let twice = Script {
         duplicate: vec![20],

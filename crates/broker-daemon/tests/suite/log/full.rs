@@ -4,15 +4,14 @@
 //! `/dev/null` (writes succeed, a sync fails), which needs no privilege. A real small file system needs one.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 
 use broker_daemon::log::{Log, Options, State};
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::log::model::{LONG, Model, Modelled, SMALL, publish, recover, segments};
+use crate::small_disk::SmallDisk;
 
 /// Returns this process's open descriptor for a file.
 fn descriptor(path: &Path) -> RawFd {
@@ -181,45 +180,9 @@ fn no_segment_is_removed_before_what_makes_it_needless_is_on_disk() {
     assert_eq!(model.messages.keys().collect::<Vec<_>>(), [&1, &2]);
 }
 
-/// A file system of 4 MiB, for the lifetime of this value; `None` if mounting is not allowed.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn new() -> Option<Self> {
-        let dir = tempfile::tempdir().expect("a folder");
-        let mounted = mount(
-            Some("tmpfs"),
-            dir.path(),
-            Some("tmpfs"),
-            MsFlags::empty(),
-            Some("size=4m"),
-        );
-        match mounted {
-            Ok(()) => Some(Self(dir)),
-            Err(error) => {
-                let required =
-                    std::env::var_os("DROVER_REQUIRE_ALL").is_some_and(|value| value == "1");
-                assert!(!required, "mounting a small file system: {error}");
-                // The test runner shows this, as it does not show what the print macros write.
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "skipped: needs the right to mount a file system: {error}"
-                );
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        umount2(self.0.path(), MntFlags::MNT_DETACH).expect("it was mounted");
-    }
-}
-
 #[test]
 fn a_full_file_system_refuses_loses_nothing_and_is_emptied_by_settling() {
-    let Some(small) = Small::new() else {
+    let Some(small) = SmallDisk::mount("4m") else {
         return;
     };
     let options = Options {
@@ -253,7 +216,7 @@ fn a_full_file_system_refuses_loses_nothing_and_is_emptied_by_settling() {
 
 #[test]
 fn a_small_disk_keeps_most_of_its_space_and_a_closed_log_reserves_none_of_it() {
-    let Some(small) = Small::new() else {
+    let Some(small) = SmallDisk::mount("4m") else {
         return;
     };
     let used = || {
@@ -278,7 +241,7 @@ fn a_small_disk_keeps_most_of_its_space_and_a_closed_log_reserves_none_of_it() {
 
 #[test]
 fn a_file_system_without_one_free_byte_is_waited_out() {
-    let Some(small) = Small::new() else {
+    let Some(small) = SmallDisk::mount("4m") else {
         return;
     };
     let dir = small.0.path().join("log");

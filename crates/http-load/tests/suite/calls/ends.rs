@@ -129,9 +129,9 @@ fn descriptors_that_run_out_are_no_failure_of_the_server() {
         let arguments = ["--engine", engine, "--no-keep-alive"];
         let ran = while_it_runs(&url(&server), &arguments, |running| {
             wait_until_under_way(&server);
-            processes::limit_open_files(&running.child, 3);
+            processes::limit_open_files(running.child.id(), 3);
             running.wait_for_failures();
-            processes::limit_open_files(&running.child, 1_024);
+            processes::limit_open_files(running.child.id(), 1_024);
         });
         adds_up(&ran, None);
         assert_eq!(

@@ -83,9 +83,7 @@ fn every_request_fails(engine: &str) {
             assert!(ran.result.operations("failed") > 0, "{all}");
             // The times of failures must not be taken for those of the server.
             assert_ne!(ran.result["verdict"], "VALID", "{all}");
-            let warnings = ran.result["warnings"].as_array().unwrap();
-            let mut kinds_of_warnings = warnings.iter().map(|warning| &warning["kind"]);
-            assert!(kinds_of_warnings.any(|kind| kind == "NothingSucceeded"));
+            assert!(ran.result.warning("NothingSucceeded").is_some());
             let asked_for = |kind: &&str| kinds.iter().any(|begin| kind.starts_with(begin));
             // On a busy machine, a response or a connection may be late too.
             let late = |kind: &&str| ["timeout", "connect_timeout"].contains(kind);

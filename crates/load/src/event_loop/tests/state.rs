@@ -117,11 +117,7 @@ fn an_operation_that_begins_later_is_not_counted_at_its_start() {
 #[test]
 fn a_load_that_is_brought_forward_moves_the_phases_of_the_loop() {
     let schedule = Schedule::spread(2, Duration::from_millis(10), Share::ALL);
-    let timeline = Timeline {
-        warmup: Duration::ZERO,
-        measure: Duration::from_millis(10),
-        drain: Duration::ZERO,
-    };
+    let timeline = Timeline::new(Duration::from_millis(10), Duration::ZERO);
     let phases = Phases::after_opening(timeline, 0, Duration::from_secs(60));
     let (mut worker, _run) = Run::with_phases(schedule, phases);
     let opening = Arc::new(OpeningPhase::new(1));

@@ -1,10 +1,10 @@
 //! A handmade HTTP suite: requests over held connections, of daemons that differ in known ways.
 
-use measure::result::{PlannedPhases, RunResult, Second, SecondSeries, SeriesResult};
+use measure::result::{RunResult, Second, SecondSeries, SeriesResult};
 use measure::suite::Suite;
 use measure::system::{System, TcpCounters};
 
-use super::{result, suite};
+use super::{phases, result, suite};
 
 /// Answers per second, CPU µs per request, memory per connection in KiB, median response in µs.
 fn nature(daemon: &str) -> (f64, f64, f64, f64) {
@@ -51,11 +51,7 @@ pub(crate) fn one(daemon: &str, level: u64, run: u64) -> RunResult {
     result.driver = "http-load".to_owned();
     result.spec = result::spec::REQUESTS.clone();
     result.run_id = format!("{daemon}-{level}-{run}");
-    result.phases = Some(PlannedPhases {
-        warmup_s: 1.0,
-        measure_s: 10.0,
-        drain_s: 5.0,
-    });
+    result.phases = phases(1.0, 10.0, 5.0);
     result.plan_sentence = format!("GET /1kb.txt over {level} connections, as fast as they answer");
     // A foreign server has no metrics page.
     for look in &mut result.resources {

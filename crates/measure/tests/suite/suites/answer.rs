@@ -2,10 +2,11 @@
 
 use super::*;
 use measure::suite::Planned;
-use std::sync::LazyLock;
 
 /// A suite of four daemons at three levels with five runs each.
-static LARGE: LazyLock<Suite> = LazyLock::new(|| suite_of(FOUR, &[100, 1_000, 10_000], 5));
+fn large() -> Suite {
+    suite_of(FOUR, &[100, 1_000, 10_000], 5)
+}
 
 /// Returns the lines of the answer.
 fn answer(suite: &Suite) -> String {
@@ -57,7 +58,7 @@ fn two_daemons_are_compared_in_a_line_for_each_metric_with_the_command_for_what_
 
 #[test]
 fn the_best_of_four_is_compared_with_the_next_and_the_last() {
-    assert_snapshot!(answer(&LARGE), @r#"
+    assert_snapshot!(answer(&large()), @r#"
     - **latency:** rust-streaming is best: TTFB p99 183 µs, 3.5 × less than go-streaming (next; 3.5–3.5 ×), 36 × less than python-streaming (last; 36–36 ×); 5 runs
     - **memory:** rust-streaming is best: 522 B per connection, 10 × less than python-streaming (next; 10–10 ×), 20 × less than php-streaming (last; 20–20 ×); 5 runs
     - **CPU:** rust-streaming is best: 122 µs of CPU per operation, 3.3 × less than go-streaming (next; 3.3–3.3 ×), 5.2 × less than python-streaming (last; 5.2–5.2 ×); 5 runs
@@ -273,7 +274,7 @@ fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
       notes     1: debug build
       more      drover analyze bench-results/quick, bench-results/quick/report.html
     "#);
-    assert_snapshot!(screen(&LARGE), @r#"
+    assert_snapshot!(screen(&large()), @r#"
     VALID: quick, 60 runs of 4 daemons at 3 levels
       verdicts  60 VALID
       latency   rust-streaming is best: TTFB p99 183 µs, 3.5 × less than
@@ -316,7 +317,7 @@ fn repetitions_of_one_daemon_have_the_screen_of_a_run_with_medians() {
 
 #[test]
 fn the_screen_of_a_large_suite_in_which_everything_goes_wrong_stays_short() {
-    let mut suite = LARGE.clone();
+    let mut suite = large();
     let levels = suite.unreached[0].clone();
     suite.unreached = vec![levels; 9];
     suite.command = Some("drover run configs/fdpass/quick.toml --repeat 5".to_owned());

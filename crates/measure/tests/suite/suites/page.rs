@@ -70,11 +70,7 @@ fn a_warm_up_that_is_not_counted_has_no_rate_and_a_silent_daemon_has_one_of_0() 
     let points = |counted: std::ops::Range<usize>| {
         let mut run = suite::one("go-streaming", 1_000, 0, 10);
         run.wall_s = 10.0;
-        run.phases = Some(PlannedPhases {
-            warmup_s: 4.0,
-            measure_s: 6.0,
-            drain_s: 0.0,
-        });
+        run.phases = phases(4.0, 6.0, 0.0);
         for (place, second) in run.seconds.iter_mut().enumerate() {
             let ok = u64::from(counted.contains(&place)) * 100;
             second.counts.insert("ok".to_owned(), ok);

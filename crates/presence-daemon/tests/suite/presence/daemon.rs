@@ -1,12 +1,12 @@
 //! The program.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use test_kit::{LIMIT, becomes_true};
+use test_kit::{LIMIT, becomes_true, metrics};
 
 /// A daemon that is killed when this is dropped.
 pub(crate) struct Daemon {
@@ -60,13 +60,7 @@ impl Daemon {
 
     /// Returns the value of a metric.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let mut stream = TcpStream::connect(self.metrics).expect("the daemon listens");
-        let request = "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        stream
-            .write_all(request.as_bytes())
-            .expect("the daemon reads");
-        let mut page = String::new();
-        stream.read_to_string(&mut page).expect("text");
+        let page = metrics::page(self.metrics).expect("the daemon listens");
         let samples = page.lines().filter(|line| line.starts_with(name));
         let values = samples.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
         values.sum()

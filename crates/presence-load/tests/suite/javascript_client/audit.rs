@@ -6,6 +6,7 @@ use anyhow::{Context as _, ensure};
 use harness_testing::result::ResultFile;
 
 use crate::javascript_client::clients::{Event, Report};
+use crate::support::AUDITED;
 
 /// Checks each client by itself, and that those of a room have seen the same events.
 pub(crate) fn each_client(reports: &[Report]) -> anyhow::Result<()> {
@@ -90,20 +91,6 @@ pub(crate) fn updates_of_all(reports: &[Report], updates: usize) -> anyhow::Resu
     Ok(())
 }
 
-/// Counts of a driver's run that must be 0.
-const FAULTS: [&str; 10] = [
-    "lost",
-    "lost_joins",
-    "lost_leaves",
-    "duplicated",
-    "reordered",
-    "wrong_room",
-    "wrong_state",
-    "snapshot_errors",
-    "lingering",
-    "sequence_gaps",
-];
-
 /// Checks that a run of the driver had no errors, and found no fault of delivery.
 pub(crate) fn is_faultless(result: &ResultFile) -> anyhow::Result<()> {
     ensure!(
@@ -111,7 +98,7 @@ pub(crate) fn is_faultless(result: &ResultFile) -> anyhow::Result<()> {
         "errors: {}",
         result["errors"]
     );
-    for fault in FAULTS {
+    for fault in AUDITED {
         ensure!(result.count(fault) == 0, "{fault}: {}", result.count(fault));
     }
     Ok(())

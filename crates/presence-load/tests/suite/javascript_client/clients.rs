@@ -1,18 +1,21 @@
 //! The process with the JavaScript clients: `members.js`.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The packages of `package-lock.json`, installed below the target folder.
-#[derive(Debug)]
-pub(crate) struct Installed {
-    folder: PathBuf,
-}
+const PROGRAM: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/suite/javascript_client/members.js"
+);
+/// The packages of the daemon node-presence, in its build folder.
+const PACKAGES: &str = concat!(
+    env!("CARGO_TARGET_TMPDIR"),
+    "/../daemons/node-presence/node_modules"
+);
 
 /// A report of what one client has received.
 #[derive(Debug, Deserialize)]
@@ -54,61 +57,17 @@ pub(crate) struct Clients {
     answers: Lines<BufReader<ChildStdout>>,
 }
 
-impl Installed {
-    /// Installs the packages, unless that is done. The inner error names a missing program.
-    pub(crate) fn new() -> anyhow::Result<Result<Self, String>> {
-        for program in ["node", "npm"] {
-            if let Err(error) = Command::new(program).arg("--version").output() {
-                return Ok(Err(format!("{program}: {error}")));
-            }
-        }
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("javascript-clients");
-        std::fs::create_dir_all(&folder)?;
-        let lock = std::fs::File::create(folder.join("lock"))?;
-        lock.lock()?;
-        let wanted = std::fs::read(sources().join("package-lock.json"))?;
-        // Written last, so that a broken installation is done again.
-        let done = folder.join("node_modules/installed.json");
-        if std::fs::read(&done).ok().as_ref() != Some(&wanted) {
-            install(&folder)?;
-            std::fs::write(done, wanted)?;
-        }
-        Ok(Ok(Self { folder }))
-    }
-}
-
-fn install(folder: &Path) -> anyhow::Result<()> {
-    for name in ["package.json", "package-lock.json"] {
-        std::fs::copy(sources().join(name), folder.join(name))?;
-    }
-    let output = Command::new("npm")
-        .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
-        .current_dir(folder)
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "`npm ci` failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
-}
-
-fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/javascript")
-}
-
 impl Clients {
     pub(crate) fn start(
-        installed: &Installed,
         url: &str,
         rooms: &[&str],
         clients_per_room: usize,
     ) -> anyhow::Result<Self> {
         let config = json!({ "url": url, "rooms": rooms, "clientsPerRoom": clients_per_room });
         let mut child = Command::new("node")
-            .arg(sources().join("members.js"))
+            .arg(PROGRAM)
             .arg(config.to_string())
-            .env("NODE_PATH", installed.folder.join("node_modules"))
+            .env("NODE_PATH", PACKAGES)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

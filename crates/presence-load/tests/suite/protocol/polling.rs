@@ -3,7 +3,9 @@
 use presence_load::protocol::ProtocolError;
 use presence_load::protocol::transport::{Closed, Event, Kind, Side, Transport, TransportContext};
 
-use super::{OPEN, context, message, opened, read_all, response, take_opened, take_output};
+use super::{
+    OPEN, context, message, opened, read, read_all, response, send, take_opened, take_output,
+};
 
 const POLL: &str = "GET /socket.io/?EIO=4&transport=polling&sid=abc HTTP/1.1\r\n";
 const POST: &str = "POST /socket.io/?EIO=4&transport=polling&sid=abc HTTP/1.1\r\n";
@@ -24,19 +26,6 @@ fn open() -> (Transport, TransportContext) {
     assert_eq!(read, [opened()]);
     assert!(take_output(Side::Main, &mut cx).starts_with(POLL));
     (transport, cx)
-}
-
-fn read(
-    transport: &mut Transport,
-    side: Side,
-    data: &[u8],
-    cx: &mut TransportContext,
-) -> Vec<Event<'static>> {
-    read_all(transport, side, &[data], cx).unwrap()
-}
-
-fn send(transport: &mut Transport, text: &str, cx: &mut TransportContext) {
-    transport.send(cx, |out| out.extend_from_slice(text.as_bytes()));
 }
 
 /// Takes the payload of a request on the side that sends.

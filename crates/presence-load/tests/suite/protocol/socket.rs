@@ -1,10 +1,9 @@
 //! A socket with TLS in an edge-triggered loop, against a server of rustls.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpListener;
 use std::sync::Arc;
-use std::thread;
 
+use harness_testing::peer;
 use load::clock;
 use load::net::dial::{Peer, dial};
 use load::net::sources::Sources;
@@ -31,18 +30,16 @@ fn serve(length: usize) -> Peer {
         .with_no_client_auth()
         .with_single_cert(vec![cert.der().clone()], key)
         .unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer = Peer::Tcp(listener.local_addr().unwrap());
-    thread::spawn(move || {
-        let (tcp, _) = listener.accept().unwrap();
-        let tls = ServerConnection::new(Arc::new(config)).unwrap();
+    let config = Arc::new(config);
+    let address = peer::serve(move |tcp| {
+        let tls = ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut stream = StreamOwned::new(tls, tcp);
         let mut bytes = vec![0; length];
         stream.read_exact(&mut bytes).unwrap();
         stream.write_all(&bytes).unwrap();
         stream.flush().unwrap();
     });
-    peer
+    Peer::Tcp(address)
 }
 
 /// Connects, writes all of `sent` before the handshake, and returns what comes back until the end.

@@ -4,7 +4,9 @@ use presence_load::protocol::ProtocolError;
 use presence_load::protocol::transport::{Closed, Event, Kind, Side, Transport, TransportContext};
 use presence_load::protocol::websocket::apply_mask;
 
-use super::{OPEN, context, message, opened, read_all, response, take_opened, take_output};
+use super::{
+    OPEN, context, message, opened, read, read_all, response, send, take_opened, take_output,
+};
 
 /// Returns a short frame of the server.
 fn frame(text: &str) -> Vec<u8> {
@@ -51,19 +53,6 @@ fn probing() -> (Transport, TransportContext) {
     assert_eq!(read, Ok(vec![]));
     assert_eq!(take_frames(&mut cx), ["2probe"]);
     (transport, cx)
-}
-
-fn read(
-    transport: &mut Transport,
-    side: Side,
-    data: &[u8],
-    cx: &mut TransportContext,
-) -> Vec<Event<'static>> {
-    read_all(transport, side, &[data], cx).unwrap()
-}
-
-fn send(transport: &mut Transport, text: &str, cx: &mut TransportContext) {
-    transport.send(cx, |out| out.extend_from_slice(text.as_bytes()));
 }
 
 #[test]
