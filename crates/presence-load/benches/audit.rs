@@ -22,8 +22,8 @@ fn audit(criterion: &mut Criterion<CpuTime>) {
 
     let mut room = joined();
     let mut update = PresenceEvent::parse(UPDATE).expect("it is an event");
+    let mut number = 0;
     criterion.bench_function("audit an update", |bencher| {
-        let mut number = 0;
         bencher.iter(|| {
             number += 1;
             black_box(receive(&mut room, black_box(&mut update), number))
