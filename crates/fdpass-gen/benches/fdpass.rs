@@ -1,5 +1,8 @@
 //! Cost of one stream in the driver: reading it, and handing its client over.
 
+#[path = "support/streams.rs"]
+mod streams;
+
 use std::hint::black_box;
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -14,22 +17,10 @@ use nix::sys::socket::{
     bind, listen, recvmsg, socket,
 };
 
-const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nConnection: close\r\nX-Accel-Buffering: no\r\n\r\n";
-
-fn record(number: u32) -> String {
-    format!(
-        "data: {{\"content\":\"Record {number} of a stream that is as long as most are.\"}}\n\n"
-    )
-}
-
 /// Measures reading a stream of 18 records as it arrives from a daemon that paces it: the head, then a record at a
 /// time.
 fn sse_scan(criterion: &mut Criterion) {
-    let pieces: Vec<String> = [HEAD.to_owned()]
-        .into_iter()
-        .chain((0..18).map(record))
-        .chain(["data: [DONE]\n\n".to_owned()])
-        .collect();
+    let pieces = streams::pieces();
     let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
     let mut group = criterion.benchmark_group("sse");
     group.throughput(Throughput::Bytes(bytes));

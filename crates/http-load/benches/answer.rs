@@ -1,16 +1,15 @@
 //! Cost of parsing a response.
 
+#[path = "support/responses.rs"]
+mod responses;
+
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use http_load::answer::{Reader, RequestInfo};
 
-/// The head that nginx sends with a file of 1 KB.
-const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 12:00:00 GMT\r\nContent-Type: text/plain\r\n{}\r\nLast-Modified: Sat, 21 Nov 2026 11:00:00 GMT\r\nConnection: keep-alive\r\nETag: \"673f1a2b-400\"\r\nAccept-Ranges: bytes\r\n\r\n";
-
 fn whole(criterion: &mut Criterion) {
-    let mut answer = HEAD.replace("{}", "Content-Length: 1024").into_bytes();
-    answer.extend([0; 1024]);
+    let answer = responses::whole();
     criterion.bench_function("whole", |bencher| {
         let mut reader = Reader::new();
         bencher.iter(|| read(&mut reader, &[black_box(&answer)]));
@@ -28,9 +27,7 @@ fn whole(criterion: &mut Criterion) {
 }
 
 fn chunked(criterion: &mut Criterion) {
-    let mut answer = HEAD
-        .replace("{}", "Transfer-Encoding: chunked")
-        .into_bytes();
+    let mut answer = responses::head("Transfer-Encoding: chunked");
     for _ in 0..4 {
         answer.extend(b"100\r\n");
         answer.extend([0; 256]);

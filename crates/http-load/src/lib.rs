@@ -8,6 +8,7 @@ mod clients;
 mod content;
 mod counters;
 mod driver;
+mod exchange;
 mod hyper;
 mod k6;
 mod operation;
@@ -27,6 +28,7 @@ mod validate;
 mod wire;
 
 pub use driver::HttpLoad;
+pub use exchange::Exchange;
 pub use settings::{Engine, Settings};
 
 /// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic

@@ -3,13 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+#[path = "support/direct.rs"]
+mod direct;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use issue_rpc::{Call, Client, Direct, socket_path};
-use issue_store::Options;
+use direct::{create, open, perform};
+use issue_rpc::{Call, Client, socket_path};
 use serde_json::json;
 
 /// A daemon that is killed when this is dropped.
@@ -37,14 +40,6 @@ fn start(database: &Path) -> (Daemon, Client) {
     (Daemon(child), client)
 }
 
-fn open(database: &Path) -> Direct {
-    Direct::open(database, Options::default()).unwrap()
-}
-
-fn perform(direct: &mut Direct, call: &Call) {
-    direct.perform(call, "bench", None).unwrap();
-}
-
 fn requests(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     let [served, own] = ["served", "own"].map(|name| folder.path().join(name));
@@ -53,8 +48,8 @@ fn requests(criterion: &mut Criterion) {
     }
     let [served, own] = [served, own].map(|path| path.join("issues.db"));
     let (_daemon, mut client) = start(&served);
-    let mut direct = open(&own);
-    let create = Call::new("create", json!({"title": "an issue", "labels": ["bench"]}));
+    let mut direct = open(&own, None);
+    let create = create();
     for _ in 0..1_000 {
         client.call(&create).unwrap();
         perform(&mut direct, &create);
@@ -75,7 +70,7 @@ fn requests(criterion: &mut Criterion) {
             bencher.iter(|| perform(&mut direct, &call))
         });
         group.bench_function("direct, opened for each", |bencher| {
-            bencher.iter(|| perform(&mut open(&own), &call));
+            bencher.iter(|| perform(&mut open(&own, None), &call));
         });
         group.finish();
     }

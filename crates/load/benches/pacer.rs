@@ -1,30 +1,16 @@
 //! Measures the cost of the pacer: an operation at 1,000,000 per second has 1,000 ns, and the pacer must take a small
 //! part of it.
 
+#[path = "support/pacers.rs"]
+mod pacers;
+
 use std::hint::black_box;
-use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use load::clock;
 use load::pacer::{Pacer, Tick};
 use load::schedule::{Arrival, Schedule, Share, Stage};
-
-const RATE: f64 = 1e6;
-/// Longer than any bench runs, so that no schedule ends within one.
-const LONG: Duration = Duration::from_secs(3600 * 24);
-
-fn steady(arrival: Arrival, share: Share) -> Schedule {
-    Schedule::rate(
-        &[Stage {
-            from: RATE,
-            to: RATE,
-            over: LONG,
-        }],
-        arrival,
-        1,
-        share,
-    )
-}
+use pacers::{LONG, NOW, RATE, steady};
 
 fn ramp(arrival: Arrival) -> Schedule {
     Schedule::rate(
@@ -61,13 +47,9 @@ fn schedules(criterion: &mut Criterion) {
 fn polls(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("poll");
     let mut ready = |name: &str, groups: usize| {
-        let schedules = (0..groups)
-            .map(|_| steady(Arrival::Constant, Share::ALL))
-            .collect();
-        let mut pacer = Pacer::new(0, u64::MAX, schedules);
-        let now = u64::MAX - 1;
+        let mut pacer = pacers::ready(groups);
         group.bench_function(name, |bencher| {
-            bencher.iter(|| match pacer.poll(black_box(now)) {
+            bencher.iter(|| match pacer.poll(black_box(NOW)) {
                 Tick::Ready(start) => start,
                 other => unreachable!("the schedule is long: {other:?}"),
             });

@@ -3,6 +3,8 @@
 
 #[path = "support/cpu_time.rs"]
 mod cpu_time;
+#[path = "support/server.rs"]
+mod server;
 
 use std::hint::black_box;
 
@@ -10,33 +12,14 @@ use cpu_time::{CpuTime, criterion};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use presence_load::protocol::packet::EnginePacket;
 use presence_load::protocol::presence::{Incoming, PresenceEvent, Stamp, write_heartbeat};
-use presence_load::protocol::transport::{
-    Endpoint, Event, Kind, Side, Transport, TransportContext,
-};
+use presence_load::protocol::transport::{Event, Side};
 use presence_load::protocol::websocket::{
     Masks, Message, Opcode, Reader, append_frame, apply_mask,
 };
+use server::{event_packet, frame, open_transport};
 
 const ACK: &str = r#"43127[{"ok":true,"changed":true,"epoch":1732331425123}]"#;
 const EVENT: &str = r#"{"type":"update","roomId":"room-001","userId":"user-1-1","connId":"Zb1Xh0Qe4eTtRkqYAAAB","state":{"n":127,"t":38512345678901},"ts":1732331425123,"epoch":1732331425123,"seq":1234567}"#;
-
-/// Returns a frame of the server.
-fn frame(text: &str) -> Vec<u8> {
-    let mut frame = vec![0x81];
-    match text.len() {
-        length @ ..126 => frame.push(length as u8),
-        length => {
-            frame.push(126);
-            frame.extend((length as u16).to_be_bytes());
-        }
-    }
-    frame.extend(text.as_bytes());
-    frame
-}
-
-fn event_packet() -> String {
-    format!(r#"42["presence:event",{EVENT}]"#)
-}
 
 fn snapshot() -> String {
     let member = |index| {
@@ -49,30 +32,6 @@ fn snapshot() -> String {
         r#"3127[{{"ok":true,"snapshot":[{}],"self":{{"connId":"Zb1Xh0Qe4eTtRkqYAAA1","epoch":1732331425123}},"seq":1234}}]"#,
         members.join(",")
     )
-}
-
-/// Returns a transport whose session is open.
-fn open_transport() -> (Transport, TransportContext) {
-    let endpoint = Endpoint {
-        host: "127.0.0.1:3000".to_owned(),
-        path: "/socket.io/".to_owned(),
-        query: String::new(),
-        max_message: 1 << 20,
-    };
-    let mut cx = TransportContext::new(endpoint, 1);
-    let mut transport = Transport::new(Kind::WebSocket);
-    transport.connected(Side::Main, &mut cx);
-    let request = String::from_utf8_lossy(&cx.actions.output[0]).into_owned();
-    let key = request
-        .lines()
-        .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
-    let accept = tungstenite::handshake::derive_accept_key(key.expect("it has a key").as_bytes());
-    let mut input = format!("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").into_bytes();
-    input.extend(frame(r#"0{"sid":"a","upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000000}"#));
-    let opened = transport.next(Side::Main, &input, &mut 0, &mut cx);
-    assert!(matches!(opened, Ok(Some(Event::Opened(_)))), "{opened:?}");
-    cx.actions.clear();
-    (transport, cx)
 }
 
 fn writing(criterion: &mut Criterion<CpuTime>) {
@@ -111,7 +70,12 @@ fn writing(criterion: &mut Criterion<CpuTime>) {
 
 fn reading(criterion: &mut Criterion<CpuTime>) {
     let (mut transport, mut cx) = open_transport();
-    let input = [frame(ACK), frame(&event_packet()), frame(&event_packet())].concat();
+    let input = [
+        frame(ACK),
+        frame(&event_packet(EVENT)),
+        frame(&event_packet(EVENT)),
+    ]
+    .concat();
     criterion.bench_function("read an ack and two events", |bencher| {
         bencher.iter(|| {
             let (mut taken, mut messages) = (0, 0);
@@ -125,7 +89,7 @@ fn reading(criterion: &mut Criterion<CpuTime>) {
             assert_eq!(messages, 3);
         });
     });
-    let event = frame(&event_packet());
+    let event = frame(&event_packet(EVENT));
     criterion.bench_function("frame of an event", |bencher| {
         let mut reader = Reader::default();
         bencher.iter(|| {

@@ -1,0 +1,47 @@
+//! A server as the driver hears it.
+
+use presence_load::protocol::transport::{
+    Endpoint, Event, Kind, Side, Transport, TransportContext,
+};
+
+/// Returns a frame of the server.
+pub(crate) fn frame(text: &str) -> Vec<u8> {
+    let mut frame = vec![0x81];
+    match text.len() {
+        length @ ..126 => frame.push(length as u8),
+        length => {
+            frame.push(126);
+            frame.extend((length as u16).to_be_bytes());
+        }
+    }
+    frame.extend(text.as_bytes());
+    frame
+}
+
+pub(crate) fn event_packet(event: &str) -> String {
+    format!(r#"42["presence:event",{event}]"#)
+}
+
+/// Returns a transport whose session is open.
+pub(crate) fn open_transport() -> (Transport, TransportContext) {
+    let endpoint = Endpoint {
+        host: "127.0.0.1:3000".to_owned(),
+        path: "/socket.io/".to_owned(),
+        query: String::new(),
+        max_message: 1 << 20,
+    };
+    let mut cx = TransportContext::new(endpoint, 1);
+    let mut transport = Transport::new(Kind::WebSocket);
+    transport.connected(Side::Main, &mut cx);
+    let request = String::from_utf8_lossy(&cx.actions.output[0]).into_owned();
+    let key = request
+        .lines()
+        .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
+    let accept = tungstenite::handshake::derive_accept_key(key.expect("it has a key").as_bytes());
+    let mut input = format!("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n").into_bytes();
+    input.extend(frame(r#"0{"sid":"a","upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000000}"#));
+    let opened = transport.next(Side::Main, &input, &mut 0, &mut cx);
+    assert!(matches!(opened, Ok(Some(Event::Opened(_)))), "{opened:?}");
+    cx.actions.clear();
+    (transport, cx)
+}
