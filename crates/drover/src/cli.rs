@@ -63,7 +63,7 @@ enum Command {
     /// A daemon whose tools are missing is skipped if it is not named, and the last line says which. With DROVER_PROGRAMS
     /// set, no program of the checkout is built: only daemons in other languages are.
     Build {
-        /// Build these daemons [default: all]
+        /// Build only these daemons [default: all]
         #[arg(value_name = "NAME")]
         names: Vec<String>,
     },

@@ -24,8 +24,11 @@ fn with_built_programs_a_daemon_is_built_by_its_own_command_only() {
 
     let output = call(&run);
     ends_with(&output, 1);
-    let said = messages(&output);
-    assert!(said.contains("build it with `drover build a`"), "{said}");
+    let message = messages(&output);
+    assert!(
+        message.contains("build it with `drover build a`"),
+        "{message}"
+    );
     assert_eq!((builds().as_str(), project.log().len()), ("", 0));
 
     ends_with(&call(&["build", "a"]), 0);
@@ -34,8 +37,8 @@ fn with_built_programs_a_daemon_is_built_by_its_own_command_only() {
 
     fs::remove_file(project.path("bin/fake-gen")).unwrap();
     let output = call(&[&run[..], &["--fresh"]].concat());
-    let said = messages(&output);
-    assert!(said.contains("which DROVER_PROGRAMS names"), "{said}");
+    let message = messages(&output);
+    assert!(message.contains("which DROVER_PROGRAMS names"), "{message}");
 }
 
 #[test]
@@ -44,10 +47,10 @@ fn a_daemon_whose_tool_is_missing_is_left_out_unless_it_is_named() {
     project.daemon("b", "no-such-tool-anywhere");
     let output = project.drover(&["build"]).output().unwrap();
     ends_with(&output, 0);
-    let said = messages(&output);
+    let message = messages(&output);
     assert!(
-        said.contains("skipped: b (needs no-such-tool-anywhere)"),
-        "{said}"
+        message.contains("skipped: b (needs no-such-tool-anywhere)"),
+        "{message}"
     );
     ends_with(&project.drover(&["build", "b"]).output().unwrap(), 1);
     ends_with(&project.drover(&["build", "none"]).output().unwrap(), 2);

@@ -4,7 +4,6 @@ use harness_testing::divided::DividedRun;
 use harness_testing::hosts::Hosts;
 use harness_testing::program::beside;
 use harness_testing::result::ResultFile;
-use harness_testing::skip;
 
 use crate::streaming::root;
 

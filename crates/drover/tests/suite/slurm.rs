@@ -1,13 +1,12 @@
 //! Runs that Slurm places, on a cluster of this machine: the printed script is submitted as it is.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use harness_testing::processes::wait_until;
 use harness_testing::program::beside;
 use harness_testing::result::{self, ResultFile};
-use harness_testing::skip;
 use harness_testing::slurm::Cluster;
 use serde_json::Value;
 

@@ -1,10 +1,8 @@
 //! A folder with a database, in which the program runs.
 
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Once;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -136,14 +136,14 @@ fn config_with_pings() -> ServerConfig {
 #[test]
 fn the_first_ping_comes_after_the_interval() {
     let server = TestServer::start(ServerConfig {
-        // The answers of this client are not what ends it.
-        ping_timeout: Duration::from_secs(60),
+        // The answers must be in time on a busy machine. Each is looked for after this time.
+        ping_timeout: Duration::from_secs(3),
         ..config_with_pings()
     });
     let started = tokio::time::Instant::now();
     let mut client = server.connect();
     client.text();
-    for pings in 1..=3 {
+    for pings in 1..=2 {
         assert_eq!(client.text(), "2");
         assert!(started.elapsed() >= pings * Duration::from_millis(295));
         client.send("3");

@@ -96,6 +96,8 @@ async fn the_commands_beside_run_see_the_listed_environment_and_what_the_manifes
         .to_owned()
         + &script("env | sort; echo ready; exec sleep 1000");
     let project = Project::with("environments", &manifest);
+    // A build creates it, but the tools are checked before.
+    std::fs::create_dir_all(project.root().join("target/daemons/environments")).unwrap();
     let prepared = project.prepare("environments").unwrap();
     let log = prepared.test().unwrap();
     let daemon = prepared.start(&[], &Options::default()).await.unwrap();

@@ -138,6 +138,7 @@ const VERBS: [&str; 76] = [
     "Apply",
     "Begin",
     "Block",
+    "Build",
     "Check",
     "Choose",
     "Churn",

@@ -38,10 +38,13 @@ pub(crate) fn metric(daemon: &Daemon, name: &str) -> u64 {
     metrics::read(address, name)
 }
 
-/// Returns the resident memory of a process, KiB.
-pub(crate) fn rss_kib(pid: u32) -> u64 {
+/// Returns the resident memory of a process that is no part of a file, KiB. Pages of the program itself are not what it
+/// keeps.
+pub(crate) fn own_memory_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
     let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
     kib.parse().unwrap()
 }

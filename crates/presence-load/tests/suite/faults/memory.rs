@@ -6,11 +6,11 @@ use harness_testing::processes::{wait_until, wait_until_within};
 use harness_testing::program::{Program, RunningProgram};
 use subject::daemon::Daemon;
 
-use crate::faults::launched::{metric, rss_kib, with_daemon};
+use crate::faults::launched::{metric, own_memory_kib, with_daemon};
 use crate::faults::plan::lost_nothing;
 
 const USERS: u64 = 10_000;
-/// Resident memory may grow by a twentieth, and by this. The C library caches up to 7 freed blocks of each of 64 sizes
+/// Resident memory of its own may grow by a twentieth, and by this. The C library caches up to 7 freed blocks of each of 64 sizes
 /// for each thread, each of which keeps a page of 4 KiB, and these caches are not full after one cycle: the sizes after
 /// 1, 2, 3, 4, 5 and 6 cycles were 8.4, 8.9, 9.3, 9.5, 9.5 and 9.6 MB, and without the caches 2.4 MB less.
 const ALLOWANCE_KIB: u64 = 1024;
@@ -40,7 +40,7 @@ fn cycle(daemon: &Daemon) -> u64 {
     let load = load(daemon, "--rooms 2000 --ramp-up 4s --duration 1s");
     let mut most = 0;
     wait_until_within(JOINED, "all users have joined", || {
-        most = most.max(rss_kib(daemon.pid()));
+        most = most.max(own_memory_kib(daemon.pid()));
         metric(daemon, "presence_members") == USERS
     });
     let run = load.end();
@@ -56,7 +56,7 @@ fn shrinks_to(daemon: &Daemon, limit: u64) {
     wait_until_within(
         GIVE_BACK,
         &format!("at most {limit} KiB are resident"),
-        || rss_kib(daemon.pid()) <= limit,
+        || own_memory_kib(daemon.pid()) <= limit,
     );
 }
 
@@ -64,7 +64,7 @@ fn shrinks_to(daemon: &Daemon, limit: u64) {
 fn settled(daemon: &Daemon) -> u64 {
     let mut last = 0;
     wait_until("memory does not change", || {
-        let before = std::mem::replace(&mut last, rss_kib(daemon.pid()));
+        let before = std::mem::replace(&mut last, own_memory_kib(daemon.pid()));
         // Nothing says that memory stays as it is.
         std::thread::sleep(UNCHANGED);
         before == last
