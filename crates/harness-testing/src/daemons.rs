@@ -35,7 +35,7 @@ fn try_prepared(name: &str, serves: &str) -> Result<Option<Prepared>, DaemonErro
 /// A check failed, or there is no such daemon. The message has the errors of all daemons.
 #[track_caller]
 pub fn on_each<E: Display>(serves: &str, check: impl Fn(&Prepared) -> Result<(), E>) {
-    let all = manifest::list(&manifest::find_root().unwrap()).unwrap();
+    let all = manifest::list(manifest::find_root().unwrap()).unwrap();
     let names: Vec<String> = all
         .into_iter()
         .filter(|(_, manifest)| manifest.serves.iter().any(|served| served == serves))

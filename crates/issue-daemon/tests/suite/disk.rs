@@ -20,7 +20,7 @@ impl Small {
         let Err(error) = mount(kind, folder.path(), kind, MsFlags::empty(), Some("size=8m")) else {
             return Some(Self(folder));
         };
-        skip(&format!("the right to mount a file system: {error}"));
+        skip(format!("the right to mount a file system: {error}"));
         None
     }
 

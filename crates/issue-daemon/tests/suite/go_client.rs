@@ -22,7 +22,7 @@ fn a_client_in_go_creates_issues_and_finds_them() {
         .output();
     let built = match built {
         Ok(built) => built,
-        Err(error) => return skip(&format!("go: {error}")),
+        Err(error) => return skip(format!("go: {error}")),
     };
     assert!(
         built.status.success(),

@@ -27,7 +27,7 @@ fn can_trace() -> bool {
     if traced.as_ref().is_ok_and(|status| status.success()) {
         return true;
     }
-    skip(&format!("strace and the right to trace: {traced:?}"));
+    skip(format!("strace and the right to trace: {traced:?}"));
     false
 }
 

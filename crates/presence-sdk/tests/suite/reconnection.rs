@@ -40,7 +40,8 @@ async fn absent_server(
                 return;
             }
             is_open.wait_for(|on| *on).await.expect("the test runs");
-            report.send(peer.open_and_join(2, 1).await.body).unwrap();
+            let joined = peer.open_and_join(2, 1).await.body;
+            report.send(joined).expect("the test runs");
             peer.serve(2).await;
         }
     })

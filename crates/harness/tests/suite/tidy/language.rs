@@ -129,7 +129,7 @@ fn no_identifier_is_a_metaphor() {
 }
 
 /// First words of help texts: imperatives. A new one is added when no word of the list fits.
-const VERBS: [&str; 76] = [
+const VERBS: [&str; 77] = [
     "Accept",
     "Acknowledge",
     "Add",
