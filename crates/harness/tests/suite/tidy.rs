@@ -379,7 +379,7 @@ fn no_function_is_named_of() {
 
 #[test]
 fn scripts_can_be_run() {
-    for script in ["scripts/setup", ".ci/run"] {
+    for script in ["scripts/setup", "scripts/test", ".ci/run", ".ci/full"] {
         let mode = fs::metadata(root().join(script))
             .unwrap_or_else(|error| panic!("{script}: {error}"))
             .permissions()
