@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::test_name;
+
 /// The variable with the scale: 1 repeats as often as a full run does.
 const SCALE: &str = "DROVER_SCALE";
 /// The variable with the seed.
@@ -43,8 +45,7 @@ pub fn seed() -> u64 {
             now.expect("the clock is past 1970").as_nanos() as u64
         }
     };
-    let thread = std::thread::current();
-    let test = thread.name().unwrap_or_default();
+    let test = test_name();
     println!(
         "repeat this test with {SEED}={seed} scripts/test --scale {} {test}",
         scale()

@@ -228,9 +228,10 @@ fn nothing_is_measured_where_the_check_fails() {
 #[test]
 fn a_thread_that_hangs_does_not_outlive_the_second_interruption() {
     const ALONE: &str = "DROVER_TEST_HUNG_THREAD";
+    const TEST: &str = "run::a_thread_that_hangs_does_not_outlive_the_second_interruption";
     if std::env::var_os(ALONE).is_none() {
         let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", std::thread::current().name().unwrap()])
+            .args(["--exact", TEST])
             .env(ALONE, "1")
             .output()
             .unwrap();

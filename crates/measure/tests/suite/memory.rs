@@ -45,9 +45,11 @@ fn second(tally: &mut Tally, row: &mut Tally, total: &mut Tally) {
 #[test]
 fn a_tally_has_the_memory_of_what_is_recorded_from_the_beginning_and_never_more() {
     const ALONE: &str = "DROVER_TEST_MEMORY_OF_TALLIES";
+    const TEST: &str =
+        "memory::a_tally_has_the_memory_of_what_is_recorded_from_the_beginning_and_never_more";
     if std::env::var_os(ALONE).is_none() {
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", std::thread::current().name().unwrap()])
+            .args(["--exact", TEST])
             .env(ALONE, "1")
             .output()
             .unwrap();

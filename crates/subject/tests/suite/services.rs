@@ -1,6 +1,5 @@
 //! Services: servers that the instances of a daemon share.
 
-use std::path::Path;
 use std::process::Command;
 
 use harness_testing::processes::{is_running, wait_for_pids, wait_until};
@@ -208,15 +207,15 @@ fn asked(port: &str, command: &str) -> String {
 
 #[tokio::test]
 async fn a_redis_is_a_service() {
-    if !Path::new("/usr/bin/redis-server").exists() {
-        return skip(format_args!("redis-server"));
-    }
     let manifest = script("echo $REDIS; echo ready; exec sleep 1000")
         + "env = { REDIS = '{redis.port}' }\n[services.redis]\nneeds = [['redis-server', '--version']]\nversion = ['redis-server', '--version']\n\
            run = ['redis-server', '--bind', '127.0.0.1', '--port', '{port}', '--save', '', '--appendonly', 'no', '--dir', '{scratch}']\n\
            ready = { tcp = '127.0.0.1:{port}' }\nstop = { signal = 'TERM', grace = '5s' }\n";
     let project = Project::with("user", &manifest);
-    let mut daemon = project.start("user").await.unwrap();
+    let mut daemon = match project.start("user").await {
+        Err(DaemonError::ToolMissing { tool, .. }) => return skip(tool),
+        started => started.unwrap(),
+    };
     let redis = &daemon.services()[0];
     assert!(redis.version().unwrap().starts_with("Redis server v="));
     assert_eq!(asked(&first_line(&daemon), "PING").trim(), "PONG");

@@ -56,6 +56,8 @@ fn the_process_that_is_killed() {
         .and_then(|next| next.parse().ok())
         .expect("the next id is given");
     let mut reported = log.ticket();
+    // With one core, the test runner has begun a line with the name of the test.
+    say("\n");
     loop {
         let mut said = String::new();
         let mut settled = Vec::new();
