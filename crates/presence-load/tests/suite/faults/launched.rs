@@ -38,8 +38,8 @@ pub(crate) fn metric(daemon: &Daemon, name: &str) -> u64 {
     metrics::read(address, name)
 }
 
-/// Returns the resident memory of a process that is no part of a file, KiB. Pages of the program itself are not what it
-/// keeps.
+/// Returns the resident memory of a process that no file backs, KiB. The pages of its program are left out: they
+/// grow with the code that has run.
 pub(crate) fn own_memory_kib(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status
