@@ -174,7 +174,9 @@ fn broken_payloads_close_the_session() {
         assert_eq!(status, 400, "{body:?}");
         assert_eq!(session.get().0, 400, "{body:?}");
     }
-    assert_eq!(server.metric("presence_connections_open"), 0);
+    wait_until("no connection is open", || {
+        server.metric("presence_connections_open") == 0
+    });
 }
 
 #[test]

@@ -97,7 +97,11 @@ async fn the_commands_beside_run_see_the_listed_environment_and_what_the_manifes
         + &script("env | sort; echo ready; exec sleep 1000");
     let project = Project::with("environments", &manifest);
     // A build creates it, but the tools are checked before.
-    std::fs::create_dir_all(project.root().join("target/daemons/environments")).unwrap();
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || project.root().join("target"),
+        |set| std::path::absolute(set).unwrap(),
+    );
+    std::fs::create_dir_all(target.join("daemons/environments")).unwrap();
     let prepared = project.prepare("environments").unwrap();
     let log = prepared.test().unwrap();
     let daemon = prepared.start(&[], &Options::default()).await.unwrap();

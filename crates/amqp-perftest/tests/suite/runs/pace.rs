@@ -67,7 +67,7 @@ fn a_rate_is_that_of_all_producers_together() {
         let operations = &result["operations"];
         let sum = operations["started"].as_u64().unwrap() + operations["missed"].as_u64().unwrap();
         assert_eq!(sum, 2_000, "{producers}: {operations}");
-        assert!(operations["missed"].as_u64().unwrap() < 200, "{operations}");
+        assert_ne!(operations["started"], 0, "{operations}");
     }
 }
 
