@@ -13,6 +13,7 @@ mod held;
 mod latency;
 mod left_server;
 mod mistakes;
+mod paths;
 mod program;
 mod redirect_runs;
 mod redirects;
