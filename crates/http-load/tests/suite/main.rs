@@ -9,6 +9,7 @@ mod connections;
 mod contents;
 mod divided;
 mod engines;
+mod goaway;
 mod held;
 mod latency;
 mod left_server;
