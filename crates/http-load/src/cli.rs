@@ -13,6 +13,7 @@ use subject::manifest::{self, Manifest};
 use crate::check;
 use crate::driver::HttpLoad;
 use crate::settings::Settings;
+use crate::target::path_of;
 
 mod options;
 
@@ -123,16 +124,22 @@ impl DriverCli for HttpLoad {
         Ok((!urls.is_empty()).then(|| Target::of_urls(urls)))
     }
 
-    /// Chooses the engine, so that the stored plan names it.
+    /// Chooses the engine, and the path if all URLs have the same, so that the stored plan names them.
     fn complete(
         plan: &mut Plan<Settings>,
         _options: &Options,
         target: Option<&Target>,
     ) -> Result<(), Failure> {
-        let tls = match target {
-            Some(target) => target.urls().any(is_tls),
-            None => daemon_speaks_tls(plan),
+        let urls: Vec<String> = match target {
+            Some(target) => target.urls().map(str::to_owned).collect(),
+            None => url_of_daemon(plan).into_iter().collect(),
         };
+        let mut paths = urls.iter().map(|url| path_of(url));
+        let path = paths
+            .next()
+            .filter(|first| paths.all(|path| path == *first));
+        plan.driver.path = plan.driver.path.take().or(path);
+        let tls = urls.iter().any(|url| url.starts_with("https:"));
         Ok(plan.driver.choose_engine(tls)?)
     }
 
@@ -141,21 +148,15 @@ impl DriverCli for HttpLoad {
     }
 }
 
-fn is_tls(url: &str) -> bool {
-    url.starts_with("https:")
-}
-
-/// Returns true if the URL of the plan's daemon uses TLS. Errors in the manifest are reported later.
-fn daemon_speaks_tls(plan: &Plan<Settings>) -> bool {
-    let manifest = plan.daemon.as_deref().and_then(|name| {
-        let root = manifest::find_root().ok()?;
-        Manifest::load(&root, name).ok()
-    });
-    let url = manifest.and_then(|manifest| match &plan.endpoint {
+/// Returns the URL of the plan's daemon, with its placeholders; empty if the daemon has only a socket. Errors in the
+/// manifest are reported later.
+fn url_of_daemon(plan: &Plan<Settings>) -> Option<String> {
+    let root = manifest::find_root().ok()?;
+    let manifest = Manifest::load(&root, plan.daemon.as_deref()?).ok()?;
+    match &plan.endpoint {
         Some(endpoint) => manifest.urls.get(endpoint).cloned(),
-        None => manifest.url,
-    });
-    url.is_some_and(|url| is_tls(&url))
+        None => Some(manifest.url.unwrap_or_default()),
+    }
 }
 
 #[cfg(test)]

@@ -7,15 +7,20 @@ use load::workers::WorkerRange;
 use measure::result::{AuditInputs, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
-use measure::warning::Warning;
+use measure::units;
+use measure::warning::{Kind, Severity, Warning};
 use serde::{Deserialize, Serialize};
 
 use crate::content::Expected;
+use crate::outcome::count;
 use crate::preflight::{self, Sample};
 use crate::settings::{Engine, Pacing, Settings};
 use crate::shared::Shared;
 use crate::spec::SPEC;
 use crate::{hyper, k6, outcome, series, summary, wire};
+
+/// The remedy if the length of a response varies.
+const VARIES: &str = "accept responses of any length with --any-content";
 
 /// The load on one server or several.
 #[derive(Debug)]
@@ -34,20 +39,38 @@ struct Learned {
 
 impl HttpLoad {
     /// Sends the request again: if both responses have the same body, all responses should have it.
-    fn learn_content(&self, first: &Sample) {
+    ///
+    /// # Errors
+    /// The second body has another length, so that most responses would fail.
+    fn learn_content(&self, first: &Sample) -> anyhow::Result<()> {
         let shared = &self.shared;
         let settings = &shared.settings;
         let fixed = shared.has_one_length() && !settings.any_content && first.length > 0;
         if !fixed || shared.is_head() || shared.content.get().is_some() {
-            return;
+            return Ok(());
         }
         // If the second request fails, the run itself will show it.
-        let again = preflight::fetch(settings, &shared.servers[0], &shared.requests[0]);
-        if again.is_ok_and(|again| again == *first) {
+        let Ok(again) = preflight::fetch(settings, &shared.servers[0], &shared.requests[0]) else {
+            return Ok(());
+        };
+        if again.length != first.length && settings.expect_length.is_none() {
+            let (one, other) = (first.length, again.length);
+            let problem = format!("the same request returned {one} and {other} bytes: {VARIES}");
+            return Err(Invalid::new(self.address(0), problem).into());
+        }
+        if again == *first {
             let _ = shared
                 .content
                 .set(Expected::sampled(first.length, first.sum));
         }
+        Ok(())
+    }
+
+    /// Names what is requested from a server, for messages.
+    fn address(&self, index: usize) -> String {
+        let server = &self.shared.servers[index];
+        let path = self.shared.settings.path_at(server);
+        format!("{path} of {}", server.peer)
     }
 }
 
@@ -116,7 +139,8 @@ impl Driver for HttpLoad {
     fn check(&self) -> anyhow::Result<Checked> {
         let mut first: Option<Sample> = None;
         let settings = &self.shared.settings;
-        for (server, requests) in self.shared.servers.iter().zip(&self.shared.requests) {
+        let servers = self.shared.servers.iter().zip(&self.shared.requests);
+        for (index, (server, requests)) in servers.enumerate() {
             let sample = preflight::fetch(settings, server, requests).and_then(|sample| {
                 sample.check(settings)?;
                 if let Some(content) = self.shared.content.get() {
@@ -127,16 +151,14 @@ impl Driver for HttpLoad {
                 }
                 Ok(sample)
             });
-            let sample = sample.map_err(|error| {
-                let field = format!("{} of {}", settings.path_at(server), server.peer);
-                Invalid::new(field, format!("{error:#}"))
-            })?;
+            let sample =
+                sample.map_err(|error| Invalid::new(self.address(index), format!("{error:#}")))?;
             first.get_or_insert(sample);
         }
         let mut answer = None;
         if let Some(sample) = first {
             let _ = self.shared.has_expected_length(sample.length);
-            self.learn_content(&sample);
+            self.learn_content(&sample)?;
             answer = Some(sample.into());
         }
         let learned = Learned {
@@ -161,17 +183,35 @@ impl Driver for HttpLoad {
     }
 
     fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
-        let compared = total.counted(outcome::count::COMPARED);
-        let differing = total.errors.get(outcome::BODY).copied().unwrap_or(0);
-        let hint = "responses with the right status and length but another body are counted as body: inspect one; if bodies may change, use --any-content";
+        let failed = |kind| total.errors.get(kind).copied().unwrap_or(0);
+        let (differing, of_length) = (failed(outcome::BODY), failed(outcome::LENGTH));
+        let compared = total.counted(count::COMPARED);
         let differs = (differing > 0).then(|| {
             let text = format!(
                 "{differing} of the {compared} compared response bodies differ from the body before the run, or from --expect-body"
             );
+            let hint = "responses with the right status and length but another body are counted as body: inspect one; if bodies may change, use --any-content";
             Warning::content_differs(&text, hint)
         });
+        let varies = (of_length > 0).then(|| {
+            let text = format!(
+                "{of_length} responses have another length than the first one, or than --expect-length"
+            );
+            Warning::content_differs(&text, &format!("if the length may vary, {VARIES}"))
+        });
+        let closed = total.counted(count::CLOSED);
+        let closes = (closed > 0).then(|| Warning {
+            kind: Kind::Audit,
+            severity: Severity::Note,
+            message: format!(
+                "the server closed {} connections that were to be kept, after {} answers",
+                units::count(closed),
+                units::count(total.counted(count::ANSWERS))
+            ),
+            hint: "opening connections is a part of what was measured: raise the server's limit of requests per connection, or plan for it with --no-keep-alive".to_owned(),
+        });
         Findings {
-            warnings: differs.into_iter().collect(),
+            warnings: [differs, varies, closes].into_iter().flatten().collect(),
             ..Findings::default()
         }
     }

@@ -21,6 +21,10 @@ pub(crate) mod count {
     /// Redirects that were followed; the redirect responses count as answers too.
     pub(crate) const REDIRECTS: &str = "redirects";
     pub(crate) const OPENED: &str = "opened";
+    /// Connections that were to be kept, and that the server closed after an answer or with a GOAWAY.
+    pub(crate) const CLOSED: &str = "closed";
+    /// Requests that were sent again, because the server had not taken them before a GOAWAY.
+    pub(crate) const RETRIES: &str = "retries";
     /// Idle connections that the server closed.
     pub(crate) const LOST: &str = "lost";
     /// Failed connection attempts that were not made for a particular request.

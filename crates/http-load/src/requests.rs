@@ -232,9 +232,10 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 /// Returns the path to request, checked.
 pub(crate) fn path<'a>(settings: &'a Settings, server: &'a Server) -> Result<&'a str, Invalid> {
     let path = settings.path_at(server);
-    if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        let problem =
-            format!("`{path}` is not a valid path: a path begins with / and has no spaces");
+    if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let problem = format!(
+            "`{path}` is not a valid path: a path begins with /, and other characters than visible ASCII are percent-encoded, such as %20 for a space and %C3%BC for ü"
+        );
         return Err(Invalid::new("driver.path (--path)", problem));
     }
     Ok(path)

@@ -13,8 +13,6 @@ use tls_client::TlsOptions;
 
 use crate::target::Server;
 
-/// The path to request if neither plan nor URL names one: the smallest file that every daemon has.
-pub(crate) const DEFAULT_PATH: &str = "/1kb.txt";
 /// Maximum timeout of a request or a connection: the largest value of a histogram.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Time that a slow server may need to accept connections, independent of their number.
@@ -204,8 +202,7 @@ impl Default for Settings {
 impl Settings {
     /// Returns the path to request from a server.
     pub(crate) fn path_at<'a>(&'a self, server: &'a Server) -> &'a str {
-        let named = self.path.as_deref().or(server.path.as_deref());
-        named.unwrap_or(DEFAULT_PATH)
+        self.path.as_deref().unwrap_or(&server.path)
     }
 
     /// Returns true if a status is expected.
@@ -265,11 +262,7 @@ impl Settings {
     #[must_use]
     pub fn sentence(plan: &Plan<Self>) -> String {
         let settings = &plan.driver;
-        let path = match (&settings.path, &plan.daemon) {
-            (Some(path), _) => path,
-            (None, Some(_)) => DEFAULT_PATH,
-            (None, None) => "the URL",
-        };
+        let path = settings.path.as_deref().unwrap_or("the URL");
         let pool = match open_loop(plan) {
             true => match Self::opening(plan) {
                 Some(_) => format!(" over {} connections, opened first,", settings.connections),

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use measure::spec::CounterRole::{
-    Answers, BodyBytes, BytesReceived, BytesSent, ChecksFailed, ChecksPassed, Detail, ExcessBytes,
-    ExpectedBodyBytes, Held, Lost, Opened, OperationsFailingChecks, Warmup,
+    Answers, BodyBytes, BytesReceived, BytesSent, ChecksFailed, ChecksPassed, Closed, Detail,
+    ExcessBytes, ExpectedBodyBytes, Held, Lost, Opened, OperationsFailingChecks, Retries, Warmup,
 };
 use measure::spec::ErrorCause::{self, Exhausted, Failure};
 use measure::spec::SeriesRole::{self, Headline, Main};
@@ -90,6 +90,8 @@ const COUNTERS: &[CounterSpec] = &[
     ),
     CounterSpec::new(count::EXCESS, "excess bytes", ExcessBytes),
     CounterSpec::new(count::OPENED, "opened", Opened),
+    CounterSpec::new(count::CLOSED, "closed", Closed),
+    CounterSpec::new(count::RETRIES, "retries", Retries),
     CounterSpec::new(count::HELD, "held", Held),
     CounterSpec::new(count::LOST, "lost", Lost),
     CounterSpec::new(count::CHECKS_PASSED, "checks passed", ChecksPassed),

@@ -19,8 +19,8 @@ pub(crate) struct Server {
     pub(crate) host: String,
     /// The value of the `Host` field (RFC 9110 §7.2).
     pub(crate) authority: String,
-    /// The path and query of the URL, if it has any beyond `/`.
-    pub(crate) path: Option<String>,
+    /// The path and query of the URL; `/` if it has none.
+    pub(crate) path: String,
 }
 
 /// The end of every message about a URL.
@@ -42,9 +42,20 @@ impl Server {
         if url.is_empty() {
             return Err(wrong("is empty"));
         }
+        let meant = |problem: &str, url: &str| {
+            let problem = format!("{problem}: did you mean {}?", redact::uri(url));
+            Invalid::new(format!("URL {shown}"), problem)
+        };
+        if url.trim() != url {
+            return Err(meant("begins or ends with a blank", url.trim()));
+        }
         if !url.contains("://") {
-            let problem = format!("has no scheme: did you mean http://{shown}?");
-            return Err(Invalid::new(format!("URL {shown}"), problem));
+            let (scheme, rest) = match url.split_once(":/") {
+                Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+                _ => ("http", url),
+            };
+            let meant_url = format!("{scheme}://{}", rest.trim_start_matches('/'));
+            return Err(meant("has no scheme with ://", &meant_url));
         }
         let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
         let tls = match uri.scheme_str() {
@@ -79,13 +90,12 @@ impl Server {
             })?
             .next()
             .ok_or_else(|| wrong(&format!("{host} has no address")))?;
-        let path = uri.path_and_query().map(|path| path.as_str().to_owned());
         Ok(Self {
             peer: Peer::Tcp(address),
             tls,
             host,
             authority: authority.to_string(),
-            path: path.filter(|path| path != "/"),
+            path: path_of(url),
         })
     }
 
@@ -96,21 +106,36 @@ impl Server {
             tls: false,
             host: "localhost".to_owned(),
             authority: "localhost".to_owned(),
-            path: None,
+            path: "/".to_owned(),
         }
     }
 
     /// Parses `/path/of.socket`, or `/path/of.socket:/path` with a path to request.
     fn unix(rest: &str) -> Option<Self> {
-        let (socket, path) = match rest.split_once(":/") {
-            Some((socket, path)) => (socket, Some(format!("/{path}"))),
-            None => (rest, None),
-        };
+        let socket = rest.split_once(":/").map_or(rest, |(socket, _)| socket);
         (!socket.is_empty()).then(|| Self {
             peer: Peer::Unix(socket.into()),
-            path,
+            path: path_of(&format!("unix:{rest}")),
             ..Self::anywhere()
         })
+    }
+}
+
+/// Returns the path and query that a URL requests, also of one with placeholders for its host and port. An empty path is
+/// `/` (RFC 9110 §4.2.3), also before a query.
+pub(crate) fn path_of(url: &str) -> String {
+    // A fragment is not part of a request.
+    let url = url.split('#').next().unwrap_or_default();
+    let path = match url.strip_prefix("unix:") {
+        Some(rest) => rest.split_once(":/").map_or("", |(_, path)| path),
+        None => {
+            let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+            rest.find(['/', '?']).map_or("", |begin| &rest[begin..])
+        }
+    };
+    match path.starts_with('/') {
+        true => path.to_owned(),
+        false => format!("/{path}"),
     }
 }
 
@@ -123,18 +148,14 @@ mod tests {
         let server = Server::parse("http://127.0.0.1:8080/a/b?c=d").unwrap();
         assert_eq!(server.peer, Peer::Tcp("127.0.0.1:8080".parse().unwrap()));
         assert_eq!(
-            (
-                server.tls,
-                server.authority.as_str(),
-                server.path.as_deref()
-            ),
-            (false, "127.0.0.1:8080", Some("/a/b?c=d"))
+            (server.tls, server.authority.as_str(), server.path.as_str()),
+            (false, "127.0.0.1:8080", "/a/b?c=d")
         );
         let server = Server::parse("https://[::1]/").unwrap();
         assert_eq!(server.peer, Peer::Tcp("[::1]:443".parse().unwrap()));
         assert_eq!(
-            (server.tls, server.host.as_str(), server.path),
-            (true, "::1", None)
+            (server.tls, server.host.as_str(), server.path.as_str()),
+            (true, "::1", "/")
         );
         for url in ["http://127.0.0.1/", "http://127.0.0.1:/"] {
             let server = Server::parse(url).unwrap();
@@ -142,7 +163,15 @@ mod tests {
         }
         let server = Server::parse("unix:/run/x.sock:/y").unwrap();
         assert_eq!(server.peer, Peer::Unix("/run/x.sock".into()));
-        assert_eq!(server.path.as_deref(), Some("/y"));
+        assert_eq!(server.path, "/y");
+        for (url, path) in [
+            ("http://127.0.0.1", "/"),
+            ("http://127.0.0.1?x=1", "/?x=1"),
+            ("http://127.0.0.1/?x=1", "/?x=1"),
+            ("unix:/run/x.sock", "/"),
+        ] {
+            assert_eq!(Server::parse(url).unwrap().path, path, "{url}");
+        }
     }
 
     #[test]
@@ -179,6 +208,15 @@ mod tests {
             let error = Server::parse(url).unwrap_err().to_string();
             let meant = format!("did you mean http://{url}?");
             assert!(error.contains(&meant), "{url}: {error}");
+        }
+        for (url, meant) in [
+            ("http:/127.0.0.1/x", "did you mean http://127.0.0.1/x?"),
+            ("https:/example.test", "did you mean https://example.test?"),
+            ("//127.0.0.1/x", "did you mean http://127.0.0.1/x?"),
+            ("http://127.0.0.1/x ", "did you mean http://127.0.0.1/x?"),
+        ] {
+            let error = Server::parse(url).unwrap_err().to_string();
+            assert!(error.contains(meant), "{url}: {error}");
         }
     }
 }

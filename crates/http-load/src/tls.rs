@@ -37,6 +37,16 @@ pub(crate) fn explain(client: &TlsClient, error: &io::Error) -> String {
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
             "the server does not support this version of HTTP: add or leave out --http2"
         }
+        Some(
+            rustls::Error::AlertReceived(
+                AlertDescription::ProtocolVersion
+                | AlertDescription::HandshakeFailure
+                | AlertDescription::InsufficientSecurity,
+            )
+            | rustls::Error::PeerIncompatible(_),
+        ) => {
+            "both sides have no version, cipher suite or curve in common: let the server accept TLS 1.2 or 1.3 with ECDHE on X25519, P-256 or P-384"
+        }
         _ => "check that the port uses TLS, or write http://",
     };
     let name = client.name.to_str();

@@ -5,6 +5,7 @@ mod calls;
 mod faults;
 mod limits;
 mod options;
+mod peers;
 mod processes;
 mod protocols;
 mod serving;

@@ -1,6 +1,6 @@
 //! The life of one connection.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -48,10 +48,23 @@ struct ConnectionTask<'d, 'a> {
     failed: Cell<bool>,
     /// Its share of the worker's unsettled operations.
     unsettled: Cell<i64>,
+    /// Operations whose requests the server did not take before it closed the connection.
+    not_taken: RefCell<Vec<Operation>>,
+    /// True once the connection has answered a request.
+    has_answered: Cell<bool>,
 }
 
-/// Runs a connection from connecting to its end.
-pub(super) async fn serve(worker: &WorkerState<'_>, pending: PendingConnect) {
+/// The reason why a request has no response.
+enum Unanswered {
+    /// It failed. The connection may still be usable.
+    Failed { kind: &'static str, usable: bool },
+    /// The server did not take it before it closed the connection, so it can be repeated (RFC 9113 §6.8).
+    NotTaken,
+}
+
+/// Runs a connection from connecting to its end. If the server closes it without taking some of the requests, they are
+/// repeated over another one.
+pub(super) async fn serve(worker: &WorkerState<'_>, mut pending: PendingConnect) {
     let settings = &worker.shared.settings;
     let task = ConnectionTask {
         worker,
@@ -61,21 +74,31 @@ pub(super) async fn serve(worker: &WorkerState<'_>, pending: PendingConnect) {
         redirected: Cell::new(None),
         failed: Cell::new(false),
         unsettled: Cell::new(0),
+        not_taken: RefCell::default(),
+        has_answered: Cell::new(false),
     };
-    let first = SlotGuard::new(&worker.slots);
-    let operation = pending.operation;
-    let state = match task.open(&first.slot).await {
-        Ok(stream) => {
-            let io = TokioIo::new(CountingStream::new(stream, &task.counters));
-            match settings.http2 {
-                true => Box::pin(task.serve_many(io, &first.slot, operation)).await,
-                false => task.serve_one(io, &first.slot, operation).await,
+    loop {
+        let first = SlotGuard::new(&worker.slots);
+        let operation = pending.operation;
+        let state = match task.open(&first.slot).await {
+            Ok(stream) => {
+                let io = TokioIo::new(CountingStream::new(stream, &task.counters));
+                match settings.http2 {
+                    true => Box::pin(task.serve_many(io, &first.slot, operation)).await,
+                    false => task.serve_one(io, &first.slot, operation).await,
+                }
             }
+            Err(kind) => {
+                task.fail_not_taken(kind);
+                return worker.connect_failed(pending, kind);
+            }
+        };
+        drop(first);
+        match task.reconnect(state) {
+            Some(next) => pending = next,
+            None => return task.ended(state),
         }
-        Err(kind) => return worker.connect_failed(pending, kind),
-    };
-    drop(first);
-    task.ended(state);
+    }
 }
 
 impl ConnectionTask<'_, '_> {
@@ -106,6 +129,29 @@ impl ConnectionTask<'_, '_> {
             }
             Err(Elapsed) => Err(outcome::CONNECT_TIMEOUT),
         }
+    }
+
+    /// Returns the next connection for the operations that the server did not take, if there are any. They fail if the
+    /// connection answered nothing: otherwise such a server would be asked without end.
+    fn reconnect(&self, ended: State) -> Option<PendingConnect> {
+        if !self.has_answered.take() {
+            self.fail_not_taken(outcome::EARLY_CLOSE);
+        }
+        let operation = self.not_taken.borrow_mut().pop()?;
+        // The operation is open, so that the loop does not end meanwhile.
+        self.settle(-self.unsettled.get());
+        let owner = self.owner.get();
+        let (mut clients, mut state) = self.worker.borrow();
+        Some(PendingConnect {
+            owner,
+            is_first: self.awaiting_first_response.get(),
+            ..clients.connect_redirected(operation, owner.index, ended, &mut state)
+        })
+    }
+
+    fn fail_not_taken(&self, kind: &'static str) {
+        let operations = self.not_taken.take();
+        operations.iter().for_each(|one| self.fail(one, kind));
     }
 
     /// Hands the end of the connection to the worker: its client goes on with another one.
@@ -181,6 +227,10 @@ impl ConnectionTask<'_, '_> {
             let (_, state) = self.worker.borrow();
             state.record.count(count::EXCESS, excess as u64);
         }
+        let keeps = self.worker.shared.settings.keep_alive;
+        if state == State::Busy && keeps && excess == 0 && !self.failed.get() {
+            self.worker.count(count::CLOSED);
+        }
         state
     }
 
@@ -205,17 +255,18 @@ impl ConnectionTask<'_, '_> {
             .iter()
             .enumerate()
             .map(|(index, slot)| {
-                let first = if index == 0 {
-                    operation
-                } else {
-                    self.one_more(clock::now())
+                let first = match index {
+                    0 => operation,
+                    _ => {
+                        let repeated = self.not_taken.borrow_mut().pop();
+                        repeated.or_else(|| self.one_more(clock::now()))
+                    }
                 };
                 self.send_requests(slot, Sender::Many(sender.clone()), first)
             })
             .collect();
         drop(sender);
-        let mut connection = pin!(connection);
-        let (mut over, mut left) = (false, State::Idle);
+        let (mut connection, mut left) = (Some(connection), State::Idle);
         poll_fn(|context| {
             loop {
                 while let Poll::Ready(Some(one)) = serving.poll_next_unpin(context) {
@@ -223,17 +274,23 @@ impl ConnectionTask<'_, '_> {
                         left = one;
                     }
                 }
-                if over {
+                let Some(open) = &mut connection else {
                     return if serving.is_empty() {
                         Poll::Ready(())
                     } else {
                         Poll::Pending
                     };
-                }
-                if connection.as_mut().poll(context).is_pending() {
+                };
+                let Poll::Ready(ended) = Pin::new(open).poll(context) else {
                     return Poll::Pending;
+                };
+                // hyper returns requests that it has not sent only when the connection is dropped.
+                connection = None;
+                // No error: a GOAWAY announced the end (RFC 9113 §6.8), so the connection is not lost.
+                if ended.is_ok() && !serving.is_empty() {
+                    left = State::Busy;
+                    self.worker.count(count::CLOSED);
                 }
-                over = true;
                 slots.iter().for_each(|slot| slot.end());
             }
         })
@@ -269,9 +326,8 @@ impl ConnectionTask<'_, '_> {
     }
 
     fn unusable(&self, operation: Option<Operation>) -> State {
-        if let Some(operation) = operation {
-            self.fail(&operation, outcome::EARLY_CLOSE);
-        }
+        self.not_taken.borrow_mut().extend(operation);
+        self.fail_not_taken(outcome::EARLY_CLOSE);
         State::Busy
     }
 
@@ -318,6 +374,7 @@ impl ConnectionTask<'_, '_> {
             self.settle(1);
             let (now, usable, has_ended) = match asked {
                 Ok(answered) => {
+                    self.has_answered.set(true);
                     self.first_answered();
                     let captured = captured.as_deref();
                     let (mut clients, state) = self.worker.borrow();
@@ -325,12 +382,18 @@ impl ConnectionTask<'_, '_> {
                         clients.answered(&mut operation, answered, captured, &state.record);
                     (answered.now, keeps, has_ended)
                 }
-                Err((kind, true)) => {
+                Err(Unanswered::Failed { kind, usable: true }) => {
                     self.worker.fail(&operation, kind);
                     (clock::now(), true, true)
                 }
-                Err((kind, false)) => {
+                Err(Unanswered::Failed { kind, .. }) => {
                     self.fail(&operation, kind);
+                    return State::Busy;
+                }
+                Err(Unanswered::NotTaken) => {
+                    self.settle(-1);
+                    self.worker.count(count::RETRIES);
+                    self.not_taken.borrow_mut().push(operation);
                     return State::Busy;
                 }
             };
@@ -350,14 +413,14 @@ impl ConnectionTask<'_, '_> {
         }
     }
 
-    /// Sends a request and reads its response. The error says whether the connection is still usable.
+    /// Sends a request and reads its response.
     async fn send_request(
         &self,
         slot: &RequestSlot,
         sender: &mut Sender,
         operation: &mut Operation,
         captured: Option<&mut Captured>,
-    ) -> Result<CompletedResponse, (&'static str, bool)> {
+    ) -> Result<CompletedResponse, Unanswered> {
         let shared = self.worker.shared;
         let checks = &shared.checks;
         let capture = captured.map(|captured| ResponseCapture { checks, captured });
@@ -365,7 +428,7 @@ impl ConnectionTask<'_, '_> {
         let request = self.worker.message(operation, index);
         let asked = clock::now();
         self.counters.first_byte.set(0);
-        if operation.hop.is_none() {
+        if operation.sent == 0 {
             operation.sent = asked;
             let blocked_ns = asked.saturating_sub(operation.at).max(1);
             self.worker.record_phase(operation, BLOCKED, blocked_ns);
@@ -373,16 +436,21 @@ impl ConnectionTask<'_, '_> {
         slot.set_deadline(operation.sent + shared.settings.timeout.as_nanos() as u64);
         let is_http2 = sender.is_http2();
         let exchange = async {
-            let broken = |error: hyper::Error| {
-                (
-                    fault::kind(&error),
-                    is_http2 && fault::is_of_one_stream(&error),
-                )
+            let broken = |error: hyper::Error| match is_http2 && fault::is_not_taken(&error) {
+                true => Unanswered::NotTaken,
+                false => Unanswered::Failed {
+                    kind: fault::kind(&error),
+                    usable: is_http2 && fault::is_of_one_stream(&error),
+                },
             };
             let response = sender.send(request).await.map_err(broken)?;
             if !is_http2 {
-                fault::framing(shared.is_head(), &response)
-                    .map_err(|fault| (fault.kind(), false))?;
+                fault::framing(shared.is_head(), &response).map_err(|fault| {
+                    Unanswered::Failed {
+                        kind: fault.kind(),
+                        usable: false,
+                    }
+                })?;
             }
             self.counters.record_progress();
             let status = response.status().as_u16();
@@ -397,7 +465,12 @@ impl ConnectionTask<'_, '_> {
         };
         let (status, body, sum, head_at) = match slot.with_deadline(exchange).await {
             Ok(done) => done?,
-            Err(Elapsed) => return Err((outcome::TIMEOUT, is_http2)),
+            Err(Elapsed) => {
+                return Err(Unanswered::Failed {
+                    kind: outcome::TIMEOUT,
+                    usable: is_http2,
+                });
+            }
         };
         let now = clock::now();
         let (written, first_byte) = match is_http2 {

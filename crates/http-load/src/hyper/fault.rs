@@ -77,6 +77,14 @@ pub(super) fn is_of_one_stream(error: &hyper::Error) -> bool {
     error.is_some_and(h2::Error::is_reset)
 }
 
+/// Returns true if the server did not take a request over HTTP/2: it was not sent, or a GOAWAY excluded its stream
+/// (RFC 9113 §6.8).
+pub(super) fn is_not_taken(error: &hyper::Error) -> bool {
+    let source = error.source().and_then(|source| source.downcast_ref());
+    let excludes = |error: &h2::Error| error.is_go_away() && error.is_remote();
+    error.is_canceled() || source.is_some_and(excludes)
+}
+
 fn of_http2(error: &h2::Error) -> &'static str {
     match error.get_io() {
         Some(error) => of_io(error),

@@ -76,7 +76,9 @@ async fn send_request(
     };
     let asked = async {
         let request = prepared.messages.request(0, hop);
-        let response = sender.send(request).await.map_err(unreadable)?;
+        let may_be_http1 = settings.http2 && !server.tls;
+        let response = sender.send(request).await;
+        let response = response.map_err(|error| unreadable(error, may_be_http1))?;
         if !settings.http2 {
             let is_head = settings.method == "HEAD";
             fault::framing(is_head, &response).context("the response can't be read")?;
@@ -97,7 +99,7 @@ async fn read(mut response: Response<Incoming>) -> anyhow::Result<Fetched> {
     content.location = location.map(|value| value.as_bytes().to_vec());
     let mut length = 0;
     while let Some(frame) = response.frame().await {
-        if let Some(data) = frame.map_err(unreadable)?.data_ref() {
+        if let Some(data) = frame.map_err(|error| unreadable(error, false))?.data_ref() {
             length += data.len() as u64;
             content.update(data);
         }
@@ -105,7 +107,12 @@ async fn read(mut response: Response<Incoming>) -> anyhow::Result<Fetched> {
     Ok(content.fetched(response.status().as_u16(), length))
 }
 
-fn unreadable(error: hyper::Error) -> anyhow::Error {
+/// Explains a response that can't be read; `may_be_http1` if nothing has said that the server speaks HTTP/2.
+fn unreadable(error: hyper::Error, may_be_http1: bool) -> anyhow::Error {
     let kind = fault::kind(&error);
-    anyhow::Error::new(error).context(format!("the response can't be read ({kind})"))
+    let remedy = match may_be_http1 {
+        true => ": if the server speaks only HTTP/1.1, leave out --http2",
+        false => "",
+    };
+    anyhow::Error::new(error).context(format!("the response can't be read ({kind}){remedy}"))
 }

@@ -60,9 +60,9 @@ impl RequestSlot {
         done
     }
 
-    /// Assigns the operation if the slot is idle; returns false otherwise.
+    /// Assigns the operation if the slot is idle and its connection open; returns false otherwise.
     pub(super) fn assign(&self, operation: Operation) -> bool {
-        let takes = self.idle.replace(false);
+        let takes = !self.over.get() && self.idle.replace(false);
         if takes {
             self.assigned.set(Some(operation));
             self.wake();

@@ -145,6 +145,11 @@ impl<'a> WorkerState<'a> {
         clients.fail(operation, kind, &state.record);
     }
 
+    /// Counts one event.
+    pub(super) fn count(&self, name: &'static str) {
+        self.loop_state.borrow().record.count(name, 1);
+    }
+
     /// Wakes the slots whose time has passed. Checking a slot costs a few nanoseconds, so none needs a timer.
     fn sweep(&self, now: u64) -> u64 {
         if now >= self.next_sweep.get() {

@@ -62,7 +62,11 @@ impl<'a> Engine<'a> {
         if unsolicited && answer.keep_alive {
             record.count(count::EXCESS, after as u64);
         }
-        let is_kept = answer.keep_alive && self.shared.settings.keep_alive && !unsolicited && !cut;
+        let keeps = self.shared.settings.keep_alive;
+        if keeps && !answer.keep_alive {
+            record.count(count::CLOSED, 1);
+        }
+        let is_kept = answer.keep_alive && keeps && !unsolicited && !cut;
         match (is_complete, is_kept) {
             (true, true) => self.start_next(id, now, cx),
             (true, false) => self.end(id, outcome::EARLY_CLOSE, cx),

@@ -9,6 +9,7 @@ use http_load::{Engine, Settings};
 use load::plan::{Group, PlannedStage};
 use measure::tally::Series;
 
+use crate::program::run_users;
 use crate::scenarios::{ENGINES, adds_up, put, put_for, users};
 use crate::scripted::{Scripted, Step};
 
@@ -69,6 +70,31 @@ fn after_an_answer_to_half_a_request_the_next_goes_over_another_connection() {
     assert!(adds_up(&tally), "{:?}", tally.errors);
     assert_eq!(tally.counted("ok"), 2, "{:?}", tally.errors);
     assert_eq!(server.join().unwrap(), [1, 1]);
+}
+
+/// Its limit is a property of the server, not a defect of the measurement.
+#[test]
+fn a_server_that_closes_after_each_answer_is_a_note_with_the_remedy() {
+    let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    for engine in crate::servers::ENGINES {
+        let server = Scripted::start(vec![Step::Expect, Step::Send(answer.to_vec())]);
+        let driver = format!("engine = \"{engine}\"");
+        let result = run_users(2, 100, &driver, &[&crate::servers::url(&server)]);
+        let counts = [result.operations("ok"), result.count("closed")];
+        assert_eq!(counts, [200, 200], "{engine}: {}", result["errors"]);
+        let warnings = result["warnings"].as_array().unwrap();
+        let named = |text: &str| {
+            let has = |warning: &&serde_json::Value| warning.to_string().contains(text);
+            warnings.iter().find(has)
+        };
+        assert_eq!(
+            named("connections opened, with keep-alive"),
+            None,
+            "{engine}"
+        );
+        let note = named("--no-keep-alive").expect("the remedy is named");
+        assert_eq!(note["severity"], "note", "{engine}: {note}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::program::{run, run_users, started_of, sums};
+use crate::program::{program, run, run_users, started_of, sums};
 use crate::scripted::{Scripted, Step};
 use crate::servers::{ENGINES, OK, url, well};
 
@@ -61,6 +61,33 @@ fn contents_that_change_from_answer_to_answer_are_not_compared() {
         let ran = run_users(2, 20, &driver, &[&url(&server)]);
         assert_eq!(sums(&ran).1, 40, "{engine}: {}", ran["errors"]);
         assert_eq!(ran.count("bodies_compared"), 0);
+    }
+}
+
+#[test]
+fn a_length_that_varies_is_refused_before_the_load_with_the_remedy() {
+    for engine in ENGINES {
+        let server = Scripted::start_each(|number| {
+            let body = "x".repeat(number as usize + 1);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            vec![
+                Step::Expect,
+                Step::Send((head + &body).into_bytes()),
+                Step::Again,
+            ]
+        });
+        let url = url(&server);
+        let words = ["/x of 127.0.0.1", "1 and 2 bytes", "--any-content"];
+        program(&[&url, "--engine", engine]).refused(2, &words);
+        let driver = format!("engine = \"{engine}\"\nany_content = true");
+        assert_eq!(sums(&run_users(2, 10, &driver, &[&url])).1, 20, "{engine}");
+        // It varies only after the check.
+        let server = every_tenth("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!");
+        let driver = format!("engine = \"{engine}\"");
+        let ran = run_users(2, 20, &driver, &[&crate::servers::url(&server)]);
+        assert_eq!(ran["errors"].to_string(), r#"{"length":4}"#, "{engine}");
+        let warnings = ran["warnings"].to_string();
+        assert!(warnings.contains("--any-content"), "{warnings}");
     }
 }
 

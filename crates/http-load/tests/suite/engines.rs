@@ -176,18 +176,16 @@ fn a_server_that_closes_is_asked_again_over_another_connection() {
     let old = "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     for answer in [said, old, "HTTP/1.1 200 OK\r\n\r\nhello"] {
         let tally = both(&[Step::Expect, send(answer)], &Settings::default(), (2, 10));
-        assert_eq!(
-            (tally.counted(OK), tally.counted("opened")),
-            (20, 20),
-            "{answer}"
-        );
+        let counts = [OK, "opened", "closed", "lost"].map(|name| tally.counted(name));
+        assert_eq!(counts, [20, 20, 20, 0], "{answer}");
     }
     let settings = Settings {
         keep_alive: false,
         ..Settings::default()
     };
     let tally = both(&[Step::Expect, send(FIVE), Step::Stall], &settings, (2, 10));
-    assert_eq!((tally.counted(OK), tally.counted("opened")), (20, 20));
+    let counts = [OK, "opened", "closed"].map(|name| tally.counted(name));
+    assert_eq!(counts, [20, 20, 0], "the client closed");
 }
 
 #[test]

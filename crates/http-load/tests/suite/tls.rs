@@ -1,6 +1,6 @@
 //! Tests of TLS and HTTP/2: accepted certificates, counts, and error messages.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::{Command, Output};
 
 use harness_testing::peer;
@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use crate::program::PROGRAM;
 use crate::scenarios::{adds_up, put, rate, users};
+use crate::scripted::{Scripted, Step};
 use crate::secure::{self, Secure, Spoken};
+use crate::servers::{send, url};
 
 fn http_load(words: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
@@ -186,6 +188,28 @@ fn a_scheme_that_does_not_fit_the_port_is_answered_with_the_other() {
     });
     let secure = format!("https://{address}/");
     refuses(&[&secure], &["does not answer in TLS", "write http://"]);
+}
+
+/// The server answers the handshake with an alert (RFC 8446 §6.2): 40 and 70 are `handshake_failure` and
+/// `protocol_version`.
+#[test]
+fn a_server_that_shares_no_version_or_cipher_suite_is_told_what_is_offered() {
+    for alert in [40, 70] {
+        let address = peer::serve(move |mut stream| {
+            stream.write_all(&[21, 3, 3, 0, 2, 2, alert]).unwrap();
+            // Unread data would turn the end into a reset.
+            io::copy(&mut stream, &mut io::sink())
+        });
+        let url = format!("https://{address}/");
+        refuses(&[&url], &["in common", "TLS 1.2 or 1.3", "P-256"]);
+    }
+}
+
+#[test]
+fn a_server_of_http1_alone_is_told_apart_from_one_of_http2() {
+    let answer = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+    let server = Scripted::start(vec![Step::Expect, send(answer), Step::Close]);
+    refuses(&[&url(&server), "--http2"], &["leave out --http2"]);
 }
 
 #[test]

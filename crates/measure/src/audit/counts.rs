@@ -76,10 +76,11 @@ pub(super) fn connections(result: &RunResult) -> Option<Row> {
     let answers = result.counted(CounterRole::Answers)?;
     let operations = &result.operations;
     let users = inputs.users.map_or(0, |users| users.ceil() as u64);
-    // The connections that were held open, and one replacement for each lost one.
+    // The connections that were held open, and one replacement for each that was lost or that the server closed.
     let lost = result.total(CounterRole::Lost);
     let held = most_held(result) + lost;
     let kept = users.max(operations.peak_active).max(held);
+    let kept = kept + result.total(CounterRole::Closed);
     // A failed operation may have cost its connection.
     let most = [
         operations.failed,

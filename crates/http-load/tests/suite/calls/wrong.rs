@@ -136,6 +136,7 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
         (&["--timeout", "500000000000y"], &["longer than a day"]),
         (&["--header", "nocolon"], &["--header", "Name: value"]),
         (&["--path", "x"], &["driver.path (--path)", "begins with /"]),
+        (&["--path", "/größe"], &["driver.path (--path)", "%C3%BC"]),
         (&["--path", "/{id:0}"], &["driver.path", "remainder by 0"]),
         (
             &["--expect-status", "20"],

@@ -1,0 +1,86 @@
+//! Tests of what clients do in the life of a connection, without any fault of theirs.
+
+use std::net::Shutdown;
+
+use crate::support::{Client, Daemon};
+
+/// It cannot be told from one that has left, and a stalled answer would keep it for ever.
+#[test]
+fn a_client_that_half_closes_before_its_answer_is_taken_for_one_that_left() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    let mut client = daemon.connect();
+    client.send(b"GET /fault/stall HTTP/1.1\r\nHost: test\r\n\r\n");
+    client.0.shutdown(Shutdown::Write).unwrap();
+    assert!(client.rest().is_empty());
+    daemon.await_metric("http_connections_open", |open| open == 0);
+}
+
+#[test]
+fn requests_in_one_piece_are_answered_in_their_order() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    let mut client = daemon.connect();
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
+    let paths = ["/10kb.txt", "/no-such-file.txt", "/1kb.txt"];
+    client.send(paths.map(get).concat().as_bytes());
+    let statuses = paths.map(|_| client.answer().status());
+    assert_eq!(statuses, [200, 404, 200]);
+}
+
+#[test]
+fn a_client_that_asks_for_the_end_gets_it_after_its_answer() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    for request in [
+        "GET /1kb.txt HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n",
+        "GET /1kb.txt HTTP/1.0\r\n\r\n",
+    ] {
+        let mut client = daemon.connect();
+        let answer = client.send(request.as_bytes()).answer();
+        assert_eq!(
+            (answer.status(), answer.body.len()),
+            (200, 1024),
+            "{request}"
+        );
+        assert!(client.rest().is_empty(), "{request}");
+    }
+    let mut client = daemon.connect();
+    for _ in 0..2 {
+        client.send(b"GET /1kb.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        assert_eq!(client.answer().status(), 200);
+    }
+}
+
+#[test]
+fn a_client_that_waits_for_100_before_its_body_is_told_to_go_on() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    let mut client = daemon.connect();
+    client.send(
+        b"POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+    );
+    assert_eq!(client.head().status(), 100);
+    assert!(
+        client
+            .send(b"hello")
+            .answer()
+            .text()
+            .contains(r#""body_bytes":5"#)
+    );
+}
+
+#[test]
+fn a_chunked_body_with_a_trailer_is_read_to_its_end() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    let mut client = daemon.connect();
+    client.send(b"POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n5;x=1\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n");
+    assert!(client.answer().text().contains(r#""body_bytes":5"#));
+    assert_eq!(client.get("/1kb.txt").status(), 200);
+}
+
+#[test]
+fn a_client_that_comes_and_leaves_without_a_word_costs_nothing() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    let clients: Vec<Client> = (0..20).map(|_| daemon.connect()).collect();
+    daemon.await_metric("http_connections_accepted_total", |count| count == 20);
+    drop(clients);
+    daemon.await_metric("http_connections_open", |open| open == 0);
+    assert_eq!(daemon.get("/1kb.txt").status(), 200);
+}

@@ -1,0 +1,234 @@
+//! Servers of HTTP/2 that close a connection with a GOAWAY while requests are in flight (RFC 9113 §6.8).
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use harness_testing::program::Program;
+use harness_testing::result::ResultFile;
+use harness_testing::{peer, skip};
+
+use crate::program::{PROGRAM, adds_up, program, run_users, started_of};
+
+/// Types of frames (RFC 9113 §6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+/// Flags: the last frame of a stream, and of its header fields; the acknowledgement of settings.
+const END: u8 = 0x5;
+const ACK: u8 = 0x1;
+/// The preface of a client (RFC 9113 §3.4), in bytes.
+const PREFACE: usize = 24;
+
+fn write_frame(
+    out: &mut TcpStream,
+    kind: u8,
+    flags: u8,
+    id: u32,
+    payload: &[u8],
+) -> io::Result<()> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let head = [&length[1..], &[kind, flags], &id.to_be_bytes()].concat();
+    out.write_all(&[&head, payload].concat())
+}
+
+/// Answers a request with status 200, index 8 of the static table (RFC 7541 appendix A), and a body.
+fn answer(out: &mut TcpStream, id: u32) -> io::Result<()> {
+    write_frame(out, HEADERS, END & !ACK, id, &[0x88])?;
+    write_frame(out, DATA, ACK, id, b"hello")
+}
+
+/// Refuses a request with REFUSED_STREAM (RFC 9113 §8.7).
+fn refuse(out: &mut TcpStream, id: u32) -> io::Result<()> {
+    write_frame(out, RST_STREAM, 0, id, &7_u32.to_be_bytes())
+}
+
+/// A reply to the request on a stream.
+type Reply = fn(&mut TcpStream, u32) -> io::Result<()>;
+
+/// Serves a connection: takes `limit` requests, and excludes all after them. It waits for as many excluded requests as
+/// it is told before it sends the GOAWAY, then answers the last one taken, and closes.
+fn converse(mut stream: TcpStream, limit: usize, excluded: usize, reply: Reply) -> io::Result<()> {
+    // An answer has two frames; the second must not wait for an acknowledgement of the first.
+    stream.set_nodelay(true)?;
+    stream.read_exact(&mut [0; PREFACE])?;
+    write_frame(&mut stream, SETTINGS, 0, 0, &[])?;
+    let mut ids = Vec::new();
+    while ids.len() < limit + excluded {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        io::copy(&mut (&stream).take(length.into()), &mut io::sink())?;
+        match (head[3], head[4]) {
+            (HEADERS, _) => {
+                let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+                ids.push(id);
+                if ids.len() < limit {
+                    reply(&mut stream, id)?;
+                }
+            }
+            (SETTINGS, 0) => write_frame(&mut stream, SETTINGS, ACK, 0, &[])?,
+            _ => {}
+        }
+    }
+    let last = limit.checked_sub(1).map_or(0, |index| ids[index]);
+    let no_error = 0_u32.to_be_bytes();
+    let payload = [last.to_be_bytes(), no_error].concat();
+    write_frame(&mut stream, GOAWAY, 0, 0, &payload)?;
+    if last > 0 {
+        answer(&mut stream, last)?;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    io::copy(&mut stream, &mut io::sink()).map(drop)
+}
+
+/// Starts a server of such connections; the two of the check are not limited.
+fn limited(limit: usize, excluded: usize) -> SocketAddr {
+    let connections = Arc::new(AtomicUsize::new(0));
+    peer::serve(move |stream| match connections.fetch_add(1, SeqCst) {
+        0 | 1 => converse(stream, usize::MAX / 2, 0, answer),
+        _ => converse(stream, limit, excluded, answer),
+    })
+}
+
+#[test]
+fn requests_that_a_goaway_excludes_are_repeated_over_the_next_connection() {
+    let url = format!("http://{}/", limited(10, 3));
+    let result = run_users(2, 95, "http2 = true\nstreams = 4", &[&url]);
+    let all = format!("{} {}", result["operations"], result["errors"]);
+    assert_eq!(result.operations("ok"), 190, "{all}");
+    // Nine connections of each client took 10 and excluded 3; the last one takes the other 5.
+    let (closed, retries) = (result.count("closed"), result.count("retries"));
+    assert_eq!(closed, 18, "{}", result["counts"]);
+    assert!(retries >= 3 * closed, "{retries}: {}", result["counts"]);
+    assert_eq!(result.count("lost"), 0);
+}
+
+#[test]
+fn an_open_loop_loses_no_request_to_goaways_and_is_not_called_overloaded() {
+    let url = format!("http://{}/", limited(10, 0));
+    let call = [
+        "-c", "2", "-R", "1000", "-d", "1s", "--warmup", "0s", "--http2",
+    ];
+    let ran = program(&call).args([&url]).run();
+    adds_up(&ran, Some(1_000));
+    started_of(&ran.result, 1_000);
+    assert!(ran.result.count("closed") >= 40, "{}", ran.result["counts"]);
+    assert_eq!(ran.result.count("lost"), 0, "{}", ran.result["counts"]);
+    assert!(!ran.stdout.contains("overload"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("with keep-alive"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_server_that_takes_no_request_is_not_asked_without_end() {
+    let url = format!("http://{}/", limited(0, 1));
+    let call = ["-c", "1", "-d", "500ms", "--warmup", "0s", "--http2"];
+    let ran = program(&call).args([&url]).run();
+    adds_up(&ran, None);
+    assert_eq!(ran.result.operations("ok"), 0);
+    let failed = ran.result.operations("failed");
+    assert_eq!(
+        ran.result["errors"]["early_close"], failed,
+        "{}",
+        ran.result["errors"]
+    );
+    // Each waits before it connects again.
+    assert!((1..=60).contains(&failed), "{failed}");
+}
+
+#[test]
+fn a_refused_stream_fails_alone_and_the_connection_goes_on() {
+    let reply: Reply = |out, id| match id % 4 {
+        1 => answer(out, id),
+        _ => refuse(out, id),
+    };
+    let address = peer::serve(move |stream| converse(stream, usize::MAX / 2, 0, reply));
+    let url = format!("http://{address}/");
+    let result = run_users(1, 20, "http2 = true", &[&url]);
+    assert_eq!(result["errors"].to_string(), r#"{"reset":10}"#);
+    assert_eq!((result.operations("ok"), result.count("opened")), (10, 1));
+}
+
+/// An nginx that ends each connection after some requests, over either version of HTTP.
+const MANIFEST: &str = r#"
+about  = "nginx with a limit of requests per connection"
+serves = ["http"]
+run    = ["sh", "-c", "sed -e s,PORT1,$1, -e s,PORT2,$2, nginx.conf >$3/nginx.conf && exec nginx -e stderr -p $3 -c $3/nginx.conf", "sh", "{port}", "{port2}", "{scratch}"]
+ready  = { tcp = "127.0.0.1:{port2}" }
+url    = "http://127.0.0.1:{port}/"
+urls   = { h2c = "http://127.0.0.1:{port2}/" }
+"#;
+const CONFIGURATION: &str = r#"
+daemon off;
+worker_processes 1;
+pid nginx.pid;
+events { worker_connections 256; }
+http {
+    KEEPALIVE
+    access_log off;
+    error_log stderr crit;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    scgi_temp_path scgi;
+    uwsgi_temp_path uwsgi;
+    server {
+        listen 127.0.0.1:PORT1;
+        listen 127.0.0.1:PORT2 http2;
+        location / { return 200 "hello"; }
+    }
+}
+"#;
+
+/// Runs a load on nginx, with a directive, over HTTP/1.1 and over HTTP/2.
+fn on_nginx(directive: &str, load: &[&str], check: impl Fn(&ResultFile)) {
+    if let Err(error) = Command::new("nginx").arg("-v").output() {
+        return skip(format_args!("nginx: {error}"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let limited = folder.path().join("daemons/limited");
+    fs::create_dir_all(&limited).unwrap();
+    fs::write(limited.join("daemon.toml"), MANIFEST).unwrap();
+    let configuration = CONFIGURATION.replace("KEEPALIVE", directive);
+    fs::write(limited.join("nginx.conf"), configuration).unwrap();
+    for version in [&[][..], &["--http2", "--set", "endpoint=h2c"]] {
+        let fixed = ["--quiet", "-t", "1", "--warmup", "0s", "--timeout", "10s"];
+        let call = [&fixed[..], &["--daemon", "limited"], load, version].concat();
+        let mut call = Program::new(PROGRAM).args(call);
+        call.command()
+            .current_dir(&folder)
+            .env_remove("DROVER_ROOT");
+        let ran = call.run();
+        let (result, all) = (&ran.result, format!("{version:?}: {}", ran.stdout));
+        assert_eq!(result.operations("failed"), 0, "{all}");
+        assert_eq!(result.operations("unfinished"), 0, "{all}");
+        assert_eq!(result.count("lost"), 0, "{all}");
+        assert!(result.count("closed") > 0, "{all}");
+        assert!(!ran.stdout.contains("overload"), "{all}");
+        assert!(!ran.stdout.contains("with keep-alive"), "{all}");
+        check(result);
+    }
+}
+
+#[test]
+fn nginx_with_its_default_limit_of_requests_per_connection_answers_all() {
+    on_nginx("", &["-c", "2", "-R", "1500", "-d", "2s"], |result| {
+        started_of(result, 3_000);
+    });
+}
+
+#[test]
+fn nginx_with_ten_requests_per_connection_answers_all() {
+    let ten = "keepalive_requests 10;";
+    on_nginx(ten, &["-c", "2", "-R", "1000", "-d", "1s"], |result| {
+        started_of(result, 1_000);
+    });
+    on_nginx(ten, &["-c", "10", "-d", "500ms"], |result| {
+        assert!(result.operations("ok") > 100, "{}", result["operations"]);
+    });
+}
