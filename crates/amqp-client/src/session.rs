@@ -124,6 +124,7 @@ impl Broker {
             let remedy = "write it as amqp://localhost:5672/, with user:password@ before the host, and %2f for a / in the vhost";
             Invalid::new(field(), format!("{problem}: {remedy}"))
         })?;
+        check_query(text, &uri).map_err(|problem| Invalid::new(field(), problem))?;
         let is_tls = uri.scheme == AMQPScheme::AMQPS;
         let tls = match options {
             Some(options) if is_tls => Some(TlsClient::new(&uri.authority.host, options, &[])?),
@@ -288,7 +289,9 @@ impl Session {
             (mine, theirs) => mine.min(theirs),
         };
         let query = &broker.uri.query;
-        let wanted = query.frame_max.unwrap_or(FRAME_MAX).max(FRAME_MIN);
+        // 0 stands for no limit of one's own.
+        let wanted = query.frame_max.filter(|octets| *octets > 0);
+        let wanted = wanted.unwrap_or(FRAME_MAX);
         self.frame_max = least(wanted, offered.frame_max);
         if self.frame_max < FRAME_MIN {
             return Err(SessionError::Protocol(format!(
@@ -517,6 +520,32 @@ fn name(method: &AMQPClass) -> String {
     format!("{}.{}", class.to_lowercase(), method.to_lowercase())
 }
 
+/// Refuses parameters of a URI that would have no effect. Those for TLS have the names of RabbitMQ ("URI Query
+/// Parameters").
+fn check_query(text: &str, uri: &AMQPUri) -> Result<(), String> {
+    const READ: [&str; 3] = ["frame_max", "channel_max", "heartbeat"];
+    let query = text.split('#').next().and_then(|text| text.split_once('?'));
+    let pairs = query.map_or("", |(_, query)| query).split('&');
+    let mut names = pairs.filter_map(|pair| pair.split('=').next());
+    if let Some(name) = names.find(|name| !name.is_empty() && !READ.contains(name)) {
+        let remedy = match name {
+            "cacertfile" => "use --tls-ca FILE",
+            "verify" => "use --tls-insecure to accept any certificate",
+            _ => "leave it out",
+        };
+        return Err(format!(
+            "its parameter `{name}` has no effect, only {} have: {remedy}",
+            READ.join(", ")
+        ));
+    }
+    match uri.query.frame_max {
+        Some(1..FRAME_MIN) => Err(format!(
+            "frame_max is below the {FRAME_MIN} bytes that every peer accepts (AMQP 0-9-1, frame-min-size): raise it"
+        )),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -546,6 +575,31 @@ mod tests {
             matches!(&given_up, SessionError::Io(error) if is_timeout(error)),
             "{given_up}"
         );
+    }
+
+    #[test]
+    fn parameters_of_a_uri_without_an_effect_are_refused_by_name() {
+        for (query, named) in [
+            ("frame_max=8192&heartbeat=5&channel_max=9", None),
+            ("", None),
+            ("frame_max=0", None),
+            ("frame_max=100", Some("raise it")),
+            ("heartbeat=5&verify=verify_none", Some("`verify`")),
+            ("cacertfile=/ca.pem", Some("--tls-ca")),
+            ("connection_timeout=5", Some("`connection_timeout`")),
+            ("hartbeat=5", Some("`hartbeat`")),
+        ] {
+            let uri = format!("amqp://app:secret@localhost/%2f?{query}");
+            let problem = Broker::parse(&uri).err().map(|problem| problem.to_string());
+            match (problem, named) {
+                (None, None) => {}
+                (Some(problem), Some(named)) => {
+                    assert!(problem.contains(named), "{problem}");
+                    assert!(!problem.contains("secret"), "{problem}");
+                }
+                (problem, named) => panic!("{query}: {problem:?}, not {named:?}"),
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use harness::cli::{DriverCli, Given, lines_of_files, two_dashes};
+use harness::cli::{DriverCli, Given, lines_of_files};
 use harness::failure::Failure;
 use load::driver::Target;
 use load::plan::{Invalid, Plan};
@@ -88,9 +88,7 @@ impl DriverCli for Perftest {
         "suspect results (a message was duplicated, out of order or unfinished)";
 
     fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-        let typed = typed.into_iter().map(two_dashes);
-        let words = perftest::words(typed)?.into_iter();
-        Ok(words.map(two_dashes).collect())
+        perftest::words(typed)
     }
 
     fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {

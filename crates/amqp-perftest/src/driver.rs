@@ -194,7 +194,8 @@ impl Driver for Perftest {
         if let Some(why) = merged.why_unknown(is_complete).filter(|_| !consume_only) {
             note_unknown(why);
         }
-        Ok(merged.settle(consume_only, is_complete, total))
+        let may_drop = plan.driver.dropping_argument().is_some();
+        Ok(merged.settle(consume_only, is_complete, may_drop, total))
     }
 
     /// Runs the engine on the worker's share. The last worker settles what is left, if no other process has workers.

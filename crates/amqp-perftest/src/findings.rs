@@ -61,7 +61,17 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
     let lost_of_warmup = total.counted(count::LOST) - lost;
     let damaged = total.errors.get(outcome::DAMAGED).copied().unwrap_or(0);
     let channels_closed = total.counted(count::CHANNELS_CLOSED) > 0;
+    let dropping = plan.driver.dropping_argument().map(|name| {
+        format!("`{name}` of the plan permits the queue to drop them: without it, they would count as lost")
+    });
     let found = [
+        warning(
+            Kind::CountsDisagree,
+            total.counted(count::DROPPED),
+            "messages never arrived and are in no queue, which may drop messages",
+            &[(true, dropping.as_deref().unwrap_or_default())],
+            "",
+        ),
         warning(
             Kind::Duplicated,
             total.counted(count::DUPLICATED),

@@ -9,7 +9,9 @@
 //! An operation is one message published, or consumed if the run has no producers. With consumers it ends once, with
 //! the first of these: the message arrives (ok), the broker refuses or returns it, or its connection is lost before the
 //! confirm (that error; a later arrival is only counted, as `arrived_late`). Operations still open when the last worker
-//! ends are `unfinished` as far as messages are still in the queues, and `lost` beyond that. An arrived message may be
+//! ends are `unfinished` as far as messages are still in the queues. Beyond that they are `refused` if the broker closed
+//! their channel and they were not to be confirmed, `dropped` if an argument of the plan permits that, and `lost`
+//! otherwise. An arrived message may be
 //! in a queue again, because a consumer requeued it or lost its connection before the acknowledgement. These are
 //! subtracted from the queue depth.
 //!
@@ -204,6 +206,12 @@ impl Ledger {
         }
     }
 
+    /// Records that the broker closed the channel of a stream, of which `written` messages were written. It may have
+    /// refused any of those that do not arrive.
+    pub(crate) fn refused(&self, stream: u32, written: u64) {
+        self.state().stream(stream).refusable_below = written;
+    }
+
     /// Ends the operation of a corrupted message, if a message of this number can exist.
     pub(crate) fn damaged(&self, stream: u32, sequence: u64, record: &Recorder) {
         // Each stream has fewer messages than all together, some of which may not be recorded yet. Those that another
@@ -262,31 +270,31 @@ impl Ledger {
     /// Returns the messages that have not ended. Final once all workers have left.
     pub(crate) fn missing(&self) -> Missing {
         let state = self.state();
-        let of = |counts: bool| {
-            let streams = state.streams.iter().enumerate();
-            streams
-                .filter(|(index, _)| stamp::counts(*index as u32) == counts)
-                .map(|(_, stream)| {
-                    let published = stream.published.unwrap_or(0);
-                    published.saturating_sub(stream.settled)
-                })
-                .sum()
-        };
-        Missing {
-            counted: of(true),
-            warmup: of(false),
+        let mut missing = Missing::default();
+        for (index, stream) in state.streams.iter().enumerate() {
+            let published = stream.published.unwrap_or(0);
+            missing.add(
+                stamp::counts(index as u32),
+                published.saturating_sub(stream.settled),
+                stream.refusable(),
+            );
         }
+        missing
     }
 
     /// Records the missing messages; `queued` messages are still in queues. With `None` the queue depths are unknown,
-    /// and no message counts as lost.
-    pub(crate) fn close(&self, queued: Option<u64>, record: &Recorder) {
+    /// and no message counts as lost. `may_drop` is set if the plan permits the queues to drop messages.
+    pub(crate) fn close(&self, queued: Option<u64>, may_drop: bool, record: &Recorder) {
         let again = self.in_queues_again();
         let queued = queued.map(|queued| queued.saturating_sub(again));
         let missing = self.missing().explained_by(queued);
         record.unfinished_many(missing.unfinished);
-        record.error_many(outcome::LOST, missing.lost);
-        record.count(count::LOST, missing.lost + missing.lost_of_warmup);
+        record.error_many(outcome::REFUSED, missing.refused);
+        let kind = outcome::of_missing(may_drop);
+        record.error_many(kind, missing.lost);
+        // The result shows 0 lost messages, too.
+        record.count(count::LOST, 0);
+        record.count(kind, missing.lost + missing.lost_of_warmup);
     }
 }
 
@@ -489,8 +497,29 @@ mod tests {
         let missing = Missing {
             counted: 6,
             warmup: 2,
+            ..Missing::default()
         };
         assert_eq!(ledger.missing(), missing);
         assert!(!ledger.leave(2) && ledger.leave(2));
+    }
+
+    #[test]
+    fn missing_messages_of_a_closed_channel_are_refused_as_far_as_no_queue_has_them() {
+        let ledger = Ledger::default();
+        ledger.published(8);
+        ledger.state().take(&mut vec![arrival(0, 0), arrival(0, 6)]);
+        ledger.refused(1, 5);
+        ledger.producers_done([(1, 8)].into_iter());
+        let missing = ledger.missing();
+        assert_eq!((missing.counted, missing.refusable), (6, 4));
+        for (queued, [unfinished, refused, lost]) in [
+            (Some(0), [0, 4, 2]),
+            (Some(3), [3, 3, 0]),
+            (None, [6, 0, 0]),
+        ] {
+            let found = missing.explained_by(queued);
+            let found = [found.unfinished, found.refused, found.lost];
+            assert_eq!(found, [unfinished, refused, lost], "{queued:?}");
+        }
     }
 }

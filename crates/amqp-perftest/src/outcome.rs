@@ -13,10 +13,22 @@ pub(crate) const CONNECTION_LOST: &str = "connection_lost";
 pub(crate) const CHANNEL_CLOSED: &str = "channel_closed";
 /// No confirm came in time.
 pub(crate) const CONFIRM_TIMEOUT: &str = "confirm_timeout";
-/// Churn: the broker refused the operation with a reply code.
+/// The broker refused the operation with a reply code. For messages without confirms: it closed their channel or
+/// connection, and they are in no queue.
 pub(crate) const REFUSED: &str = "refused";
 /// The message never arrived, and is in no queue.
 pub(crate) const LOST: &str = "lost";
+/// The message never arrived, and an argument of the plan permits its queue to drop it.
+pub(crate) const DROPPED: &str = "dropped";
+
+/// Returns the outcome of a message that never arrived and is in no queue, which is also the name of its counter.
+/// `may_drop` is set if the plan permits the queues to drop messages.
+pub(crate) fn of_missing(may_drop: bool) -> &'static str {
+    match may_drop {
+        true => DROPPED,
+        false => LOST,
+    }
+}
 
 /// The message arrived with a corrupted body: shorter, longer or with other bytes.
 pub(crate) const DAMAGED: &str = "damaged";
@@ -57,6 +69,8 @@ pub(crate) mod count {
     pub(crate) const REDELIVERED: &str = "redelivered";
     /// Messages that never arrived and are in no queue.
     pub(crate) const LOST: &str = "lost";
+    /// Messages that never arrived and are in no queue, where the plan permits the queues to drop them.
+    pub(crate) const DROPPED: &str = super::DROPPED;
     /// Messages delivered again without the redelivered flag.
     pub(crate) const DUPLICATED: &str = "duplicated";
     /// Messages redelivered although they had been acknowledged or needed no acknowledgement.

@@ -61,6 +61,14 @@ pub(crate) fn block(result: &RunResult) -> String {
             let _ = writeln!(text, "  {label} {}", units::duration(ns));
         }
     }
+    let blocked = result.count(count::BLOCKED);
+    if blocked > 0 {
+        let seconds = result.count(count::BLOCKED_MS) as f64 / 1e3;
+        let _ = writeln!(
+            text,
+            "\nThe broker asked publishers to wait {blocked} times, {seconds:.1} s in all (connection.blocked): check its alarms of memory and disk"
+        );
+    }
     if let Some(headline) = result.overload() {
         let _ = writeln!(text, "\n{headline}");
     }

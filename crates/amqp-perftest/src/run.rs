@@ -274,7 +274,9 @@ impl Run {
             if let Some(why) = why {
                 note_unknown(why);
             }
-            self.ledger.close(queued.filter(|_| !unsent), record);
+            let may_drop = self.plan.driver.dropping_argument().is_some();
+            let queued = queued.filter(|_| !unsent);
+            self.ledger.close(queued, may_drop, record);
         }
         if self.plan.driver.churn.is_some() {
             return;

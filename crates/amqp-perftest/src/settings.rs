@@ -312,15 +312,42 @@ pub(crate) struct Properties {
     /// MIME type of the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content_type: Option<String>,
+    /// Encoding of the body, such as `gzip`; the body itself is not encoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) content_encoding: Option<String>,
+    /// 1 for transient, 2 for persistent messages; absent: as `persistent` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery_mode: Option<u8>,
     /// 0 to 255.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) priority: Option<u8>,
+    /// The message that this one answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) correlation_id: Option<String>,
+    /// The queue for answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reply_to: Option<String>,
     /// Time to live, milliseconds as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expiration: Option<String>,
+    /// The name of the message, the same for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message_id: Option<String>,
+    /// Seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) timestamp: Option<u64>,
+    /// The kind of the message, as its application names it.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<String>,
+    /// The user that publishes; brokers refuse another one than that of the connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) user_id: Option<String>,
     /// The application.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) app_id: Option<String>,
+    /// Reserved (AMQP 0-9-1, class basic).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cluster_id: Option<String>,
     /// Headers.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub(crate) headers: BTreeMap<String, toml::Value>,
@@ -392,6 +419,30 @@ impl Settings {
     pub(crate) fn is_of_type(&self, kind: &str) -> bool {
         let argument = || self.queue_args.get("x-queue-type")?.as_str();
         self.queue_type.as_deref().or_else(argument) == Some(kind)
+    }
+
+    /// Returns true if the messages are persistent (delivery mode 2).
+    pub(crate) fn is_persistent(&self) -> bool {
+        match self.properties.delivery_mode {
+            Some(mode) => mode == 2,
+            None => self.persistent,
+        }
+    }
+
+    /// Returns the argument of the plan by which a queue may drop messages that no consumer has received, if there is
+    /// one (RabbitMQ, "Queue Length Limit", "Time-to-Live and Expiration", "Streams"). A full queue that refuses
+    /// (`x-overflow`) drops nothing that it has confirmed.
+    pub(crate) fn dropping_argument(&self) -> Option<&str> {
+        const LENGTHS: [&str; 2] = ["x-max-length", "x-max-length-bytes"];
+        const AGES: [&str; 3] = ["x-message-ttl", "x-expires", "x-max-age"];
+        let overflow = self.queue_args.get("x-overflow");
+        let overflow = overflow.and_then(|value| value.as_str()).unwrap_or("");
+        let refuses = self.confirms.is_some() && overflow.starts_with("reject-publish");
+        let mut arguments = self.queue_args.keys().map(String::as_str);
+        let dropping =
+            arguments.find(|name| AGES.contains(name) || (LENGTHS.contains(name) && !refuses));
+        let expiration = self.properties.expiration.as_ref();
+        dropping.or(expiration.map(|_| "expiration"))
     }
 
     /// Returns true if consumers have timers, and do not only react to deliveries.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use measure::spec::CounterRole::{
     DeliveryError, DeliveryEvent, DependentRate, Detail, Rate, Reconnects, Warmup,
 };
-use measure::spec::ErrorCause::{Exhausted, Failure, Fault};
+use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{Headline, Main};
 use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
 use measure::tally::Series;
@@ -52,6 +52,7 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::CHANNEL_CLOSED, Fault),
     ErrorSpec::new(outcome::CONFIRM_TIMEOUT, Fault),
     ErrorSpec::loss(outcome::LOST, Failure),
+    ErrorSpec::new(outcome::DROPPED, Expected),
     ErrorSpec::new(outcome::DAMAGED, Failure),
     ErrorSpec::new(outcome::REFUSED, Failure),
     ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),
@@ -86,6 +87,7 @@ const COUNTERS: &[CounterSpec] = &[
     CounterSpec::new(count::LOST, "lost", DeliveryError),
     CounterSpec::new(count::DUPLICATED, "duplicated", DeliveryError),
     CounterSpec::new(count::OUT_OF_ORDER, "out of order", DeliveryError),
+    CounterSpec::new(count::DROPPED, "dropped", DeliveryEvent),
     CounterSpec::new(count::REDELIVERED, "redelivered", DeliveryEvent),
     CounterSpec::new(count::NACKED, "nacked", DeliveryEvent),
     CounterSpec::new(count::RETURNED, "returned", DeliveryEvent),

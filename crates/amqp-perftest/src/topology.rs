@@ -185,21 +185,34 @@ pub(crate) fn get(settings: &Settings, index: u64) -> basic::Get {
 
 pub(crate) fn properties(settings: &Settings) -> AMQPProperties {
     let mut properties = AMQPProperties::default();
-    if settings.persistent {
-        properties = properties.with_delivery_mode(2);
-    }
     let of = &settings.properties;
-    if let Some(value) = &of.content_type {
-        properties = properties.with_content_type(value.as_str().into());
+    let persistent = settings.persistent.then_some(2);
+    if let Some(mode) = of.delivery_mode.or(persistent) {
+        properties = properties.with_delivery_mode(mode);
     }
     if let Some(value) = of.priority {
         properties = properties.with_priority(value);
     }
-    if let Some(value) = &of.expiration {
-        properties = properties.with_expiration(value.as_str().into());
+    if let Some(value) = of.timestamp {
+        properties = properties.with_timestamp(value);
     }
-    if let Some(value) = &of.app_id {
-        properties = properties.with_app_id(value.as_str().into());
+    type Setter = fn(AMQPProperties, ShortString) -> AMQPProperties;
+    let texts: [(&Option<String>, Setter); 10] = [
+        (&of.content_type, AMQPProperties::with_content_type),
+        (&of.content_encoding, AMQPProperties::with_content_encoding),
+        (&of.correlation_id, AMQPProperties::with_correlation_id),
+        (&of.reply_to, AMQPProperties::with_reply_to),
+        (&of.expiration, AMQPProperties::with_expiration),
+        (&of.message_id, AMQPProperties::with_message_id),
+        (&of.kind, AMQPProperties::with_type),
+        (&of.user_id, AMQPProperties::with_user_id),
+        (&of.app_id, AMQPProperties::with_app_id),
+        (&of.cluster_id, AMQPProperties::with_cluster_id),
+    ];
+    for (value, set) in texts {
+        if let Some(value) = value {
+            properties = set(properties, value.as_str().into());
+        }
     }
     if !of.headers.is_empty() {
         properties = properties.with_headers(table(&of.headers));
@@ -254,6 +267,47 @@ mod tests {
             ..Settings::default()
         };
         consume(&settings, 0).arguments.inner().get(OFFSET).cloned()
+    }
+
+    #[test]
+    fn a_message_has_the_fourteen_properties_of_the_plan() {
+        let text = r#"
+            persistent = true
+            [properties]
+            content_type = "a/b"
+            content_encoding = "gzip"
+            delivery_mode = 2
+            priority = 5
+            correlation_id = "7"
+            reply_to = "r"
+            expiration = "60000"
+            message_id = "m"
+            timestamp = 8
+            type = "t"
+            user_id = "guest"
+            app_id = "app"
+            cluster_id = "c"
+            headers = { mine = true }
+        "#;
+        let settings: Settings = toml::from_str(text).unwrap();
+        let mut headers = FieldTable::default();
+        headers.insert("mine".into(), AMQPValue::Boolean(true));
+        let expected = AMQPProperties::default()
+            .with_content_type("a/b".into())
+            .with_content_encoding("gzip".into())
+            .with_headers(headers)
+            .with_delivery_mode(2)
+            .with_priority(5)
+            .with_correlation_id("7".into())
+            .with_reply_to("r".into())
+            .with_expiration("60000".into())
+            .with_message_id("m".into())
+            .with_timestamp(8)
+            .with_type("t".into())
+            .with_user_id("guest".into())
+            .with_app_id("app".into())
+            .with_cluster_id("c".into());
+        assert_eq!(properties(&settings), expected);
     }
 
     #[test]

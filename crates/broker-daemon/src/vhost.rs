@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use amq_protocol::types::FieldTable;
 use amq_protocol::types::parsing::parse_field_table;
 
+use crate::carbon_copies::Key;
 use crate::exchange::{Destination, Exchange, Kind, Name, QueueId, Traits};
 use crate::failure::{Failure, access_refused, not_found};
 use crate::frame::is_too_deep;
@@ -57,18 +58,19 @@ impl Vhost {
         not_found(format_args!("no queue '{name}' in vhost '{}'", self.name))
     }
 
-    /// Adds the queues for a message that a client published. Returns true if the route depends on the address alone.
+    /// Adds the queues for a message that a client published with these `copies`. Returns true if the route depends on
+    /// the address and the copies alone.
     ///
     /// # Errors
     /// 404 for an unknown exchange, 403 for an internal one.
     pub(crate) fn route(
         &self,
         message: &Message,
+        copies: &[Key],
         into: &mut Vec<QueueId>,
     ) -> Result<bool, Failure> {
         if message.exchange().is_empty() {
-            into.extend(self.queue_named(message.routing_key()));
-            return Ok(true);
+            return Ok(self.route_from("", message, copies, into));
         }
         let name = String::from_utf8_lossy(message.exchange());
         let exchange = self
@@ -81,25 +83,28 @@ impl Vhost {
                 self.name
             )));
         }
-        Ok(self.route_from(&name, message.routing_key(), message, into))
+        Ok(self.route_from(&name, message, copies, into))
     }
 
-    /// Adds the queues that `name` routes to with this key, through other exchanges and alternates. An unknown exchange
+    /// Adds the queues that `name` routes to, through other exchanges and alternates. The message's own key and those of
+    /// its `copies` count at each exchange on the way (RabbitMQ, "Sender-selected Distribution"). An unknown exchange
     /// routes nowhere. Returns true if no headers were read.
     pub(crate) fn route_from(
         &self,
         name: &str,
-        key: &[u8],
         message: &Message,
+        copies: &[Key],
         into: &mut Vec<QueueId>,
     ) -> bool {
-        if name.is_empty() {
-            into.extend(self.queue_named(key));
-            return true;
-        }
+        let copied = copies.iter().map(|key| &**key);
+        let keys = std::iter::once(message.routing_key()).chain(copied);
         let mut by_address = true;
         let mut visited: Vec<&str> = Vec::new();
-        let mut next: Vec<&str> = vec![name];
+        let mut next: Vec<&str> = Vec::new();
+        match name {
+            "" => into.extend(keys.clone().filter_map(|key| self.queue_named(key))),
+            name => next.push(name),
+        }
         while let Some(name) = next.pop() {
             let Some((name, exchange)) = self.exchanges.get_key_value(name) else {
                 continue;
@@ -110,21 +115,20 @@ impl Vhost {
             visited.push(name);
             by_address &= exchange.traits.kind != Kind::Headers;
             let mut is_routed = false;
-            exchange.route(
-                key,
-                || headers(message),
-                |to| {
-                    is_routed = true;
-                    match to {
-                        Destination::Queue(queue) => into.push(*queue),
-                        Destination::Exchange(name) => {
-                            if let Some((name, _)) = self.exchanges.get_key_value(name) {
-                                next.push(name);
-                            }
+            let mut found = |to: &Destination| {
+                is_routed = true;
+                match to {
+                    Destination::Queue(queue) => into.push(*queue),
+                    Destination::Exchange(name) => {
+                        if let Some((name, _)) = self.exchanges.get_key_value(name) {
+                            next.push(name);
                         }
                     }
-                },
-            );
+                }
+            };
+            for key in keys.clone() {
+                exchange.route(key, || headers(message), &mut found);
+            }
             if !is_routed && let Some(alternate) = &exchange.alternate {
                 next.push(alternate);
             }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod batches;
+mod leaving;
 mod mixed;
 mod polling;
 mod timeouts;
@@ -64,15 +65,43 @@ pub(crate) struct Agent<'a> {
 #[derive(Debug, Serialize)]
 struct CreateArgs<'a> {
     title: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
     labels: [&'a str; 1],
 }
 
 impl<'a> CreateArgs<'a> {
-    fn new(title: &'a str) -> Self {
+    fn new(title: &'a str, description: &'a str) -> Self {
         Self {
             title,
+            description,
             labels: [LABEL],
         }
+    }
+}
+
+/// The content of the issues of a run.
+#[derive(Debug, Clone, Copy)]
+struct Content {
+    run: u64,
+    is_described: bool,
+}
+
+impl Content {
+    /// Returns the description that an issue is created with; empty in a scenario whose issues have none.
+    fn description(self, name: Name) -> String {
+        match self.is_described {
+            true => name.description(self.run),
+            false => String::new(),
+        }
+    }
+
+    /// Returns true if an issue has what it was created with. The titles of other senders and of the preparation name no
+    /// issue of the run.
+    fn is_as_sent(self, issue: &Created<'_>) -> bool {
+        Name::parse(self.run, &issue.title).is_none_or(|name| {
+            issue.description == self.description(name) && issue.has_label(LABEL)
+        })
     }
 }
 
@@ -147,6 +176,7 @@ impl<'a> Agent<'a> {
             (_, Scenario::BatchOperations) => self.batch().await,
             (_, Scenario::MixedOperations) => self.mixed().await,
             (_, Scenario::Timeouts) => self.time_out().await,
+            (_, Scenario::LeavingClients) => self.leave_and_return().await,
             (_, Scenario::PollingAgents) => self.poll().await,
             (_, Scenario::Update) => self.update_own().await,
             (_, Scenario::List) => self.list().await,
@@ -211,6 +241,17 @@ impl<'a> Agent<'a> {
         }
     }
 
+    fn content(&self) -> Content {
+        Content {
+            run: self.shared.run,
+            is_described: self.shared.settings().scenario.describes(),
+        }
+    }
+
+    fn description(&self, name: Name) -> String {
+        self.content().description(name)
+    }
+
     /// Sends a request and waits for its answer. Returns its time, whatever the outcome.
     async fn call<A: Serialize>(
         &mut self,
@@ -257,7 +298,8 @@ impl<'a> Agent<'a> {
     async fn create_timed(&mut self) -> Result<(String, Span), &'static str> {
         let name = self.name(0);
         let title = name.title(self.shared.run);
-        let args = CreateArgs::new(&title);
+        let description = self.description(name);
+        let args = CreateArgs::new(&title, &description);
         let (span, answer) = self.call(spec::CREATE, "create", &args).await;
         let (expected, result) = match answer {
             Err(kind) => (Expected::Unknown, Err(kind)),
@@ -266,7 +308,9 @@ impl<'a> Agent<'a> {
                 Err(kind) => (Expected::Unknown, Err(kind)),
                 Ok(created) => {
                     let id = created.id.clone().into_owned();
-                    let is_right = created.title == title && created.has_label(LABEL);
+                    let is_right = created.title == title
+                        && created.description == description
+                        && created.has_label(LABEL);
                     let result = if is_right {
                         Ok(id)
                     } else {
@@ -276,7 +320,11 @@ impl<'a> Agent<'a> {
                 }
             },
         };
-        self.ledger.borrow_mut().expect(name, expected);
+        let mut ledger = self.ledger.borrow_mut();
+        if let (Expected::Stored(id), Some(at_ns)) = (&expected, span.returned_ns) {
+            ledger.lists.acknowledge(id, at_ns);
+        }
+        ledger.expect(name, expected);
         if result.is_ok() {
             self.record.count(count::CREATED, 1);
         }
@@ -297,17 +345,31 @@ impl<'a> Agent<'a> {
     async fn list(&mut self) -> Result<(), &'static str> {
         let limit = self.shared.settings().limit;
         let args = json!({ "limit": limit });
-        let (_, answer) = self.call(spec::LIST, "list", &args).await;
+        let (ledger, content) = (self.ledger, self.content());
+        let (span, answer) = self.call(spec::LIST, "list", &args).await;
         let listed: Listed<'_> = answer?.data()?;
-        is_right(listed.issues.len() <= limit as usize && listed.is_in_order_of_list())
+        ledger
+            .borrow_mut()
+            .lists
+            .add(span, listed.named(), limit, true);
+        let are_as_sent = listed.issues.iter().all(|issue| content.is_as_sent(issue));
+        let is_short = listed.issues.len() <= limit as usize;
+        is_right(are_as_sent && is_short && listed.is_in_order_of_list())
     }
 
     async fn ready(&mut self) -> Result<(), &'static str> {
         let limit = self.shared.settings().limit;
         let args = json!({ "limit": limit });
-        let (_, answer) = self.call(spec::READY, "ready", &args).await;
+        let (ledger, content) = (self.ledger, self.content());
+        let (span, answer) = self.call(spec::READY, "ready", &args).await;
         let listed: Listed<'_> = answer?.data()?;
-        is_right(listed.issues.len() <= limit as usize && listed.is_in_order_of_ready())
+        ledger
+            .borrow_mut()
+            .lists
+            .add(span, listed.named(), limit, false);
+        let are_as_sent = listed.issues.iter().all(|issue| content.is_as_sent(issue));
+        let is_short = listed.issues.len() <= limit as usize;
+        is_right(are_as_sent && is_short && listed.is_in_order_of_ready())
     }
 
     async fn ping(&mut self) -> Result<(), &'static str> {

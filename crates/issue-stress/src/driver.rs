@@ -41,9 +41,10 @@ impl Driver for IssueStress {
 
     fn uses_series(&self, series: Series) -> bool {
         let used: &[Series] = match self.shared.settings().scenario {
-            Scenario::ConcurrentAgents | Scenario::UniqueIds | Scenario::Timeouts => {
-                &[spec::CREATE]
-            }
+            Scenario::ConcurrentAgents
+            | Scenario::UniqueIds
+            | Scenario::Timeouts
+            | Scenario::LeavingClients => &[spec::CREATE],
             Scenario::BatchOperations => &[spec::BATCH],
             Scenario::MixedOperations => &[
                 spec::CREATE,

@@ -42,6 +42,24 @@ pub(crate) fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
         ),
         (
             Kind::CountsDisagree,
+            count::ALTERED,
+            "issues have another title, description, status or other labels than were sent (altered)",
+            "an acknowledged write must be stored and listed as it was sent",
+        ),
+        (
+            Kind::CountsDisagree,
+            count::FOREIGN_LISTED,
+            "issues of lists are not in the database, or twice in a list (foreign_listed)",
+            "a list must name issues that exist, each once",
+        ),
+        (
+            Kind::CountsDisagree,
+            count::UNLISTED,
+            "issues are missing from lists although they were acknowledged before (unlisted)",
+            "a list must have all issues up to its limit: see the daemon's log",
+        ),
+        (
+            Kind::CountsDisagree,
             count::WRONG_COUNTS,
             "counts of `stats` differ from the rows (wrong_counts)",
             "counters must be changed in the transaction of their rows",
@@ -62,6 +80,11 @@ pub(crate) fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
         (
             count::UNCHECKED,
             "operations of histories were left out of the check (unchecked)",
+            "run for a shorter time, or with a lower rate, to have all of them checked",
+        ),
+        (
+            count::UNCHECKED_LISTS,
+            "lists were left out of the check (unchecked_lists)",
             "run for a shorter time, or with a lower rate, to have all of them checked",
         ),
     ];

@@ -7,7 +7,9 @@ use issue_rpc::{Call, Client, ClientError};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::agent::LABEL;
 use crate::history::Histories;
+use crate::lists::Lists;
 
 /// Records of a page of an export.
 const PAGE: u32 = 1_000;
@@ -33,8 +35,13 @@ impl Name {
         format!("{run:016x} {agent} {operation} {part}")
     }
 
+    /// Returns the description of the issue, in a scenario whose issues have one.
+    pub(crate) fn description(self, run: u64) -> String {
+        format!("The description of {}", self.title(run))
+    }
+
     /// Reads the name of an issue of a run from its title; others have none.
-    fn parse(run: u64, title: &str) -> Option<Self> {
+    pub(crate) fn parse(run: u64, title: &str) -> Option<Self> {
         let mut words = title.split(' ');
         let found = u64::from_str_radix(words.next()?, 16).ok()?;
         let name = Self {
@@ -63,7 +70,10 @@ pub(crate) struct Ledger {
     issues: HashMap<Name, Expected>,
     /// Atomic batches, by agent and operation, with the number of their creates.
     batches: HashMap<(u32, u32), u16>,
+    /// Issues that only their agent changes, and that it closed: true if that was acknowledged.
+    closed: HashMap<Box<str>, bool>,
     pub(crate) histories: Histories,
+    pub(crate) lists: Lists,
 }
 
 /// Contradictions between the answers and the database.
@@ -75,9 +85,16 @@ pub(crate) struct Found {
     pub(crate) duplicate_ids: u64,
     pub(crate) partial_batches: u64,
     pub(crate) wrong_counts: u64,
+    /// Issues that are stored with another content than was sent.
+    pub(crate) altered: u64,
 }
 
 impl Ledger {
+    /// Notes that an issue was closed, and whether that `is_acknowledged`.
+    pub(crate) fn expect_closed(&mut self, id: &str, is_acknowledged: bool) {
+        self.closed.insert(id.into(), is_acknowledged);
+    }
+
     pub(crate) fn expect(&mut self, name: Name, expected: Expected) {
         self.issues.insert(name, expected);
     }
@@ -89,11 +106,13 @@ impl Ledger {
     pub(crate) fn merge(&mut self, other: Self) {
         self.issues.extend(other.issues);
         self.batches.extend(other.batches);
+        self.closed.extend(other.closed);
         self.histories.merge(other.histories);
+        self.lists.merge(other.lists);
     }
 
-    /// Compares all answers with the rows of the database.
-    pub(crate) fn compare(&self, run: u64, rows: &Rows) -> Found {
+    /// Compares all answers with the rows of the database. `is_described` is set if the issues have descriptions.
+    pub(crate) fn compare(&self, run: u64, rows: &Rows, is_described: bool) -> Found {
         let mut found = Found {
             wrong_counts: rows.wrong_counts(),
             ..Found::default()
@@ -106,23 +125,43 @@ impl Ledger {
             if stored.insert(name, &row.id).is_some() {
                 found.duplicated += 1;
             }
+            let is_as_sent = self.is_as_sent(row, is_described.then(|| name.description(run)));
             match self.issues.get(&name) {
-                Some(Expected::Stored(id)) if **id == *row.id => {}
-                Some(Expected::Unknown) => {}
+                Some(Expected::Stored(id)) if **id == *row.id => {
+                    found.altered += u64::from(!is_as_sent);
+                }
+                Some(Expected::Unknown) => found.altered += u64::from(!is_as_sent),
                 Some(Expected::Stored(_) | Expected::Absent) | None => found.phantom += 1,
             }
         }
+        let by_id = rows.by_id();
         let mut ids = HashSet::new();
         for (name, expected) in &self.issues {
             let Expected::Stored(id) = expected else {
                 continue;
             };
             found.duplicate_ids += u64::from(!ids.insert(id));
-            let is_there = stored.get(name).is_some_and(|stored| **stored == **id);
-            found.lost += u64::from(!is_there);
+            if stored.get(name).is_some_and(|stored| **stored == **id) {
+                continue;
+            }
+            // A row of its id with a title that no request had is the issue, with another title.
+            let row = by_id.get(&**id);
+            let has_other_title = row.is_some_and(|row| Name::parse(run, &row.title).is_none());
+            match has_other_title {
+                true => found.altered += 1,
+                false => found.lost += 1,
+            }
         }
         found.partial_batches = self.partial_batches(&stored);
         found
+    }
+
+    /// Returns true if the row of an issue has the content that was sent.
+    fn is_as_sent(&self, row: &Row, description: Option<String>) -> bool {
+        let is_closed = *row.status == *"closed";
+        row.description == description.unwrap_or_default()
+            && row.labels.iter().any(|label| label == LABEL)
+            && (is_closed || self.closed.get(&row.id) != Some(&true))
     }
 
     fn partial_batches(&self, stored: &HashMap<Name, &str>) -> u64 {
@@ -152,10 +191,18 @@ pub(crate) struct Rows {
 }
 
 #[derive(Debug, Deserialize)]
-struct Row {
-    id: Box<str>,
-    title: Box<str>,
-    status: Box<str>,
+pub(crate) struct Row {
+    pub(crate) id: Box<str>,
+    pub(crate) title: Box<str>,
+    pub(crate) status: Box<str>,
+    pub(crate) priority: u8,
+    pub(crate) created_at: Box<str>,
+    #[serde(default)]
+    assignee: Box<str>,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    labels: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -190,6 +237,31 @@ impl Rows {
         Ok(Self { rows, stats })
     }
 
+    #[cfg(test)]
+    pub(crate) fn from_rows(rows: Vec<Row>) -> Self {
+        let stats = Stats::default();
+        Self { rows, stats }
+    }
+
+    /// Returns the rows, in the order in which they were created.
+    pub(crate) fn all(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Returns the rows by their ids.
+    pub(crate) fn by_id(&self) -> HashMap<&str, &Row> {
+        self.rows.iter().map(|row| (&*row.id, row)).collect()
+    }
+
+    /// Returns the number that was last written as the assignee of an issue; 0 if there is none.
+    pub(crate) fn assignee(&self, id: &str) -> Option<u64> {
+        let row = self.rows.iter().find(|row| *row.id == *id)?;
+        match &*row.assignee {
+            "" => Some(0),
+            text => text.parse().ok(),
+        }
+    }
+
     /// Returns the number of counts that differ from the rows.
     fn wrong_counts(&self) -> u64 {
         let with = |status: &str| {
@@ -220,13 +292,28 @@ mod tests {
         }
     }
 
+    fn row(id: &str, title: &str) -> Row {
+        Row {
+            id: id.into(),
+            title: title.into(),
+            status: "open".into(),
+            priority: 2,
+            created_at: "2026-01-01T00:00:00Z".into(),
+            assignee: "".into(),
+            description: String::new(),
+            labels: Vec::new(),
+        }
+    }
+
     fn rows(names: &[(Name, &str)]) -> Rows {
-        let row = |(name, id): &(Name, &str)| Row {
+        let of_name = |(name, id): &(Name, &str)| Row {
             id: (*id).into(),
             title: name.title(RUN).into(),
-            status: "open".into(),
+            description: name.description(RUN),
+            labels: vec![LABEL.to_owned()],
+            ..row("", "")
         };
-        let rows: Vec<Row> = names.iter().map(row).collect();
+        let rows: Vec<Row> = names.iter().map(of_name).collect();
         let count = rows.len() as u64;
         let stats = Stats {
             total: count,
@@ -247,7 +334,8 @@ mod tests {
         ledger.expect(name(1, 0), Expected::Absent);
         ledger.expect(name(2, 0), Expected::Unknown);
         let none = Found::default();
-        let compare = |ledger: &Ledger, names: &[(Name, &str)]| ledger.compare(RUN, &rows(names));
+        let compare =
+            |ledger: &Ledger, names: &[(Name, &str)]| ledger.compare(RUN, &rows(names), true);
         assert_eq!(compare(&ledger, &[(name(0, 0), "a")]), none);
         assert_eq!(
             compare(&ledger, &[(name(0, 0), "a"), (name(2, 0), "c")]),
@@ -267,13 +355,35 @@ mod tests {
     }
 
     #[test]
+    fn an_issue_with_another_content_than_was_sent_is_altered() {
+        let mut ledger = Ledger::default();
+        ledger.expect(name(0, 0), stored("a"));
+        ledger.expect(name(1, 0), Expected::Unknown);
+        ledger.expect_closed("a", true);
+        let compare = |change: fn(&mut Row)| {
+            let mut all = rows(&[(name(0, 0), "a"), (name(1, 0), "b")]);
+            all.rows[0].status = "closed".into();
+            (all.stats.open, all.stats.closed) = (1, 1);
+            change(&mut all.rows[0]);
+            let Found { altered, lost, .. } = ledger.compare(RUN, &all, true);
+            (altered, lost)
+        };
+        assert_eq!(compare(|_| ()), (0, 0));
+        assert_eq!(compare(|row| row.title = "other".into()), (1, 0));
+        assert_eq!(compare(|row| row.description.push('.')), (1, 0));
+        assert_eq!(compare(|row| row.labels.clear()), (1, 0));
+        assert_eq!(compare(|row| row.status = "open".into()), (1, 0));
+    }
+
+    #[test]
     fn a_batch_is_there_whole_or_not_at_all() {
         let mut ledger = Ledger::default();
         for part in 0..2 {
             ledger.expect(name(0, part), Expected::Unknown);
         }
         ledger.expect_batch(1, 0, 2);
-        let partial = |names: &[(Name, &str)]| ledger.compare(RUN, &rows(names)).partial_batches;
+        let partial =
+            |names: &[(Name, &str)]| ledger.compare(RUN, &rows(names), true).partial_batches;
         assert_eq!(partial(&[]), 0);
         assert_eq!(partial(&[(name(0, 1), "b")]), 1);
         assert_eq!(partial(&[(name(0, 0), "a"), (name(0, 1), "b")]), 0);
@@ -282,14 +392,10 @@ mod tests {
     #[test]
     fn counts_are_compared_with_rows_and_issues_of_others_are_left_aside() {
         let mut all = rows(&[]);
-        all.rows.push(Row {
-            id: "x".into(),
-            title: "Fix the door".into(),
-            status: "open".into(),
-        });
+        all.rows.push(row("x", "Fix the door"));
         assert_eq!(all.wrong_counts(), 2);
         all.stats.total = 1;
         all.stats.open = 1;
-        assert_eq!(Ledger::default().compare(RUN, &all), Found::default());
+        assert_eq!(Ledger::default().compare(RUN, &all, true), Found::default());
     }
 }

@@ -10,6 +10,7 @@ mod driver;
 mod findings;
 mod history;
 mod ledger;
+mod lists;
 mod outcome;
 pub mod peers;
 mod prepare;

@@ -47,6 +47,17 @@ pub(crate) mod count {
     pub(crate) const RETRIES: &str = "retries";
     /// Requests whose deadline had passed, or ended early, as the scenario asks.
     pub(crate) const EXPIRED: &str = "expired";
+    /// Connections that were closed before an answer, as the scenario asks.
+    pub(crate) const LEFT: &str = "left";
+    /// Issues that are in the database at the end, or in an answer to `list` or `ready`, with another content than was
+    /// sent.
+    pub(crate) const ALTERED: &str = "altered";
+    /// Issues of answers to `list` and `ready` that are not in the database at the end, or twice in an answer.
+    pub(crate) const FOREIGN_LISTED: &str = "foreign_listed";
+    /// Issues that were acknowledged before a `list` was sent, and are missing from its answer.
+    pub(crate) const UNLISTED: &str = "unlisted";
+    /// Answers to `list` and `ready` that were left out of the check, because they were too many.
+    pub(crate) const UNCHECKED_LISTS: &str = "unchecked_lists";
     /// Issues that were acknowledged and are not in the database at the end.
     pub(crate) const LOST: &str = "lost";
     /// Issues that are in the database at the end although their creation was refused or never asked for.

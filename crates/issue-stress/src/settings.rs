@@ -65,10 +65,13 @@ pub enum Scenario {
     ConcurrentAgents,
     /// Each operation is a batch, and two of five must fail: by default 4 agents with 50 each.
     BatchOperations,
-    /// Creates, updates, shows, lists and readies at random: by default 6 agents with 50 each.
+    /// Creates, closes, updates, shows, lists and readies at random: by default 6 agents with 50 each.
     MixedOperations,
     /// Requests that are late, time out, and are sent again: by default 4 agents with 25 each.
     Timeouts,
+    /// Each operation leaves in the middle of a request or before its answer, and creates an issue over a new connection:
+    /// by default 4 agents with 25 each.
+    LeavingClients,
     /// Each operation creates an issue: by default 10 agents with 100 each.
     UniqueIds,
     /// Each operation reads ready issues, claims one, creates one and closes the claimed one, beside the group `bulk`:
@@ -91,7 +94,7 @@ impl Scenario {
             Self::ConcurrentAgents => (8, Some(100)),
             Self::BatchOperations => (4, Some(50)),
             Self::MixedOperations => (6, Some(50)),
-            Self::Timeouts => (4, Some(25)),
+            Self::Timeouts | Self::LeavingClients => (4, Some(25)),
             Self::UniqueIds => (10, Some(100)),
             Self::PollingAgents => (15, None),
             Self::Update | Self::List | Self::Ready | Self::Ping => (1, None),
@@ -104,12 +107,21 @@ impl Scenario {
             Self::BatchOperations => "batches of creates",
             Self::MixedOperations => "mixed operations on issues",
             Self::Timeouts => "creates that time out",
+            Self::LeavingClients => "creates by clients that leave",
             Self::PollingAgents => "polls, claims and creates of issues",
             Self::Update => "updates of issues",
             Self::List => "lists of issues",
             Self::Ready => "lists of ready issues",
             Self::Ping => "pings",
         }
+    }
+
+    /// Returns true if its issues have descriptions. Those that are compared with other databases have none.
+    pub(crate) fn describes(self) -> bool {
+        matches!(
+            self,
+            Self::MixedOperations | Self::Timeouts | Self::LeavingClients
+        )
     }
 
     /// Returns true if operations change the database.

@@ -5,11 +5,15 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use linearizability::Kind;
+use load::clock;
 use load::driver::{Address, Target};
 use load::plan::{Invalid, Plan};
 use load::recorder::Recorder;
 
+use crate::history::Span;
 use crate::ledger::{Ledger, Rows};
+use crate::lists::ListFindings;
 use crate::outcome::count;
 use crate::peers::Peer;
 use crate::probe::{Probe, disk_flushes};
@@ -127,10 +131,30 @@ impl Shared {
         let Service::Daemon(socket) = &self.service else {
             return Ok(());
         };
+        let invoked_ns = clock::now();
         let rows = Rows::read(socket)
             .context("the answers cannot be compared with the database at the end of the run")?;
-        let found = account.ledger.compare(self.run, &rows);
-        let checked = account.ledger.histories.check();
+        let span = Span {
+            invoked_ns,
+            returned_ns: Some(clock::now()),
+        };
+        let settings = self.settings();
+        let ledger = &mut account.ledger;
+        for id in self.issues() {
+            ledger.lists.acknowledge(&id, 0);
+            // What is stored must be the last write: one more read.
+            if let Some(value) = rows.assignee(&id) {
+                let histories = &mut ledger.histories;
+                histories.assignee(&id, u32::MAX, span, Kind::Read(value));
+            }
+        }
+        let found = ledger.compare(self.run, &rows, settings.scenario.describes());
+        let lists = match settings.existing_database {
+            // Others may delete issues.
+            true => ListFindings::default(),
+            false => ledger.lists.compare(&rows),
+        };
+        let checked = ledger.histories.check();
         for violation in checked.violations.iter().take(3) {
             harness::output::note(&format!("not linearizable: {violation}"));
         }
@@ -141,6 +165,10 @@ impl Shared {
             (count::DUPLICATE_IDS, found.duplicate_ids),
             (count::PARTIAL_BATCHES, found.partial_batches),
             (count::WRONG_COUNTS, found.wrong_counts),
+            (count::ALTERED, found.altered + lists.altered),
+            (count::FOREIGN_LISTED, lists.foreign),
+            (count::UNLISTED, lists.missing),
+            (count::UNCHECKED_LISTS, lists.left_out),
             (count::NOT_LINEARIZABLE, checked.violations.len() as u64),
             (count::UNDECIDED, checked.undecided),
             (count::CHECKED, checked.operations),

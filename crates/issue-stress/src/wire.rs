@@ -109,13 +109,13 @@ impl Wire {
         Ok(())
     }
 
-    /// Sends a request and waits for its answer.
-    pub(crate) async fn call<A: Serialize>(
+    /// Writes a request into the buffer.
+    fn write<A: Serialize>(
         &mut self,
         operation: &str,
         args: &A,
         terms: Terms<'_>,
-    ) -> Result<Answer<'_>, &'static str> {
+    ) -> Result<(), &'static str> {
         self.requests += 1;
         self.request.clear();
         let request = Request {
@@ -129,6 +129,44 @@ impl Wire {
         };
         serde_json::to_writer(&mut self.request, &request).map_err(|_| outcome::MALFORMED)?;
         self.request.push(b'\n');
+        Ok(())
+    }
+
+    /// Sends a request, or the first half of it, and closes the connection without reading.
+    pub(crate) async fn send_and_leave<A: Serialize>(
+        &mut self,
+        operation: &str,
+        args: &A,
+        wait: Duration,
+        is_whole: bool,
+    ) -> Result<(), &'static str> {
+        let terms = Terms {
+            timeout: wait,
+            deadline_ms: None,
+            key: None,
+        };
+        self.write(operation, args, terms)?;
+        let end = match is_whole {
+            true => self.request.len(),
+            false => self.request.len() / 2,
+        };
+        let mut stream = self.stream.take().ok_or(outcome::CONNECT)?;
+        let sent = stream.get_mut().write_all(&self.request[..end]);
+        match timeout(wait, sent).await {
+            Err(_) => Err(outcome::TIMEOUT),
+            Ok(Err(_)) => Err(outcome::CONNECTION_LOST),
+            Ok(Ok(())) => Ok(()),
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(crate) async fn call<A: Serialize>(
+        &mut self,
+        operation: &str,
+        args: &A,
+        terms: Terms<'_>,
+    ) -> Result<Answer<'_>, &'static str> {
+        self.write(operation, args, terms)?;
         // Taken, so that an early end of this future, or an error, closes it: a late answer must not be read as that of
         // the next request.
         let mut stream = self.stream.take().ok_or(outcome::CONNECT)?;

@@ -59,6 +59,13 @@ pub(super) fn cases(case: Begin<'_>) {
         }
         Ok(())
     });
+    case("basic.publish: CC counts at the second exchange too").on_channel(|channel| {
+        let (first, second) = (channel.exchange("direct")?, channel.exchange("direct")?);
+        channel.bind_exchange(&second, &first, "a")?;
+        let copy = channel.bound(&second, "c")?;
+        channel.publish_as(&first, "a", &with(&[("CC", keys(&["c"]))]), "x")?;
+        expect_eq("the message", channel.take(&copy)?.body(), "x")
+    });
     case("basic.publish: what is no text in CC does not count").on_channel(|channel| {
         let (own, copy) = (channel.queue()?, channel.queue()?);
         let mixed = AMQPValue::FieldArray(vec![int(1), text(&copy)].into());

@@ -1,5 +1,6 @@
 //! Options that shape the load, and the plan built from them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,7 +9,7 @@ use load::duration;
 use load::plan::{Group, Invalid, Plan, PlannedStage, Timeline};
 use load::schedule::Arrival;
 
-use super::values::{Flag, parse_argument, parse_interval, parse_property, parse_rate};
+use super::values::{Flag, Property, parse_argument, parse_interval, parse_property, parse_rate};
 use crate::settings::{
     self, CONSUMERS, CONSUMING, LOAD, MESSAGES, PRODUCERS, Properties, QUEUES, Settings, clients,
 };
@@ -103,9 +104,10 @@ struct MoreSettings {
     /// Use publisher confirms with at most 1,000 unconfirmed messages per producer
     #[arg(long = "confirms", help_heading = MESSAGES)]
     default_confirms: bool,
-    /// Set message properties: content-type, priority, expiration, app-id; any other key becomes a header
+    /// Set message properties by PerfTest's names: contentType, contentEncoding, deliveryMode, priority, correlationId,
+    /// replyTo, expiration, messageId, timestamp, type, userId, appId, clusterId; any other key becomes a header
     #[arg(long, help_heading = MESSAGES, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_property)]
-    message_properties: Vec<(String, toml::Value)>,
+    message_properties: Vec<Property>,
     /// Pass arguments to queue.declare, such as x-max-length=1000
     #[arg(long, help_heading = QUEUES, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_argument)]
     queue_args: Vec<(String, toml::Value)>,
@@ -262,22 +264,21 @@ impl Load {
     }
 
     fn properties(&self) -> Properties {
-        let mut properties = Properties::default();
-        for (key, value) in &self.more.message_properties {
-            let text = || Some(value.as_str().map_or(value.to_string(), str::to_owned));
-            match key.as_str() {
-                "content-type" | "contentType" => properties.content_type = text(),
-                "app-id" | "appId" => properties.app_id = text(),
-                "expiration" => properties.expiration = text(),
-                "priority" => {
-                    properties.priority = value.as_integer().and_then(|it| u8::try_from(it).ok());
-                }
-                _ => {
-                    properties.headers.insert(key.clone(), value.clone());
-                }
+        let mut fields = toml::Table::new();
+        let mut headers = BTreeMap::new();
+        for property in self.more.message_properties.iter().cloned() {
+            match property {
+                Property::Field(field, value) => drop(fields.insert(field.to_owned(), value)),
+                Property::Header(key, value) => drop(headers.insert(key, value)),
             }
         }
-        properties
+        let properties: Properties = fields
+            .try_into()
+            .expect("each value was parsed for its field");
+        Properties {
+            headers,
+            ..properties
+        }
     }
 
     fn settings(&self) -> Settings {

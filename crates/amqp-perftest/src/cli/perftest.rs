@@ -2,19 +2,23 @@
 
 use std::ffi::OsString;
 
+use harness::cli::two_dashes;
 use harness::failure::Failure;
 use load::plan::Invalid;
 
 /// Options of several letters, each with its equivalent here.
-const LONGER: [(&str, &str); 18] = [
+const LONGER: [(&str, &str); 22] = [
     ("-ad", "--auto-delete"),
     ("-ca", "--consumer-args"),
     ("-ct", "--confirm-timeout"),
+    ("-E", "--exclusive"),
+    ("-ew", "--exit-when"),
     ("-jb", "--json-body"),
     ("-mp", "--message-properties"),
     ("-na", "--nack"),
     ("-pi", "--polling-interval"),
     ("-po", "--polling"),
+    ("-prsd", "--producer-random-start-delay"),
     ("-qa", "--queue-args"),
     ("-qp", "--queue-pattern"),
     ("-qpf", "--queue-pattern-from"),
@@ -22,13 +26,14 @@ const LONGER: [(&str, &str); 18] = [
     ("-qq", "--quorum-queue"),
     ("-re", "--requeue"),
     ("-sq", "--stream-queue"),
+    ("-st", "--drain"),
     ("-vr", "--variable-rate"),
     ("-vs", "--variable-size"),
     ("-H", "--uri"),
 ];
 
 /// Options that do not exist here, each with the alternative.
-const OTHERWISE: [(&[&str], &str); 6] = [
+const OTHERWISE: [(&[&str], &str); 17] = [
     (
         &["-X", "--producer-channel-count"],
         "producer channels have no count of their own: use --channels N and N times as many --producers",
@@ -53,36 +58,96 @@ const OTHERWISE: [(&[&str], &str); 6] = [
         &["-i", "--interval"],
         "a line is printed every second: leave it out",
     ),
+    (&["-d", "--id"], "name the daemon with --name"),
+    (
+        &["-o", "--output-file"],
+        "write the result to a file with --output FILE",
+    ),
+    (
+        &["-S", "--slow-start"],
+        "start the producers over some time with --ramp-up",
+    ),
+    (
+        &["-T", "--body-content-type"],
+        "set it with --message-properties contentType=TYPE",
+    ),
+    (
+        &[
+            "-ei",
+            "--expected-instances",
+            "-it",
+            "--instance-sync-timeout",
+        ],
+        "divide the load over processes and machines with --shard I/N, which wait for each other",
+    ),
+    (
+        &["-vl", "--variable-latency"],
+        "the latency of consumers does not vary: use --consumer-latency",
+    ),
+    (
+        &["-csd", "--consumer-start-delay"],
+        "consumers start before the producers: fill the queue with --consumers 0 --predeclared first",
+    ),
+    (
+        &["-qf", "--queue-file"],
+        "queue names are made from a pattern: use --queue-pattern and --queue-pattern-to",
+    ),
+    (
+        &["-sb", "--skip-binding-queues"],
+        "use queues that exist with --predeclared, which binds nothing",
+    ),
+    (
+        &["-sni", "--server-name-indication", "-se", "--sasl-external"],
+        "the name for TLS is the host of --uri, and users log in with the password in it",
+    ),
+    (
+        &["-sco", "--stream-consumer-offset"],
+        "set it with --consumer-args x-stream-offset=OFFSET",
+    ),
 ];
 
 /// Translates the words of a PerfTest command line to this program's spelling. Returns an error for an option of PerfTest
 /// that does not exist here.
-pub(super) fn words(typed: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, Failure> {
-    let typed: Vec<OsString> = typed.collect();
-    let text = |index: usize| {
-        typed
-            .get(index)
-            .and_then(|word| word.to_str())
-            .unwrap_or("")
-    };
+pub(super) fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let mut words = Vec::new();
-    for (index, word) in typed.iter().enumerate() {
-        let next = text(index + 1);
-        let option = text(index).split('=').next().unwrap_or_default();
-        let otherwise = OTHERWISE.iter().find(|(names, _)| names.contains(&option));
+    let mut typed = typed.into_iter().peekable();
+    while let Some(word) = typed.next() {
+        let next = typed.peek().and_then(|next| next.to_str()).unwrap_or("");
+        let text = word.to_str().unwrap_or("");
+        let option = text.split('=').next().unwrap_or_default();
+        let longer = LONGER.iter().find(|(letters, _)| *letters == option);
+        let word = match longer {
+            Some((letters, long)) => text.replacen(letters, long, 1).into(),
+            None => two_dashes(word.clone()),
+        };
+        let long = word.to_str().unwrap_or("").split('=').next().unwrap_or("");
+        let mut otherwise = OTHERWISE.iter();
+        let otherwise =
+            otherwise.find(|(names, _)| names.contains(&option) || names.contains(&long));
         if let Some((_, remedy)) = otherwise {
             let field = format!("{option} (PerfTest's)");
             return Err(Invalid::new(field, *remedy).into());
         }
-        let longer = LONGER.iter().find(|(letters, _)| *letters == option);
-        words.push(match (text(index), longer) {
+        let is_number = next.parse::<u64>().is_ok();
+        match long {
             // -h is --uri in PerfTest and --help elsewhere.
-            ("-h", _) if next.starts_with("amqp") => "--uri".into(),
+            "-h" if next.starts_with("amqp") => words.push("--uri".into()),
             // -q is --qos in PerfTest and --quiet in the other drivers.
-            ("-q", _) if next.parse::<u16>().is_ok() => "--prefetch".into(),
-            (text, Some((letters, long))) => text.replacen(letters, long, 1).into(),
-            _ => word.clone(),
-        });
+            "-q" if is_number => words.push("--prefetch".into()),
+            // These two have a value in PerfTest: true or false, and the prefetch of the channel.
+            "--auto-delete" if ["true", "false"].contains(&next) => {
+                words.extend((next == "true").then_some(word));
+                typed.next();
+            }
+            "-Q" | "--global-qos" if is_number => {
+                words.extend(["--global-qos".into(), "--prefetch".into()]);
+            }
+            "--nack" if text == option && next.parse::<f64>().is_err() => {
+                let problem = "takes the share of deliveries to refuse here: use --nack 1 for all";
+                return Err(Invalid::new(format!("{option} (--nack)"), problem).into());
+            }
+            _ => words.push(word),
+        }
     }
     Ok(words)
 }
@@ -92,7 +157,7 @@ mod tests {
     use super::*;
 
     fn spelled(line: &str) -> Result<String, String> {
-        let typed = line.split(' ').map(OsString::from);
+        let typed = line.split(' ').map(OsString::from).collect();
         let words = words(typed).map_err(|failure| failure.to_string())?;
         let words = words.iter().map(|word| word.to_str().unwrap());
         Ok(words.collect::<Vec<_>>().join(" "))
@@ -112,6 +177,11 @@ mod tests {
             ("-h", "-h"),
             ("-q 100 -x 2", "--prefetch 100 -x 2"),
             ("-q --rate 3", "-q --rate 3"),
+            (
+                "-pmessages 5 -Q 3",
+                "--pmessages 5 --global-qos --prefetch 3",
+            ),
+            ("-ad true -ad false -ad", "--auto-delete --auto-delete"),
             ("--queue -a", "--queue -a"),
         ] {
             assert_eq!(spelled(typed).unwrap(), expected);

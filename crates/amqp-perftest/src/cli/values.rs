@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use load::plan::PlannedStage;
 use load::{duration, number};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Values of PerfTest's `--flag`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -34,19 +36,91 @@ pub(super) fn parse_rate(text: &str) -> Result<PlannedStage, String> {
     })
 }
 
-/// Parses a property or a header. Refuses values that brokers cannot accept.
-pub(super) fn parse_property(text: &str) -> Result<(String, toml::Value), String> {
+/// Properties of a message by PerfTest's names, each with its field in a plan (AMQP 0-9-1, class basic). The fourteenth
+/// is `headers`: all other keys.
+const PROPERTIES: [(&str, &str); 13] = [
+    ("contentType", "content_type"),
+    ("contentEncoding", "content_encoding"),
+    ("deliveryMode", "delivery_mode"),
+    ("priority", "priority"),
+    ("correlationId", "correlation_id"),
+    ("replyTo", "reply_to"),
+    ("expiration", "expiration"),
+    ("messageId", "message_id"),
+    ("timestamp", "timestamp"),
+    ("type", "type"),
+    ("userId", "user_id"),
+    ("appId", "app_id"),
+    ("clusterId", "cluster_id"),
+];
+
+/// A value of `--message-properties`.
+#[derive(Debug, Clone)]
+pub(super) enum Property {
+    /// A property, by its field in a plan.
+    Field(&'static str, toml::Value),
+    Header(String, toml::Value),
+}
+
+/// Parses a property, in PerfTest's spelling (`appId`) or with dashes (`app-id`), or a header. Another spelling of a
+/// property is refused, because it would become a header.
+pub(super) fn parse_property(text: &str) -> Result<Property, String> {
     let (key, value) = parse_argument(text)?;
-    let fits = match (key.as_str(), &value) {
-        ("priority", value) => value
-            .as_integer()
-            .is_some_and(|it| u8::try_from(it).is_ok()),
-        ("expiration", value) => value.as_integer().is_some_and(|it| it >= 0),
-        _ => key.len() <= 255,
+    let letters = |name: &str| name.replace(['-', '_'], "").to_ascii_lowercase();
+    if letters(&key) == "headers" {
+        return Err("write each of the headers as a KEY=VALUE of its own".to_owned());
+    }
+    let mut known = PROPERTIES.into_iter();
+    let Some((name, field)) = known.find(|(name, _)| letters(name) == letters(&key)) else {
+        let problem = || "a key has at most 255 bytes: shorten it".to_owned();
+        return match key.len() <= 255 {
+            true => Ok(Property::Header(key, value)),
+            false => Err(problem()),
+        };
     };
-    fits.then_some((key, value)).ok_or_else(|| {
-        "priority must be 0 to 255, expiration a number of milliseconds, and a key at most 255 bytes".to_owned()
-    })
+    if key != name && key != field.replace('_', "-") {
+        return Err(format!(
+            "`{key}` is not how the property is spelled: write {name}, or name the header otherwise"
+        ));
+    }
+    // Leading zeros of a text are kept.
+    let raw = text.split_once('=').map_or("", |(_, raw)| raw);
+    let number = value.as_integer();
+    let (value, problem) = match field {
+        "delivery_mode" => (
+            number.filter(|mode| (1..=2).contains(mode)).map(Into::into),
+            "deliveryMode must be 1 (transient) or 2 (persistent)",
+        ),
+        "priority" => (
+            number
+                .filter(|number| (0..=255).contains(number))
+                .map(Into::into),
+            "priority must be 0 to 255",
+        ),
+        "timestamp" => (
+            number
+                .or_else(|| seconds(raw))
+                .filter(|seconds| *seconds >= 0)
+                .map(Into::into),
+            "timestamp must be seconds since 1970 or a time such as 2007-12-03T10:15:30Z",
+        ),
+        "expiration" => (
+            number.filter(|it| *it >= 0).map(|it| it.to_string().into()),
+            "expiration must be a number of milliseconds",
+        ),
+        _ => (
+            (raw.len() <= 255).then(|| raw.into()),
+            "the text of a property has at most 255 bytes: shorten it",
+        ),
+    };
+    let value = value.ok_or_else(|| problem.to_owned())?;
+    Ok(Property::Field(field, value))
+}
+
+/// Returns the seconds since 1970 of a time as in RFC 3339.
+fn seconds(text: &str) -> Option<i64> {
+    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    Some(time.unix_timestamp())
 }
 
 /// Parses `KEY=VALUE`. The value becomes a number if it is one, and text otherwise.

@@ -14,7 +14,7 @@ use load::clock;
 use super::{Engine, Opened};
 use crate::layout::ClientIndex;
 use crate::outcome;
-use crate::roles::connection::{Blocked, Lost};
+use crate::roles::connection::{Blocked, CONNECTION_FORCED, Lost};
 use crate::roles::worker::Stage;
 
 /// Time that a broker may take to close a connection at the end.
@@ -22,14 +22,21 @@ const CLOSING: Duration = Duration::from_secs(2);
 
 impl From<::lapin::Error> for Lost {
     fn from(error: ::lapin::Error) -> Self {
-        let kind = match error.kind() {
+        let (kind, is_refusal) = match error.kind() {
             ErrorKind::ProtocolError(error) if matches!(error.kind(), AMQPErrorKind::Soft(_)) => {
-                outcome::CHANNEL_CLOSED
+                (outcome::CHANNEL_CLOSED, true)
             }
-            _ => outcome::CONNECTION_LOST,
+            ErrorKind::ProtocolError(error) => (
+                outcome::CONNECTION_LOST,
+                error.get_id() != CONNECTION_FORCED,
+            ),
+            _ => (outcome::CONNECTION_LOST, false),
         };
-        let why = error.to_string();
-        Self { kind, why }
+        Self {
+            kind,
+            is_refusal,
+            why: error.to_string(),
+        }
     }
 }
 
@@ -80,7 +87,7 @@ fn lose(engine: &Engine<'_>, number: u64, clients: &[ClientIndex], lost: &Lost) 
     for client in clients {
         match *client {
             ClientIndex::Producer(index) => {
-                all.producers[index].give_up(&mut all.state, Some(lost.kind));
+                all.producers[index].give_up(&mut all.state, Some(lost));
             }
             ClientIndex::Consumer(index) => all.consumers[index].leave(&all.state),
         }

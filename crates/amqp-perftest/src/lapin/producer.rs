@@ -245,11 +245,11 @@ impl Producer {
     }
 
     /// Ends the open messages after the connection is lost, or the run is over.
-    pub(super) fn give_up(&mut self, state: &mut WorkerState<'_>, kind: Option<&'static str>) {
+    pub(super) fn give_up(&mut self, state: &mut WorkerState<'_>, lost: Option<&Lost>) {
         self.take_returned(state);
         self.outgoing = None;
         self.batch.clear();
         self.confirms.clear();
-        self.role.give_up(state, kind);
+        self.role.give_up(state, lost);
     }
 }

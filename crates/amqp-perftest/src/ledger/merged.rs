@@ -9,7 +9,8 @@
 //! - A message that failed at its producer and arrived at a consumer of another process has arrived, and its failure is
 //!   withdrawn: nobody can tell which was first. Within one process the first of the two counts, as always.
 //! - A message that failed in several processes has failed once, in the first way by name.
-//! - A published message that neither arrived nor failed is missing.
+//! - A published message that neither arrived nor failed is missing; if it is below the `refusable_below` of its stream,
+//!   the broker may have refused it.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +40,7 @@ pub(crate) struct MergedLedger {
 #[derive(Debug, Default)]
 struct MergedStream {
     published: Option<u64>,
+    refusable_below: u64,
     /// Messages that arrived without the redelivered flag, or in a process that had received them before.
     arrived: RoaringTreemap,
     /// Messages that arrived in some process with the redelivered flag first, with the least latency.
@@ -72,11 +74,14 @@ struct Corrections {
     /// Messages that have arrived or failed, and published ones that have not.
     ended: u64,
     missing: u64,
+    /// Missing messages that the broker may have refused.
+    refusable: u64,
 }
 
 impl MergedStream {
     fn add(&mut self, part: StreamPart) {
         self.published = self.published.or(part.published);
+        self.refusable_below = self.refusable_below.max(part.refusable_below);
         self.repeated += self.arrived.intersection_len(&part.arrived.0);
         self.arrived |= part.arrived.0;
         for (sequence, latency) in part.set_aside {
@@ -132,6 +137,11 @@ impl MergedStream {
         }
         found.ended = self.arrived.len() + found.ok_added.len() as u64 + failed.len();
         found.missing = self.published.unwrap_or(0).saturating_sub(found.ended);
+        if let Some(last) = self.refusable_below.checked_sub(1) {
+            let set_aside = self.set_aside.keys().copied();
+            let ended = &self.arrived | &failed | RoaringTreemap::from_iter(set_aside);
+            found.refusable = self.refusable_below - ended.rank(last);
+        }
         found
     }
 }
@@ -169,30 +179,28 @@ impl MergedLedger {
     }
 
     /// Returns the corrections of what the processes have counted together, `total`. `consume_only` is set if the run has
-    /// no producers, `is_complete` if no part is missing.
+    /// no producers, `is_complete` if no part is missing, `may_drop` if the plan permits the queues to drop messages.
     pub(crate) fn settle(
         &self,
         consume_only: bool,
         is_complete: bool,
+        may_drop: bool,
         total: &Tally,
     ) -> Settlement {
         let mut settlement = Settlement::new(&SPEC.series);
         let Settlement { added, withdrawn } = &mut settlement;
         let mut redelivered = self.redelivered;
         let mut settled = 0;
-        let mut missing = Missing {
-            counted: 0,
-            warmup: 0,
-        };
+        let mut missing = Missing::default();
         for ((_, stream), messages) in &self.streams {
             let found = messages.corrections();
             redelivered += found.redelivered;
             added.count(count::DUPLICATED, found.duplicated);
-            if !consume_only && !stamp::counts(*stream) {
-                missing.warmup += found.missing;
+            let counts = consume_only || stamp::counts(*stream);
+            missing.add(counts, found.missing, found.refusable);
+            if !counts {
                 continue;
             }
-            missing.counted += found.missing;
             settled += found.ended;
             let begun = consume_only.then_some(STARTED);
             for name in [OK].into_iter().chain(begun) {
@@ -237,9 +245,13 @@ impl MergedLedger {
         let queued = queues.and_then(|queues| Some(queues.messages?.saturating_sub(again)));
         let missing = missing.explained_by(queued);
         added.count(recorder::UNFINISHED, missing.unfinished);
-        added.count(count::LOST, missing.lost + missing.lost_of_warmup);
-        if missing.lost > 0 {
-            *added.errors.entry(outcome::LOST.into()).or_default() += missing.lost;
+        let kind = outcome::of_missing(may_drop);
+        added.count(count::LOST, 0);
+        added.count(kind, missing.lost + missing.lost_of_warmup);
+        for (kind, number) in [(outcome::REFUSED, missing.refused), (kind, missing.lost)] {
+            if number > 0 {
+                *added.errors.entry(kind.into()).or_default() += number;
+            }
         }
         settlement
     }

@@ -86,6 +86,9 @@ pub(super) struct StreamPart {
     /// Messages written; absent if another process publishes the stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) published: Option<u64>,
+    /// Exclusive upper bound of the messages that the broker may have refused.
+    #[serde(default)]
+    pub(super) refusable_below: u64,
     /// Messages whose operation ended by their arrival.
     #[serde(default, skip_serializing_if = "Numbers::is_empty")]
     pub(super) arrived: Numbers,
@@ -152,6 +155,7 @@ impl Ledger {
             streams.push(StreamPart {
                 stream: number,
                 published: stream.published,
+                refusable_below: stream.refusable_below,
                 arrived: Numbers(stream.all_settled()),
                 ..StreamPart::default()
             });

@@ -17,6 +17,9 @@ pub(super) struct Stream {
     /// Messages written, once its producer has finished; `None` if another process publishes it.
     pub(super) published: Option<u64>,
     pub(super) settled: u64,
+    /// Exclusive upper bound of the messages that the broker may have refused: it closed their channel or connection,
+    /// and they were not to be confirmed.
+    pub(super) refusable_below: u64,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +57,14 @@ impl Stream {
             None | Some(Piece::Empty) => false,
             Some(Piece::Some { bits, .. }) => bits[(index / 64) as usize] & 1 << (index % 64) != 0,
             Some(Piece::All) => true,
+        }
+    }
+
+    /// Returns how many messages have not ended that the broker may have refused.
+    pub(super) fn refusable(&self) -> u64 {
+        match self.refusable_below {
+            0 => 0,
+            below => below - self.all_settled().rank(below - 1),
         }
     }
 

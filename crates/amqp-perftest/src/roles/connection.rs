@@ -14,13 +14,19 @@ use amqp_client::SessionError;
 #[derive(Debug)]
 pub(crate) struct Lost {
     pub(crate) kind: &'static str,
+    /// True if the broker refused something: it closed the channel or the connection, and not because it stops.
+    pub(crate) is_refusal: bool,
     pub(crate) why: String,
 }
+
+/// The reply code of a connection that is closed because its broker stops (AMQP 0-9-1, connection-forced).
+pub(crate) const CONNECTION_FORCED: u16 = 320;
 
 impl From<&str> for Lost {
     fn from(why: &str) -> Self {
         Self {
             kind: outcome::CONNECTION_LOST,
+            is_refusal: false,
             why: why.to_owned(),
         }
     }

@@ -125,6 +125,7 @@ impl Publisher {
         match self.unconfirmed.front() {
             Some(oldest) if now.saturating_sub(oldest.start) > timeout => Err(Lost {
                 kind: outcome::CONFIRM_TIMEOUT,
+                is_refusal: false,
                 why: "messages were not confirmed in time".to_owned(),
             }),
             _ => Ok(()),
@@ -337,10 +338,17 @@ impl Publisher {
         run.fail(stamp.stream, stamp.sequence, outcome::RETURNED, record);
     }
 
-    /// Fails the unconfirmed messages with `kind` after the connection is lost. Without a kind the run is over, and
-    /// they are unfinished.
-    pub(crate) fn give_up(&mut self, state: &mut WorkerState<'_>, kind: Option<&'static str>) {
+    /// Fails the unconfirmed messages after the connection is `lost`. With `None` the run is over, and they are
+    /// unfinished. If the broker closed it and confirms nothing, it may have refused any message that does not arrive.
+    pub(crate) fn give_up(&mut self, state: &mut WorkerState<'_>, lost: Option<&Lost>) {
         let (run, record) = (state.run, &state.record);
+        if lost.is_some_and(|lost| lost.is_refusal) && self.window.is_none() {
+            for counts in [false, true] {
+                let stream = stamp::stream(self.number, counts);
+                run.ledger
+                    .refused(stream, self.written[usize::from(counts)]);
+            }
+        }
         let unsent = std::mem::take(&mut self.unsent).len() as u64;
         let mut open = std::mem::take(&mut self.unconfirmed);
         open.retain(|message| !message.confirmed);
@@ -349,7 +357,7 @@ impl Publisher {
         if unconfirmed > 0 {
             record.count(count::UNCONFIRMED, unconfirmed);
         }
-        let Some(kind) = kind else {
+        let Some(kind) = lost.map(|lost| lost.kind) else {
             // At the end of the run, the ledger settles messages that are to arrive.
             let here = match run.ends_at_arrival() {
                 true => 0,

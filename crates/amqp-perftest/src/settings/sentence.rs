@@ -20,7 +20,7 @@ impl Settings {
         let confirms = settings.confirms.map_or_else(String::new, |window| {
             format!(", at most {window} of each unconfirmed")
         });
-        let kind = match settings.persistent {
+        let kind = match settings.is_persistent() {
             true => "persistent",
             false => "transient",
         };

@@ -46,6 +46,7 @@ impl Settings {
             settings.validate_churn(churn, plan)?;
         }
         settings.validate_bodies()?;
+        settings.validate_properties()?;
         settings.validate_names()?;
         settings.validate_acknowledging(plan)?;
         settings.validate_polling()?;
@@ -128,6 +129,46 @@ impl Settings {
             !self.body.is_empty() && others,
             "body (--body)",
             "replaces `variable_size` and `json_body`: use only one of them",
+        )
+    }
+
+    fn validate_properties(&self) -> Result<(), Invalid> {
+        const EXPIRATION: &str = "properties.expiration (--message-properties)";
+        const MODE: &str = "properties.delivery_mode (--message-properties)";
+        let of = &self.properties;
+        for (field, text) in [
+            ("content_type", &of.content_type),
+            ("content_encoding", &of.content_encoding),
+            ("correlation_id", &of.correlation_id),
+            ("reply_to", &of.reply_to),
+            ("message_id", &of.message_id),
+            ("type", &of.kind),
+            ("user_id", &of.user_id),
+            ("app_id", &of.app_id),
+            ("cluster_id", &of.cluster_id),
+        ] {
+            refuse(
+                text.as_ref().is_some_and(|text| text.len() > 255),
+                &format!("properties.{field} (--message-properties)"),
+                "is longer than the 255 bytes of a short string: shorten it",
+            )?;
+        }
+        let expiration = of.expiration.as_ref();
+        refuse(
+            expiration.is_some_and(|text| text.parse::<u64>().is_err()),
+            EXPIRATION,
+            "is not a number of milliseconds: write it as \"60000\", for example",
+        )?;
+        refuse(
+            of.delivery_mode
+                .is_some_and(|mode| !(1..=2).contains(&mode)),
+            MODE,
+            "is not 1 (transient) or 2 (persistent): choose one of them",
+        )?;
+        refuse(
+            self.persistent && of.delivery_mode == Some(1),
+            MODE,
+            "1 is transient, and `persistent` (--persistent) is set: leave one of the two out",
         )
     }
 

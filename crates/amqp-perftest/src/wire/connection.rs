@@ -13,7 +13,7 @@ use super::read::Reader;
 use super::{Cx, Engine, Redial};
 use crate::layout::ClientIndex;
 use crate::outcome;
-use crate::roles::connection::{Blocked, Lost};
+use crate::roles::connection::{Blocked, CONNECTION_FORCED, Lost};
 use crate::roles::worker::Stage;
 use amqp_client::frame::{encode, whole_frame};
 use amqp_client::{Session, Socket};
@@ -130,11 +130,14 @@ impl<'a> Engine<'a> {
             return Ok(());
         };
         match method {
-            AMQPClass::Connection(connection::AMQPMethod::Close(close)) => Err(format!(
-                "the broker closed it: {} {}",
-                close.reply_code, close.reply_text
-            )
-            .into()),
+            AMQPClass::Connection(connection::AMQPMethod::Close(close)) => Err(Lost {
+                kind: outcome::CONNECTION_LOST,
+                is_refusal: close.reply_code != CONNECTION_FORCED,
+                why: format!(
+                    "the broker closed it: {} {}",
+                    close.reply_code, close.reply_text
+                ),
+            }),
             // Some brokers leave closing the socket to the client.
             AMQPClass::Connection(connection::AMQPMethod::CloseOk(_)) => {
                 Err("it was closed as requested".into())
@@ -153,6 +156,7 @@ impl<'a> Engine<'a> {
             // The channel is unusable after that; its connection is reopened with all of its channels.
             AMQPClass::Channel(channel::AMQPMethod::Close(close)) => Err(Lost {
                 kind: outcome::CHANNEL_CLOSED,
+                is_refusal: true,
                 why: format!(
                     "the broker closed channel {channel}: {} {}",
                     close.reply_code, close.reply_text
@@ -205,7 +209,7 @@ impl<'a> Engine<'a> {
         self.state.on_lost(connection.number, lost);
         for client in connection.clients {
             if let ClientIndex::Producer(index) = client {
-                self.give_up_messages(index, Some(lost.kind));
+                self.give_up_messages(index, Some(lost));
             }
         }
         let redial = self

@@ -5,6 +5,7 @@ use load::slots::Id;
 
 use super::publish::Template;
 use super::{BATCH, Cx, Engine};
+use crate::roles::connection::Lost;
 use crate::roles::publisher::Publisher;
 use crate::run::Run;
 use crate::settings::Settings;
@@ -105,9 +106,9 @@ impl<'a> Engine<'a> {
     }
 
     /// Ends the open messages of a producer after its connection is lost, or the run is over.
-    pub(super) fn give_up_messages(&mut self, index: usize, kind: Option<&'static str>) {
+    pub(super) fn give_up_messages(&mut self, index: usize, lost: Option<&Lost>) {
         let producer = &mut self.producers[index];
         producer.connection = None;
-        producer.role.give_up(&mut self.state, kind);
+        producer.role.give_up(&mut self.state, lost);
     }
 }

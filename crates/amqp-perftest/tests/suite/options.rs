@@ -478,3 +478,87 @@ fn what_has_arrived_does_not_go_back_when_a_run_ends() {
         assert_eq!(second.count("consumed"), 0, "{engine}");
     }
 }
+
+#[test]
+fn message_properties_are_the_fourteen_of_perftest_and_other_keys_are_headers() {
+    let all = "contentType=a/b,contentEncoding=gzip,deliveryMode=2,priority=5,correlationId=007,replyTo=r,\
+               expiration=60000,messageId=m,timestamp=2007-12-03T10:15:30+01:00,type=t,userId=guest,appId=app,\
+               clusterId=c,mine=1";
+    let (code, text) = plan(&[], &["-mp", all]);
+    assert_eq!(code, Some(0), "{text}");
+    for line in [
+        "content_type = \"a/b\"",
+        "content_encoding = \"gzip\"",
+        "delivery_mode = 2",
+        "priority = 5",
+        "correlation_id = \"007\"",
+        "reply_to = \"r\"",
+        "expiration = \"60000\"",
+        "message_id = \"m\"",
+        "timestamp = 1196673330",
+        "type = \"t\"",
+        "user_id = \"guest\"",
+        "app_id = \"app\"",
+        "cluster_id = \"c\"",
+        "[driver.properties.headers]\nmine = 1",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let (_, sentence) = plan(&[], &["-mp", "delivery-mode=2,app-id=x"]);
+    assert!(
+        sentence.contains("delivery_mode = 2\napp_id = \"x\""),
+        "{sentence}"
+    );
+    for (typed, names) in [
+        ("delivery_mode=2", &["`delivery_mode`", "deliveryMode"][..]),
+        ("DeliveryMode=2", &["`DeliveryMode`", "deliveryMode"]),
+        ("headers=a", &["headers", "KEY=VALUE"]),
+        ("deliveryMode=persistent", &["deliveryMode", "1", "2"]),
+        (
+            "timestamp=yesterday",
+            &["timestamp", "2007-12-03T10:15:30Z"],
+        ),
+        ("expiration=1m", &["expiration", "milliseconds"]),
+    ] {
+        refused(&["-mp", typed], names);
+    }
+    refused(
+        &["-mp", "deliveryMode=1", "--persistent"],
+        &["delivery_mode", "--persistent"],
+    );
+}
+
+#[test]
+fn words_of_perftest_with_a_value_are_read_or_refused_with_a_remedy() {
+    let pattern = ["-qp", "q-%d", "-qpf", "2", "-qpt=3"];
+    for (typed, line) in [
+        (
+            &pattern[..],
+            "queue_pattern = \"q-%d\"\nqueue_from = 2\nqueue_to = 3",
+        ),
+        (&["-ad", "false"], "auto_delete = false"),
+        (&["--auto-delete", "true"], "auto_delete = true"),
+        (&["-Q", "100"], "prefetch = 100\nglobal_qos = true"),
+        (&["-E"], "exclusive = true"),
+        (&["-prsd", "3s"], "random_start_delay = \"3s\""),
+    ] {
+        let (code, text) = plan(&[], typed);
+        assert!(code == Some(0) && text.contains(line), "{typed:?}: {text}");
+    }
+    for (typed, names) in [
+        (&["-ew", "empty"][..], &["--exit-when", "--producers 0"][..]),
+        (&["-q", "65536"], &["--prefetch"]),
+        (&["-na"], &["--nack", "share"]),
+        (&["-ei", "2"], &["-ei", "--shard"]),
+        (&["-d", "mine"], &["-d", "--name"]),
+        (&["-S"], &["-S", "--ramp-up"]),
+        (&["-o", "out.csv"], &["-o", "--output"]),
+        (&["-sni", "host"], &["-sni", "--uri"]),
+        (&["-sb"], &["-sb", "--predeclared"]),
+        (&["-qf", "names.txt"], &["-qf", "--queue-pattern"]),
+        (&["-vl", "1:2"], &["-vl", "--consumer-latency"]),
+        (&["-ptxsize", "3"], &["--ptxsize", "--confirm"]),
+    ] {
+        refused(typed, names);
+    }
+}

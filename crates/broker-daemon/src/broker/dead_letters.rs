@@ -90,12 +90,7 @@ impl Broker {
         {
             let vhost = &self.vhosts[queue.vhost];
             let mut queues = Vec::new();
-            vhost.route_from(&exchange, message.routing_key(), &message, &mut queues);
-            for key in &copies {
-                vhost.route_from(&exchange, key, &message, &mut queues);
-            }
-            queues.sort_unstable();
-            queues.dedup();
+            vhost.route_from(&exchange, &message, &copies, &mut queues);
             queues.retain(|to| {
                 self.queues
                     .get(*to)

@@ -58,15 +58,8 @@ impl Broker {
         }
         route.queues.clear();
         route.topology = 0;
-        let by_address = vhost.route(message, &mut route.queues)?;
-        if !copies.is_empty() {
-            for key in copies {
-                let exchange = String::from_utf8_lossy(message.exchange());
-                vhost.route_from(&exchange, key, message, &mut route.queues);
-            }
-            route.queues.sort_unstable();
-            route.queues.dedup();
-        } else if by_address {
+        let by_address = vhost.route(message, copies, &mut route.queues)?;
+        if by_address && copies.is_empty() {
             route.topology = topology;
             route.address.clear();
             route.address.extend_from_slice(message.address());

@@ -10,7 +10,7 @@ use amq_protocol::protocol::{AMQPClass, basic, connection};
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use test_kit::{scaled, seed};
+use test_kit::{scaled, seed, wait_until};
 
 use crate::process::Process;
 use crate::raw::{Raw, bind, consume, declare, declare_exchange, encode, greeting, publish};
@@ -74,6 +74,30 @@ fn mutated_frames_harm_nobody_and_leave_nothing() {
         "{grown} more bytes after {clients} clients"
     );
     assert_eq!(broker.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn a_client_that_vanishes_after_any_byte_leaves_nothing_and_takes_no_message_along() {
+    let broker = start(|_| {});
+    let mut other = Raw::connect(&broker.address);
+    other.declare("q");
+    other.send(&publish("", "q", b"kept"));
+    let mut session = greeting("guest", "/");
+    session.extend(encode(&[declare("q"), consume("q")]));
+    session.extend(encode(&publish("", "nowhere", &[7; 300])));
+    let mut clients = 0;
+    for end in (0..=session.len()).step_by(7) {
+        clients += 1;
+        let mut client = TcpStream::connect(&broker.address).unwrap();
+        client.write_all(&session[..end]).unwrap();
+    }
+    wait_until("all have come, and only the other is left", || {
+        broker.metric("broker_connections_opened_total") == clients + 1
+            && broker.metric("broker_connections") == 1
+    });
+    let messages = ["broker_messages_ready", "broker_messages_unacked"];
+    assert_eq!(messages.map(|name| broker.metric(name)), [1, 0]);
+    other.declare("q");
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub(super) struct Created<'a> {
     #[serde(borrow, default)]
     pub(super) assignee: Cow<'a, str>,
     #[serde(borrow, default)]
+    pub(super) description: Cow<'a, str>,
+    #[serde(borrow, default)]
     labels: Vec<Cow<'a, str>>,
 }
 
@@ -36,6 +38,12 @@ pub(super) struct Listed<'a> {
 }
 
 impl Listed<'_> {
+    /// Returns the ids and titles.
+    pub(super) fn named(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        let issues = self.issues.iter();
+        issues.map(|issue| (&*issue.id, &*issue.title))
+    }
+
     /// Returns true if the issues are in the order of `list`: urgent ones first, then new ones.
     pub(super) fn is_in_order_of_list(&self) -> bool {
         self.issues.is_sorted_by(|one, next| {

@@ -12,10 +12,11 @@ use crate::outcome;
 use crate::spec;
 
 impl Agent<'_> {
-    /// Performs a create, an update, a show, a list or a `ready`.
+    /// Performs a create, a close, an update, a show, a list or a `ready`.
     pub(super) async fn mixed(&mut self) -> Result<(), &'static str> {
         match self.random.random_range(0..20) {
-            0..6 => self.create_and_show().await,
+            0..4 => self.create_and_show().await,
+            4..6 => self.create_and_close().await,
             6..10 => self.assign().await,
             10..12 => self.change_status().await,
             12..16 => self.show_shared().await,
@@ -28,9 +29,25 @@ impl Agent<'_> {
     async fn create_and_show(&mut self) -> Result<(), &'static str> {
         let (id, _) = self.create_timed().await?;
         let title = self.name(0).title(self.shared.run);
+        let content = self.content();
         let (_, answer) = self.call(spec::SHOW, "show", &json!({ "id": id })).await;
         let shown: Created<'_> = answer?.data()?;
-        is_right(shown.id == id && shown.title == title)
+        is_right(shown.id == id && shown.title == title && content.is_as_sent(&shown))
+    }
+
+    /// Creates an issue and closes it.
+    async fn create_and_close(&mut self) -> Result<(), &'static str> {
+        let (id, _) = self.create_timed().await?;
+        let args = json!({"id": id, "reason": "done"});
+        let (_, answer) = self.call(spec::UPDATE, "close", &args).await;
+        let result = match answer {
+            Ok(answer) => answer
+                .data::<Created<'_>>()
+                .and_then(|issue| is_right(issue.id == id && issue.status == "closed")),
+            Err(kind) => Err(kind),
+        };
+        self.ledger.borrow_mut().expect_closed(&id, result.is_ok());
+        result
     }
 
     fn shared_issue(&mut self) -> Result<String, &'static str> {
@@ -49,7 +66,7 @@ impl Agent<'_> {
             Ok(answer) if !answer.success => return Err(answer.failure()),
             Ok(answer) => answer
                 .data::<Created<'_>>()
-                .and_then(|issue| is_right(issue.assignee == value.to_string())),
+                .and_then(|issue| is_right(issue.id == id && issue.assignee == value.to_string())),
             Err(kind) => Err(kind),
         };
         let mut ledger = self.ledger.borrow_mut();

@@ -35,7 +35,8 @@ impl Agent<'_> {
         let name = self.name(0);
         self.ledger.borrow_mut().expect(name, Expected::Absent);
         let title = name.title(self.shared.run);
-        let args = CreateArgs::new(&title);
+        let description = self.description(name);
+        let args = CreateArgs::new(&title, &description);
         let (_, answer) = self.call_with(spec::CREATE, "create", &args, terms).await;
         is_right(answer?.code == Some(Code::Timeout))
     }
@@ -44,7 +45,8 @@ impl Agent<'_> {
     async fn create_again(&mut self) -> Result<(), &'static str> {
         let name = self.name(0);
         let title = name.title(self.shared.run);
-        let args = CreateArgs::new(&title);
+        let description = self.description(name);
+        let args = CreateArgs::new(&title, &description);
         let key = format!("{title} key");
         let terms = |timeout| Terms {
             timeout,

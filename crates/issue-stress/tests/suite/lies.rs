@@ -18,6 +18,9 @@ fn found(lie: Lie, scenario: &str, counted: &[&str], failed: &[&str]) {
         "partial_batches",
         "wrong_counts",
         "not_linearizable",
+        "altered",
+        "foreign_listed",
+        "unlisted",
     ] {
         let number = result.count(name);
         assert_eq!(
@@ -140,4 +143,35 @@ fn a_ready_issue_that_is_left_out_is_found() {
 #[test]
 fn a_request_that_is_performed_after_its_deadline_is_found() {
     found(Lie::Late, "timeouts", &["phantom"], &["wrong_answer"]);
+}
+
+#[test]
+fn an_issue_that_is_stored_otherwise_than_it_was_sent_is_found() {
+    found(Lie::Title, "concurrent-agents", &["altered"], &[]);
+    found(Lie::Description, "concurrent-agents", &["altered"], &[]);
+    found(Lie::Label, "concurrent-agents", &["altered"], &[]);
+}
+
+/// Runs mixed operations on a server that lies in lists. Returns the counters of lists.
+fn lists_of(lie: Lie) -> [u64; 2] {
+    let server = Server::start(Some(lie));
+    let scenario = ["--scenario", "mixed-operations"];
+    let arguments = [&scenario[..], &["--agents", "2", "--ops", "300"]].concat();
+    let run = call(&server.socket(), &arguments).run();
+    assert_eq!(run.result.count("not_linearizable"), 0, "{}", run.stdout);
+    let warned = run.result.warned();
+    assert!(warned.contains(&"CountsDisagree"), "{warned:?}");
+    ["foreign_listed", "unlisted"].map(|name| run.result.count(name))
+}
+
+#[test]
+fn an_issue_in_a_list_that_nobody_created_is_found() {
+    let [foreign, _] = lists_of(Lie::ForeignInList);
+    assert!(foreign > 0);
+}
+
+#[test]
+fn an_issue_that_a_list_leaves_out_is_found() {
+    let [foreign, unlisted] = lists_of(Lie::MissingInList);
+    assert!(foreign == 0 && unlisted > 0, "{foreign} {unlisted}");
 }

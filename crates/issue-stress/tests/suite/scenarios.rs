@@ -7,17 +7,18 @@ use harness_testing::skip;
 
 use crate::server::{Server, call};
 
-const SCENARIOS: [(&str, u64); 6] = [
+const SCENARIOS: [(&str, u64); 7] = [
     ("concurrent-agents", 8 * 100),
     ("batch-operations", 4 * 50),
     ("mixed-operations", 6 * 50),
     ("timeouts", 4 * 25),
+    ("leaving-clients", 4 * 25),
     ("unique-ids", 10 * 100),
     ("polling-agents", 1),
 ];
 
 /// Counters that are 0 if no answer contradicts the database.
-pub(crate) const CONTRADICTIONS: [(&str, u64); 7] = [
+pub(crate) const CONTRADICTIONS: [(&str, u64); 10] = [
     ("lost", 0),
     ("phantom", 0),
     ("duplicated", 0),
@@ -25,6 +26,9 @@ pub(crate) const CONTRADICTIONS: [(&str, u64); 7] = [
     ("partial_batches", 0),
     ("wrong_counts", 0),
     ("not_linearizable", 0),
+    ("altered", 0),
+    ("foreign_listed", 0),
+    ("unlisted", 0),
 ];
 
 #[track_caller]

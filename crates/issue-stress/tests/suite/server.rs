@@ -44,6 +44,16 @@ pub(crate) enum Lie {
     Success,
     /// A request whose deadline has passed is performed.
     Late,
+    /// An issue is stored with another title than it is answered with.
+    Title,
+    /// The same of its description.
+    Description,
+    /// An issue is stored without its labels.
+    Label,
+    /// Lists name an issue that does not exist.
+    ForeignInList,
+    /// Lists leave out their second issue.
+    MissingInList,
 }
 
 /// A server. Its database is removed with it.
@@ -135,6 +145,7 @@ impl State {
             None => false,
             Some(Lie::Count) => operation == "stats",
             Some(Lie::Stale) => operation == "show" && is_of_load,
+            Some(Lie::ForeignInList | Lie::MissingInList) => operation == "list" && is_of_load,
             Some(Lie::NothingReady) => operation == "ready" && is_of_load,
             Some(Lie::PartialBatch | Lie::Success) => operation == "batch" && is_of_load,
             Some(Lie::Late) => is_late(&request),
@@ -142,7 +153,7 @@ impl State {
         };
         self.asked += u32::from(concerned);
         // Once, in the middle of the load. Reads are wrong from then on.
-        let is_read = ["show", "ready", "stats"].contains(&operation.as_str());
+        let is_read = ["show", "ready", "list", "stats"].contains(&operation.as_str());
         let lies = concerned
             && match is_read {
                 true => operation == "stats" || self.asked >= 20,
@@ -156,7 +167,10 @@ impl State {
             if operation == "create" {
                 self.last_id = answer["data"]["id"].clone();
             }
-            if operation == "show" && self.first_shown.is_null() {
+            // One that is changed later.
+            let title = answer["data"]["title"].as_str().unwrap_or_default();
+            let is_shared = title.starts_with("shared issue");
+            if operation == "show" && is_shared && self.first_shown.is_null() {
                 self.first_shown = answer["data"].clone();
             }
             return Some(format!("{answer}\n"));
@@ -218,6 +232,19 @@ impl State {
                 answer["data"]["issues"] = json!([]);
                 answer
             }
+            Lie::Title => self.store_another(&request, "title", "Another".into()),
+            Lie::Description => self.store_another(&request, "description", "Another".into()),
+            Lie::Label => self.store_another(&request, "labels", json!([])),
+            Lie::ForeignInList => {
+                let mut answer = perform(&mut self.truth, &request);
+                answer["data"]["issues"][0]["id"] = "issue-zzzz".into();
+                answer
+            }
+            Lie::MissingInList => {
+                let mut answer = perform(&mut self.truth, &request);
+                answer["data"]["issues"].as_array_mut().unwrap().remove(1);
+                answer
+            }
             Lie::Garbage => return Some("no JSON\n".to_owned()),
             Lie::Silence => return Some(String::new()),
             Lie::Close => return None,
@@ -227,6 +254,17 @@ impl State {
             }
         };
         Some(format!("{answer}\n"))
+    }
+}
+
+impl State {
+    /// Performs a create with another value in one field, and answers as if it had the right one.
+    fn store_another(&mut self, request: &Value, field: &str, value: Value) -> Value {
+        let mut other = request.clone();
+        other["args"][field] = value;
+        let mut answer = perform(&mut self.truth, &other);
+        answer["data"][field] = request["args"][field].clone();
+        answer
     }
 }
 

@@ -103,6 +103,7 @@ fn outcomes(total: &Tally) -> BTreeMap<&str, u64> {
         OK,
         recorder::UNFINISHED,
         count::LOST,
+        count::DROPPED,
         count::DUPLICATED,
         count::REDELIVERED_AFTER_ACK,
         count::ARRIVED_LATE,
@@ -125,12 +126,17 @@ proptest! {
         given_back in [0_u64..30, 0..30, 0..30],
         marked_first in any::<[bool; PROCESSES]>(),
         queued in prop::option::of(0_u64..20),
+        written in 0_u64..40,
+        may_drop: bool,
         order in Just([0, 1, 2]).prop_shuffle(),
     ) {
         let one = Ledger::new(false, false);
         let mut expected = record(&one, &histories, given_back, false, |_| true);
+        // The producer's channel was closed after so many messages of the measured time.
+        let written = written.min(histories.len() as u64 / 2);
+        one.refused(stamp::stream(0, true), written);
         let (worker, closed) = worker();
-        one.close(queued, &worker.record);
+        one.close(queued, may_drop, &worker.record);
         worker.record.count(count::REDELIVERED_AFTER_ACK, one.redelivered_unasked());
         expected.merge(&closed.end());
 
@@ -141,6 +147,9 @@ proptest! {
             let marked_first = marked_first[process];
             let is_here = |other| other == process;
             total.merge(&record(&part, &histories, given_back, marked_first, is_here));
+            if is_here(0) {
+                part.refused(stamp::stream(0, true), written);
+            }
             lines.push(serde_json::to_string(&LedgerLine::Part(part.part(1, false))).unwrap());
         }
         let mut merged = MergedLedger::default();
@@ -151,7 +160,7 @@ proptest! {
                 LedgerLine::Queues(_) => unreachable!("it is a part"),
             }
         }
-        let settlement = merged.settle(false, true, &total);
+        let settlement = merged.settle(false, true, may_drop, &total);
         settlement.apply(&mut total, &mut []).unwrap();
         prop_assert_eq!(outcomes(&total), outcomes(&expected));
         let failed: u64 = total.errors.values().sum();
@@ -199,7 +208,7 @@ fn a_message_is_lost_only_if_all_ledgers_and_the_queue_depths_are_there() {
     total.count(STARTED, 3);
     total.count(OK, 1);
     let lost = |merged: &MergedLedger, is_complete: bool| {
-        let settled = merged.settle(false, is_complete, &total).added;
+        let settled = merged.settle(false, is_complete, false, &total).added;
         [recorder::UNFINISHED, count::LOST].map(|name| settled.counted(name))
     };
     let all = || [part(Some(3), &[]), part(None, &[1])];
@@ -217,7 +226,7 @@ fn a_message_is_lost_only_if_all_ledgers_and_the_queue_depths_are_there() {
 #[test]
 fn a_duplicate_is_found_although_each_process_saw_the_message_once() {
     let merged = merged([part(Some(3), &[0, 1, 2]), part(None, &[1])], Some(0));
-    let settlement = merged.settle(false, true, &Tally::new(&SPEC.series));
+    let settlement = merged.settle(false, true, false, &Tally::new(&SPEC.series));
     assert_eq!(settlement.added.counted(count::DUPLICATED), 1);
     assert_eq!(settlement.withdrawn.counted(OK), 1);
     assert_eq!(settlement.added.counted(count::LOST), 0);
@@ -233,7 +242,8 @@ fn messages_of_two_runs_are_not_duplicates_of_each_other() {
             run,
             ..part(None, &[0, 1])
         };
-        let settlement = merged([part(None, &[0, 1]), other], None).settle(true, true, &total);
+        let settlement =
+            merged([part(None, &[0, 1]), other], None).settle(true, true, false, &total);
         settlement.added.counted(count::DUPLICATED)
     };
     // A run without producers, each of whose processes accepts the messages of one run.

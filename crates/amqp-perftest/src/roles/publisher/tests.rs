@@ -158,8 +158,8 @@ fn each_message_ends_once_as_confirmed_refused_returned_or_given_up() {
     fixture.confirm(2, false, false).unwrap();
     fixture.returned(2);
     fixture.confirm(3, false, true).unwrap();
-    let lost = Some(outcome::CONNECTION_LOST);
-    fixture.publisher.give_up(&mut fixture.state, lost);
+    let lost = "the broker closed the connection".into();
+    fixture.publisher.give_up(&mut fixture.state, Some(&lost));
     let names = [
         load::recorder::OK,
         count::CONFIRMED,

@@ -81,6 +81,20 @@ fn publishers_wait_where_the_broker_asks_them_to() {
 }
 
 #[test]
+fn a_wait_that_the_broker_asks_for_is_a_sentence_on_the_screen() {
+    let broker = NullBroker::start(Script {
+        block: vec![100],
+        ..Script::default()
+    })
+    .unwrap();
+    let load = ["--pmessages", "500", "--prefetch", "10", "--confirm", "10"];
+    let run = program(&broker.uri()).args(load).run();
+    for piece in ["The broker asked publishers to wait ", " s in all (connection.blocked)"] {
+        assert!(run.stdout.contains(piece), "{}", run.stdout);
+    }
+}
+
+#[test]
 fn a_broker_that_goes_away_ends_the_run_in_time_with_a_result() {
     let broker = NullBroker::start(Script::default()).unwrap();
     let load = [

@@ -131,6 +131,54 @@ fn what_a_broker_drops_doubles_or_swaps_is_found_and_named() {
     );
 }
 
+/// The plan says that the queue drops messages, so the broker did what it was told.
+#[test]
+fn messages_that_the_plan_lets_a_queue_drop_are_dropped_and_not_lost() {
+    let load = ["--pmessages", "500", "--prefetch", "50", "--drain", "1s"];
+    let run_with = |more: &[&str]| {
+        let script = Script {
+            drop: vec![10, 11],
+            ..Script::default()
+        };
+        run(script, &[&load, more].concat())
+    };
+    for (arguments, named) in [
+        (["--queue-args", "x-max-length=10"], "x-max-length"),
+        (["--queue-args", "x-message-ttl=1"], "x-message-ttl"),
+        (["--message-properties", "expiration=1"], "expiration"),
+    ] {
+        let (code, result) = run_with(&arguments);
+        nothing_failed(code, &result);
+        assert_eq!(result.error("dropped"), 2, "{named}: {}", result["errors"]);
+        result.counts(&[("dropped", 2), ("lost", 0)]);
+        let warnings = result["warnings"].as_array().unwrap().iter();
+        let mut notes = warnings.filter(|warning| warning["severity"] == "note");
+        let names = |note: &Value| note.to_string().contains(named);
+        assert!(notes.any(names), "{named}: {}", result["warnings"]);
+    }
+    // A full queue that refuses says so in its confirms.
+    let refusing = ["--queue-args", "x-max-length=10,x-overflow=reject-publish"];
+    let (code, result) = run_with(&[&refusing[..], &["--confirms"]].concat());
+    assert_eq!((code, result.error("lost")), (1, 2), "{}", result["errors"]);
+    let (code, result) = run_with(&refusing);
+    nothing_failed(code, &result);
+    assert_eq!(result.error("dropped"), 2);
+}
+
+#[test]
+fn messages_that_a_broker_refuses_by_closing_the_channel_are_not_lost() {
+    let script = Script {
+        close_channel: vec![100],
+        ..Script::default()
+    };
+    let load = ["--rate", "500", "--duration", "1s", "--drain", "2s"];
+    let again = ["--prefetch", "50", "--reconnect-after", "10ms"];
+    let (code, result) = run(script, &[&load[..], &again].concat());
+    assert_eq!((code, result.error("lost")), (1, 0), "{}", result["errors"]);
+    assert!(result.error("refused") > 0, "{}", result["errors"]);
+    result.counts(&[("channels_closed", 1), ("lost", 0)]);
+}
+
 #[test]
 fn what_comes_twice_or_in_another_order_makes_the_result_suspect() {
     let load = ["--pmessages", "500", "--prefetch", "50"];

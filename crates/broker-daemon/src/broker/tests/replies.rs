@@ -174,3 +174,61 @@ fn a_dead_letter_goes_where_its_copies_go_unless_it_has_another_key() {
         }
     }
 }
+
+#[test]
+fn a_copy_counts_at_every_exchange_and_its_route_spares_the_alternate() {
+    let mut stand = Stand::new();
+    let id = stand.client();
+    for queue in ["own", "copy", "alternate"] {
+        stand.declare(id, queue, &[]);
+    }
+    for (name, kind, arguments) in [
+        ("unrouted", "fanout", FieldTable::default()),
+        (
+            "first",
+            "direct",
+            table(&[("alternate-exchange", text("unrouted"))]),
+        ),
+        ("second", "direct", FieldTable::default()),
+    ] {
+        let declare = exchange::Declare {
+            exchange: name.into(),
+            kind: kind.into(),
+            nowait: true,
+            arguments,
+            ..exchange::Declare::default()
+        };
+        let declare = exchange::AMQPMethod::Declare(declare);
+        stand.method(id, 1, AMQPClass::Exchange(declare));
+    }
+    let through = exchange::Bind {
+        destination: "second".into(),
+        source: "first".into(),
+        routing_key: "a".into(),
+        nowait: true,
+        ..exchange::Bind::default()
+    };
+    let through = exchange::AMQPMethod::Bind(through);
+    stand.method(id, 1, AMQPClass::Exchange(through));
+    for (queue, exchange) in [
+        ("own", "second"),
+        ("copy", "second"),
+        ("alternate", "unrouted"),
+    ] {
+        let bind = queue::Bind {
+            queue: queue.into(),
+            exchange: exchange.into(),
+            routing_key: queue.into(),
+            nowait: true,
+            ..queue::Bind::default()
+        };
+        stand.method(id, 1, AMQPClass::Queue(QueueMethod::Bind(bind)));
+    }
+    // One of the keys leads from the first exchange to the second, and another one from there to a queue.
+    stand.publish_as(id, ("first", "a"), copies(&[("CC", &["copy"])]), b"m");
+    stand.publish_as(id, ("first", "own"), copies(&[("BCC", &["a"])]), b"m");
+    for (queue, count) in [("own", 1), ("copy", 1), ("alternate", 0)] {
+        let expected = format!("queue.declare-ok {count} 0");
+        assert_eq!(stand.ready(id, queue), expected, "{queue}");
+    }
+}
