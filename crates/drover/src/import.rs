@@ -142,7 +142,7 @@ pub(crate) fn write(imported: &Imported, options: &Options) -> anyhow::Result<Pa
         Some(path) => Folder::at(path)?,
         None => {
             let daemon = format!("{name}-{}", result.driver);
-            let host = host::machine().hostname;
+            let host = host::hostname();
             Folder::reserve(&options.out, &host, PLAN, &daemon, &result.level)?
         }
     };

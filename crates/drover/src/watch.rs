@@ -2,9 +2,9 @@
 //! second and writes none, so that it does not disturb the measurement.
 
 use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -13,6 +13,7 @@ use harness::failure::Failure;
 use harness::signals::Signals;
 use harness::{launcher, output};
 use load::clock;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -29,8 +30,6 @@ use crate::folder::RESULTS;
 
 /// Time between two readings of the files, nanoseconds.
 const INTERVAL_NS: u64 = 1_000_000_000;
-/// Time between two looks for a signal.
-const TURN: Duration = Duration::from_millis(250);
 /// Size of the frame of `--once` without a terminal.
 const SIZE: (u16, u16) = (80, 24);
 
@@ -57,13 +56,20 @@ pub(crate) fn run(options: &Options) -> Result<u8, Failure> {
         return Ok(exit::FINE);
     }
     require_terminal().map_err(Failure::Call)?;
-    let asked_to_end = signals().map_err(Failure::Run)?;
+    let inputs = inputs().map_err(Failure::Run)?;
     // Restores the terminal on a panic too.
     let mut terminal = ratatui::try_init()
         .context("preparing the terminal")
         .map_err(Failure::Run)?;
-    let shown = show(&mut terminal, &mut watched, &asked_to_end);
-    ratatui::restore();
+    let shown = match show(&mut terminal, &mut watched, &inputs) {
+        Err(_) if is_closed(io::stdin()) => Ok(()),
+        shown => shown,
+    };
+    // A closed terminal can't be restored: nobody would see why, and dropping it would panic.
+    if terminal.show_cursor().is_err() {
+        std::mem::forget(terminal);
+    }
+    let _ = ratatui::try_restore();
     shown
         .context("showing the suite")
         .map_err(Failure::Run)
@@ -77,56 +83,74 @@ fn require_terminal() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a flag that is set by a signal to end. The signal must not end the program before the terminal is restored.
-fn signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let asked_to_end = Arc::new(AtomicBool::new(false));
+/// Something to react to.
+#[derive(Debug)]
+enum Input {
+    /// A key, or another size of the terminal.
+    Event(Event),
+    /// A signal to end, or an error of the terminal.
+    End,
+}
+
+/// Receives keys and signals. The program must not wait for keys itself: crossterm reads a terminal that is closed in a
+/// loop, and never returns. A signal must not end the program before the terminal is restored.
+fn inputs() -> anyhow::Result<Receiver<Input>> {
+    let (inputs, received) = mpsc::channel();
     let runtime = launcher::runtime()?;
     let mut signals = {
         let _entered = runtime.enter();
         Signals::listen().context("listening for signals")?
     };
-    let flag = Arc::clone(&asked_to_end);
+    let ends = inputs.clone();
     std::thread::spawn(move || {
         runtime.block_on(signals.next());
-        flag.store(true, Ordering::Relaxed);
+        let _ = ends.send(Input::End);
     });
-    Ok(asked_to_end)
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            let _ = inputs.send(Input::Event(event));
+        }
+        let _ = inputs.send(Input::End);
+    });
+    Ok(received)
 }
 
 fn show(
     terminal: &mut ratatui::DefaultTerminal,
     watched: &mut Watched,
-    asked_to_end: &AtomicBool,
+    inputs: &Receiver<Input>,
 ) -> io::Result<()> {
     let mut scroll = Scroll::default();
     let mut due = clock::now() + INTERVAL_NS;
-    loop {
+    while !is_closed(io::stdin()) {
         terminal.draw(|frame| view::draw(frame, watched, &mut scroll))?;
-        while !event::poll(until(due))? {
-            if asked_to_end.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            if clock::now() >= due {
-                watched.refresh();
-                due = clock::now() + INTERVAL_NS;
-                break;
+        // Keys and changes of the size are drawn at once, from what was read last.
+        let left = Duration::from_nanos(due.saturating_sub(clock::now()));
+        let first = inputs.recv_timeout(left).ok();
+        for input in first.into_iter().chain(inputs.try_iter()) {
+            match input {
+                Input::Event(Event::Key(key)) if is_handled(key, &mut scroll) => {}
+                // A terminal that was small for a moment has lost what it showed.
+                Input::Event(Event::Resize(width, height)) => {
+                    terminal.resize(Rect::new(0, 0, width, height))?;
+                }
+                Input::Event(Event::Key(_)) | Input::End => return Ok(()),
+                Input::Event(_) => {}
             }
         }
-        // Keys and changes of the size are drawn at once, from what was read last.
-        while event::poll(Duration::ZERO)? {
-            match event::read()? {
-                Event::Key(key) if !is_handled(key, &mut scroll) => return Ok(()),
-                // A terminal that was small for a moment has lost what it showed.
-                Event::Resize(width, height) => terminal.resize(Rect::new(0, 0, width, height))?,
-                _ => {}
-            }
+        if clock::now() >= due {
+            watched.refresh();
+            due = clock::now() + INTERVAL_NS;
         }
     }
+    Ok(())
 }
 
-/// Returns the time to wait for a key: until the next reading, and no longer than a turn.
-fn until(due: u64) -> Duration {
-    Duration::from_nanos(due.saturating_sub(clock::now())).min(TURN)
+/// Returns true if the other end of a terminal is closed.
+fn is_closed(terminal: impl AsFd) -> bool {
+    // POLLHUP and POLLERR are always reported.
+    let mut watched = [PollFd::new(terminal.as_fd(), PollFlags::empty())];
+    poll(&mut watched, PollTimeout::ZERO).is_ok_and(|closed| closed > 0)
 }
 
 /// Handles a key; returns false if it quits.

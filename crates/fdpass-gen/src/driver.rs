@@ -1,5 +1,6 @@
 //! The driver: prepares the handoffs, and checks the first answer.
 
+use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
@@ -25,7 +26,6 @@ use crate::settings::Settings;
 use crate::spec::{self, SPEC};
 use crate::sse::{Fault, Reader};
 use crate::stream::Stream;
-use crate::transcript::Difference;
 use crate::work;
 
 /// Maximum wait for one read of the check.
@@ -168,12 +168,19 @@ impl Driver for FdPass {
     }
 
     fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
-        let mut names = total.counts.keys();
-        let first = names.find_map(|name| name.strip_prefix(count::DIFFERS));
-        let hint = "the differing streams are counted as protocol_content: see the daemon's log, or use --expect any for a backend whose texts vary";
-        let warning = first.map(|first| Warning::content_differs(first, hint));
+        let warning = |prefix, hint| {
+            let mut names = total.counts.keys();
+            let first = names.find_map(|name| name.strip_prefix(prefix));
+            first.map(|first| Warning::content_differs(first, hint))
+        };
+        let differs = "the differing streams are counted as protocol_content: see the daemon's log, or use --expect any for a backend whose texts vary";
+        let varies = "the first streams differ, so nothing is compared after them: use --expect first to count every other text as a failure";
+        let warnings = [
+            warning(count::DIFFERS, differs),
+            warning(count::VARIES, varies),
+        ];
         Findings {
-            warnings: Vec::from_iter(warning),
+            warnings: warnings.into_iter().flatten().collect(),
             ..Findings::default()
         }
     }
@@ -239,11 +246,11 @@ impl FdPass {
         learned.unwrap_or_else(|| Expected::new(&self.settings))
     }
 
-    /// Reports the first difference of a text, once per run.
-    pub(crate) fn differs(&self, difference: &Difference, record: &Recorder) {
+    /// Reports the first difference of a text, once per run; `prefix` is that of the counter.
+    pub(crate) fn differs(&self, prefix: &str, difference: impl Display, record: &Recorder) {
         self.reported.call_once(|| {
             // Counters have static names: this one name is leaked.
-            let name = format!("{}{difference}", count::DIFFERS);
+            let name = format!("{prefix}{difference}");
             record.count(name.leak(), 1);
         });
     }
@@ -266,12 +273,13 @@ impl FdPass {
                     "the stream ended after {} records without the end marker",
                     reader.records()
                 );
+                expected.stream_ended();
                 break;
             }
             unread.extend(piece);
-            let seen = reader.read(&unread).map_err(|fault| {
-                anyhow!("{} in {:?}", fault.kind(), String::from_utf8_lossy(&unread))
-            })?;
+            let seen = reader
+                .read(&unread)
+                .map_err(|fault| anyhow!(fault.explain(&unread)))?;
             ensure!(
                 !seen.rejected,
                 "the daemon is at capacity (503) before the load begins"

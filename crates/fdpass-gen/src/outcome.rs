@@ -22,6 +22,9 @@ pub(crate) mod count {
     pub(crate) const AS_FIRST: &str = "equal_to_first";
     /// Prefix of a counter whose name describes the first difference of a content, once for each process of the driver.
     pub(crate) const DIFFERS: &str = "content differs: ";
+    /// Prefix of a counter whose name describes the difference for which contents are not compared any more, once for
+    /// each process of the driver.
+    pub(crate) const VARIES: &str = "content varies: ";
 }
 
 /// The daemon refused at capacity: 503, or it closed a handoff without an answer.

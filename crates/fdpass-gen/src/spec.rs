@@ -76,6 +76,7 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new("protocol_order", Failure),
     ErrorSpec::new("protocol_trailing", Failure),
     ErrorSpec::new("protocol_content", Failure),
+    ErrorSpec::new("event_error", Failure),
     ErrorSpec::new(outcome::SEND, Failure),
     ErrorSpec::new(outcome::EPOLL, Failure),
     ErrorSpec::new("connect_EAGAIN", Fault),
@@ -121,6 +122,7 @@ mod tests {
             sse::Fault::Json,
             sse::Fault::Order,
             sse::Fault::Trailing,
+            sse::Fault::ErrorEvent,
             sse::Fault::Content(Box::new(difference)),
         ];
         for kind in errnos.chain(faults.iter().map(sse::Fault::kind)) {

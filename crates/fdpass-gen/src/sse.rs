@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::transcript::Difference;
 
@@ -18,6 +19,8 @@ const HEAD_LIMIT: usize = 16 * 1024;
 const RECORD_LIMIT: usize = 256 * 1024;
 /// Maximum number of header fields.
 const HEADER_LIMIT: usize = 64;
+/// Maximum bytes of an answer shown in an error.
+const SHOWN: usize = 200;
 
 /// The parsing state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,11 +44,31 @@ pub enum Fault {
     Order,
     /// Bytes follow the end marker.
     Trailing,
+    /// The daemon reports an error: an event named `error`, or a record with the field `error`.
+    ErrorEvent,
     /// The text of a record differs from the expected one. Boxed, because every record returns this type.
     Content(Box<Difference>),
 }
 
 impl Fault {
+    /// Returns what is wrong with an answer that begins with `unread`, for people, with the first bytes of it.
+    pub(crate) fn explain(&self, unread: &[u8]) -> String {
+        let reason = match self {
+            Self::Head => head_problem(unread),
+            Self::Sse => "a line is not a field of a server-sent event, or has no end: end each with LF or CR LF, and send no byte order mark".to_owned(),
+            Self::ErrorEvent => "the daemon reports an error".to_owned(),
+            _ => "the answer breaks the protocol".to_owned(),
+        };
+        let shown = &unread[..unread.len().min(SHOWN)];
+        let more = if shown.len() < unread.len() {
+            "…"
+        } else {
+            ""
+        };
+        let kind = self.kind();
+        format!("{reason} ({kind} in \"{}{more}\")", shown.escape_ascii())
+    }
+
     /// Returns the counted kind.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -55,6 +78,7 @@ impl Fault {
             Self::Json => "protocol_json",
             Self::Order => "protocol_order",
             Self::Trailing => "protocol_trailing",
+            Self::ErrorEvent => "event_error",
             Self::Content(_) => "protocol_content",
         }
     }
@@ -128,6 +152,9 @@ impl Reader {
             return Ok(0);
         }
         let record: Record = serde_json::from_slice(text).map_err(|_| Fault::Json)?;
+        if record.error.is_some() {
+            return Err(Fault::ErrorEvent);
+        }
         if let Some(index) = record.index {
             let turn = u64::from(self.records);
             let base = *self.base.get_or_insert(index == turn + 1);
@@ -163,16 +190,41 @@ fn head(piece: &[u8]) -> Result<Seen, Fault> {
     Ok(seen)
 }
 
+/// Returns what is wrong with the head of an answer, and what to change.
+fn head_problem(piece: &[u8]) -> String {
+    let mut headers = [httparse::EMPTY_HEADER; HEADER_LIMIT];
+    let mut response = httparse::Response::new(&mut headers);
+    let parsed = response.parse(piece);
+    let framed = response.headers.iter().find(|header| frames(header.name));
+    match (parsed, response.code, framed) {
+        (Ok(httparse::Status::Complete(_)), Some(200), Some(header)) => format!(
+            "the header {} frames the body, but a stream ends with its connection: send no {0}",
+            header.name
+        ),
+        (Ok(httparse::Status::Complete(_)), Some(200), None) => {
+            "it is no event stream: send Content-Type: text/event-stream".to_owned()
+        }
+        (Ok(httparse::Status::Complete(_)), Some(status), _) => {
+            format!("status {status}, where only 200, or 503 at capacity, is expected")
+        }
+        _ => "it begins with no HTTP head".to_owned(),
+    }
+}
+
+/// Returns true for a header field that says how long a body is (RFC 9112, section 6.3).
+fn frames(name: &str) -> bool {
+    ["transfer-encoding", "content-length"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+}
+
 /// Returns true for an event stream that ends with the connection: the content type matches and nothing else frames the
 /// body.
 fn is_event_stream(headers: &[httparse::Header<'_>]) -> bool {
-    let find = |name: &str| {
-        let mut headers = headers.iter();
-        headers.find(|header| header.name.eq_ignore_ascii_case(name))
-    };
-    let framed = find("transfer-encoding").or_else(|| find("content-length"));
-    let kind = find("content-type");
-    framed.is_none() && kind.is_some_and(|kind| kind.value.starts_with(b"text/event-stream"))
+    let is_framed = headers.iter().any(|header| frames(header.name));
+    let mut kinds = headers.iter();
+    let kind = kinds.find(|header| header.name.eq_ignore_ascii_case("content-type"));
+    !is_framed && kind.is_some_and(|kind| kind.value.starts_with(b"text/event-stream"))
 }
 
 /// The data of a record, if it has any.
@@ -207,10 +259,15 @@ fn record(piece: &[u8]) -> Result<Option<(Data<'_>, usize)>, Fault> {
 }
 
 /// Returns the value of a `data` field; `None` for other fields and comments. The standard ignores unknown fields; here
-/// they are a fault, since no daemon has a reason to send them.
+/// they are a fault, since no daemon has a reason to send them, and so is an event named `error`.
 fn field(line: &[u8]) -> Result<Option<&[u8]>, Fault> {
     if let Some(value) = line.strip_prefix(b"data:") {
         return Ok(Some(value.strip_prefix(b" ").unwrap_or(value)));
+    }
+    if let Some(name) = line.strip_prefix(b"event:")
+        && name.trim_ascii() == b"error"
+    {
+        return Err(Fault::ErrorEvent);
     }
     let known = [&b":"[..], b"event:", b"id:", b"retry:"]
         .iter()
@@ -225,6 +282,9 @@ struct Record {
     content: Content,
     #[serde(default)]
     index: Option<u64>,
+    /// `null` in records of some daemons that report none.
+    #[serde(default)]
+    error: Option<IgnoredAny>,
 }
 
 /// The content, which is compared in place, without a copy.
@@ -307,6 +367,48 @@ mod tests {
             Fault::Order
         );
         assert_eq!(body("data: [DONE]\n\nx").unwrap_err(), Fault::Trailing);
+    }
+
+    #[test]
+    fn an_error_that_the_daemon_reports_is_no_success() {
+        let end = "data: [DONE]\n\n";
+        for error in [
+            "event: error\ndata: {\"content\":\"a\"}\n\n",
+            "event:error\r\n\r\n",
+            "data: {\"error\":{\"code\":429}}\n\n",
+            "data: {\"content\":\"a\",\"error\":\"overloaded\"}\n\n",
+        ] {
+            assert_eq!(
+                body(&format!("{error}{end}")).unwrap_err(),
+                Fault::ErrorEvent
+            );
+        }
+        for text in ["event: errors\n", "data: {\"error\":null}\n\n"] {
+            assert!(body(&format!("{text}{end}")).unwrap().0.done(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fault_is_explained_with_a_remedy_and_few_bytes() {
+        let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n";
+        for (text, part) in [
+            ("HTTP/1.1 429 Too Many Requests\r\n\r\n", "status 429"),
+            (
+                &format!("{stream}Transfer-Encoding: chunked\r\n\r\n"),
+                "send no Transfer-Encoding",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
+                "send Content-Type: text/event-stream",
+            ),
+            ("hello\r\n\r\n", "no HTTP head"),
+            (&format!("{HEAD}\u{feff}data: 1\n"), "byte order mark"),
+            (&format!("{HEAD}data: {}", "x".repeat(RECORD_LIMIT)), "…"),
+        ] {
+            let explained = read(text).unwrap_err().explain(text.as_bytes());
+            assert!(explained.contains(part), "{explained}");
+            assert!(explained.len() < 600, "{explained}");
+        }
     }
 
     #[test]

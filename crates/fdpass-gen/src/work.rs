@@ -229,6 +229,9 @@ impl<'a> Streams<'a> {
         stream.last = now;
         let records = piece.as_ref().map_or(0, |piece| piece.records);
         let record = &cx.state.record;
+        if let Some(variation) = self.expected.take_variation() {
+            self.driver.differs(count::VARIES, variation, record);
+        }
         if stream.counted {
             record.count(count::BYTES, length as u64);
             if records > 0 {
@@ -256,7 +259,7 @@ impl<'a> Streams<'a> {
         match piece {
             Err(fault) => {
                 if let Fault::Content(difference) = &fault {
-                    self.driver.differs(difference, record);
+                    self.driver.differs(count::DIFFERS, difference, record);
                 }
                 Some(fault.kind())
             }
@@ -270,7 +273,7 @@ impl<'a> Streams<'a> {
     }
 
     /// Returns the outcome of a stream that the daemon has closed.
-    fn at_end(&self, id: Id, cx: &mut Context<'a>) -> &'static str {
+    fn at_end(&mut self, id: Id, cx: &mut Context<'a>) -> &'static str {
         let now = clock::now();
         let Some(stream) = cx.connections.get_mut(id) else {
             return outcome::INCOMPLETE;
@@ -285,6 +288,7 @@ impl<'a> Streams<'a> {
         if expected.is_some_and(|expected| expected != stream.reader.records()) {
             return Fault::Order.kind();
         }
+        self.expected.stream_ended();
         if stream.timed {
             let took = now - stream.handed;
             cx.state.record.value(STREAM, took);

@@ -104,6 +104,14 @@ impl TerminalProgram {
         set_size(&self.keyboard, rows, columns);
     }
 
+    /// Closes the user's end of the terminal, as a closed window does.
+    ///
+    /// # Panics
+    /// /dev/null cannot be opened.
+    pub fn hang_up(&mut self) {
+        self.keyboard = File::open("/dev/null").unwrap();
+    }
+
     /// Returns the process of the program.
     #[must_use]
     pub fn pid(&self) -> u32 {

@@ -184,7 +184,7 @@ async fn run_part<D: DriverCli>(
         .map_err(Failure::Run)?;
     let subject = match (divided.role(), target) {
         (Role::Load, None) => {
-            let host = host::machine().hostname;
+            let host = host::hostname();
             let waiting = divided.published_daemon(&host);
             let waited = unless_interrupted(&mut signals, waiting).await;
             let daemon = waited.and_then(|daemon| daemon).map_err(Failure::Run)?;
@@ -395,7 +395,7 @@ fn folder<C>(plan: &Plan<C>, subject: &Subject, common: &Common) -> anyhow::Resu
     match &common.into {
         Some(path) => Folder::at(path),
         None => {
-            let host = host::machine().hostname;
+            let host = host::hostname();
             Folder::reserve(
                 &common.out,
                 &host,

@@ -7,14 +7,18 @@
 //! | `daemon.json` | the address of the daemon, from the program that launched it |
 //! | `ready-I` | shard I is ready to begin |
 //! | `failed-I` | the reason why shard I has no result |
-//! | `go` | the instant of the start, from shard 0 once all shards are ready |
-//! | `open-I`, `load` | the same for the load, if connections are opened before it |
+//! | `probe` | all shards are ready, from shard 0 |
+//! | `seen-I` | shard I has seen the probe: how long that took is how late the file system shows a file |
+//! | `go` | the instant of the start, from shard 0 once all shards have seen the probe |
+//! | `open-I`, `load-probe`, `load-seen-I`, `load` | the same for the load, if connections are opened before it |
 //! | `left-I` | how many operations shard I has begun and not ended, if others end them |
 //! | `progress` | all have begun their last, or the sum is 0 and nobody needs to wait any more, from the last shard |
 //! | `done-I` | shard I has ended; the last to end cleans up |
 //! | `cleaned` | from the shard that cleans up |
 //! | `shard-I/`, `daemon/` | the result of each part; `result.json` is written last, so it is complete |
 
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +30,7 @@ use load::plan::Invalid;
 use load::schedule::Share;
 use measure::redact;
 use measure::shard::{Role, RunPart};
+use measure::warning::{Severity, Warning};
 use nix::sys::statfs::{
     BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC,
     statfs,
@@ -49,10 +54,12 @@ pub(crate) use start::Start;
 const LOCAL_POLL: Duration = Duration::from_millis(20);
 /// The same for a network file system, whose server answers all shards.
 const REMOTE_POLL: Duration = Duration::from_millis(250);
-/// Time from the order to begin to the start, if the folder is on a local disk.
+/// Least time from the order to begin to the start, if the folder is on a local disk.
 const LOCAL_HEAD_START: Duration = Duration::from_millis(500);
 /// The same for a network file system, whose clients see new files late: NFS by up to 3 s, unless configured otherwise.
 const REMOTE_HEAD_START: Duration = Duration::from_secs(5);
+/// Least time from the order to begin to the start, as a multiple of the time in which all shards saw the probe.
+const HEAD_START_PER_PROBE: u32 = 2;
 /// Time before the start at which the wall clock is converted to the monotonic clock, and the workers are started.
 const CONVERTED_BEFORE: Duration = Duration::from_millis(200);
 /// Longest sleep until the wall clock is read again: it may be set meanwhile.
@@ -71,6 +78,10 @@ pub(crate) const DAEMON_FOLDER: &str = "daemon";
 struct Meeting {
     /// Prefix of the file of each shard.
     ready: &'static str,
+    /// Name of the file that all shards must see first.
+    probe: &'static str,
+    /// Prefix of the file of each shard that has seen it.
+    seen: &'static str,
     /// Name of the file with the instant.
     go: &'static str,
 }
@@ -78,12 +89,16 @@ struct Meeting {
 /// The start of the run.
 const START: Meeting = Meeting {
     ready: "ready-",
+    probe: "probe",
+    seen: "seen-",
     go: "go",
 };
 
 /// The start of the load, once all connections are open.
 const LOAD: Meeting = Meeting {
     ready: "open-",
+    probe: "load-probe",
+    seen: "load-seen-",
     go: "load",
 };
 
@@ -226,11 +241,10 @@ impl DividedRun {
     /// # Errors
     /// No daemon is published in time, or it cannot be reached from this machine.
     pub async fn published_daemon(&self, host: &str) -> anyhow::Result<PublishedDaemon> {
-        let path = self.folder.join(DAEMON);
         let missing = |_: &Path| {
             "the daemon: start this program with --role daemon and the same folder, or give the address of a running daemon".to_owned()
         };
-        let daemon: PublishedDaemon = self.wait_for(&path, missing).await?;
+        let daemon: PublishedDaemon = self.wait_for(DAEMON, missing).await?;
         let sockets = daemon.target.sockets();
         if let (Some(socket), true) = (sockets.first(), daemon.by.host != host) {
             bail!(
@@ -245,7 +259,8 @@ impl DividedRun {
     /// Says that this shard is ready, and returns the common start once it is known and near.
     ///
     /// # Errors
-    /// Another shard is not ready in time, has failed, or runs another plan.
+    /// Another shard is not ready in time, has failed, or runs another plan; or the start was so long ago that the result
+    /// of this shard would be INVALID.
     pub(crate) async fn start(&self, host: &str) -> anyhow::Result<Start> {
         let (unix_ns, of) = match (self.start_at, self.share) {
             (Some(start_at), Some(share)) => (start_at, share.of),
@@ -255,6 +270,9 @@ impl DividedRun {
             }
         };
         let before = u64::try_from(CONVERTED_BEFORE.as_nanos()).expect("a short time");
+        if self.share.is_some() {
+            refuse_late(clock::unix_ns().saturating_sub(unix_ns))?;
+        }
         // The wall clock may be set while this waits, so it is read again and again, and converted only once.
         loop {
             let left = unix_ns.saturating_sub(clock::unix_ns() + before);
@@ -286,18 +304,21 @@ impl DividedRun {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 program: Program::this(host),
             };
-            let name = format!("{}{}", meeting.ready, share.index);
-            write(&self.folder.join(name), &ready)?;
+            let file = |prefix: &str| self.folder.join(format!("{prefix}{}", share.index));
+            write(&file(meeting.ready), &ready)?;
             if share.index == 0 {
                 self.set_instant(meeting, share.of).await?;
+            } else {
+                let missing = |folder: &Path| missing_shards(folder, meeting.ready, share.of);
+                let () = self.wait_for(meeting.probe, missing).await?;
+                write(&file(meeting.seen), &())?;
             }
         }
-        let go = self.folder.join(meeting.go);
         let missing = |folder: &Path| match self.share {
-            Some(share) => missing_shards(folder, meeting, share.of),
+            Some(share) => missing_shards(folder, meeting.seen, share.of),
             None => "the shards: start them with the same --result-dir".to_owned(),
         };
-        let go: Go = self.wait_for(&go, missing).await?;
+        let go: Go = self.wait_for(meeting.go, missing).await?;
         if let Some(share) = self.share.filter(|share| share.of != go.of) {
             let problem = format!(
                 "is one of {}, but the run in {} has {} shards: name a new folder for each run",
@@ -315,12 +336,12 @@ impl DividedRun {
         Ok(go)
     }
 
-    /// Waits until all shards are ready, and sets the instant.
+    /// Waits until all shards are ready and have seen a file, and sets the instant.
     async fn set_instant(&self, meeting: Meeting, of: u64) -> anyhow::Result<()> {
         for index in 0..of {
-            let path = self.folder.join(format!("{}{index}", meeting.ready));
-            let missing = |folder: &Path| missing_shards(folder, meeting, of);
-            let ready: Ready = self.wait_for(&path, missing).await?;
+            let name = format!("{}{index}", meeting.ready);
+            let missing = |folder: &Path| missing_shards(folder, meeting.ready, of);
+            let ready: Ready = self.wait_for(&name, missing).await?;
             if ready.of != of {
                 let problem = format!(
                     "is one of {}, but shard 0 is one of {of}: give all shards the same number",
@@ -334,10 +355,14 @@ impl DividedRun {
                 return Err(self.other_plan(&shard).into());
             }
         }
-        let head_start = match is_local(&self.folder) {
-            true => LOCAL_HEAD_START,
-            false => REMOTE_HEAD_START,
-        };
+        let written = Instant::now();
+        write(&self.folder.join(meeting.probe), &())?;
+        for index in 1..of {
+            let missing = |folder: &Path| missing_shards(folder, meeting.seen, of);
+            let name = format!("{}{index}", meeting.seen);
+            let () = self.wait_for(&name, missing).await?;
+        }
+        let head_start = head_start(written.elapsed(), is_local(&self.folder));
         let head_start = u64::try_from(head_start.as_nanos()).expect("a short time");
         let go = Go {
             of,
@@ -392,7 +417,7 @@ impl DividedRun {
     /// Waits for a file that another part writes.
     async fn wait_for<T: DeserializeOwned>(
         &self,
-        path: &Path,
+        name: &str,
         missing: impl Fn(&Path) -> String,
     ) -> anyhow::Result<T> {
         let deadline = Instant::now() + self.limit;
@@ -401,13 +426,13 @@ impl DividedRun {
             false => REMOTE_POLL,
         };
         loop {
-            let (failed, found) = look(&self.folder, path)?;
+            let (failed, found) = look(&self.folder, name)?;
             if let Some(failed) = failed {
                 bail!("{failed}");
             }
             if let Some(content) = found {
                 return serde_json::from_slice(&content)
-                    .with_context(|| format!("reading {}", path.display()));
+                    .with_context(|| format!("reading {}", self.folder.join(name).display()));
             }
             if Instant::now() >= deadline {
                 bail!(
@@ -421,12 +446,44 @@ impl DividedRun {
     }
 }
 
-/// Returns the reason why a shard has failed, if one has, and the content of a file, if it exists. Listing the folder
-/// also makes a network file system look for new files.
-fn look(folder: &Path, path: &Path) -> anyhow::Result<(Option<String>, Option<Vec<u8>>)> {
-    let reading = || format!("reading {}", folder.display());
-    for entry in fs::read_dir(folder).with_context(reading)? {
-        let name = entry.with_context(reading)?.file_name();
+/// Refuses to begin a load so late that its result would be INVALID.
+fn refuse_late(late_ns: u64) -> anyhow::Result<()> {
+    match Warning::shard_late(late_ns) {
+        Some(Warning {
+            severity: Severity::Invalid,
+            hint,
+            ..
+        }) => bail!(
+            "the common start was {} ago when this shard read it: {hint}",
+            measure::units::duration(late_ns)
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the time from the order to begin to the start, if all shards have seen the probe after `probed`: its way there,
+/// and that of the answers back.
+fn head_start(probed: Duration, is_local: bool) -> Duration {
+    let least = match is_local {
+        true => LOCAL_HEAD_START,
+        false => REMOTE_HEAD_START,
+    };
+    least.max(probed * HEAD_START_PER_PROBE)
+}
+
+/// Returns the names in a folder.
+fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
+    fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect()
+}
+
+/// Returns the reason why a shard has failed, if one has, and the content of a file of the folder, if it is listed. A name
+/// that is not listed is not opened: a network file system may remember that it was not there, and for how long is up to
+/// its configuration.
+fn look(folder: &Path, name: &str) -> anyhow::Result<(Option<String>, Option<Vec<u8>>)> {
+    let names = names(folder).with_context(|| format!("reading {}", folder.display()))?;
+    for name in &names {
         let name = name.to_string_lossy();
         if let Some(shard) = name.strip_prefix(FAILED) {
             let reason = fs::read_to_string(folder.join(&*name)).unwrap_or_default();
@@ -434,15 +491,20 @@ fn look(folder: &Path, path: &Path) -> anyhow::Result<(Option<String>, Option<Ve
             return Ok((Some(failed), None));
         }
     }
-    match fs::read(path) {
+    if !names.contains(OsStr::new(name)) {
+        return Ok((None, None));
+    }
+    let path = folder.join(name);
+    match fs::read(&path) {
         Ok(content) => Ok((None, Some(content))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, None)),
         Err(error) => Err(anyhow!(error).context(format!("reading {}", path.display()))),
     }
 }
 
-fn missing_shards(folder: &Path, meeting: Meeting, of: u64) -> String {
-    let is_missing = |index: &u64| !folder.join(format!("{}{index}", meeting.ready)).exists();
+fn missing_shards(folder: &Path, prefix: &str, of: u64) -> String {
+    let names = names(folder).unwrap_or_default();
+    let is_missing = |index: &u64| !names.contains(OsStr::new(&format!("{prefix}{index}")));
     let missing: Vec<u64> = (0..of).filter(is_missing).collect();
     match missing.as_slice() {
         [] => "shard 0 to set the start".to_owned(),

@@ -1,7 +1,8 @@
-//! Redaction: removes passwords in URIs, authentication header fields, tokens and keys from stored and shown text.
+//! Redaction: removes passwords, authentication header fields, tokens and keys from stored and shown text.
 //!
-//! Every text that leaves a program passes through this module: results, reports, messages. A secret is recognized by
-//! the name before it or by its position in a URI. Redacting twice changes nothing.
+//! Every text that leaves a program passes through this module: results, reports, messages, command lines. A secret is
+//! recognized by the name before it, by its position (in a URI, in `user:password`, after an option of a command), or by
+//! the first letters that some services give to their tokens. Redacting twice changes nothing.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,10 +23,12 @@ const SECRET_ENDS: &[&str] = &[
     "credential",
     "credentials",
     "jwt",
+    "masterauth",
     "passphrase",
     "passwd",
     "password",
     "privatekey",
+    "requirepass",
     "secret",
     "secretkey",
     "sessionid",
@@ -36,6 +39,25 @@ const SECRET_ENDS: &[&str] = &[
 const SECRET_IN_QUERIES: &[&str] = &["auth", "key", "pass", "pwd", "sid", "session", "sig"];
 /// Complete names of header fields that hold a secret, in addition to multi-word names with one of [`SECRET_ENDS`].
 const SECRET_FIELDS: &[&str] = &["authorization", "cookie", "password", "secret"];
+/// Endings of names whose value may be `user:password`, in lower case, without `-`, `_` and `.`.
+const PAIR_ENDS: &[&str] = &["auth", "login", "user", "username", "userpass", "userpwd"];
+/// The option that names a user in many programs, without its `-`.
+const SHORT_USER: &str = "u";
+/// First letters of tokens: of GitHub, GitLab, Slack, AWS, OpenAI and others, and of signed JSON (RFC 7519, section 3.1).
+const TOKEN_BEGINS: &[&str] = &[
+    "AKIA",
+    "eyJ",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "sk-",
+    "xoxb-",
+    "xoxp-",
+];
+/// Least length of a token that is recognized by its first letters.
+const LEAST_TOKEN: usize = 20;
 /// Characters that end an unquoted value in a text.
 const ENDS_OF_VALUE: &[char] = &['&', ';', ',', '#', ')', ']', '}', '<', '>', '"', '\'', '`'];
 /// Characters that end a URI in a text.
@@ -85,18 +107,40 @@ pub fn field(field: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns the words of a command line, joined, without their secrets.
+pub fn command(words: &[&str]) -> String {
+    let mut shown = Vec::new();
+    let mut option = "";
+    for word in words {
+        let value = of_option(option, word);
+        shown.push(value.unwrap_or_else(|| text(word).into_owned()));
+        option = word;
+    }
+    text(&shown.join(" ")).into_owned()
+}
+
 /// Removes secrets from every text in a value, and texts under a key that names a secret.
 pub fn value(value: &mut Value) {
     match value {
         Value::String(string) => *string = field(string).into_owned(),
-        Value::Array(values) => values.iter_mut().for_each(self::value),
+        Value::Array(values) => {
+            // The words of a command may be a list.
+            let mut option = String::new();
+            for entry in values {
+                let word = entry.as_str().unwrap_or_default().to_owned();
+                match of_option(&option, &word) {
+                    Some(redacted) => *entry = Value::String(redacted),
+                    None => self::value(entry),
+                }
+                option = word;
+            }
+        }
         Value::Object(entries) => {
             for (key, entry) in entries {
-                match entry {
-                    Value::String(string) if is_secret(key) && !string.is_empty() => {
-                        PLACEHOLDER.clone_into(string);
-                    }
-                    entry => self::value(entry),
+                let named = entry.as_str().and_then(|string| of_name(key, string));
+                match named {
+                    Some(redacted) => *entry = Value::String(redacted),
+                    None => self::value(entry),
                 }
             }
         }
@@ -118,6 +162,45 @@ pub fn is_redacted(value: &Value) -> bool {
 pub fn is_secret(name: &str) -> bool {
     let name = normalized(name);
     SECRET_ENDS.iter().any(|end| name.ends_with(end))
+}
+
+/// Returns a value without the secret that its name says is in it, if there is one.
+fn of_name(name: &str, value: &str) -> Option<String> {
+    let secret = secret_of_name(name, value).filter(|secret| is_unredacted(value, secret))?;
+    Some(format!(
+        "{}{PLACEHOLDER}{}",
+        &value[..secret.start],
+        &value[secret.end..]
+    ))
+}
+
+/// As [`of_name`], for the word after an option such as `--password` or `-u`.
+fn of_option(option: &str, value: &str) -> Option<String> {
+    of_name(option_name(option)?, value).filter(|_| !value.starts_with('-'))
+}
+
+/// Returns the position of the secret in a value with a name: all of it, or the password of `user:password`.
+fn secret_of_name(name: &str, value: &str) -> Option<Range<usize>> {
+    if is_secret(name) {
+        return Some(0..value.len());
+    }
+    let name = normalized(name);
+    let is_pair = name == SHORT_USER || PAIR_ENDS.iter().any(|end| name.ends_with(end));
+    is_pair.then(|| password_of_pair(value)).flatten()
+}
+
+/// Returns the position of the password in `user:password`. Numbers are the ids of a user and a group, or a time.
+fn password_of_pair(pair: &str) -> Option<Range<usize>> {
+    let (user, password) = pair.split_once(':')?;
+    let is_number = user.bytes().all(|byte| byte.is_ascii_digit());
+    let is_pair = !is_number && !user.contains('/') && !password.starts_with("//");
+    is_pair.then_some(user.len() + 1..pair.len())
+}
+
+/// Returns the name of an option without its dashes, if it is one.
+fn option_name(word: &str) -> Option<&str> {
+    let name = word.trim_start_matches('-');
+    (name.len() < word.len()).then_some(name)
 }
 
 /// Normalizes a name: lower case, percent-decoded, without word separators.
@@ -154,6 +237,9 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
     for (at, _) in text.match_indices("://") {
         found.extend(userinfo(text, at));
     }
+    found.extend(text.match_indices('@').filter_map(|(at, _)| pair(text, at)));
+    found.extend(option_values(text));
+    found.extend(tokens(text));
     for (at, mark) in text.char_indices() {
         let value = match mark {
             '=' => assigned_value(text, at),
@@ -218,18 +304,80 @@ fn userinfo(text: &str, at: usize) -> Option<Range<usize>> {
     is_unredacted(text, &secret).then_some(secret)
 }
 
+/// Returns the password of `user:password@` whose `@` is at `at`, outside of a URI.
+fn pair(text: &str, at: usize) -> Option<Range<usize>> {
+    let is_end = |letter: char| letter.is_whitespace() || ENDS_OF_URI.contains(&letter);
+    let begin = text[..at]
+        .char_indices()
+        .rfind(|(_, letter)| is_end(*letter))
+        .map_or(0, |(end, letter)| end + letter.len_utf8());
+    let before = &text[begin..at];
+    // An image of a container may be named by its digest, and `mailto:` is a scheme.
+    let is_other = before.contains("://")
+        || before.starts_with("mailto:")
+        || text[at..].starts_with("@sha256:");
+    let password = password_of_pair(before).filter(|_| !is_other)?;
+    let secret = begin + password.start..at;
+    is_unredacted(text, &secret).then_some(secret)
+}
+
+/// Returns the secrets after options such as `--password` and `-u`, one word each.
+fn option_values(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut option = None;
+    for word in text.split_whitespace() {
+        // Both are parts of one text.
+        let begin = word.as_ptr().addr() - text.as_ptr().addr();
+        let quoted = extent(text, begin, false);
+        let whole = match quoted.start > begin {
+            true => quoted,
+            false => begin..begin + word.len(),
+        };
+        let value = &text[whole.clone()];
+        let secret = option
+            .and_then(|name| secret_of_name(name, value))
+            // `<VALUE>` and `[VALUE]` stand for one in a help text.
+            .filter(|_| !value.starts_with(['-', '<', '[']))
+            .map(|secret| whole.start + secret.start..whole.start + secret.end);
+        found.extend(secret.filter(|secret| is_unredacted(text, secret)));
+        option = option_name(word);
+    }
+    found
+}
+
+/// Returns the tokens that are recognized by their first letters.
+fn tokens(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    for begins in TOKEN_BEGINS {
+        for (at, _) in text.match_indices(begins) {
+            let is_of_token =
+                |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+            let rest = &text[at..];
+            let length = rest
+                .find(|letter| !is_of_token(letter))
+                .unwrap_or(rest.len());
+            if length >= LEAST_TOKEN && !text[..at].ends_with(is_of_token) {
+                found.push(at..at + length);
+            }
+        }
+    }
+    found
+}
+
 /// Returns the value of `name=value` whose `=` is at `at`, if the name is that of a secret.
 fn assigned_value(text: &str, at: usize) -> Option<Range<usize>> {
     let before = text[..at].trim_end_matches([' ', '"']);
     let name = last_word(before);
     let is_in_query = before[..before.len() - name.len()].ends_with(['?', '&']);
     let is_of_query = is_in_query && SECRET_IN_QUERIES.contains(&normalized(name).as_str());
-    if !(is_of_query || is_secret(name)) {
-        return None;
-    }
     // `==` is a comparison.
     let begin = at + text[at..].len() - text[at..].trim_start_matches(['=', ' ']).len();
-    Some(extent(text, begin, false))
+    let value = extent(text, begin, false);
+    if is_of_query {
+        return Some(value);
+    }
+    let secret = secret_of_name(name, &text[value.clone()])?;
+    Some(value.start + secret.start..value.start + secret.end)
 }
 
 /// Returns the value of `Name: value` or `"name": "value"` whose colon is at `at`, if the name is that of a secret.
@@ -328,8 +476,45 @@ mod tests {
     }
 
     #[test]
+    fn secrets_are_found_by_their_position_and_by_their_first_letters() {
+        for marked in [
+            "server --user app:«s3cret» --port 80",
+            "server -u app:«s,3:cret»",
+            "server --basic-auth \"app:«s 3»\" x",
+            "server --user=app:«s3cret»",
+            "BROKER_USER=app:«s3cret»",
+            "server --password «s3cret» x",
+            "redis-server --requirepass «s3cret»",
+            "dsn app:«p@ss»@tcp(127.0.0.1:3306)/x",
+            "proxy «ghp_0123456789abcdefghij», x",
+            "a token («eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_»)",
+        ] {
+            check(marked);
+        }
+        assert_eq!(
+            command(&[
+                "server",
+                "--token",
+                "a b",
+                "-u",
+                "app:c d",
+                "--user",
+                "1000:1000"
+            ]),
+            "server --token [redacted] -u app:[redacted] --user 1000:1000"
+        );
+    }
+
+    #[test]
     fn text_without_a_secret_stays() {
         for plain in [
+            "server --user app --group 1",
+            "docker run --user 1000:1000 -u www-data nginx:1.2@sha256:0123",
+            "mailto:a@b.c, npm:@scope/pkg, git@example.com:x",
+            "usage: --password <PASSWORD> --token [TOKEN]",
+            "use --user with --password",
+            "--password --port 80",
+            "task-0123456789-0123456789, sk-1",
             "amqp://guest@localhost/",
             "amqp://u:@h/",
             "http://127.0.0.1:8080/@scope/pkg",
@@ -395,13 +580,15 @@ mod tests {
     #[test]
     fn a_value_is_searched_whole_and_by_its_keys() {
         let mut plan = json!({
-            "daemon_env": { "OPENAI_API_KEY": "sk-1", "MODE": "x" },
+            "daemon_env": { "OPENAI_API_KEY": "sk-1", "MODE": "x", "BROKER_USER": "app:p" },
+            "words": ["--password", "p", "-u", "app:p", "--port", 80, "--user", "app"],
             "driver": { "headers": ["Cookie: a", "Accept: b"], "path": "/x?token=t", "max_tokens": 5 },
         });
         assert!(!is_redacted(&plan));
         value(&mut plan);
         let redacted = json!({
-            "daemon_env": { "OPENAI_API_KEY": "[redacted]", "MODE": "x" },
+            "daemon_env": { "OPENAI_API_KEY": "[redacted]", "MODE": "x", "BROKER_USER": "app:[redacted]" },
+            "words": ["--password", "[redacted]", "-u", "app:[redacted]", "--port", 80, "--user", "app"],
             "driver": { "headers": ["Cookie: [redacted]", "Accept: b"], "path": "/x?token=[redacted]", "max_tokens": 5 },
         });
         assert_eq!(plan, redacted);
@@ -429,7 +616,7 @@ mod tests {
         #[test]
         fn no_text_panics_and_a_second_time_changes_nothing(
             wild in ".*",
-            pieces in proptest::collection::vec("token|password|Cookie|x-key|http|://|[a-z]{1,3}|[]:/@?=&\"' \\\\,;#%\\[]", 0..16),
+            pieces in proptest::collection::vec("token|password|--token|-u|Cookie|x-key|http|://|[a-z]{1,3}|[]:/@?=&\"' \\\\,;#%\\[]", 0..16),
         ) {
             for typed in [wild, pieces.concat()] {
                 let once = text(&typed).into_owned();

@@ -318,6 +318,7 @@ impl RunResult {
         texts.extend(&mut daemon.about);
         texts.extend(&mut daemon.version);
         texts.extend(&mut daemon.process);
+        texts.extend(&mut self.machine.kernel_command_line);
         let services = self.services.iter_mut();
         texts.extend(services.filter_map(|service| service.version.as_mut()));
         for warning in &mut self.warnings {

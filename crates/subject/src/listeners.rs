@@ -13,6 +13,7 @@ use crate::usage::stat;
 mod holders;
 mod local_address;
 mod queues;
+mod sock_diag;
 mod tcp;
 mod unix;
 

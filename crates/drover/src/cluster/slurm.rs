@@ -58,15 +58,19 @@ pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
     let program = absolute(&program).map_err(Failure::Call)?;
     let folder = absolute(&options.result_dir).map_err(Failure::Call)?;
     let script = script(&job, options, &program, &folder);
+    // Slurm writes the output of the script there, and creates no folder for it: the job would fail without a message.
+    std::fs::create_dir_all(&folder)
+        .with_context(|| {
+            format!("creating {folder} (--result-dir): name a folder that this machine and all nodes reach")
+        })
+        .map_err(Failure::Call)?;
     match options.submit {
-        true => submit(&script, &folder).map_err(Failure::Run),
+        true => submit(&script).map_err(Failure::Run),
         false => Ok(output::print(&script)?),
     }
 }
 
-fn submit(script: &str, folder: &str) -> anyhow::Result<()> {
-    // Slurm writes the output of the script there, and creates no folder for it.
-    std::fs::create_dir_all(folder).with_context(|| format!("creating {folder}"))?;
+fn submit(script: &str) -> anyhow::Result<()> {
     let mut sbatch = Command::new("sbatch")
         .stdin(Stdio::piped())
         .spawn()

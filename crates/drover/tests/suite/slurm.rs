@@ -1,7 +1,7 @@
 //! Runs that Slurm places, on a cluster of this machine: the printed script is submitted as it is.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use harness_testing::processes::wait_until;
@@ -36,23 +36,8 @@ impl Job {
         let [program] = beside(env!("CARGO_BIN_EXE_drover"), [driver])?;
         let cluster = Cluster::start(4, 2)?;
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("plan.toml");
-        fs::write(&file, plan).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_drover"))
-            .current_dir(root())
-            .args(["cluster", "slurm", "--shards", "3", "--listen", "127.0.0.1"])
-            .args(["--daemon", daemon, "--program"])
-            .arg(program)
-            .arg("--result-dir")
-            .arg(folder.path().join("run"))
-            .arg(&file)
-            .args(["--", "--threads", "1"])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{output:?}");
         let script = folder.path().join("script");
-        fs::write(&script, &output.stdout).unwrap();
-        fs::create_dir(folder.path().join("run")).unwrap();
+        fs::write(&script, printed(folder.path(), plan, daemon, &program)).unwrap();
         let mut sbatch = cluster.command("sbatch");
         let submitted = sbatch
             .current_dir(root())
@@ -99,6 +84,36 @@ impl Job {
         );
         (ResultFile(result::json(&path)), report, format!("{end:?}"))
     }
+}
+
+/// Returns the script that `drover cluster slurm` prints for three shards, whose results are in `run` below the folder.
+fn printed(folder: &Path, plan: &str, daemon: &str, program: &Path) -> Vec<u8> {
+    let file = folder.join("plan.toml");
+    fs::write(&file, plan).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_drover"))
+        .current_dir(root())
+        .args(["cluster", "slurm", "--shards", "3", "--listen", "127.0.0.1"])
+        .args(["--daemon", daemon, "--program"])
+        .arg(program)
+        .arg("--result-dir")
+        .arg(folder.join("run"))
+        .arg(&file)
+        .args(["--", "--threads", "1"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    output.stdout
+}
+
+#[test]
+fn the_folder_of_its_output_exists_when_the_script_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = printed(folder.path(), HTTP, "http-daemon", Path::new("/bin/true"));
+    let script = String::from_utf8(script).unwrap();
+    let run = folder.path().join("run");
+    let output = format!("#SBATCH --output='{}/", run.display());
+    assert!(script.contains(&output), "{script}");
+    assert!(run.is_dir());
 }
 
 #[track_caller]

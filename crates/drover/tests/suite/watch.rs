@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use harness_testing::processes::wait_until;
@@ -145,6 +146,30 @@ fn ctrl_c_and_a_signal_restore_the_terminal() {
         let mut watch = start();
         kill(Pid::from_raw(watch.pid().cast_signed()), signal).unwrap();
         assert!(watch.end().success() && watch.shows_shell(), "{signal}");
+    }
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_view() {
+    let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
+    ends_with(&project.run(&[]), 0);
+    let program = project.drover(&["watch"]);
+    // As under `nohup`: the signal of the closed terminal does not arrive.
+    let mut without_signal = Command::new("env");
+    without_signal
+        .arg("--ignore-signal=HUP")
+        .arg(program.get_program())
+        .args(program.get_args());
+    without_signal.current_dir(program.get_current_dir().unwrap());
+    for (name, value) in program.get_envs() {
+        without_signal.env(name, value.unwrap_or_default());
+    }
+    for command in [program, without_signal] {
+        let mut watch = TerminalProgram::start(&command, 24, 80);
+        watch.until("suite", |screen| screen.contains("finished"));
+        watch.hang_up();
+        let status = watch.end();
+        assert!(status.success(), "{status} {command:?}");
     }
 }
 

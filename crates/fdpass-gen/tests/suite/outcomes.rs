@@ -1,6 +1,7 @@
 //! Outcomes: every end of a stream is counted as the right kind, once.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fdpass_gen::transcript::Transcript;
@@ -160,13 +161,50 @@ fn too_few_records_are_out_of_order_where_their_number_is_known() {
 }
 
 #[test]
+fn an_error_that_the_daemon_reports_is_no_success() {
+    for error in [
+        "event: error\ndata: {\"content\":\"busy\"}\n\n",
+        "data: {\"error\":{\"code\":429}}\n\n",
+    ] {
+        let script = move || {
+            let body = format!("{}{error}data: [DONE]\n\n", record("0"));
+            vec![now(format!("{HEAD}{body}")), end()]
+        };
+        all_end_as("event_error", script, &[]);
+    }
+}
+
+#[test]
+fn texts_that_vary_from_stream_to_stream_are_not_compared() {
+    let numbered = || {
+        let streams = AtomicU64::new(0);
+        move || {
+            let number = streams.fetch_add(1, Ordering::Relaxed);
+            let body = record(&format!("Connection {number}: Hello"));
+            vec![now(format!("{HEAD}{body}data: [DONE]\n\n")), end()]
+        }
+    };
+    for processes in ["1", "2"] {
+        let arguments = ["--processes", processes];
+        let (_, json) = run(SockType::SeqPacket, numbered(), &arguments);
+        assert_eq!(json["connections_completed"], STREAMS);
+        let result = ResultFile(json["result"].clone());
+        let warning = result.warning("AnswersDiffer").unwrap();
+        assert_eq!(warning["severity"], "note");
+        assert!(warning.to_string().contains("--expect first"), "{warning}");
+    }
+    all_end_as("protocol_content", numbered(), &["--expect", "first"]);
+}
+
+#[test]
 fn another_text_than_that_of_the_first_stream_is_a_failure_and_is_shown_once() {
     let wrong = || {
         let body = ["0", "out of memory", "2"].map(record).concat();
         vec![now(format!("{HEAD}{body}data: [DONE]\n\n")), end()]
     };
     for processes in ["1", "2"] {
-        let arguments = ["--messages", "3", "--processes", processes];
+        let expect = ["--expect", "first", "--messages", "3"];
+        let arguments = [&expect[..], &["--processes", processes]].concat();
         let json = all_end_as("protocol_content", wrong, &arguments);
         let result = ResultFile(json["result"].clone());
         let reported = result.warning("AnswersDiffer").unwrap()["message"].to_string();

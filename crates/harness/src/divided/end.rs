@@ -1,5 +1,6 @@
 //! The end of a divided run: operations that begin in one shard and end in another, and who cleans up.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use load::driver::SharedProgress;
 use load::schedule::Share;
 use tokio::time::Instant;
 
-use super::{DividedRun, FAILED, SLEEP, look, shard_folder, write};
+use super::{DividedRun, FAILED, SLEEP, look, names, shard_folder, write};
 use crate::store::RESULT;
 
 /// Time that the daemon stays after the planned end of the load, if results of shards are missing.
@@ -36,24 +37,22 @@ impl DividedRun {
     /// # Errors
     /// The error of the file system, or a file that cannot be read.
     pub(crate) fn shared_progress(&self) -> anyhow::Result<Option<SharedProgress>> {
-        let path = self.folder.join(PROGRESS);
         let is_last = |share: &Share| share.index + 1 == share.of;
         let Some(share) = self.share.filter(is_last) else {
-            let found = look(&self.folder, &path)?.1;
+            let found = look(&self.folder, PROGRESS)?.1;
             let progress = found.map(|content| serde_json::from_slice(&content));
             return Ok(progress.transpose()?);
         };
         let mut open: i64 = 0;
         for index in 0..share.of {
-            let path = self.folder.join(format!("{LEFT}{index}"));
-            let Some(content) = look(&self.folder, &path)?.1 else {
+            let Some(content) = look(&self.folder, &format!("{LEFT}{index}"))?.1 else {
                 return Ok(None);
             };
             let left: i64 = serde_json::from_slice(&content)?;
             open = open.saturating_add(left);
         }
         let progress = SharedProgress::of_open(open);
-        write(&path, &progress)?;
+        write(&self.folder.join(PROGRESS), &progress)?;
         Ok(Some(progress))
     }
 
@@ -65,9 +64,10 @@ impl DividedRun {
         let Some(share) = self.share else {
             return Ok(false);
         };
-        let done = |index: u64| self.folder.join(format!("{DONE}{index}"));
-        write(&done(share.index), &())?;
-        if !(0..share.of).all(|index| done(index).exists()) {
+        let done = |index: u64| format!("{DONE}{index}");
+        write(&self.folder.join(done(share.index)), &())?;
+        let names = names(&self.folder)?;
+        if !(0..share.of).all(|index| names.contains(OsStr::new(&done(index)))) {
             return Ok(false);
         }
         // Two shards may see all the files at the same time, and one of them can create this.
@@ -78,11 +78,17 @@ impl DividedRun {
     /// and 20 s.
     pub(crate) async fn all_results(self, of: u64, planned: Duration) {
         let deadline = Instant::now() + planned + RESULTS_LIMIT;
-        let has_ended = |index: u64| {
-            self.folder.join(shard_folder(index)).join(RESULT).exists()
-                || self.folder.join(format!("{FAILED}{index}")).exists()
-        };
-        while Instant::now() < deadline && !(0..of).all(has_ended) {
+        while Instant::now() < deadline {
+            let listed = names(&self.folder).unwrap_or_default();
+            let has_ended = |index: u64| {
+                let shard = shard_folder(index);
+                let files = || names(&self.folder.join(&shard)).unwrap_or_default();
+                listed.contains(OsStr::new(&format!("{FAILED}{index}")))
+                    || listed.contains(OsStr::new(&shard)) && files().contains(OsStr::new(RESULT))
+            };
+            if (0..of).all(has_ended) {
+                return;
+            }
             tokio::time::sleep(SLEEP).await;
         }
     }

@@ -90,3 +90,63 @@ fn programs_of_the_run_on_this_machine_are_no_strangers() {
     siblings.sort_unstable();
     assert_eq!(siblings, [7, 9]);
 }
+
+#[test]
+fn a_name_that_is_not_listed_is_not_looked_up() {
+    // /proc lists processes only, but a thread is found by its number: reading the folder would be an error.
+    let (send, thread) = std::sync::mpsc::channel();
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let other = std::thread::spawn(move || {
+        send.send(nix::unistd::gettid()).unwrap();
+        let _ = wait.recv();
+    });
+    let thread = thread.recv().unwrap().to_string();
+    assert!(Path::new("/proc").join(&thread).exists());
+    assert_eq!(look(Path::new("/proc"), &thread).unwrap(), (None, None));
+    drop(end);
+    other.join().unwrap();
+}
+
+#[test]
+fn a_folder_that_shows_files_late_gets_a_longer_head_start() {
+    let (quick, slow) = (Duration::from_millis(20), Duration::from_secs(13));
+    assert_eq!(head_start(quick, true), LOCAL_HEAD_START);
+    assert_eq!(head_start(quick, false), REMOTE_HEAD_START);
+    assert_eq!(head_start(slow, true), 2 * slow);
+}
+
+#[tokio::test]
+async fn the_start_is_set_once_every_shard_has_seen_a_file_of_this_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let shard = |index| {
+        let share = Some(Share { index, of: 2 });
+        let limit = Duration::from_secs(60);
+        let plan = serde_json::Value::Null;
+        DividedRun::new(Role::Load, share, folder.path(), None, limit, plan).unwrap()
+    };
+    let (first, second) = (shard(0), shard(1));
+    let ready = Ready {
+        of: 2,
+        plan_sha256: second.plan_sha256.clone(),
+        version: String::new(),
+        program: Program::this("here"),
+    };
+    write(&folder.path().join("ready-1"), &ready).unwrap();
+    let start = tokio::spawn(async move { first.meet(START, "here").await });
+    let () = second
+        .wait_for(START.probe, |_| String::new())
+        .await
+        .unwrap();
+    assert!(!folder.path().join(START.go).exists());
+    write(&folder.path().join("seen-1"), &()).unwrap();
+    let before = clock::unix_ns();
+    let go = start.await.unwrap().unwrap();
+    assert!(go.at_unix_ns > before);
+}
+
+#[test]
+fn a_shard_that_reads_the_start_a_second_late_drives_nothing() {
+    assert!(refuse_late(500_000_000).is_ok());
+    let refused = refuse_late(13_400_000_000).unwrap_err().to_string();
+    assert!(refused.contains("13.4 s ago"), "{refused}");
+}

@@ -6,8 +6,8 @@ use crate::units;
 
 /// Lateness of a shard that is noted, nanoseconds: more than waiting for a common instant takes on a busy machine.
 const LATE_NOTED_NS: u64 = 10_000_000;
-/// Lateness of a shard that makes a result SUSPECT, nanoseconds: a whole row of the seconds.
-const LATE_SUSPECT_NS: u64 = 1_000_000_000;
+/// Lateness of a shard that makes a result INVALID, nanoseconds: a whole row of the seconds has no load of it.
+const LATE_INVALID_NS: u64 = 1_000_000_000;
 /// Movement of a wall clock during a run, and bound of its error, that is noted, nanoseconds.
 const CLOCK_NOTED_NS: u64 = 10_000_000;
 
@@ -39,7 +39,7 @@ impl Warning {
         let message = format!("it began {} late", units::duration(late_ns));
         let hint = "start the shards earlier, or give --start-at a later time";
         match late_ns {
-            LATE_SUSPECT_NS.. => Some(Kind::ShardsApart.suspect(message, hint)),
+            LATE_INVALID_NS.. => Some(Kind::ShardsApart.invalid(message, hint)),
             LATE_NOTED_NS.. => Some(Kind::ShardsApart.note(message, hint)),
             _ => None,
         }
@@ -119,11 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn a_late_shard_is_noted_and_one_that_missed_a_whole_row_is_suspect() {
+    fn a_late_shard_is_noted_and_one_that_missed_a_whole_row_is_invalid() {
         let severity = |ns| Warning::shard_late(ns).map(|warning| warning.severity);
         assert_eq!(severity(9_999_999), None);
         assert_eq!(severity(10_000_000), Some(Severity::Note));
-        assert_eq!(severity(1_000_000_000), Some(Severity::Suspect));
+        assert_eq!(severity(999_999_999), Some(Severity::Note));
+        assert_eq!(severity(1_000_000_000), Some(Severity::Invalid));
     }
 
     #[test]

@@ -1,23 +1,21 @@
 //! Counts the connections that wait in the accept queues of a target.
 
-use std::net::SocketAddr;
-
 use load::driver::Target;
 
 use super::local_address::LocalAddress;
-use super::tcp;
+use super::tcp::TcpQueues;
 use super::unix::UnixQueues;
 
 /// The accept queues of all addresses of a target.
 #[derive(Debug)]
 pub struct AcceptQueues {
     sockets: Option<UnixQueues>,
-    hosts: Vec<Vec<SocketAddr>>,
+    hosts: Option<TcpQueues>,
 }
 
 impl AcceptQueues {
     /// Opens the queues of a target; `None` if one of its addresses is on another machine, or if the kernel does not
-    /// report the queues of Unix sockets. Resolves host names.
+    /// report the queues. Resolves host names.
     #[must_use]
     pub fn open(target: &Target) -> Option<Self> {
         let (mut paths, mut hosts) = (Vec::new(), Vec::new());
@@ -31,6 +29,10 @@ impl AcceptQueues {
             true => None,
             false => Some(UnixQueues::new(&paths).ok()?),
         };
+        let hosts = match hosts.is_empty() {
+            true => None,
+            false => Some(TcpQueues::new(hosts).ok()?),
+        };
         Some(Self { sockets, hosts })
     }
 
@@ -38,10 +40,7 @@ impl AcceptQueues {
     /// found.
     pub fn pending(&mut self) -> Option<u64> {
         let of_sockets = self.sockets.as_mut().map_or(Some(0), UnixQueues::pending)?;
-        let of_hosts = match self.hosts.is_empty() {
-            true => 0,
-            false => tcp::pending(&self.hosts)?,
-        };
+        let of_hosts = self.hosts.as_mut().map_or(Some(0), TcpQueues::pending)?;
         Some(of_sockets + of_hosts)
     }
 }

@@ -1,30 +1,22 @@
-//! Finds listening Unix sockets, and counts the connections that wait in their accept queues. It asks the kernel as
-//! `ss -xl` does (sock_diag(7)).
+//! Finds listening Unix sockets, and counts the connections that wait in their accept queues.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use netlink_packet_core::{
-    Emitable as _, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-};
+use netlink_packet_core::Emitable as _;
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::unix::nlas::{Nla, UnixDiagName};
 use netlink_packet_sock_diag::unix::{ShowFlags, StateFlags, UnixRequest, UnixResponse};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, UnixAddr, connect, getsockopt, recv,
-    send, setsockopt, socket, sockopt,
+    AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket, sockopt,
 };
-use nix::sys::time::{TimeVal, TimeValLike as _};
+
+use super::sock_diag::SockDiag;
 
 /// Matches any socket with the requested inode.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
-/// Size of the packets in a kernel dump.
-const PACKET: usize = 32 << 10;
-/// Time limit of an answer. The kernel answers within the call that asks.
-const TIMEOUT_MS: i64 = 100;
-
 /// The accept queues of listening Unix sockets.
 ///
 /// A listener is found by its file, in one list of all listeners of the network namespace. After that it is queried by
@@ -32,8 +24,7 @@ const TIMEOUT_MS: i64 = 100;
 /// 58,000 Unix sockets on the machine, the list took 6 ms of CPU, and one inode 0.7 ms, which each sample costs.
 #[derive(Debug)]
 pub(super) struct UnixQueues {
-    netlink: OwnedFd,
-    buffer: Vec<u8>,
+    kernel: SockDiag,
     listeners: Vec<Listener>,
 }
 
@@ -79,24 +70,12 @@ impl UnixQueues {
     /// # Errors
     /// A kernel without sock_diag, or a sandbox that blocks it.
     pub(super) fn new(paths: &[PathBuf]) -> io::Result<Self> {
-        let netlink = socket(
-            AddressFamily::Netlink,
-            SockType::Raw,
-            SockFlag::SOCK_CLOEXEC,
-            SockProtocol::NetlinkSockDiag,
-        )?;
-        setsockopt(
-            &netlink,
-            sockopt::ReceiveTimeout,
-            &TimeVal::milliseconds(TIMEOUT_MS),
-        )?;
         let listener = |path: &PathBuf| Listener {
             path: path.clone(),
             inode: None,
         };
         Ok(Self {
-            netlink,
-            buffer: vec![0; PACKET],
+            kernel: SockDiag::new()?,
             listeners: paths.iter().map(listener).collect(),
         })
     }
@@ -124,8 +103,9 @@ impl UnixQueues {
     /// Returns the queue of a listener whose inode is known.
     fn known_queue(&mut self, index: usize) -> Option<u64> {
         let inode = self.listeners[index].inode?;
-        let mut answers = self.query(inode).ok()?;
-        let found = answers.pop().filter(|found| found.inode == inode);
+        let answer = self.kernel.one(request(inode)).ok()?;
+        let found = answer.and_then(Found::from_answer);
+        let found = found.filter(|found| found.inode == inode);
         if found.is_none() {
             self.listeners[index].inode = None;
         }
@@ -140,67 +120,33 @@ impl UnixQueues {
     }
 
     fn list(&mut self) -> io::Result<Vec<Found>> {
-        self.query(0)
-    }
-
-    /// Queries one socket by its inode, or all listeners with 0.
-    fn query(&mut self, inode: u32) -> io::Result<Vec<Found>> {
-        send(self.netlink.as_raw_fd(), &request(inode), MsgFlags::empty())?;
-        let mut found = Vec::new();
-        loop {
-            let length = recv(
-                self.netlink.as_raw_fd(),
-                &mut self.buffer,
-                MsgFlags::empty(),
-            )?;
-            if read(&self.buffer[..length], &mut found)? || inode != 0 {
-                return Ok(found);
-            }
-        }
+        let answers = self.kernel.list(request(0))?;
+        Ok(answers.into_iter().filter_map(Found::from_answer).collect())
     }
 }
 
-fn request(inode: u32) -> Vec<u8> {
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | if inode == 0 { NLM_F_DUMP } else { 0 };
+/// Returns the request for one socket by its inode, or for all listeners with 0.
+fn request(inode: u32) -> SockDiagMessage {
     let mut show_flags = ShowFlags::RQLEN;
     if inode == 0 {
         show_flags |= ShowFlags::NAME | ShowFlags::VFS;
     }
-    let body = UnixRequest {
+    SockDiagMessage::UnixRequest(UnixRequest {
         state_flags: StateFlags::LISTEN,
         inode,
         show_flags,
         cookie: NO_COOKIE,
-    };
-    let mut message = NetlinkMessage::new(header, SockDiagMessage::UnixRequest(body).into());
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    bytes
-}
-
-/// Reads the messages of one packet. Returns true if the last message of an answer is among them.
-fn read(mut packet: &[u8], found: &mut Vec<Found>) -> io::Result<bool> {
-    while !packet.is_empty() {
-        let message = NetlinkMessage::<SockDiagMessage>::deserialize(packet)
-            .map_err(|error| io::Error::other(error.to_string()))?;
-        match message.payload {
-            NetlinkPayload::Done(_) => return Ok(true),
-            NetlinkPayload::Error(error) => return Err(error.to_io()),
-            NetlinkPayload::InnerMessage(SockDiagMessage::UnixResponse(response)) => {
-                found.push(Found::from_response(&response));
-            }
-            _ => {}
-        }
-        // Messages begin at multiples of four (netlink(7)).
-        let length = (message.header.length as usize).next_multiple_of(4);
-        packet = packet.get(length.max(4)..).unwrap_or_default();
-    }
-    Ok(false)
+    })
 }
 
 impl Found {
+    fn from_answer(answer: SockDiagMessage) -> Option<Self> {
+        match answer {
+            SockDiagMessage::UnixResponse(response) => Some(Self::from_response(&response)),
+            _ => None,
+        }
+    }
+
     fn from_response(response: &UnixResponse) -> Self {
         let mut found = Self {
             inode: response.header.inode,
