@@ -121,7 +121,7 @@ impl Broker {
         let mut uri: AMQPUri = text.parse().map_err(|problem: String| {
             // The problem may quote the URI.
             let problem = problem.replace(text, &redact::uri(text));
-            let remedy = "write it as amqp://localhost:5672/, with user:password@ before the host, and %2f for a / in the vhost";
+            let remedy = "write it as amqp://localhost:5672/, with user and password, separated by a colon, and an @ before the host, and %2f for a / in the vhost";
             Invalid::new(field(), format!("{problem}: {remedy}"))
         })?;
         check_query(text, &uri).map_err(|problem| Invalid::new(field(), problem))?;

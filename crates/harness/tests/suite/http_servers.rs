@@ -204,8 +204,9 @@ fn of_each_server(check: impl Fn(&Launcher, &Prepared) -> anyhow::Result<()>) {
 /// Returns the host and port of the daemon's URL.
 fn address(daemon: &Daemon) -> anyhow::Result<String> {
     let url = daemon.endpoint().url.as_deref().context("has no `url`")?;
-    let address = url
+    let rest = url
         .strip_prefix("http://")
         .context("its `url` is not http")?;
+    let (address, _) = rest.split_once('/').unwrap_or((rest, ""));
     Ok(address.to_owned())
 }

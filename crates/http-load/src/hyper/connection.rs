@@ -56,7 +56,7 @@ struct ConnectionTask<'d, 'a> {
 
 /// The reason why a request has no response.
 enum Unanswered {
-    /// It failed. The connection may still be usable.
+    /// The request failed. The connection may still be usable.
     Failed { kind: &'static str, usable: bool },
     /// The server did not take it before it closed the connection, so it can be repeated (RFC 9113 §6.8).
     NotTaken,

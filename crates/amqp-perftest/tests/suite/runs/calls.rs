@@ -108,7 +108,7 @@ fn a_broker_that_refuses_is_quoted_with_the_remedy() {
     wrong(
         "nonsense".to_owned(),
         &[],
-        &["amqp://localhost:5672/", "user:password@"],
+        &["amqp://localhost:5672/", "user and password"],
     );
     wrong(format!("amqps://{address}"), &[], &["TLS"]);
 }
