@@ -61,16 +61,11 @@ impl<S: Sink> Presence<S> {
                 self.resume_alone(&room, &mut inner, key, is_changed, caller);
             }
             (Write::Update, _) if is_there => {
-                let event = Event {
-                    ts: now_ms,
-                    ..inner.members[key].event(Kind::Update, &room.json, inner.seq + 1)
-                };
-                let frame_event = Event {
-                    is_degraded: true,
-                    ..event
-                };
-                self.send(&inner, frame_event);
-                inner.seq += 1;
+                // Not the member's state: it has the changes of the writes behind this one, too.
+                if let Some(stored) = Stored::parse(&op.stored) {
+                    let event = about(&room, &op.conn, stored, Kind::Update, now_ms);
+                    self.publish(&mut inner, event);
+                }
             }
             (Write::Leave(reason), _) => self.leave_late(&room, &mut inner, op, reason, now_ms),
             _ => {}
