@@ -41,7 +41,7 @@ pub(crate) struct Audit {
     presences: Vec<Presence>,
     receivers: Vec<Receiver>,
     /// For each sender.
-    doubts: Vec<Doubt>,
+    unasked: Vec<UnaskedLeaves>,
     clock: ServerClock,
     /// Number of letters in the state of each heartbeat.
     padding: u32,
@@ -64,8 +64,8 @@ struct Receiver {
 /// The leaves of a sender that arrived although it is joined and has not asked for them. The server may have removed it,
 /// which its next heartbeat shows.
 #[derive(Debug, Clone, Copy, Default)]
-struct Doubt {
-    leaves: u32,
+struct UnaskedLeaves {
+    count: u32,
     /// The time at which the last one arrived.
     at: u64,
 }
@@ -94,7 +94,7 @@ impl Audit {
             windows: vec![Window::after(0); pairs],
             presences: vec![Presence::begin(Memberships::default()); pairs],
             receivers: vec![receiver; users],
-            doubts: vec![Doubt::default(); users],
+            unasked: vec![UnaskedLeaves::default(); users],
             clock: ServerClock::default(),
             padding,
             has_finished: false,
@@ -106,7 +106,7 @@ impl Audit {
     #[cfg(test)]
     pub(crate) const fn bytes_per_user(users_per_room: usize) -> usize {
         size_of::<Receiver>()
-            + size_of::<Doubt>()
+            + size_of::<UnaskedLeaves>()
             + users_per_room * (size_of::<Window>() + size_of::<Presence>())
     }
 
@@ -149,22 +149,22 @@ impl Audit {
     /// Ends a membership with its connection: numbers that are missing may have been under way.
     pub(crate) fn end(&mut self, receiver: u32) {
         self.receivers[receiver as usize].membership = Membership::None;
-        self.doubts[receiver as usize] = Doubt::default();
+        self.unasked[receiver as usize] = UnaskedLeaves::default();
     }
 
     /// Notes that a heartbeat of a sender, sent at `sent`, was acknowledged: leaves that arrived before are false.
     #[inline]
     pub(crate) fn still_joined(&mut self, sender: u32, sent: u64, users: &[User]) {
-        let doubt = self.doubts[sender as usize];
-        if doubt.leaves > 0 && sent > doubt.at {
+        let unasked = self.unasked[sender as usize];
+        if unasked.count > 0 && sent > unasked.at {
             self.take_back_leaves(sender, users);
         }
     }
 
     #[cold]
     fn take_back_leaves(&mut self, sender: u32, users: &[User]) {
-        let doubt = std::mem::take(&mut self.doubts[sender as usize]);
-        self.counts.false_leaves += u64::from(doubt.leaves);
+        let unasked = std::mem::take(&mut self.unasked[sender as usize]);
+        self.counts.false_leaves += u64::from(unasked.count);
         let (first, member) = (self.first_of_room(sender), self.part.member_of(sender));
         let memberships = users[sender as usize].sender.memberships;
         for receiver in first..first + self.size() {
@@ -382,8 +382,8 @@ impl Audit {
             EventType::Leave => {
                 if user.phase == Phase::Joined && sender.is_certain(hash(&event.conn_id)) {
                     let index = self.first_of_room(receiver) + member as usize;
-                    let doubt = &mut self.doubts[index];
-                    (doubt.leaves, doubt.at) = (doubt.leaves + 1, now);
+                    let unasked = &mut self.unasked[index];
+                    (unasked.count, unasked.at) = (unasked.count + 1, now);
                 }
                 let place = (receiver, member, Memberships::LEAVE);
                 self.arrive(place, (event, sender), in_sequence);
