@@ -25,7 +25,8 @@ pub struct ServerConfig {
     pub connect_timeout: Duration,
     /// Time for a WebSocket to take over from long-polling.
     pub upgrade_timeout: Duration,
-    /// Bytes that may wait for a client; one that would need more is disconnected.
+    /// Bytes that may wait for a client, without one answer of any length; a client that would need more is
+    /// disconnected.
     pub outbound_limit: usize,
     /// The origin whose pages may use the server, or `*` for all.
     pub cors_origin: Option<String>,

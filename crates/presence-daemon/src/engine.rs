@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::config::ServerConfig;
 use crate::counts::Counts;
+use crate::engine::disconnect_reason::DisconnectReason;
 use crate::engine::session::{Session, millis};
 use crate::socket::Id;
 
@@ -57,12 +58,17 @@ impl Engine {
         self.polled().insert(session.id, Arc::clone(session));
     }
 
-    /// Returns a session that began with long-polling and is still open.
+    /// Returns a session that began with long-polling and is still open, or was closed by its client a moment ago.
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Session>> {
         let id = Id::parse(id)?;
         let found = self.polled().get(&id).cloned();
         // Its worker may not have removed it yet.
-        found.filter(|session| session.connection.end().is_none())
+        found.filter(|session| {
+            matches!(
+                session.connection.end(),
+                None | Some(DisconnectReason::Client)
+            )
+        })
     }
 
     /// Removes a session that has ended.

@@ -81,7 +81,7 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = ServerConfig::default().max_payload)]
     max_payload: usize,
 
-    /// Limit the bytes that wait for a client; one for which more would wait is disconnected
+    /// Limit the bytes that wait for a client, without the answer to a join; one for which more would wait is disconnected
     #[arg(long, value_name = "BYTES", default_value_t = ServerConfig::default().outbound_limit)]
     outbound_limit: usize,
 

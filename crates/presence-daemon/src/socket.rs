@@ -73,13 +73,6 @@ impl Socket {
         }
     }
 
-    /// Sends the frames of one packet: a text frame that announces attachments, and their frames.
-    pub fn send_all(&self, frames: &[Frame]) {
-        if self.is_connected() {
-            self.connection.send_all(frames.iter().cloned());
-        }
-    }
-
     /// Answers an event with one value.
     ///
     /// # Panics
@@ -123,13 +116,13 @@ impl Socket {
             write(out);
             out.push(b']');
         });
-        if attachments.is_empty() {
-            self.send(&frame);
-            return;
-        }
         let binary = attachments.iter().map(|bytes| Frame::from_binary(bytes));
-        let frames: Vec<Frame> = [frame].into_iter().chain(binary).collect();
-        self.send_all(&frames);
+        let frames = [frame].into_iter().chain(binary);
+        match id {
+            _ if !self.is_connected() => {}
+            Some(_) => self.connection.answer(frames),
+            None => self.connection.send_all(frames),
+        }
     }
 
     /// Marks the socket as disconnected. Returns false if it was already.

@@ -11,6 +11,7 @@
 //! While a receiver joins, the two words of a sender are what was acknowledged when the join was sent, and the last
 //! number that arrived since.
 
+mod clock;
 mod counts;
 mod presence;
 mod room;
@@ -22,6 +23,7 @@ use crate::protocol::ProtocolError;
 use crate::protocol::presence::{EventType, Member, PresenceEvent};
 use crate::users::{Memberships, Phase, Sender, User, hash};
 
+use clock::ServerClock;
 pub(crate) use counts::AuditCounts;
 use presence::{Connection, Presence};
 pub use room::AuditedRoom;
@@ -38,6 +40,11 @@ pub(crate) struct Audit {
     windows: Vec<Window>,
     presences: Vec<Presence>,
     receivers: Vec<Receiver>,
+    /// For each sender.
+    unasked: Vec<UnaskedLeaves>,
+    clock: ServerClock,
+    /// Number of letters in the state of each heartbeat.
+    padding: u32,
     /// True once the last events should have arrived: what comes later is counted, and not compared.
     has_finished: bool,
     pub(crate) counts: AuditCounts,
@@ -54,6 +61,15 @@ struct Receiver {
     is_degraded: bool,
 }
 
+/// The leaves of a sender that arrived although it is joined and has not asked for them. The server may have removed it,
+/// which its next heartbeat shows.
+#[derive(Debug, Clone, Copy, Default)]
+struct UnaskedLeaves {
+    count: u32,
+    /// The time at which the last one arrived.
+    at: u64,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Membership {
     None,
@@ -63,7 +79,7 @@ enum Membership {
 }
 
 impl Audit {
-    pub(crate) fn new(part: Part, origin: u64) -> Self {
+    pub(crate) fn new(part: Part, origin: u64, padding: u32) -> Self {
         let users = part.users() as usize;
         let receiver = Receiver {
             base: 0,
@@ -78,6 +94,9 @@ impl Audit {
             windows: vec![Window::after(0); pairs],
             presences: vec![Presence::begin(Memberships::default()); pairs],
             receivers: vec![receiver; users],
+            unasked: vec![UnaskedLeaves::default(); users],
+            clock: ServerClock::default(),
+            padding,
             has_finished: false,
             counts: AuditCounts::default(),
         }
@@ -86,7 +105,9 @@ impl Audit {
     /// Returns the memory for a user in a room of this size.
     #[cfg(test)]
     pub(crate) const fn bytes_per_user(users_per_room: usize) -> usize {
-        size_of::<Receiver>() + users_per_room * (size_of::<Window>() + size_of::<Presence>())
+        size_of::<Receiver>()
+            + size_of::<UnaskedLeaves>()
+            + users_per_room * (size_of::<Window>() + size_of::<Presence>())
     }
 
     fn size(&self) -> usize {
@@ -128,6 +149,28 @@ impl Audit {
     /// Ends a membership with its connection: numbers that are missing may have been under way.
     pub(crate) fn end(&mut self, receiver: u32) {
         self.receivers[receiver as usize].membership = Membership::None;
+        self.unasked[receiver as usize] = UnaskedLeaves::default();
+    }
+
+    /// Notes that a heartbeat of a sender, sent at `sent`, was acknowledged: leaves that arrived before are false.
+    #[inline]
+    pub(crate) fn still_joined(&mut self, sender: u32, sent: u64, users: &[User]) {
+        let unasked = self.unasked[sender as usize];
+        if unasked.count > 0 && sent > unasked.at {
+            self.take_back_leaves(sender, users);
+        }
+    }
+
+    #[cold]
+    fn take_back_leaves(&mut self, sender: u32, users: &[User]) {
+        let unasked = std::mem::take(&mut self.unasked[sender as usize]);
+        self.counts.false_leaves += u64::from(unasked.count);
+        let (first, member) = (self.first_of_room(sender), self.part.member_of(sender));
+        let memberships = users[sender as usize].sender.memberships;
+        for receiver in first..first + self.size() {
+            self.presence(receiver as u32, member)
+                .retract_leave(memberships);
+        }
     }
 
     /// Ends a membership whose leave was acknowledged.
@@ -175,15 +218,15 @@ impl Audit {
         }
     }
 
-    /// Checks the snapshot of a join that was sent at `sent`, and begins to compare from there. Returns the number of its
-    /// members.
+    /// Checks the snapshot of a join that was sent at `sent` and acknowledged at `now`, and begins to compare from there.
+    /// Returns the number of its members.
     ///
     /// # Errors
     /// The snapshot can't be read.
     pub(crate) fn joined<'a>(
         &mut self,
         receiver: u32,
-        (sent, seq): (u64, Option<u64>),
+        (sent, now, seq): (u64, u64, Option<u64>),
         snapshot: impl Iterator<Item = Result<Member<'a>, ProtocolError>>,
         users: &[User],
     ) -> Result<u64, ProtocolError> {
@@ -208,7 +251,12 @@ impl Audit {
                 if shown.add(member) {
                     self.counts.snapshot_errors += 1;
                 }
+                if member == self.part.member_of(receiver) {
+                    self.clock.learn(entry.last_seen_ms, (sent, now));
+                }
+                let user = &users[first + member as usize];
                 let n = entry.stamp.and_then(|stamp| u32::try_from(stamp.n).ok());
+                let n = n.filter(|_| self.is_entry_right(&entry, user, (sent, now)));
                 self.shown(receiver, member, n, sender);
             }
         }
@@ -228,6 +276,29 @@ impl Audit {
         }
         self.begin_sequence(receiver, seq);
         Ok(members)
+    }
+
+    /// Returns true if a snapshot that was made between two times may show a user like this.
+    fn is_entry_right(&self, entry: &Member<'_>, user: &User, (sent, now): (u64, u64)) -> bool {
+        let sender = &user.sender;
+        let is_certain = !sender.memberships.is_uncertain && sender.join_stamp > 0;
+        let was_joined = is_certain && user.phase == Phase::Joined && sender.joined_at < sent;
+        let is_epoch = !was_joined || self.is_epoch(entry.epoch, user);
+        let is_state = entry.stamp.is_none_or(|stamp| {
+            let n = u32::try_from(stamp.n).unwrap_or(u32::MAX).min(sender.n);
+            !is_certain || stamp.t == sender.join_stamp || sender.has_changed(n, stamp.t)
+        });
+        let is_padding = entry
+            .padding
+            .is_some_and(|letters| letters == 0 || letters == self.padding);
+        let since = if is_certain { sender.join_stamp } else { 0 };
+        let is_time = self.clock.is_between(entry.last_seen_ms, (since, now));
+        is_epoch && is_state && is_padding && is_time
+    }
+
+    /// Returns true if an epoch may be that of a joined user.
+    fn is_epoch(&self, epoch: Option<u64>, user: &User) -> bool {
+        user.epoch == 0 || epoch.is_none_or(|epoch| epoch == user.epoch)
     }
 
     /// Begins to compare with a member's number in the snapshot.
@@ -286,9 +357,11 @@ impl Audit {
             self.counts.foreign += 1;
             return None;
         };
-        let sender = &users[self.first_of_room(receiver) + member as usize].sender;
+        let user = &users[self.first_of_room(receiver) + member as usize];
+        let sender = &user.sender;
         let is_own = self.part.member_of(receiver) == member;
-        match event.kind {
+        let kind = self.compare(event, user, now);
+        match kind {
             EventType::Update => {
                 let (n, t) = self.stamp((receiver, member), event, users, now)?;
                 // Its new connection may overtake what was under way on one that broke.
@@ -307,11 +380,43 @@ impl Audit {
                 None
             }
             EventType::Leave => {
+                if user.phase == Phase::Joined && sender.is_certain(hash(&event.conn_id)) {
+                    let index = self.first_of_room(receiver) + member as usize;
+                    let unasked = &mut self.unasked[index];
+                    (unasked.count, unasked.at) = (unasked.count + 1, now);
+                }
                 let place = (receiver, member, Memberships::LEAVE);
                 self.arrive(place, (event, sender), in_sequence);
                 None
             }
         }
+    }
+
+    /// Compares the epoch and the time of an event with what its sender knows, and returns its true type.
+    fn compare(&mut self, event: &PresenceEvent<'_>, user: &User, now: u64) -> EventType {
+        let sender = &user.sender;
+        let since = event.stamp.map_or(0, |stamp| stamp.t);
+        // A stamp that nobody sent is counted by itself.
+        let since = if since <= now { since } else { 0 };
+        self.counts.wrong_time += u64::from(!self.clock.is_between(event.ts, (since, now)));
+        if user.phase != Phase::Joined || !sender.is_certain(hash(&event.conn_id)) {
+            return event.kind;
+        }
+        self.counts.wrong_epoch += u64::from(!self.is_epoch(event.epoch, user));
+        let Some(stamp) = event.stamp.filter(|_| sender.join_stamp > 0) else {
+            return event.kind;
+        };
+        let is_join = stamp.t == sender.join_stamp;
+        let is_update = !is_join
+            && (1..=u64::from(sender.n)).contains(&stamp.n)
+            && sender.has_changed(stamp.n as u32, stamp.t);
+        let kind = match event.kind {
+            EventType::Join if is_update => EventType::Update,
+            EventType::Update if is_join => EventType::Join,
+            kind => kind,
+        };
+        self.counts.wrong_type += u64::from(kind != event.kind);
+        kind
     }
 
     /// Follows the room's sequence. Returns the place of the event, if the server numbers its events and the receiver's
@@ -402,8 +507,16 @@ impl Audit {
         let is_sender = connection == sender.connection
             || connection == sender.previous
             || self.is_of_older_connection((receiver, member), connection, users);
+        let is_certain = sender.is_certain(connection) && sender.join_stamp > 0;
+        let is_whole = is_certain && event.kind == EventType::Update;
+        let is_padding = |letters| letters == self.padding || letters == 0 && !is_whole;
         let stamp = event.stamp.filter(|stamp| {
-            stamp.n <= u64::from(sender.n) && (self.origin..=now).contains(&stamp.t)
+            stamp.n <= u64::from(sender.n)
+                && (self.origin..=now).contains(&stamp.t)
+                && event.padding.is_some_and(is_padding)
+                && (!is_certain
+                    || stamp.t == sender.join_stamp
+                    || sender.has_changed(stamp.n as u32, stamp.t))
         });
         match stamp.filter(|_| is_sender) {
             Some(stamp) => Some((stamp.n as u32, stamp.t)),

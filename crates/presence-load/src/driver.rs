@@ -24,6 +24,7 @@ impl Driver for PresenceLoad {
 
     /// Describes the load. Users that wait between two heartbeats are not busy, so they are no users of the audit.
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
+        plan.driver.read_secrets()?;
         Settings::validate(plan)?;
         let settings = &plan.driver;
         let connections = settings.connections();

@@ -34,6 +34,14 @@ pub(crate) mod count {
     pub(crate) const WRONG_ROOM: &str = "wrong_room";
     /// Events with a state that their user never had, or with the connection of another user.
     pub(crate) const WRONG_STATE: &str = "wrong_state";
+    /// Events and acknowledgements with an epoch other than that of the member's join.
+    pub(crate) const WRONG_EPOCH: &str = "wrong_epoch";
+    /// Events whose time is not between their cause and their receipt by the server's clock, as joins have shown it.
+    pub(crate) const WRONG_TIME: &str = "wrong_time";
+    /// Joins that are updates, and updates that are joins.
+    pub(crate) const WRONG_TYPE: &str = "wrong_type";
+    /// Leaves of members whose later heartbeats were acknowledged.
+    pub(crate) const FALSE_LEAVES: &str = "false_leaves";
     /// Members that a snapshot lacks, or shows in a state that they did not have.
     pub(crate) const SNAPSHOT_ERRORS: &str = "snapshot_errors";
     /// Members that a snapshot shows although their leave was acknowledged before the join was sent.
@@ -44,6 +52,10 @@ pub(crate) mod count {
     pub(crate) const FOREIGN: &str = "foreign";
     /// Acknowledgements that came after their timeout.
     pub(crate) const LATE_ACKS: &str = "late_acks";
+    /// Acknowledgements of requests that were acknowledged before.
+    pub(crate) const DUPLICATE_ACKS: &str = "duplicate_acks";
+    /// Acknowledgements of requests that were never sent.
+    pub(crate) const UNKNOWN_ACKS: &str = "unknown_acks";
     /// Events and packets that the driver does not know, and ignores.
     pub(crate) const IGNORED: &str = "ignored";
     /// Joined users, reported once a second by each worker.

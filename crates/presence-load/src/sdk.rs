@@ -64,7 +64,8 @@ pub(crate) async fn run(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
         ..event_loop::Options::default()
     };
     let loop_state = RefCell::new(LoopState::new(worker, options));
-    let engine = Engine::new(shared, part, is_even, &loop_state);
+    let servers = options::servers(shared)?;
+    let engine = Engine::new(shared, servers, part, is_even, &loop_state);
     let perform = || {
         let job = engine.load.borrow_mut().jobs.pop_front()?;
         Some(engine.perform(job))
@@ -143,6 +144,7 @@ struct Load {
 impl<'a> Engine<'a> {
     fn new(
         shared: &'a Shared,
+        servers: Vec<Server>,
         part: Part,
         is_even: bool,
         loop_state: &'a RefCell<LoopState<Next>>,
@@ -163,7 +165,7 @@ impl<'a> Engine<'a> {
             churn: Churn::new(settings, part, senders.len()),
             random: StdRng::seed_from_u64(seed),
             senders,
-            audit: Audit::new(part, state.phases.origin),
+            audit: Audit::new(part, state.phases.origin, shared.settings().padding),
             counts: Counts::default(),
             jobs: VecDeque::new(),
             next_user: 0,
@@ -180,7 +182,7 @@ impl<'a> Engine<'a> {
         state.record.count(count::USERS, u64::from(users));
         drop(state);
         Self {
-            servers: options::servers(shared),
+            servers,
             load: RefCell::new(load),
             shared,
             part,

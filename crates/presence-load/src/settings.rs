@@ -14,6 +14,10 @@ use tls_client::TlsOptions;
 use crate::population::Population;
 use crate::protocol::transport::Kind;
 
+mod access;
+
+pub(crate) use access::check_field;
+
 /// Time for joins that are late at the end of the ramp, before the load begins without them.
 const OPENING_MARGIN: Duration = Duration::from_secs(30);
 
@@ -91,6 +95,24 @@ pub struct Settings {
     #[arg(long, visible_alias = "sources", help_heading = CONNECTIONS, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<String>,
+    /// Send this JSON object as the auth of each connection to the namespace, such as '{"token":"abc"}'. @FILE reads it
+    /// from a file, for a secret
+    #[arg(long, help_heading = CONNECTIONS, value_name = "JSON")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<String>,
+    /// Send this header field with each HTTP request, such as "Cookie: session=1". @FILE reads fields from a file, one
+    /// per line, for a secret. Repeatable
+    #[arg(long = "header", short = 'H', help_heading = CONNECTIONS, value_name = "FIELD")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<String>,
+    /// Connect to this namespace of Socket.IO, such as /admin. Not with --mode sdk [default: /]
+    #[arg(long, help_heading = CONNECTIONS, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Offer this subprotocol of WebSocket. Repeatable. Not with --mode sdk
+    #[arg(long = "subprotocol", help_heading = CONNECTIONS, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub subprotocols: Vec<String>,
     /// Trust the certificates in this PEM file: CAs, or the server's own certificate [default: the CAs that this
     /// machine trusts]
     #[arg(long, help_heading = CONNECTIONS, value_name = "FILE")]
@@ -187,6 +209,10 @@ impl Default for Settings {
             open_timeout: None,
             spread_rooms: false,
             source_addresses: Vec::new(),
+            auth: None,
+            headers: Vec::new(),
+            namespace: None,
+            subprotocols: Vec::new(),
             tls_ca: None,
             tls_insecure: false,
             timer: Timer::default(),

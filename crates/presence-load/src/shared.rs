@@ -32,9 +32,13 @@ impl Shared {
         let settings = &plan.driver;
         let tls = settings.tls();
         let servers = target.addresses.iter();
-        let servers: Vec<Server> = servers
+        let mut servers: Vec<Server> = servers
             .map(|address| Server::new(address, &tls))
             .collect::<Result<_, _>>()?;
+        let access = settings.access()?;
+        for server in &mut servers {
+            server.endpoint.access = access.clone();
+        }
         if servers.len() > MAX_SERVERS {
             let problem = format!(
                 "{} URLs are more than {MAX_SERVERS}: give fewer",

@@ -9,12 +9,12 @@ use measure::redact;
 use tls_client::{TlsClient, TlsOptions};
 use url::Url;
 
-use crate::protocol::transport::Endpoint;
+use crate::protocol::transport::{Access, Endpoint};
 
 /// The path of Socket.IO, if a URL names none.
 const PATH: &str = "/socket.io/";
-/// Maximum number of bytes of a message: a snapshot of a room with thousands of members.
-const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+/// Maximum number of bytes of a message: above the largest answer to a join that the protocol page names.
+const MAX_MESSAGE: usize = 192 << 20;
 /// The end of every message about a URL.
 const REMEDY: &str =
     "write http://host:port, https://…, ws://… or wss://…, with a path if it is not /socket.io/";
@@ -99,6 +99,7 @@ impl Server {
                 },
                 query: parsed.query().unwrap_or_default().to_owned(),
                 max_message: MAX_MESSAGE,
+                access: Access::default(),
             },
             shown,
         })
@@ -111,6 +112,15 @@ mod tests {
 
     fn parse(url: &str) -> Result<Server, Invalid> {
         Server::parse(url, &TlsOptions::default())
+    }
+
+    #[test]
+    fn the_largest_answer_of_the_protocol_fits_the_limit() {
+        let protocol = include_str!("../../presence-daemon/PROTOCOL.md");
+        let largest = protocol.split("an answer to a join has at most ").nth(1);
+        let largest = largest.and_then(|rest| rest.split_once(" bytes"));
+        let largest = largest.expect("the page names it").0.replace(',', "");
+        assert!(largest.parse::<usize>().unwrap() <= MAX_MESSAGE);
     }
 
     #[test]

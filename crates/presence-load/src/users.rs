@@ -48,15 +48,24 @@ pub(crate) struct User {
     pub(crate) connecting_since: u64,
     /// Time of its last request.
     pub(crate) sent: u64,
+    /// Requests of its connection that were not acknowledged in time: their acknowledgements may still come.
+    pub(crate) overdue: u32,
     /// Time at which its connection was lost; 0 if it was not.
     pub(crate) lost_at: u64,
 }
+
+/// Number of changes of a user whose intended starts are kept: more are rarely on the way at once.
+const CHANGES: usize = 4;
 
 /// The facts about a user as a sender that the audit needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sender {
     /// The sequence number of its last change.
     pub(crate) n: u32,
+    /// The intended starts of its last changes in nanoseconds, modulo 2³², each at its number modulo their count.
+    changes: [u32; CHANGES],
+    /// The time in the stamp of its last join; 0 before the first.
+    pub(crate) join_stamp: u64,
     /// The sequence number of its last change that was acknowledged.
     pub(crate) acked: u32,
     /// The same when its last join was sent.
@@ -76,6 +85,24 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
+    /// Begins a change that was due at `at`. Returns its number.
+    pub(crate) fn change(&mut self, at: u64) -> u32 {
+        self.n += 1;
+        self.changes[self.n as usize % CHANGES] = at as u32;
+        self.n
+    }
+
+    /// Returns true if `at` is the intended start of the change with the number `n`, or if that is too old to be known.
+    pub(crate) fn has_changed(&self, n: u32, at: u64) -> bool {
+        let is_recent = self.n - n < CHANGES as u32;
+        n > 0 && (!is_recent || self.changes[n as usize % CHANGES] == at as u32)
+    }
+
+    /// Returns true if this is its connection, with which it has joined once.
+    pub(crate) fn is_certain(&self, connection: u32) -> bool {
+        connection == self.connection && !self.memberships.is_uncertain
+    }
+
     /// Takes over the id of a new connection.
     pub(crate) fn connect(&mut self, id: &str) {
         let connection = hash(id);

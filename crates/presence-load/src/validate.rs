@@ -39,6 +39,7 @@ impl Settings {
         if settings.mode == Mode::Sdk {
             settings.validate_sdk()?;
         }
+        settings.access()?;
         settings.tls().validate()?;
         // The ports of a running server are known once its URL is read; a launched daemon has one.
         if plan.daemon.is_some() {
@@ -163,6 +164,16 @@ impl Settings {
                 "half_open",
                 self.half_open > 0,
                 "is not available with --mode sdk, because presence-sdk reads and answers pings as long as it is connected: use --mode protocol",
+            ),
+            (
+                "namespace",
+                self.namespace.is_some(),
+                "is not available with --mode sdk, because presence-sdk uses the main one: use --mode protocol",
+            ),
+            (
+                "subprotocols",
+                !self.subprotocols.is_empty(),
+                "are not available with --mode sdk, because presence-sdk offers none: use --mode protocol",
             ),
             (
                 "source_addresses",

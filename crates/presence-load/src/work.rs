@@ -135,7 +135,7 @@ impl<'a> Load<'a> {
         Self {
             users: users.map(|user| User::new(behaviour(user))).collect(),
             requests: Requests::default(),
-            audit: Audit::new(part, state.phases.origin),
+            audit: Audit::new(part, state.phases.origin, shared.settings().padding),
             transports: transports.collect(),
             sources,
             names: Names::default(),

@@ -52,6 +52,17 @@ pub enum Error {
         /// The reason, for people.
         message: String,
     },
+    /// The answer to a join is larger than [`Options::max_message_bytes`](crate::Options::max_message_bytes). It ended
+    /// the connection, so the client is not in the room.
+    #[error(
+        "the answer to `presence:join` has {bytes} bytes, and {limit} are allowed: raise `Options::max_message_bytes`"
+    )]
+    TooLarge {
+        /// The size of the answer, in bytes.
+        bytes: usize,
+        /// The largest size that is accepted, in bytes.
+        limit: usize,
+    },
     /// The client is in a room. A client can be in one room at a time.
     #[error("the client is in room `{room}`: leave it first, or use another client")]
     AlreadyJoined {

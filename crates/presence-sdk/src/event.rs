@@ -50,6 +50,9 @@ pub enum Event {
         /// The reason, for people.
         message: String,
     },
+    /// An automatic join cannot work, because its answer is too large ([`Error::TooLarge`]). The room is left: handles of
+    /// it fail with [`Error::NotJoined`].
+    RejoinFailed(Error),
     /// The reader of this stream was too slow, and the given number of oldest events was dropped.
     Lagged(u64),
 }
@@ -113,6 +116,14 @@ pub enum DisconnectCause {
     HeartbeatTimeout,
     /// The server sent something that is not the protocol.
     Protocol(String),
+    /// The server sent a message that is larger than
+    /// [`Options::max_message_bytes`](crate::Options::max_message_bytes).
+    TooLarge {
+        /// The size of the message, in bytes.
+        bytes: usize,
+        /// The largest size that is accepted, in bytes.
+        limit: usize,
+    },
     /// Reading or writing failed.
     Io(String),
     /// The program asked for a new connection ([`RealtimeClient::reconnect`](crate::RealtimeClient::reconnect)).
@@ -126,6 +137,10 @@ impl fmt::Display for DisconnectCause {
             Self::PingTimeout => formatter.write_str("the server's ping is overdue"),
             Self::HeartbeatTimeout => formatter.write_str("heartbeats were not answered"),
             Self::Protocol(reason) => write!(formatter, "the server broke the protocol: {reason}"),
+            Self::TooLarge { bytes, limit } => write!(
+                formatter,
+                "the server sent a message of {bytes} bytes, and {limit} are allowed: raise `Options::max_message_bytes`"
+            ),
             Self::Io(reason) => write!(formatter, "the connection failed: {reason}"),
             Self::Requested => formatter.write_str("the program asked for a new connection"),
         }

@@ -157,10 +157,15 @@ impl<'de> Deserialize<'de> for Acknowledged<'de> {
 
 struct Emitted<'a>(Option<WireEvent<'a>>);
 
-/// The name of an event, borrowed where it needs no unescaping.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+/// Returns true if the name of an event is the protocol's. A number is a name, too.
+fn is_presence(name: &RawValue) -> Result<bool, serde_json::Error> {
+    let text = name.get();
+    if text.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
+        return Ok(false);
+    }
+    // A name may have escapes.
+    Ok(text == r#""presence:event""# || serde_json::from_str::<String>(text)? == "presence:event")
+}
 
 impl<'de> Deserialize<'de> for Emitted<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -174,10 +179,10 @@ impl<'de> Deserialize<'de> for Emitted<'de> {
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
                 let too_short = |length| serde::de::Error::invalid_length(length, &Arguments);
-                let name: Name<'_> = items.next_element()?.ok_or_else(|| too_short(0))?;
-                let event = match &*name.0 {
-                    "presence:event" => Some(items.next_element()?.ok_or_else(|| too_short(1))?),
-                    _ => None,
+                let name: &RawValue = items.next_element()?.ok_or_else(|| too_short(0))?;
+                let event = match is_presence(name).map_err(serde::de::Error::custom)? {
+                    true => Some(items.next_element()?.ok_or_else(|| too_short(1))?),
+                    false => None,
                 };
                 while items.next_element::<IgnoredAny>()?.is_some() {}
                 Ok(Emitted(event))
@@ -203,11 +208,11 @@ mod tests {
 
     #[test]
     fn another_event_is_none() {
-        assert!(
-            parse_event(r#"["metadata:event",{"type":[[]]}]"#)
-                .unwrap()
-                .is_none()
-        );
+        for text in [r#"["metadata:event",{"type":[[]]}]"#, "[7,{}]", "[-1.5]"] {
+            assert!(parse_event(text).unwrap().is_none(), "{text}");
+        }
+        let escaped = r#"["presence\u003aevent",3]"#;
+        assert!(parse_event(escaped).is_err());
     }
 
     #[test]
@@ -216,7 +221,7 @@ mod tests {
             "",
             "{}",
             "[]",
-            "[1]",
+            "[null]",
             r#"["presence:event"]"#,
             r#"["presence:event",3]"#,
         ] {

@@ -39,6 +39,9 @@ pub struct Options {
     pub(crate) tls: Arc<OnceLock<Arc<rustls::ClientConfig>>>,
 }
 
+/// The default limit of a message: above the largest answer to a join that the protocol page names.
+const MAX_MESSAGE_BYTES: usize = 192 << 20;
+
 /// The default interval of heartbeats. A server's default TTL is 30 s.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -53,7 +56,7 @@ impl Default for Options {
             event_capacity: 256,
             queue_capacity: 1024,
             read_buffer_bytes: 1024,
-            max_message_bytes: 1 << 20,
+            max_message_bytes: MAX_MESSAGE_BYTES,
             tracks_members: true,
             headers: Vec::new(),
             query: Vec::new(),
@@ -143,8 +146,9 @@ impl Options {
         self
     }
 
-    /// Sets the largest message that is accepted from the server. A larger one ends the connection. The default is 1 MiB:
-    /// a snapshot must fit into it.
+    /// Sets the largest message that is accepted from the server. A larger one ends the connection, and a join whose
+    /// answer it is fails with [`Error::TooLarge`]. The default is 192 MiB: the answer to a join of the largest room that
+    /// a server allows by default fits into it.
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
@@ -202,6 +206,15 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_answer_of_the_protocol_fits_the_default_limit() {
+        let protocol = include_str!("../../presence-daemon/PROTOCOL.md");
+        let largest = protocol.split("an answer to a join has at most ").nth(1);
+        let largest = largest.and_then(|rest| rest.split_once(" bytes"));
+        let largest = largest.expect("the page names it").0.replace(',', "");
+        assert!(largest.parse::<usize>().unwrap() <= Options::new().max_message_bytes);
+    }
 
     #[test]
     fn the_ack_timeout_follows_the_interval() {

@@ -153,11 +153,21 @@ impl Session {
             if let Some(view) = &mut inner.view {
                 view.suspend(true);
             }
-            inner.log.push(Event::Disconnected(cause));
+            inner.log.push(Event::Disconnected(cause.clone()));
         }
         let Some(room) = &mut self.room else { return };
         if room.is_leaving() {
             // A disconnection is a leave.
+            self.end_room(&Ok(()));
+            return;
+        }
+        if let (Phase::Joining, DisconnectCause::TooLarge { bytes, limit }) = (room.phase, cause) {
+            // The next join would have the same answer, and each is a join and a leave for the others.
+            let error = Error::TooLarge { bytes, limit };
+            match room.reply.take() {
+                Some(reply) => calls::answer(Some(reply), Err(error)),
+                None => self.report(Event::RejoinFailed(error)),
+            }
             self.end_room(&Ok(()));
             return;
         }

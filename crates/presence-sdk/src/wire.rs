@@ -202,7 +202,10 @@ fn cause(error: WebSocketError) -> DisconnectCause {
             DisconnectCause::ClosedByServer
         }
         WebSocketError::Capacity(CapacityError::MessageTooLong { size, max_size }) => {
-            DisconnectCause::Protocol(format!("a message of {size} bytes; {max_size} are allowed"))
+            DisconnectCause::TooLarge {
+                bytes: size,
+                limit: max_size,
+            }
         }
         WebSocketError::Protocol(_) | WebSocketError::Utf8(_) | WebSocketError::Capacity(_) => {
             DisconnectCause::Protocol(error.to_string())

@@ -36,6 +36,8 @@ struct Outbound {
     queue: VecDeque<Frame>,
     /// Bytes in the queue, without those of the first frame that are written.
     bytes: usize,
+    /// Bytes from the head of the queue to the end of an answer that exceeded the limit: they do not count towards it.
+    uncounted: usize,
     /// Bytes of the first frame that are written.
     written: usize,
     /// A thread will flush.
@@ -66,7 +68,8 @@ enum Transport {
 }
 
 impl Connection {
-    /// Creates a connection that is polled. More than `limit` bytes in its queue end it.
+    /// Creates a connection that is polled. More than `limit` bytes in its queue end it, but one answer may be of any
+    /// length.
     pub(crate) fn new(limit: usize, counts: Arc<Counts>) -> Arc<Self> {
         Arc::new(Self {
             outbound: Mutex::default(),
@@ -83,19 +86,34 @@ impl Connection {
 
     /// Sends frames with nothing between them, if the connection is open.
     pub(crate) fn send_all(self: &Arc<Self>, frames: impl IntoIterator<Item = Frame>) {
+        self.queue(frames, false);
+    }
+
+    /// Sends the frames of an answer. A client that asks gets it whatever its length: the limits of rooms and states
+    /// bound it. What follows counts by itself.
+    pub(crate) fn answer(self: &Arc<Self>, frames: impl IntoIterator<Item = Frame>) {
+        self.queue(frames, true);
+    }
+
+    fn queue(self: &Arc<Self>, frames: impl IntoIterator<Item = Frame>, is_answer: bool) {
         let mut outbound = self.lock();
         if outbound.end.is_some() {
             return;
         }
+        // A client that asks on without reading answers is slow, too.
+        let may_exceed = is_answer && outbound.uncounted == 0;
         for frame in frames {
             let length = frame.as_bytes().len();
-            if !self.has_room(&mut outbound, length) {
+            if !self.has_room(&mut outbound, length) && !may_exceed {
                 outbound.close(DisconnectReason::SlowConsumer);
                 return;
             }
             self.counts.add(Count::FramesSent, 1);
             outbound.bytes += length;
             outbound.queue.push_back(frame);
+            if may_exceed && outbound.bytes - outbound.uncounted > self.limit {
+                outbound.uncounted = outbound.bytes;
+            }
         }
         if !outbound.is_scheduled && !outbound.is_blocked && !outbound.queue.is_empty() {
             outbound.is_scheduled = true;
@@ -107,7 +125,8 @@ impl Connection {
     /// Returns true if the queue has room for this many more bytes. An empty queue takes a frame of any length.
     fn has_room(&self, outbound: &mut Outbound, length: usize) -> bool {
         let fits = |outbound: &Outbound| {
-            outbound.queue.is_empty() || outbound.bytes.saturating_add(length) <= self.limit
+            let counted = outbound.bytes - outbound.uncounted;
+            outbound.queue.is_empty() || counted.saturating_add(length) <= self.limit
         };
         if !fits(outbound) {
             // The client may be faster than this turn of the worker.
@@ -184,7 +203,7 @@ impl Connection {
         let mut outbound = self.lock();
         let is_polling = matches!(outbound.transport, Transport::Polling);
         if is_polling && !outbound.queue.is_empty() {
-            outbound.bytes = 0;
+            (outbound.bytes, outbound.uncounted) = (0, 0);
             return Poll::Ready(Some(mem::take(&mut outbound.queue)));
         }
         if outbound.end.is_some() {
@@ -256,14 +275,13 @@ impl Connection {
     }
 
     /// Frees the socket and the queue after the end. A request that polls still gets the queue.
-    pub(crate) fn release(&self, reason: DisconnectReason) {
+    pub(crate) fn release(&self) {
         let mut outbound = self.lock();
-        outbound.close(reason);
         outbound.task = None;
         if !(matches!(outbound.transport, Transport::Polling) && outbound.is_polled) {
             outbound.transport = Transport::Closed;
             outbound.queue = VecDeque::new();
-            outbound.bytes = 0;
+            (outbound.bytes, outbound.uncounted) = (0, 0);
         }
     }
 
@@ -341,6 +359,7 @@ impl Outbound {
     /// Removes written bytes from the queue.
     fn settle(&mut self, written: usize) {
         self.bytes = self.bytes.saturating_sub(written);
+        self.uncounted = self.uncounted.saturating_sub(written);
         let mut rest = self.written + written;
         while let Some(front) = self.queue.front() {
             let length = front.as_bytes().len();

@@ -1,12 +1,21 @@
 //! Payloads of long-polling: packets separated by the character 0x1e.
 
 use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_STANDARD;
 
 use crate::engine::frame::Frame;
 use crate::engine::websocket::{Fault, Message};
 
 const SEPARATOR: char = '\x1e';
+/// Decodes what [`decode_base64`] has cleaned.
+const LIBERAL: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// Encodes the packets of a response to a poll.
 pub(crate) fn encode<'a>(frames: impl IntoIterator<Item = &'a Frame>) -> Vec<u8> {
@@ -33,14 +42,34 @@ pub(crate) fn decode(
     let text = str::from_utf8(body).map_err(|_| Fault::InvalidText)?;
     for packet in text.split(SEPARATOR) {
         match packet.strip_prefix('b') {
-            Some(encoded) => {
-                let bytes = BASE64_STANDARD.decode(encoded);
-                receive(Message::Binary(&bytes.map_err(|_| Fault::Protocol)?))?;
-            }
+            Some(encoded) => receive(Message::Binary(&decode_base64(encoded)?))?,
             None => receive(Message::Text(packet))?,
         }
     }
     Ok(())
+}
+
+/// Decodes base64 as liberally as the reference, because its clients in other languages encode in several ways: of either
+/// alphabet (RFC 4648 §4 and §5), with or without padding, in lines. Characters that are none of base64 are skipped, and
+/// padding ends the text.
+fn decode_base64(encoded: &str) -> Result<Vec<u8>, Fault> {
+    if let Ok(bytes) = BASE64_STANDARD.decode(encoded) {
+        return Ok(bytes);
+    }
+    let letters = encoded.bytes().take_while(|byte| *byte != b'=');
+    let mut letters: Vec<u8> = letters
+        .filter_map(|byte| match byte {
+            b'-' => Some(b'+'),
+            b'_' => Some(b'/'),
+            _ if byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/') => Some(byte),
+            _ => None,
+        })
+        .collect();
+    // One letter alone is less than a byte.
+    if letters.len() % 4 == 1 {
+        letters.pop();
+    }
+    LIBERAL.decode(letters).map_err(|_| Fault::Protocol)
 }
 
 #[cfg(test)]
@@ -65,8 +94,24 @@ mod tests {
     }
 
     #[test]
-    fn broken_base64_and_broken_text_are_refused() {
-        assert_eq!(decode(b"b!", |_| Ok(())), Err(Fault::Protocol));
+    fn base64_is_read_as_the_reference_reads_it() {
+        for (encoded, bytes) in [
+            ("", &[][..]),
+            ("!", &[]),
+            ("A", &[]),
+            ("AQID", &[1, 2, 3]),
+            ("AQIDBA", &[1, 2, 3, 4]),
+            ("AQID\r\nBA==\r\n", &[1, 2, 3, 4]),
+            ("-_8=", &[0xfb, 0xff]),
+            ("AR==AQID", &[1]),
+            ("AQIDB", &[1, 2, 3]),
+        ] {
+            assert_eq!(decode_base64(encoded).as_deref(), Ok(bytes), "{encoded:?}");
+        }
+    }
+
+    #[test]
+    fn broken_text_is_refused() {
         assert_eq!(decode(b"4\xff", |_| Ok(())), Err(Fault::InvalidText));
     }
 }

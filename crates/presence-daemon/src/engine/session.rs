@@ -153,14 +153,17 @@ impl Session {
             .close_with(|| close_frame(code), packet, reason);
     }
 
-    /// Counts the end of the session, disconnects its sockets, and frees its queue and its transport.
+    /// Counts the end of the session, and disconnects its sockets. [`Session::free`] follows.
     pub(crate) fn finish(&self, reason: DisconnectReason) {
         self.connection.close(reason);
-        self.engine.forget(self.id);
         self.engine.counts.end_session(reason);
         self.lock_inbox(|inbox| inbox.end(&*self.engine.app, reason));
-        // Last: a client that sees the end of its connection finds it counted.
-        self.connection.release(reason);
+    }
+
+    /// Frees the queue and the transport of a session that has ended. Its id is unknown from now on.
+    pub(crate) fn free(&self) {
+        self.engine.forget(self.id);
+        self.connection.release();
     }
 
     /// Returns the milliseconds of the engine's clock at which the client must have connected to a namespace.

@@ -55,22 +55,18 @@ impl<S: Sink> Presence<S> {
         let caller = op.caller.as_ref();
         match (op.write, caller) {
             (Write::Join, Some(caller)) if is_there => {
-                self.join_alone(&room, &mut inner, key, caller, now_ms);
+                inner.members[key].is_visible = true;
+                self.publish_stored(&room, &mut inner, op, Kind::Join, now_ms);
+                self.answer_join_alone(&inner, key, caller, false);
             }
             (Write::Resume { is_changed }, Some(caller)) if is_there => {
-                self.resume_alone(&room, &mut inner, key, is_changed, caller);
+                if is_changed {
+                    self.publish_stored(&room, &mut inner, op, Kind::Update, now_ms);
+                }
+                self.answer_join_alone(&inner, key, caller, true);
             }
             (Write::Update, _) if is_there => {
-                let event = Event {
-                    ts: now_ms,
-                    ..inner.members[key].event(Kind::Update, &room.json, inner.seq + 1)
-                };
-                let frame_event = Event {
-                    is_degraded: true,
-                    ..event
-                };
-                self.send(&inner, frame_event);
-                inner.seq += 1;
+                self.publish_stored(&room, &mut inner, op, Kind::Update, now_ms);
             }
             (Write::Leave(reason), _) => self.leave_late(&room, &mut inner, op, reason, now_ms),
             _ => {}
@@ -100,9 +96,20 @@ impl<S: Sink> Presence<S> {
         if let Some(link) = &self.link {
             link.remember_left(&room.id, &op.conn);
         }
+        self.publish_stored(room, inner, op, Kind::Leave(reason), now_ms);
+    }
+
+    /// Publishes an event with the state of a write, and not that of the member, which has the changes of later writes.
+    fn publish_stored(
+        &self,
+        room: &Room<S>,
+        inner: &mut Inner<S>,
+        op: &Op<S>,
+        kind: Kind,
+        now_ms: u64,
+    ) {
         if let Some(stored) = Stored::parse(&op.stored) {
-            let event = about(room, &op.conn, stored, Kind::Leave(reason), now_ms);
-            self.publish(inner, event);
+            self.publish(inner, about(room, &op.conn, stored, kind, now_ms));
         }
     }
 

@@ -120,7 +120,7 @@ impl<S: Sink> Presence<S> {
     }
 
     /// Publishes a join to this node's members, and answers it.
-    pub(crate) fn join_alone(
+    fn join_alone(
         &self,
         room: &Room<S>,
         inner: &mut Inner<S>,
@@ -183,7 +183,7 @@ impl<S: Sink> Presence<S> {
     }
 
     /// Publishes the changed state of a member that is back to this node's members, and answers its join.
-    pub(crate) fn resume_alone(
+    fn resume_alone(
         &self,
         room: &Room<S>,
         inner: &mut Inner<S>,
@@ -206,7 +206,8 @@ impl<S: Sink> Presence<S> {
         self.answer_join_alone(inner, key, caller, true);
     }
 
-    fn answer_join_alone(
+    /// Answers a join with what this node knows.
+    pub(crate) fn answer_join_alone(
         &self,
         inner: &Inner<S>,
         key: usize,

@@ -1,6 +1,7 @@
 //! The service as its clients see it, with a clock that the tests set.
 
 mod expiry;
+mod interruption;
 mod joins;
 mod resumption;
 

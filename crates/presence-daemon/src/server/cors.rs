@@ -14,9 +14,26 @@ pub(crate) fn allowed_origin(config: &ServerConfig, headers: &HeaderMap) -> Opti
     (allowed == "*" || origin == allowed).then(|| origin.clone())
 }
 
-/// Allows an origin to read a response.
+/// Returns true if the request comes from a page of another origin that may not use the server. Browsers open
+/// WebSockets to any server, whatever the response says (RFC 6455 §10.2).
+pub(crate) fn is_foreign(config: &ServerConfig, headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        return false;
+    };
+    // A proxy may end TLS, so the scheme is not compared.
+    let authority = origin.to_str().ok().and_then(|it| it.split_once("://"));
+    let host = headers.get(header::HOST).and_then(|it| it.to_str().ok());
+    let is_own = authority
+        .zip(host)
+        .is_some_and(|((_, authority), host)| authority.eq_ignore_ascii_case(host));
+    !is_own && allowed_origin(config, headers).is_none()
+}
+
+/// Allows an origin to read a response, and to send cookies with its requests.
 pub(crate) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    let credentials = HeaderValue::from_static("true");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, credentials);
     headers.insert(header::VARY, HeaderValue::from_static("Origin"));
 }
 

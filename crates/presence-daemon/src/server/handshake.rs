@@ -24,6 +24,16 @@ pub(crate) fn accept_key(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::from_str(&BASE64_STANDARD.encode(hash.finish())).ok()
 }
 
+/// Returns the first subprotocol that a client offers. Clients that offer some fail if none is selected.
+pub(crate) fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
+    let offered = headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
+    let first = offered
+        .split(',')
+        .map(str::trim)
+        .find(|it| !it.is_empty())?;
+    HeaderValue::from_str(first).ok()
+}
+
 /// Returns true if one of the protocols that a client offers to change to is WebSocket.
 pub(crate) fn asks_for_websocket(headers: &HeaderMap) -> bool {
     has_token(headers, header::UPGRADE, "websocket")

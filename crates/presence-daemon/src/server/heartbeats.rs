@@ -11,7 +11,7 @@ use tokio::time::sleep_until;
 
 use crate::engine::disconnect_reason::DisconnectReason;
 use crate::engine::frame::Frame;
-use crate::engine::session::millis;
+use crate::engine::session::{Session, millis};
 use crate::server::worker::{Slot, Worker};
 
 /// The times at which sessions are to be pinged, or must have answered.
@@ -51,7 +51,7 @@ impl Heartbeats {
     fn insert(&self, at: u64, slot: Slot, queue: impl Fn(&mut Queues) -> &mut VecDeque<Due>) {
         let mut queues = self.queues.borrow_mut();
         let queue = queue(&mut queues);
-        // The index is the end of the queue, except for a session that was upgraded.
+        // The index is the end of the queue, except for a session that was upgraded or whose answer is late.
         let index = queue.partition_point(|due| due.at <= at);
         queue.insert(index, Due { at, slot });
         if index == 0 {
@@ -88,7 +88,7 @@ pub(crate) async fn run(worker: Rc<Worker>) {
             send_ping(&worker, due.slot, now, &ping);
         }
         while let Some(due) = heartbeats.take(now, |queues| &mut queues.answers) {
-            check_answer(&worker, due, now);
+            check_answer(&worker, due.slot, now);
         }
         while let Some(due) = heartbeats.take(now, |queues| &mut queues.connects) {
             check_connect(&worker, due.slot);
@@ -108,15 +108,23 @@ fn send_ping(worker: &Worker, slot: Slot, now: u64, ping: &Frame) {
     let Some(session) = worker.session(slot) else {
         return;
     };
-    let config = &worker.engine.config;
+    let next = now + millis(worker.engine.config.ping_interval);
     if session.connection.begin_ping() {
         session.connection.send(ping.clone());
-        let next = now + millis(config.ping_interval);
         session.next_ping.store(next, Relaxed);
     }
-    let at = now + millis(config.ping_timeout);
-    let answers = &mut worker.heartbeats.queues.borrow_mut().answers;
-    answers.push_back(Due { at, slot });
+    // Also for a ping that another worker sent before an upgrade.
+    let at = answer_due(worker, &session);
+    let heartbeats = &worker.heartbeats;
+    heartbeats.insert(at, slot, |queues| &mut queues.answers);
+    heartbeats.add(next, slot);
+}
+
+/// Returns the time at which the last ping of a session must have been answered.
+fn answer_due(worker: &Worker, session: &Session) -> u64 {
+    let config = &worker.engine.config;
+    let sent = session.next_ping.load(Relaxed) - millis(config.ping_interval);
+    sent.saturating_add(millis(config.ping_timeout))
 }
 
 fn check_connect(worker: &Worker, slot: Slot) {
@@ -127,17 +135,14 @@ fn check_connect(worker: &Worker, slot: Slot) {
     }
 }
 
-fn check_answer(worker: &Worker, due: Due, now: u64) {
-    let Some(session) = worker.session(due.slot) else {
+fn check_answer(worker: &Worker, slot: Slot, now: u64) {
+    let Some(session) = worker.session(slot) else {
         return;
     };
-    if session.connection.awaits_pong.load(Relaxed) {
+    // If the timeout is longer than the interval, a later ping may be the one that is not answered.
+    if session.connection.awaits_pong.load(Relaxed) && answer_due(worker, &session) <= now {
         session.connection.close(DisconnectReason::PingTimeout);
     } else if session.is_unused() {
         session.connection.close(DisconnectReason::ProtocolError);
-    } else {
-        // If the timeout is longer than the interval, the next ping is overdue.
-        let next = session.next_ping.load(Relaxed).max(now);
-        worker.heartbeats.add(next, due.slot);
     }
 }

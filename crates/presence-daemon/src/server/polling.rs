@@ -4,11 +4,13 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use tokio::task::spawn_local;
+use tokio::time::sleep;
 
 use crate::counts::{Count, Counts};
 use crate::engine::connection::Connection;
@@ -18,6 +20,9 @@ use crate::engine::session::{Protocol, Session};
 use crate::engine::websocket::Fault;
 use crate::server::refusal::Refusal;
 use crate::server::worker::{Held, Worker};
+
+/// Time in which the poll of a client arrives that has closed its session meanwhile.
+const OVERTAKEN: Duration = Duration::from_secs(1);
 
 /// Opens a session, and returns the payload of its handshake.
 pub(crate) fn open(worker: &Rc<Worker>, protocol: Protocol) -> Result<Vec<u8>, Refusal> {
@@ -32,10 +37,18 @@ pub(crate) fn open(worker: &Rc<Worker>, protocol: Protocol) -> Result<Vec<u8>, R
 
 /// Keeps a session until it ends or a WebSocket takes over.
 async fn hold(held: Held) {
-    let connection = &held.session().connection;
-    let ended = poll_fn(|context| connection.poll_end_of_polling(context)).await;
-    if ended.is_none() {
-        held.hand_over();
+    let session = Arc::clone(held.session());
+    let connection = &session.connection;
+    match poll_fn(|context| connection.poll_end_of_polling(context)).await {
+        None => held.hand_over(),
+        Some(DisconnectReason::Client) => {
+            held.hand_over();
+            session.finish(DisconnectReason::Client);
+            // The client's GET may be under way on another connection.
+            sleep(OVERTAKEN).await;
+            session.free();
+        }
+        Some(_) => drop(held),
     }
 }
 
@@ -93,6 +106,9 @@ pub(crate) async fn post(
     session: &Arc<Session>,
     body: &mut Incoming,
 ) -> Result<(), Refusal> {
+    if session.connection.end().is_some() {
+        return Err(Refusal::UnknownSession);
+    }
     if session.connection.is_upgraded() {
         return Err(Refusal::BadRequest);
     }
@@ -190,7 +206,7 @@ mod tests {
                     waits.wait();
                     let ended = wait(|context| connection.poll_end_of_polling(context));
                     assert_eq!(ended, Some(DisconnectReason::Client));
-                    connection.release(DisconnectReason::Client);
+                    connection.release();
                 });
                 get.join().expect("no panic")
             });

@@ -10,6 +10,8 @@ pub(crate) enum Refusal {
     BadMethod,
     BadRequest,
     UnsupportedVersion,
+    /// The page that asks is of an origin that may not use the server.
+    ForeignOrigin,
     /// The server has all the sessions that it may have.
     Full,
     /// The server stops.
@@ -22,6 +24,7 @@ impl Refusal {
         match self {
             Self::Full | Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::ForeignOrigin => StatusCode::FORBIDDEN,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -36,6 +39,7 @@ impl Refusal {
             Self::Full => (4, "Too many connections"),
             Self::Stopping => (4, "The server is shutting down"),
             Self::TooLarge => (3, "Payload too large"),
+            Self::ForeignOrigin => (4, "Origin not allowed: see --cors-origin"),
             Self::UnsupportedVersion => (5, "Unsupported protocol version"),
         };
         serde_json::json!({ "code": code, "message": message }).to_string()

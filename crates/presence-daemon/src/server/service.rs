@@ -13,7 +13,7 @@ use tokio::task::spawn_local;
 
 use crate::counts::Count;
 use crate::engine::session::{Protocol, Session};
-use crate::server::handshake::{accept_key, asks_for_websocket};
+use crate::server::handshake::{accept_key, asks_for_websocket, first_protocol};
 use crate::server::query::{Query, Transport};
 use crate::server::refusal::Refusal;
 use crate::server::worker::Worker;
@@ -81,6 +81,11 @@ async fn serve(
     if transport == Transport::Polling && asks_for_websocket(request.headers()) {
         return Err(Refusal::BadRequest);
     }
+    if transport == Transport::WebSocket
+        && cors::is_foreign(&worker.engine.config, request.headers())
+    {
+        return Err(Refusal::ForeignOrigin);
+    }
     let Some(id) = query.session else {
         return open(worker, protocol, transport, query.version, request);
     };
@@ -132,13 +137,17 @@ fn upgrade(
     session: Arc<Session>,
     request: &mut Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Refusal> {
-    let response = switch(request)?;
-    if session.connection.is_upgraded() || session.is_upgrading.swap(true, Relaxed) {
-        return Err(Refusal::BadRequest);
+    if session.connection.end().is_some() {
+        return Err(Refusal::UnknownSession);
     }
+    let response = switch(request)?;
     let upgrade = hyper::upgrade::on(request);
-    let worker = Rc::clone(worker);
-    spawn_local(websocket::serve_upgrade(worker, session, upgrade));
+    if session.connection.is_upgraded() || session.is_upgrading.swap(true, Relaxed) {
+        spawn_local(websocket::turn_away(upgrade));
+    } else {
+        let worker = Rc::clone(worker);
+        spawn_local(websocket::serve_upgrade(worker, session, upgrade));
+    }
     Ok(response)
 }
 
@@ -151,6 +160,9 @@ fn switch(request: &Request<Incoming>) -> Result<Response<Full<Bytes>>, Refusal>
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
+    if let Some(protocol) = first_protocol(request.headers()) {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
     Ok(response)
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::io::{AsyncRead as _, ReadBuf, copy, sink};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
@@ -92,6 +92,17 @@ pub(crate) async fn serve_upgrade(
     } else {
         session.end_upgrade();
     }
+}
+
+/// Closes a WebSocket that names a session which has one already, as the reference does: after the handshake.
+pub(crate) async fn turn_away(upgrade: OnUpgrade) {
+    let Some((mut stream, _)) = take_stream(upgrade).await else {
+        return;
+    };
+    // A new connection has room for it.
+    let _ = stream.try_write(close_frame(None).as_bytes());
+    // Closing with unread bytes would reset the connection, and the close frame would be lost.
+    let _ = timeout(LINGER, copy(&mut stream, &mut sink())).await;
 }
 
 /// Takes the socket back from hyper, whose buffers are freed.

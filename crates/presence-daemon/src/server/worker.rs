@@ -167,6 +167,8 @@ impl Drop for Held {
         if let Some(session) = self.session.take() {
             let reason = session.connection.end();
             session.finish(reason.unwrap_or(DisconnectReason::ConnectionLost));
+            // Last: a client that sees the end of its connection finds it counted.
+            session.free();
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::engine::connection::Connection;
 use crate::engine::frame::{Frame, Opcode, write_json, write_namespace};
 use crate::engine::websocket::Fault;
 use crate::socket::Socket;
-use crate::socket::packet::{Kind, Packet, is_array, split_event};
+use crate::socket::packet::{Kind, Packet, has_numeric_name, is_array, split_event};
 
 /// Namespaces that a connection may be in.
 const MAX_NAMESPACES: usize = 16;
@@ -102,7 +102,11 @@ impl Inbox {
         match (packet.kind, found) {
             (Kind::Connect, _) => self.connect(packet, found.is_some(), to),
             (Kind::Event, Some(index)) => {
-                let (name, arguments) = split_event(packet.data).ok_or(Fault::Protocol)?;
+                let Some((name, arguments)) = split_event(packet.data) else {
+                    // No application here has such an event.
+                    let is_ignored = has_numeric_name(packet.data);
+                    return is_ignored.then_some(()).ok_or(Fault::Protocol);
+                };
                 let event = Event {
                     name: &name,
                     arguments,

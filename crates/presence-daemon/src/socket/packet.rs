@@ -106,6 +106,18 @@ pub(crate) fn split_event(data: &str) -> Option<(Cow<'_, str>, &str)> {
     (!RESERVED_NAMES.contains(&name.as_ref())).then_some((name, arguments))
 }
 
+/// Returns true if the data is that of an event whose name is a number, which Socket.IO allows.
+pub(crate) fn has_numeric_name(data: &str) -> bool {
+    let first = data.trim_start().strip_prefix('[').unwrap_or_default();
+    let begins_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
+    first
+        .trim_start()
+        .as_bytes()
+        .first()
+        .is_some_and(begins_number)
+        && serde_json::from_str::<&RawValue>(data).is_ok()
+}
+
 /// Returns true if the data is an array, as that of an acknowledgement.
 pub(crate) fn is_array(data: &str) -> bool {
     data.starts_with('[') && serde_json::from_str::<&RawValue>(data).is_ok()
@@ -200,6 +212,7 @@ mod tests {
             "",
             "[]",
             "[1]",
+            "[null]",
             "{}",
             r#""a""#,
             r#"["a""#,
@@ -209,7 +222,10 @@ mod tests {
             r#"["disconnect",1]"#,
         ] {
             assert_eq!(split_event(data), None, "{data}");
+            assert_eq!(has_numeric_name(data), data == "[1]", "{data}");
         }
+        assert!(has_numeric_name(" [ -1.5 , {} ]"));
+        assert!(!has_numeric_name("[1,]"));
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn malformed_packets_close_their_own_connection() {
         "42",
         "42[]",
         "42{}",
-        "42[1]",
+        "42[null]",
         r#"42["message""#,
         r#"42["message",]"#,
         r#"42["message"]]"#,

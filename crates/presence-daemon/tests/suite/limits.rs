@@ -99,3 +99,31 @@ fn a_client_that_reads_late_gets_everything_in_order() {
     }
     assert!(server.metric("presence_writes_blocked_total") > 0);
 }
+
+#[test]
+fn an_answer_is_delivered_whatever_its_length_and_with_the_events_around_it() {
+    let server = TestServer::start(ServerConfig {
+        outbound_limit: 100_000,
+        ..config()
+    });
+    let padding = "x".repeat(900_000);
+    let asked = [
+        r#"42["message",1]"#,
+        &format!(r#"427["message-with-ack","{padding}"]"#),
+        r#"42["message",2]"#,
+    ];
+    let answered = [
+        r#"42["message-back",1]"#,
+        &format!(r#"437["{padding}"]"#),
+        r#"42["message-back",2]"#,
+    ];
+    let session = server.poll();
+    session.join();
+    session.send(&asked.join("\x1e"));
+    assert!(session.get() == (200, answered.join("\x1e")));
+    let mut client = server.join();
+    asked.into_iter().for_each(|packet| client.send(packet));
+    for packet in answered {
+        assert!(client.text() == packet);
+    }
+}

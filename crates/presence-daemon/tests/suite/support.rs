@@ -222,12 +222,23 @@ pub(crate) fn stream(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends the request of a WebSocket, and reads the head of the response.
+/// Opens a WebSocket, of which the test reads and writes the bytes.
 pub(crate) fn raw_websocket(address: SocketAddr, path: &str) -> TcpStream {
+    let (stream, head) = websocket_handshake(address, path, "");
+    assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+    stream
+}
+
+/// Sends the request of a WebSocket with further headers, and reads the head of the response.
+pub(crate) fn websocket_handshake(
+    address: SocketAddr,
+    path: &str,
+    headers: &str,
+) -> (TcpStream, String) {
     let mut stream = stream(address);
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
     );
     let sent = stream.write_all(request.as_bytes());
     sent.expect("the request is sent");
@@ -237,8 +248,7 @@ pub(crate) fn raw_websocket(address: SocketAddr, path: &str) -> TcpStream {
         stream.read_exact(&mut byte).expect("a head");
         head.push(byte[0]);
     }
-    assert!(head.starts_with(b"HTTP/1.1 101"), "{head:?}");
-    stream
+    (stream, String::from_utf8(head).expect("text"))
 }
 
 /// Encodes a frame as a client does, with a mask that changes nothing.

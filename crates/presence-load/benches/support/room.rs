@@ -15,6 +15,7 @@ pub(crate) fn snapshot() -> Vec<Member<'static>> {
         conn_id: format!("c{user}").into(),
         user_id: format!("user-1-{}", user + 1).into(),
         stamp: Some(Stamp { n: 0, t: 1 }),
+        padding: Some(0),
         last_seen_ms: None,
         epoch: None,
     };

@@ -1,7 +1,7 @@
 //! A server as the driver hears it.
 
 use presence_load::protocol::transport::{
-    Endpoint, Event, Kind, Side, Transport, TransportContext,
+    Access, Endpoint, Event, Kind, Side, Transport, TransportContext,
 };
 
 /// Returns a frame of the server.
@@ -29,6 +29,7 @@ pub(crate) fn open_transport() -> (Transport, TransportContext) {
         path: "/socket.io/".to_owned(),
         query: String::new(),
         max_message: 1 << 20,
+        access: Access::default(),
     };
     let mut cx = TransportContext::new(endpoint, 1);
     let mut transport = Transport::new(Kind::WebSocket);

@@ -99,6 +99,12 @@ impl Presence {
         }
     }
 
+    /// Takes back the leave of the current connection: its sender is still joined.
+    pub(super) fn retract_leave(&mut self, sender: Memberships) {
+        self.advance(sender);
+        self.bits &= !bit(Connection::Current, Memberships::LEAVE);
+    }
+
     /// Returns the events that must have arrived by now, and have not.
     pub(super) fn missing(self, sender: Memberships) -> u16 {
         let behind = 2 * self.behind(sender);

@@ -37,7 +37,7 @@ impl AuditedRoom {
             connected
         });
         Self {
-            audit: Audit::new(part, 0),
+            audit: Audit::new(part, 0, 0),
             users: connected.collect(),
             requests: Requests::default(),
             now: 1,
@@ -56,7 +56,7 @@ impl AuditedRoom {
     ) -> Result<u64, ProtocolError> {
         self.now += 1;
         self.audit.begin_join(user, &self.users);
-        let begun = (self.now, Some(seq));
+        let begun = (self.now, self.now, Some(seq));
         let members = self.audit.joined(user, begun, snapshot, &self.users)?;
         let user = &mut self.users[user as usize];
         (user.phase, user.sender.joined_at) = (Phase::Joined, self.now);
@@ -67,11 +67,11 @@ impl AuditedRoom {
     pub fn heartbeat(&mut self, user: u32) {
         self.now += 1;
         let user = &mut self.users[user as usize];
-        user.sender.n += 1;
+        let n = user.sender.change(self.now);
         let request = Request {
             kind: Kind::Heartbeat,
             id: user.take_id(),
-            n: user.sender.n,
+            n,
             at: self.now,
             sent: self.now,
         };

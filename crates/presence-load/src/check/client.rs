@@ -111,7 +111,8 @@ impl<'a> Client<'a> {
                 matches!(received, Received::Upgraded)
             })?;
         }
-        self.send(packet::write_connect)?;
+        let auth = &self.server.endpoint.access.auth;
+        self.send(|out| packet::write_connect(out, auth))?;
         let connected = self.wait("the connection to the namespace", |received| {
             matches!(received, Received::Connected(_))
         })?;
@@ -277,7 +278,10 @@ impl<'a> Client<'a> {
             let input = &self.buffer[..length];
             let transport = &mut self.transport;
             match transport.next(side, input, &mut taken, &mut self.context)? {
-                Some(event) => self.received.extend(read_event(event)?),
+                Some(event) => {
+                    let namespace = &self.server.endpoint.access.namespace;
+                    self.received.extend(read_event(event, namespace)?);
+                }
                 None => break,
             }
         }
@@ -315,6 +319,9 @@ impl<'a> Client<'a> {
     }
 }
 
+/// The start of the reason if the server does not admit clients to the namespace.
+const NOT_ADMITTED: &str = "the namespace refused the connection";
+
 /// Describes why no session could be opened, with the remedy.
 fn no_session(error: &anyhow::Error) -> String {
     let io = error.root_cause().downcast_ref::<io::Error>();
@@ -326,6 +333,10 @@ fn no_session(error: &anyhow::Error) -> String {
         Some((io, Some(_))) => (
             describe(io),
             "check that the port uses TLS, or write http://",
+        ),
+        None if format!("{error:#}").contains(NOT_ADMITTED) => (
+            format!("{error:#}"),
+            "give what it asks for with --auth, --header or --namespace",
         ),
         _ => (
             format!("does not answer as a Socket.IO server ({error:#})"),
@@ -357,10 +368,10 @@ fn wrong(server: &Server, problem: String) -> Invalid {
     Invalid::new(format!("URL {}", server.shown), problem)
 }
 
-fn read_event(event: Event<'_>) -> anyhow::Result<Option<Received>> {
+fn read_event(event: Event<'_>, namespace: &str) -> anyhow::Result<Option<Received>> {
     Ok(match event {
         Event::Opened(_) => Some(Received::Opened),
-        Event::Message(text) => read_message(&text)?,
+        Event::Message(text) => read_message(&text, namespace)?,
         Event::Closed(how) => Some(Received::Ended(format!(
             "the server closed the session ({how:?})"
         ))),
@@ -369,12 +380,10 @@ fn read_event(event: Event<'_>) -> anyhow::Result<Option<Received>> {
     })
 }
 
-fn read_message(text: &str) -> anyhow::Result<Option<Received>> {
-    Ok(match Incoming::parse(text)? {
+fn read_message(text: &str, namespace: &str) -> anyhow::Result<Option<Received>> {
+    Ok(match Incoming::parse_in(text, namespace)? {
         Incoming::Connected(id) => Some(Received::Connected(id.into_owned())),
-        Incoming::Refused(why) => Some(Received::Ended(format!(
-            "the namespace refused the connection ({why})"
-        ))),
+        Incoming::Refused(why) => Some(Received::Ended(format!("{NOT_ADMITTED} ({why})"))),
         Incoming::Disconnected => Some(Received::Ended(
             "the server ended the connection".to_owned(),
         )),

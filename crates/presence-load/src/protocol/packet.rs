@@ -225,15 +225,21 @@ fn split_number(text: &str) -> Result<(Option<u64>, &str), ProtocolError> {
 }
 
 /// Returns the name of an event and a scanner of its arguments: each but the first has a comma before it, and a closing
-/// bracket follows the last.
+/// bracket follows the last. A number as a name, which Socket.IO allows, is `None`.
 ///
 /// # Errors
-/// The data is not an array that begins with a string.
+/// The data is not an array that begins with a string or a number.
 #[inline]
-pub fn split_event(data: &str) -> Result<(Cow<'_, str>, Scanner<'_>), ProtocolError> {
+pub fn split_event(data: &str) -> Result<(Option<Cow<'_, str>>, Scanner<'_>), ProtocolError> {
     let mut scanner = Scanner::new(data);
     scanner.expect(b'[')?;
-    let name = scanner.string()?;
+    let name = match scanner.peek() {
+        b'0'..=b'9' | b'-' => {
+            scanner.value()?;
+            None
+        }
+        _ => Some(scanner.string()?),
+    };
     Ok((name, scanner))
 }
 
@@ -249,12 +255,13 @@ pub fn skip_arguments(mut scanner: Scanner<'_>) -> Result<(), ProtocolError> {
     scanner.end()
 }
 
-/// Writes a connection to the namespace `/`: `0`.
-pub fn write_connect(out: &mut Vec<u8>) {
+/// Writes a connection to the namespace: `0`. `auth` is a JSON object, or empty.
+pub fn write_connect(out: &mut Vec<u8>, auth: &str) {
     out.push(b'0');
+    out.extend_from_slice(auth.as_bytes());
 }
 
-/// Writes a disconnection from the namespace `/`: `1`.
+/// Writes a disconnection from the namespace: `1`.
 pub fn write_disconnect(out: &mut Vec<u8>) {
     out.push(b'1');
 }

@@ -37,14 +37,26 @@ pub enum Incoming<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    /// Parses a message of the transport.
+    /// Parses a message of the transport to the main namespace.
     ///
     /// # Errors
     /// A malformed packet, or a field of a wrong type.
-    #[inline]
     pub fn parse(text: &'a str) -> Result<Self, ProtocolError> {
+        Self::parse_in(text, "")
+    }
+
+    /// Parses a message of the transport to a namespace; empty for the main one.
+    ///
+    /// # Errors
+    /// The same as those of [`parse`](Self::parse).
+    #[inline]
+    pub fn parse_in(text: &'a str, namespace: &str) -> Result<Self, ProtocolError> {
         let packet = SocketPacket::parse(text)?;
-        if packet.namespace != "/" {
+        let is_its = match namespace {
+            "" => packet.namespace == "/",
+            namespace => packet.namespace == namespace,
+        };
+        if !is_its {
             return Ok(Self::Other);
         }
         match (packet.kind, packet.id) {
@@ -60,7 +72,7 @@ impl<'a> Incoming<'a> {
     #[inline]
     fn parse_event(data: &'a str) -> Result<Self, ProtocolError> {
         let (name, mut arguments) = split_event(data)?;
-        if name != "presence:event" {
+        if name.as_deref() != Some("presence:event") {
             skip_arguments(arguments)?;
             return Ok(Self::Other);
         }

@@ -25,7 +25,7 @@ use super::ProtocolError;
 use polling::Polling;
 use web_socket::{Received, WebSocket};
 
-pub use context::{Actions, Endpoint, TransportContext};
+pub use context::{Access, Actions, Endpoint, TransportContext};
 pub use event::{Closed, Event};
 pub use side::{Kind, Side};
 
@@ -180,13 +180,18 @@ impl Transport {
         }
     }
 
-    /// Sends a message: the Socket.IO packet that `write` appends. It must not be called before [`Event::Opened`].
+    /// Sends a message: the Socket.IO packet that `write` appends, without its namespace. It must not be called before [`Event::Opened`].
     #[inline]
     pub fn send(&mut self, cx: &mut TransportContext, write: impl FnOnce(&mut Vec<u8>)) {
         let mut packet = std::mem::take(&mut cx.scratch);
         packet.clear();
         packet.push(b'4');
         write(&mut packet);
+        let namespace = &cx.endpoint.access.namespace;
+        if !namespace.is_empty() {
+            // Behind the types of Engine.IO and Socket.IO.
+            packet.splice(2..2, namespace.bytes().chain([b',']));
+        }
         match &mut self.state {
             State::WebSocket(socket) => socket.send(&packet, cx),
             State::Polling(polling) => polling.send(&packet, cx),

@@ -4,20 +4,13 @@ use std::borrow::Cow;
 
 use load::clock;
 use presence_sdk::{DisconnectCause, Event, Events, LeaveReason, MemberEvent, RoomHandle, State};
-use serde::Deserialize;
 
 use super::Engine;
 use crate::population::Behaviour;
+use crate::protocol::json::Scanner;
 use crate::protocol::presence::{EventType, Member, PresenceEvent, Reason, Stamp};
 use crate::series::{JOIN, PROPAGATION, RECONNECT};
 use crate::users::{Memberships, Phase};
-
-/// A state as the driver sends it. Anything else has no stamp.
-#[derive(Deserialize)]
-struct Marked {
-    n: u64,
-    t: u64,
-}
 
 impl Engine<'_> {
     /// Reads the events of a user until its client is closed, or until a slow consumer is joined.
@@ -90,6 +83,10 @@ impl Engine<'_> {
                 self.debug(user, &format!("cannot connect again: {error}"));
                 self.load.borrow_mut().counts.retries += 1;
             }
+            Event::RejoinFailed(error) => {
+                self.debug(user, &format!("cannot join again: {error}"));
+                self.load.borrow_mut().counts.retries += 1;
+            }
             Event::RejoinRejected { message, .. } => {
                 self.debug(user, &format!("the join was refused: {message}"));
                 self.load.borrow_mut().counts.retries += 1;
@@ -119,9 +116,9 @@ impl Engine<'_> {
 
     fn presence(&self, user: u32, kind: EventType, event: &MemberEvent, reason: Option<Reason>) {
         let now = clock::now();
-        let stamp = match kind {
-            EventType::Leave => None,
-            EventType::Join | EventType::Update => stamp(&event.member.state),
+        let (stamp, padding) = match kind {
+            EventType::Leave => (None, None),
+            EventType::Join | EventType::Update => marks(&event.member.state),
         };
         let event = PresenceEvent {
             kind,
@@ -129,6 +126,7 @@ impl Engine<'_> {
             user_id: Cow::Borrowed(&event.member.user_id),
             conn_id: Cow::Borrowed(&event.member.conn_id),
             stamp,
+            padding,
             has_state: kind != EventType::Leave,
             seq: event.seq,
             epoch: Some(event.member.epoch),
@@ -173,17 +171,19 @@ impl Engine<'_> {
         }
         state.sender.connect(&snapshot.conn_id);
         let members = snapshot.members.iter().map(|member| {
+            let (stamp, padding) = marks(&member.state);
             Ok(Member {
                 conn_id: Cow::Borrowed(&*member.conn_id),
                 user_id: Cow::Borrowed(&*member.user_id),
-                stamp: stamp(&member.state),
+                stamp,
+                padding,
                 last_seen_ms: Some(member.last_seen_ms),
                 epoch: Some(member.epoch),
             })
         });
         let shown = load
             .audit
-            .joined(user, (sent, snapshot.seq), members, &load.users);
+            .joined(user, (sent, now, snapshot.seq), members, &load.users);
         load.counts.snapshot_members += shown.unwrap_or_default();
         load.counts.joins += 1;
         load.joined += 1;
@@ -207,12 +207,10 @@ impl Engine<'_> {
     }
 }
 
-fn stamp(state: &State) -> Option<Stamp> {
-    let marked: Marked = state.parse().ok()?;
-    Some(Stamp {
-        n: marked.n,
-        t: marked.t,
-    })
+/// Returns the stamp of a state, and the number of letters that are added to it.
+fn marks(state: &State) -> (Option<Stamp>, Option<u32>) {
+    let scanned = Stamp::scan(&mut Scanner::new(state.as_json()));
+    scanned.map_or((None, None), |(_, stamp, padding)| (stamp, padding))
 }
 
 fn convert(reason: &LeaveReason) -> Reason {

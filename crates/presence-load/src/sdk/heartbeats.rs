@@ -41,9 +41,7 @@ impl Engine<'_> {
         let n = {
             let load = &mut *self.load.borrow_mut();
             load.counts.heartbeats += 1;
-            let state = &mut load.users[user as usize];
-            state.sender.n += 1;
-            state.sender.n
+            load.users[user as usize].sender.change(at)
         };
         let padding = "x".repeat(self.shared.settings().padding as usize);
         let state = Marked {
@@ -53,7 +51,9 @@ impl Engine<'_> {
         };
         let ended = outcome_of(&room.update_state(&state).await);
         if ended.is_ok() {
-            let sender = &mut self.load.borrow_mut().users[user as usize].sender;
+            let load = &mut *self.load.borrow_mut();
+            load.audit.still_joined(user, sent, &load.users);
+            let sender = &mut load.users[user as usize].sender;
             sender.acked = sender.acked.max(n);
         }
         self.end_heartbeat(sender, (at, sent), ended);

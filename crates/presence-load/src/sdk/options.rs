@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use presence_sdk::{Options, Reconnect};
 
+use crate::settings::check_field;
 use crate::shared::Shared;
 use crate::target;
 
@@ -24,10 +25,23 @@ pub(super) struct Server {
 }
 
 /// Returns the servers of the run.
-pub(super) fn servers(shared: &Shared) -> Vec<Server> {
+///
+/// # Errors
+/// Credentials that can't be sent.
+pub(super) fn servers(shared: &Shared) -> anyhow::Result<Vec<Server>> {
     let settings = shared.settings();
+    let mut access = Options::new();
+    for field in &settings.headers {
+        let (name, value) = check_field(field)?;
+        access = access.header(name, value);
+    }
+    if settings.auth.is_some() {
+        let auth: serde_json::Value = serde_json::from_str(&settings.auth_object()?)?;
+        access = access.auth(&auth)?;
+    }
     let prepare = |server: &target::Server| {
-        let slow = Options::new()
+        let slow = access
+            .clone()
             .heartbeat_interval(settings.keep_alive)
             .ack_timeout(settings.ack_timeout)
             .connect_timeout(settings.connect_timeout)
@@ -44,7 +58,7 @@ pub(super) fn servers(shared: &Shared) -> Vec<Server> {
             slow: Arc::new(slow),
         }
     };
-    shared.servers.iter().map(prepare).collect()
+    Ok(shared.servers.iter().map(prepare).collect())
 }
 
 fn url(server: &target::Server) -> String {

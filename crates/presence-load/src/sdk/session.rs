@@ -68,6 +68,9 @@ impl Engine<'_> {
         let mut names = Names::default();
         self.part.write_names(user, &mut names);
         let n = self.begin_join(user, now);
+        self.load.borrow_mut().users[user as usize]
+            .sender
+            .join_stamp = now;
         let state = Marked {
             n,
             t: now,

@@ -52,8 +52,7 @@ impl<'a> Load<'a> {
         };
         let now = clock::now();
         state.sent = now;
-        state.sender.n += 1;
-        let (number, n) = (state.take_id(), state.sender.n);
+        let (number, n) = (state.take_id(), state.sender.change(at));
         let epoch = (state.epoch > 0).then_some(state.epoch);
         let request = Request {
             kind: Kind::Heartbeat,
@@ -105,6 +104,8 @@ impl<'a> Load<'a> {
             }
             return;
         }
+        self.check_epoch(user, request, ack);
+        self.audit.still_joined(user, request.sent, &self.users);
         let state = self.user(user);
         state.sender.acked = state.sender.acked.max(request.n);
         self.end_heartbeat(user, request, Ok(()), now, cx);

@@ -56,7 +56,9 @@ impl<'a> Load<'a> {
         let state = &mut self.users[user as usize];
         let first = self.requests.first(state.requests)?;
         let is_overdue = now > first.sent.saturating_add(self.timeout_ns);
-        is_overdue.then(|| self.requests.take_first(&mut state.requests))?
+        let request = is_overdue.then(|| self.requests.take_first(&mut state.requests))?;
+        state.overdue += u32::from(request.is_some());
+        request
     }
 
     /// Ends a connection because of `kind`. Its user comes back later.

@@ -20,11 +20,17 @@ impl<'a> Load<'a> {
     /// Handles an event of a transport that came at `now`.
     pub(super) fn handle(&mut self, id: Id, event: Event<'_>, now: u64, cx: &mut Cx<'a>) {
         match event {
-            Event::Opened(_) => self.send(id, packet::write_connect, cx),
-            Event::Message(text) => match Incoming::parse(&text) {
-                Ok(incoming) => self.incoming(id, incoming, now, cx),
-                Err(error) => self.fail_protocol(id, error, cx),
-            },
+            Event::Opened(_) => {
+                let auth = self.transports[0].endpoint.access.auth.clone();
+                self.send(id, |out| packet::write_connect(out, &auth), cx);
+            }
+            // Clients have the same credentials at all servers.
+            Event::Message(text) => {
+                match Incoming::parse_in(&text, &self.transports[0].endpoint.access.namespace) {
+                    Ok(incoming) => self.incoming(id, incoming, now, cx),
+                    Err(error) => self.fail_protocol(id, error, cx),
+                }
+            }
             Event::Binary(_) => self.counts.ignored += 1,
             Event::Ping | Event::Upgraded => {}
             Event::Closed(Closed::Status(_)) => self.lose(id, outcome::STATUS, cx),
@@ -45,7 +51,7 @@ impl<'a> Load<'a> {
                     request.and_then(|number| self.requests.take(&mut state.requests, number));
                 match request {
                     Some(request) => self.acknowledged(id, user, &request, &ack, now, cx),
-                    None => self.counts.late_acks += 1,
+                    None => self.unexpected_ack(user, number),
                 }
             }
             Incoming::Connected(sid) => self.connected(id, user, &sid, now, cx),
@@ -58,6 +64,20 @@ impl<'a> Load<'a> {
             }
             Incoming::Disconnected => self.lose(id, outcome::CONNECTION_LOST, cx),
             Incoming::Other => self.counts.ignored += 1,
+        }
+    }
+
+    /// Counts an acknowledgement that no request waits for.
+    #[cold]
+    fn unexpected_ack(&mut self, user: u32, number: u64) {
+        let state = &mut self.users[user as usize];
+        if number >= u64::from(state.next_id) {
+            self.counts.unknown_acks += 1;
+        } else if state.overdue > 0 {
+            state.overdue -= 1;
+            self.counts.late_acks += 1;
+        } else {
+            self.counts.duplicate_acks += 1;
         }
     }
 
@@ -77,6 +97,7 @@ impl<'a> Load<'a> {
             return;
         }
         state.sender.connect(sid);
+        state.overdue = 0;
         cx.state.record.value(CONNECT, now - state.connecting_since);
         self.counts.connected += 1;
         self.join(id, user, cx);
@@ -89,6 +110,7 @@ impl<'a> Load<'a> {
         let state = &mut self.users[user as usize];
         state.phase = Phase::Joining;
         state.sender.acked_before = state.sender.acked;
+        state.sender.join_stamp = now;
         state.sent = now;
         let (number, n) = (state.take_id(), state.sender.n);
         let request = Request {
@@ -127,7 +149,7 @@ impl<'a> Load<'a> {
         match request.kind {
             Kind::Heartbeat => self.heartbeat_acknowledged(id, user, request, ack, now, cx),
             Kind::KeepAlive if !ack.ok => self.renew(id, user, ack.code.as_deref(), cx),
-            Kind::KeepAlive => {}
+            Kind::KeepAlive => self.check_epoch(user, request, ack),
             Kind::Join => self.join_acknowledged(id, user, request, ack, now, cx),
             Kind::Leave => self.leave_acknowledged(id, user, request, ack, now, cx),
         }
@@ -152,7 +174,7 @@ impl<'a> Load<'a> {
         if let Some(connection) = &ack.self_conn_id {
             state.sender.connect(connection);
         }
-        let begun = (request.sent, ack.seq);
+        let begun = (request.sent, now, ack.seq);
         let joined = self.audit.joined(user, begun, ack.members(), &self.users);
         match joined {
             Ok(members) => self.counts.snapshot_members += members,
@@ -204,6 +226,14 @@ impl<'a> Load<'a> {
             &format!("joins again: {}", code.unwrap_or("refused without a code")),
         );
         self.join(id, user, cx);
+    }
+
+    /// Compares the epoch in the answer to a heartbeat with that of the join.
+    pub(super) fn check_epoch(&mut self, user: u32, request: &Request, ack: &Ack<'_>) {
+        let state = &self.users[user as usize];
+        let is_of_join = state.epoch > 0 && request.sent > state.sender.joined_at;
+        let is_other = ack.epoch.is_some_and(|epoch| epoch != state.epoch);
+        self.audit.counts.wrong_epoch += u64::from(is_of_join && is_other);
     }
 
     /// Sends a heartbeat without a change, which keeps the membership alive.

@@ -210,3 +210,56 @@ fn without_numbers_of_the_server_all_is_audited_while_users_leave_and_are_cut() 
         audited(&run, &expected);
     }
 }
+
+#[test]
+fn every_part_of_an_update_is_compared_with_what_was_sent() {
+    for (wrong, expected) in [
+        (Wrong::Epoch(40), &[("wrong_epoch", 1)][..]),
+        (Wrong::Time(40), &[("wrong_time", 1)]),
+        (Wrong::Stamp(40), &[("wrong_state", 1), ("lost", 1)]),
+        (Wrong::Field(40), &[("wrong_state", 1), ("lost", 1)]),
+        (Wrong::CallJoin(40), &[("wrong_type", 1)]),
+    ] {
+        finds(wrong, expected, "CountsDisagree");
+    }
+}
+
+#[test]
+fn a_leave_of_a_member_that_stays_is_false_and_its_true_leave_is_no_duplicate() {
+    let script = Script {
+        wrong: Some(Wrong::FalseLeave(40)),
+        is_unnumbered: true,
+        ..Script::default()
+    };
+    finds_in(script, &[], &[("false_leaves", 1)], "CountsDisagree");
+}
+
+#[test]
+fn acknowledgements_that_no_request_waits_for_have_a_counter_each() {
+    for (wrong, counter) in [
+        (Wrong::AnswerTwice(20), "duplicate_acks"),
+        (Wrong::AnswerUnknown(20), "unknown_acks"),
+        (Wrong::AnswerEpoch(20), "wrong_epoch"),
+    ] {
+        finds(wrong, &[(counter, 1)], "CountsDisagree");
+    }
+}
+
+#[test]
+fn a_server_that_asks_for_auth_is_reached_with_it() {
+    let start = || {
+        Server::start(Script {
+            auth: Some(r#"{"token":"abc"}"#),
+            ..Script::default()
+        })
+    };
+    call(&start(), &[]).refused(2, &["unauthorized", "--auth"]);
+    for mode in ["protocol", "sdk"] {
+        let auth = ["--mode", mode, "--auth", r#"{ "token": "abc" }"#];
+        let run = call(&start(), &auth).run();
+        audited(&run, &[]);
+        assert!(run.result.operations("ok") > 0, "{}", run.stdout);
+        let result = run.result.to_string();
+        assert!(!result.contains("abc"), "the secret is stored: {result}");
+    }
+}

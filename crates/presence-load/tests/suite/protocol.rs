@@ -8,7 +8,9 @@ mod upgrade;
 mod web_socket;
 mod web_socket_session;
 
-use presence_load::protocol::transport::{Endpoint, Event, Side, Transport, TransportContext};
+use presence_load::protocol::transport::{
+    Access, Endpoint, Event, Side, Transport, TransportContext,
+};
 use presence_load::protocol::{ProtocolError, packet};
 
 /// The content of an Engine.IO handshake.
@@ -20,6 +22,7 @@ fn context() -> TransportContext {
         path: "/socket.io/".to_owned(),
         query: String::new(),
         max_message: 100_000,
+        access: Access::default(),
     };
     TransportContext::new(endpoint, 7)
 }

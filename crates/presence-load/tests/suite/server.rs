@@ -30,6 +30,24 @@ pub(crate) enum Wrong {
     Falsify(u64),
     /// An update names the connection of another member.
     Impersonate(u64),
+    /// An update has another epoch than its member.
+    Epoch(u64),
+    /// An update has a time of the next minute.
+    Time(u64),
+    /// An update shows its change as begun earlier.
+    Stamp(u64),
+    /// An update shows a field that was never sent.
+    Field(u64),
+    /// An update is delivered to one member as a join.
+    CallJoin(u64),
+    /// A leave of a member that stays is delivered behind its update.
+    FalseLeave(u64),
+    /// A heartbeat is answered twice.
+    AnswerTwice(u64),
+    /// A request that was never sent is answered, too.
+    AnswerUnknown(u64),
+    /// A heartbeat is answered with another epoch.
+    AnswerEpoch(u64),
     /// A join is not delivered to one member.
     LoseJoin(u64),
     /// A join is delivered twice to one member.
@@ -72,6 +90,8 @@ pub(crate) struct Script {
     pub(crate) stall: Option<(u64, Duration)>,
     /// True if answers and events have no `seq`, as those of the model.
     pub(crate) is_unnumbered: bool,
+    /// The `auth` object without which the namespace refuses a connection.
+    pub(crate) auth: Option<&'static str>,
 }
 
 /// A server that listens until the test program ends.
@@ -113,6 +133,8 @@ struct Member {
     user: String,
     state: Value,
     first_state: Value,
+    /// Time of its last request, in milliseconds.
+    seen_ms: u64,
     stream: TcpStream,
     /// An event that is delivered after the next one.
     held: Option<Value>,
@@ -186,8 +208,13 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     send(&mut stream, &format!("0{open}"));
     let mut frames = Frames::new(stream.try_clone().ok()?);
     while let Some(text) = frames.next() {
-        if text == "40" {
-            send(&mut stream, &format!("40{}", json!({"sid": connection})));
+        if let Some(auth) = text.strip_prefix("40") {
+            let expected = state.lock().unwrap().script.auth;
+            let answer = match auth == expected.unwrap_or_default() {
+                true => format!("40{}", json!({"sid": connection})),
+                false => r#"44{"message":"unauthorized"}"#.to_owned(),
+            };
+            send(&mut stream, &answer);
         } else if let Some(rest) = text.strip_prefix("42") {
             request(rest, &connection, &mut stream, state)?;
         }
@@ -210,6 +237,13 @@ fn request(
         hold(came, state);
     }
     let mut state = state.lock().unwrap();
+    let number = state.heartbeats.checked_sub(1);
+    let number = number.filter(|_| arguments[0] == "presence:heartbeat");
+    let further = match state.wrong() {
+        Some(Wrong::AnswerTwice(at)) if number == Some(at) => Some(id),
+        Some(Wrong::AnswerUnknown(at)) if number == Some(at) => Some("1000000"),
+        _ => None,
+    };
     let answer = match arguments[0].as_str()? {
         "presence:join" => state.join(&arguments[1], connection, stream),
         "presence:heartbeat" => state.heartbeat(&arguments[1], connection)?,
@@ -222,7 +256,11 @@ fn request(
         }
     };
     match answer {
-        Some(answer) => send(stream, &format!("43{id}[{answer}]")),
+        Some(answer) => {
+            for id in [Some(id), further].into_iter().flatten() {
+                send(stream, &format!("43{id}[{answer}]"));
+            }
+        }
         None if matches!(state.script.wrong, Some(Wrong::Garble(_))) => send(stream, "4x"),
         None => {}
     }
@@ -284,6 +322,7 @@ impl State {
             user: join["userId"].as_str()?.to_owned(),
             state: join["state"].clone(),
             first_state: join["state"].clone(),
+            seen_ms: now_ms(),
             stream: stream.try_clone().ok()?,
             held: None,
         };
@@ -306,7 +345,7 @@ impl State {
                 }
                 _ => member.state.clone(),
             };
-            json!({"connId": member.connection, "userId": member.user, "state": state, "lastSeenMs": 1, "epoch": 1})
+            json!({"connId": member.connection, "userId": member.user, "state": state, "lastSeenMs": member.seen_ms, "epoch": 1})
         });
         let mut snapshot: Vec<Value> = shown.collect();
         if wrong == Some(Wrong::SnapshotLacks(number)) {
@@ -346,6 +385,7 @@ impl State {
         };
         let patch = heartbeat["patchState"].clone();
         let has_changed = patch.is_object() && patch != member.state;
+        member.seen_ms = now_ms();
         if has_changed {
             member.state = patch;
             let event = event("update", &room, member);
@@ -355,7 +395,11 @@ impl State {
             Some(Wrong::IgnoreHeartbeat(at) | Wrong::Garble(at)) => at == number,
             _ => false,
         };
-        Some((!is_silent).then(|| json!({"ok": true, "changed": has_changed, "epoch": 1})))
+        let epoch = match self.wrong() {
+            Some(Wrong::AnswerEpoch(at)) if at == number => 2,
+            _ => 1,
+        };
+        Some((!is_silent).then(|| json!({"ok": true, "changed": has_changed, "epoch": epoch})))
     }
 
     fn member(&mut self, connection: &str) -> Option<(String, &mut Member)> {
@@ -416,6 +460,12 @@ impl Wrong {
             | Self::Reorder(at)
             | Self::Misroute(at)
             | Self::Falsify(at)
+            | Self::Epoch(at)
+            | Self::Time(at)
+            | Self::Stamp(at)
+            | Self::Field(at)
+            | Self::CallJoin(at)
+            | Self::FalseLeave(at)
             | Self::Impersonate(at) => Some(("update", at)),
             Self::LoseJoin(at) | Self::DuplicateJoin(at) => Some(("join", at)),
             Self::LoseLeave(at) | Self::DuplicateLeave(at) => Some(("leave", at)),
@@ -436,6 +486,19 @@ impl Member {
                 return;
             }
             Some(Wrong::Misroute(_)) => event["roomId"] = "room-999".into(),
+            Some(Wrong::Epoch(_)) => event["epoch"] = 2.into(),
+            Some(Wrong::Time(_)) => event["ts"] = (now_ms() + 60_000).into(),
+            Some(Wrong::Stamp(_)) => {
+                let begun = event["state"]["t"].as_u64().unwrap_or(0);
+                event["state"]["t"] = (begun - 1_000_000).into();
+            }
+            Some(Wrong::Field(_)) => event["state"]["x"] = 1.into(),
+            Some(Wrong::CallJoin(_)) => event["type"] = "join".into(),
+            Some(Wrong::FalseLeave(_)) => {
+                self.deliver(&event);
+                event["type"] = "leave".into();
+                event["state"] = Value::Null;
+            }
             Some(Wrong::Falsify(_)) => event["state"]["n"] = 1_000_000.into(),
             Some(Wrong::Impersonate(_)) => {
                 let mut others = connections.iter();
@@ -461,6 +524,11 @@ impl Member {
     }
 }
 
+/// Returns the time of the server's clock in milliseconds.
+fn now_ms() -> u64 {
+    clock::now() / 1_000_000
+}
+
 fn event(kind: &str, room: &str, member: &Member) -> Value {
-    json!({"type": kind, "roomId": room, "userId": member.user, "connId": member.connection, "state": member.state, "ts": 1, "epoch": 1})
+    json!({"type": kind, "roomId": room, "userId": member.user, "connId": member.connection, "state": member.state, "ts": now_ms(), "epoch": 1})
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &[&str]) -> CompletedRun {
 }
 
 /// The counters of the audit.
-pub(crate) const AUDITED: [&str; 11] = [
+pub(crate) const AUDITED: [&str; 17] = [
     "lost",
     "lost_with_sender",
     "lost_joins",
@@ -39,6 +39,12 @@ pub(crate) const AUDITED: [&str; 11] = [
     "reordered",
     "wrong_room",
     "wrong_state",
+    "wrong_epoch",
+    "wrong_time",
+    "wrong_type",
+    "false_leaves",
+    "duplicate_acks",
+    "unknown_acks",
     "snapshot_errors",
     "lingering",
     "sequence_gaps",

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use presence_sdk::{Code, DisconnectCause, Error, Event, Events, Options, Reconnect};
+use presence_sdk::{
+    Code, DisconnectCause, Error, Event, Events, Options, RealtimeClient, Reconnect,
+};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -191,7 +193,7 @@ async fn a_message_that_is_too_large_ends_the_connection() {
     let (_client, _room, mut events) = join(&url, quick().max_message_bytes(4_096)).await;
     assert!(matches!(
         reconnected(&mut events).await,
-        DisconnectCause::Protocol(_)
+        DisconnectCause::TooLarge { limit: 4_096, .. }
     ));
 }
 
@@ -248,4 +250,83 @@ async fn a_client_is_closed_when_its_attempts_are_used_up() {
         room.update_state(&json!({})).await,
         Err(Error::Closed)
     ));
+}
+
+/// Opens, and answers the join with a snapshot that is too large for a limit of 4,096 bytes.
+async fn join_too_large(peer: &mut Peer) {
+    peer.open().await;
+    let join = peer.expect("presence:join").await;
+    let snapshot = vec!["x"; 2_000];
+    peer.answer(join.id, json!({"ok": true, "snapshot": snapshot}))
+        .await;
+    // The client ends the connection.
+    assert!(peer.request().await.is_none());
+}
+
+#[tokio::test]
+async fn a_join_whose_answer_is_too_large_fails_once_with_its_reason() {
+    let url = script::start(|mut peer: Peer, index| async move {
+        if index == 0 {
+            join_too_large(&mut peer).await;
+            return;
+        }
+        peer.open().await;
+        // Only the call of the program: the first join is not repeated.
+        let join = peer.expect("presence:join").await;
+        assert_eq!(join.body["userId"], "second");
+        peer.joined(&join, 1, 1).await;
+        peer.serve(1).await;
+    })
+    .await;
+    let options = quick().max_message_bytes(4_096);
+    let client = soon(RealtimeClient::connect_with(&url, options)).await;
+    let client = client.unwrap();
+    let mut events = client.events();
+    let error = soon(client.join_room("r", "u")).await.unwrap_err();
+    assert!(
+        matches!(error, Error::TooLarge { limit: 4_096, .. }),
+        "{error}"
+    );
+    let cause = reconnected(&mut events).await;
+    assert!(
+        matches!(cause, DisconnectCause::TooLarge { bytes, .. } if bytes > 8_000),
+        "{cause}"
+    );
+    let room = soon(client.join_room("r", "second")).await.unwrap();
+    soon(room.heartbeat()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_room_that_has_become_too_large_to_join_again_is_left() {
+    let url = script::start(|mut peer: Peer, index| async move {
+        match index {
+            0 => {
+                peer.open_and_join(1, 1).await;
+            }
+            1 => join_too_large(&mut peer).await,
+            _ => {
+                peer.open().await;
+                assert!(peer.request().await.is_none(), "it joined again");
+            }
+        }
+    })
+    .await;
+    let options = quick().max_message_bytes(4_096);
+    let (client, room, mut events) = join(&url, options).await;
+    loop {
+        match next(&mut events).await {
+            Event::RejoinFailed(Error::TooLarge { limit: 4_096, .. }) => break,
+            Event::Disconnected(_) | Event::ReconnectFailed { .. } => {}
+            other => panic!("unexpected: {other:?}"),
+        }
+    }
+    loop {
+        if let Event::Reconnected { .. } = next(&mut events).await {
+            break;
+        }
+    }
+    let error = soon(room.heartbeat()).await.unwrap_err();
+    assert!(matches!(error, Error::NotJoined), "{error}");
+    assert!(room.members().is_empty());
+    client.close().await;
 }

@@ -45,6 +45,8 @@ pub struct PresenceEvent<'a> {
     pub conn_id: Cow<'a, str>,
     /// The stamp in the state, if the state has one with two integers.
     pub stamp: Option<Stamp>,
+    /// Number of letters that are added to the stamp, if there is nothing else in the state.
+    pub padding: Option<u32>,
     /// True if the state is an object, false if it is null or missing.
     pub has_state: bool,
     /// The sequence number in the room.
@@ -76,14 +78,14 @@ impl<'a> PresenceEvent<'a> {
     pub(super) fn scan(scanner: &mut Scanner<'a>) -> Result<Self, ProtocolError> {
         let (mut kind, mut room_id, mut user_id, mut conn_id) = (None, None, None, None);
         let (mut seq, mut epoch, mut ts, mut reason) = (None, None, None, None);
-        let (mut has_state, mut stamp, mut degraded) = (false, None, false);
+        let (mut has_state, mut stamp, mut padding, mut degraded) = (false, None, None, false);
         scanner.object(|key, value| {
             match key {
                 "type" => kind = Some(EventType::parse(&value.string()?)?),
                 "roomId" => room_id = Some(value.string()?),
                 "userId" => user_id = Some(value.string()?),
                 "connId" => conn_id = Some(value.string()?),
-                "state" => (has_state, stamp) = Stamp::scan(value)?,
+                "state" => (has_state, stamp, padding) = Stamp::scan(value)?,
                 "ts" => ts = value.optional_integer()?,
                 "epoch" => epoch = value.optional_integer()?,
                 "seq" => seq = value.optional_integer()?,
@@ -101,6 +103,7 @@ impl<'a> PresenceEvent<'a> {
             user_id: user_id.ok_or(ProtocolError::Json)?,
             conn_id: conn_id.ok_or(ProtocolError::Json)?,
             stamp,
+            padding,
             has_state,
             seq,
             epoch,

@@ -15,6 +15,8 @@ pub struct Member<'a> {
     pub user_id: Cow<'a, str>,
     /// The stamp in the state, if the state has one with two integers.
     pub stamp: Option<Stamp>,
+    /// Number of letters that are added to the stamp, if there is nothing else in the state.
+    pub padding: Option<u32>,
     /// The server's time of the last heartbeat: milliseconds since 1970.
     pub last_seen_ms: Option<u64>,
     /// The epoch.
@@ -87,13 +89,13 @@ impl<'a> Iterator for Members<'a> {
 
 impl<'a> Member<'a> {
     fn scan(scanner: &mut Scanner<'a>) -> Result<Self, ProtocolError> {
-        let (mut conn_id, mut user_id, mut stamp) = (None, None, None);
+        let (mut conn_id, mut user_id, mut stamp, mut padding) = (None, None, None, None);
         let (mut last_seen_ms, mut epoch) = (None, None);
         scanner.object(|key, value| {
             match key {
                 "connId" => conn_id = Some(value.string()?),
                 "userId" => user_id = Some(value.string()?),
-                "state" => (_, stamp) = Stamp::scan(value)?,
+                "state" => (_, stamp, padding) = Stamp::scan(value)?,
                 "lastSeenMs" => last_seen_ms = value.optional_integer()?,
                 "epoch" => epoch = value.optional_integer()?,
                 _ => {
@@ -106,6 +108,7 @@ impl<'a> Member<'a> {
             conn_id: conn_id.ok_or(ProtocolError::Json)?,
             user_id: user_id.ok_or(ProtocolError::Json)?,
             stamp,
+            padding,
             last_seen_ms,
             epoch,
         })

@@ -16,18 +16,30 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Scans a state: an object, or `null`. Returns true if it is an object, and its stamp if it has both numbers.
+    /// Scans a state: an object, or `null`. Returns true if it is an object, and its stamp if it has both numbers, with
+    /// the number of letters that are added to it if there is nothing else in the object.
     #[inline]
-    pub(super) fn scan(state: &mut Scanner<'_>) -> Result<(bool, Option<Self>), ProtocolError> {
+    pub(crate) fn scan(
+        state: &mut Scanner<'_>,
+    ) -> Result<(bool, Option<Self>, Option<u32>), ProtocolError> {
         if state.take_null()? {
-            return Ok((false, None));
+            return Ok((false, None, None));
         }
-        let (mut n, mut t) = (None, None);
+        let (mut n, mut t, mut padding) = (None, None, Some(0));
         state.object(|key, value| {
             let number = match key {
                 "n" => &mut n,
                 "t" => &mut t,
-                _ => return value.value().map(drop),
+                "p" if value.peek() == b'"' => {
+                    let text = value.string()?;
+                    let is_padding = text.bytes().all(|byte| byte == b'x');
+                    padding = padding.filter(|_| is_padding).map(|_| text.len() as u32);
+                    return Ok(());
+                }
+                _ => {
+                    padding = None;
+                    return value.value().map(drop);
+                }
             };
             // The state of another program may have anything there.
             *number = match value.peek() {
@@ -36,6 +48,6 @@ impl Stamp {
             };
             Ok(())
         })?;
-        Ok((true, n.zip(t).map(|(n, t)| Self { n, t })))
+        Ok((true, n.zip(t).map(|(n, t)| Self { n, t }), padding))
     }
 }

@@ -14,6 +14,21 @@ pub struct Endpoint {
     pub query: String,
     /// Maximum number of bytes of a message that is received.
     pub max_message: usize,
+    /// The credentials of clients.
+    pub access: Access,
+}
+
+/// The part of requests that a server may ask for before it admits a client.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Header fields of every HTTP request: lines, each with its line break.
+    pub fields: String,
+    /// The subprotocols that a WebSocket offers, separated by commas; empty for none.
+    pub subprotocols: String,
+    /// The namespace, such as `/admin`; empty for the main one.
+    pub namespace: String,
+    /// The JSON object that goes with the connection to the namespace; empty for none.
+    pub auth: String,
 }
 
 impl Endpoint {

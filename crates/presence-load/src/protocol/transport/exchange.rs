@@ -94,7 +94,9 @@ impl Exchange {
             );
             output.extend_from_slice(length.as_bytes());
         }
-        output.extend_from_slice(b"\r\nAccept: */*\r\n\r\n");
+        output.extend_from_slice(b"\r\nAccept: */*\r\n");
+        output.extend_from_slice(cx.endpoint.access.fields.as_bytes());
+        output.extend_from_slice(b"\r\n");
         output.extend_from_slice(payload.unwrap_or_default());
         self.state = State::Requested;
     }

@@ -57,12 +57,13 @@ impl WebSocket {
 
     /// Requests the handshake. The id is that of the session to be upgraded, or empty.
     pub(super) fn connected(&mut self, sid: &str, cx: &mut TransportContext) {
-        let handshake = Handshake::new(&mut cx.masks);
+        let access = &cx.endpoint.access;
+        let handshake = Handshake::new(&mut cx.masks, &access.subprotocols);
         cx.scratch.clear();
         cx.endpoint.append_target(&mut cx.scratch, "websocket", sid);
         let target = String::from_utf8_lossy(&cx.scratch);
         let output = cx.actions.output(self.side);
-        handshake.append_request(output, &cx.endpoint.host, &target);
+        handshake.append_request(output, &cx.endpoint.host, &target, &access.fields);
         self.phase = Phase::Handshake(Box::new(handshake));
     }
 

@@ -16,20 +16,29 @@ const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handshake {
     key: [u8; 16],
+    /// The subprotocols that are offered, separated by commas; empty for none.
+    subprotocols: Box<str>,
 }
 
 impl Handshake {
-    /// Creates a handshake with a new key.
-    pub fn new(masks: &mut Masks) -> Self {
+    /// Creates a handshake with a new key. `subprotocols` are offered: names separated by commas, or none.
+    pub fn new(masks: &mut Masks, subprotocols: &str) -> Self {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&masks.next_word().to_ne_bytes());
         key[8..].copy_from_slice(&masks.next_word().to_ne_bytes());
-        Self { key }
+        Self {
+            key,
+            subprotocols: subprotocols.into(),
+        }
     }
 
-    /// Appends the request. `target` is the path with its query.
-    pub fn append_request(&self, out: &mut Vec<u8>, host: &str, target: &str) {
+    /// Appends the request. `target` is the path with its query, and `fields` are further lines of the head.
+    pub fn append_request(&self, out: &mut Vec<u8>, host: &str, target: &str, fields: &str) {
         let key = STANDARD.encode(self.key);
+        let offer = match &*self.subprotocols {
+            "" => "",
+            _ => "\r\nSec-WebSocket-Protocol: ",
+        };
         for part in [
             "GET ",
             target,
@@ -37,7 +46,11 @@ impl Handshake {
             host,
             "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ",
             &key,
-            "\r\n\r\n",
+            offer,
+            &self.subprotocols,
+            "\r\n",
+            fields,
+            "\r\n",
         ] {
             out.extend_from_slice(part.as_bytes());
         }
@@ -55,7 +68,12 @@ impl Handshake {
             return Ok(None);
         };
         if status == 101 {
-            if !is_1_1 || !fields.upgrade || !fields.connection || fields.not_offered {
+            let is_offered = |chosen: &[u8]| {
+                let mut offered = self.subprotocols.split(',');
+                offered.any(|name| name.trim().as_bytes() == chosen)
+            };
+            let is_unasked = fields.extension || !fields.subprotocol.is_none_or(is_offered);
+            if !is_1_1 || !fields.upgrade || !fields.connection || is_unasked {
                 return Err(ProtocolError::Handshake);
             }
             if fields.accept != Some(self.accept().as_bytes()) {
@@ -80,8 +98,10 @@ struct Fields<'a> {
     upgrade: bool,
     connection: bool,
     accept: Option<&'a [u8]>,
-    /// An extension or a subprotocol was chosen, and the request offered none.
-    not_offered: bool,
+    /// An extension was chosen; the request offers none.
+    extension: bool,
+    /// The subprotocol that was chosen.
+    subprotocol: Option<&'a [u8]>,
 }
 
 impl<'a> Fields<'a> {
@@ -93,8 +113,10 @@ impl<'a> Fields<'a> {
             self.connection |= has_token(field.value, "upgrade");
         } else if is("sec-websocket-accept") {
             self.accept = Some(field.value);
-        } else if is("sec-websocket-extensions") || is("sec-websocket-protocol") {
-            self.not_offered |= !field.value.is_empty();
+        } else if is("sec-websocket-extensions") {
+            self.extension |= !field.value.is_empty();
+        } else if is("sec-websocket-protocol") && !field.value.is_empty() {
+            self.subprotocol = Some(field.value);
         }
     }
 }
@@ -105,8 +127,10 @@ mod tests {
 
     /// The example of RFC 6455 §1.3.
     fn example() -> Handshake {
-        let key = *b"the sample nonce";
-        Handshake { key }
+        Handshake {
+            key: *b"the sample nonce",
+            subprotocols: "".into(),
+        }
     }
 
     fn response(replaced: &str, by: &str) -> String {
@@ -127,10 +151,35 @@ mod tests {
             );
         }
         let mut request = Vec::new();
-        example().append_request(&mut request, "server.example.com", "/chat?a=b");
+        example().append_request(&mut request, "server.example.com", "/chat?a=b", "");
         let request = String::from_utf8(request).unwrap();
         assert!(request.starts_with("GET /chat?a=b HTTP/1.1\r\nHost: server.example.com\r\n"));
         assert!(request.contains("\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"));
+    }
+
+    #[test]
+    fn a_subprotocol_is_accepted_if_it_was_offered() {
+        let handshake = Handshake {
+            subprotocols: "a, b".into(),
+            ..example()
+        };
+        let mut request = Vec::new();
+        handshake.append_request(&mut request, "h", "/", "X-A: 1\r\n");
+        let request = String::from_utf8(request).unwrap();
+        let end = "\r\nSec-WebSocket-Protocol: a, b\r\nX-A: 1\r\n\r\n";
+        assert!(request.ends_with(end), "{request}");
+        for (chosen, is_accepted) in [("a", true), ("b", true), ("c", false), ("a, b", false)] {
+            let response = response(
+                "Upgrade: w",
+                &format!("Sec-WebSocket-Protocol: {chosen}\r\nUpgrade: w"),
+            );
+            let read = handshake.read_response(response.as_bytes());
+            assert_eq!(read.is_ok(), is_accepted, "{chosen}");
+            assert_eq!(
+                example().read_response(response.as_bytes()),
+                Err(ProtocolError::Handshake)
+            );
+        }
     }
 
     #[test]

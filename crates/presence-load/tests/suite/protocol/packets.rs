@@ -162,8 +162,11 @@ fn a_socket_packet_has_its_namespace_id_and_data() {
 #[test]
 fn the_name_of_an_event_is_split_from_its_arguments() {
     let (name, arguments) = split_event(" [ \"a\\tb\" , {\"c\":1}] ").unwrap();
-    assert_eq!((&*name, arguments.rest()), ("a\tb", " , {\"c\":1}] "));
-    for wrong in ["", "{}", "[]", "[1]", "[\"a"] {
+    assert_eq!(name.as_deref(), Some("a\tb"));
+    assert_eq!(arguments.rest(), " , {\"c\":1}] ");
+    let (name, arguments) = split_event("[ -1.5,2]").unwrap();
+    assert_eq!((name, arguments.rest()), (None, ",2]"));
+    for wrong in ["", "{}", "[]", "[null]", "[-]", "[\"a"] {
         assert!(split_event(wrong).is_err(), "{wrong}");
     }
 }
@@ -171,9 +174,10 @@ fn the_name_of_an_event_is_split_from_its_arguments() {
 #[test]
 fn connecting_and_disconnecting_is_one_digit() {
     let mut out = Vec::new();
-    write_connect(&mut out);
+    write_connect(&mut out, "");
     write_disconnect(&mut out);
-    assert_eq!(out, b"01");
+    write_connect(&mut out, "{}");
+    assert_eq!(out, b"010{}");
 }
 
 proptest! {

@@ -1,7 +1,9 @@
 //! Long-polling against responses by hand.
 
 use presence_load::protocol::ProtocolError;
-use presence_load::protocol::transport::{Closed, Event, Kind, Side, Transport, TransportContext};
+use presence_load::protocol::transport::{
+    Access, Closed, Event, Kind, Side, Transport, TransportContext,
+};
 
 use super::{
     OPEN, context, message, opened, read, read_all, response, send, take_opened, take_output,
@@ -206,4 +208,23 @@ fn a_server_that_breaks_the_protocol_is_named_for_it() {
     transport.connected(Side::Post, &mut cx);
     let read = read_all(&mut transport, Side::Post, &[&response("ok")], &mut cx);
     assert_eq!(read, Err(ProtocolError::Unrequested));
+}
+
+#[test]
+fn credentials_go_with_every_request_and_the_namespace_with_every_packet() {
+    let (mut transport, mut cx) = (Transport::new(Kind::Polling), context());
+    cx.endpoint.access = Access {
+        fields: "X-A: 1\r\n".to_owned(),
+        namespace: "/n".to_owned(),
+        ..Access::default()
+    };
+    transport.connected(Side::Main, &mut cx);
+    let poll = take_output(Side::Main, &mut cx);
+    assert!(poll.ends_with("\r\nX-A: 1\r\n\r\n"), "{poll}");
+    let opening = response(&format!("0{OPEN}"));
+    read(&mut transport, Side::Main, &opening, &mut cx);
+    send(&mut transport, "0{}", &mut cx);
+    transport.connected(Side::Post, &mut cx);
+    let post = take_output(Side::Post, &mut cx);
+    assert!(post.ends_with("\r\nX-A: 1\r\n\r\n40/n,{}"), "{post}");
 }

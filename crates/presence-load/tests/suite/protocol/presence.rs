@@ -107,6 +107,25 @@ fn stamp(state: &Value) -> Option<Stamp> {
     })
 }
 
+/// Returns the number of letters that are added to a stamp, if nothing else is in a state.
+fn padding(state: &Value) -> Option<u32> {
+    let fields = state.as_object()?;
+    let is_padding = |value: &Value| {
+        value
+            .as_str()
+            .is_some_and(|text| text.bytes().all(|byte| byte == b'x'))
+    };
+    let mut letters = 0;
+    for (key, value) in fields {
+        match key.as_str() {
+            "n" | "t" => {}
+            "p" if is_padding(value) => letters = value.as_str()?.len() as u32,
+            _ => return None,
+        }
+    }
+    Some(letters)
+}
+
 /// Adds fields that are there, and one that nobody knows.
 fn with(mut object: Value, fields: [(&str, Option<Value>); 4], unknown: &Value) -> Value {
     let map = object.as_object_mut().unwrap();
@@ -148,6 +167,7 @@ proptest! {
             user_id: user.into(),
             conn_id: conn.into(),
             stamp: stamp(&state),
+            padding: padding(&state),
             has_state: !state.is_null(),
             seq,
             epoch,
@@ -185,6 +205,7 @@ proptest! {
             conn_id: conn.into(),
             user_id: user.into(),
             stamp: stamp(state),
+            padding: padding(state),
             last_seen_ms: Some(5),
             epoch: *epoch,
         }));
@@ -294,8 +315,13 @@ fn messages_are_sorted_and_those_of_others_are_ignored() {
         Ok(Incoming::Refused("{\"message\":\"x\"}"))
     );
     assert_eq!(parse("1"), Ok(Incoming::Disconnected));
+    let parse_in = |text| Incoming::parse_in(text, "/n");
+    assert_eq!(parse_in("1/n,"), Ok(Incoming::Disconnected));
+    assert_eq!(parse_in("1"), Ok(Incoming::Other));
     for other in [
         "2[\"news\",[1,{}]]",
+        "2[7,{}]",
+        "2[0]",
         "2/n,[\"presence:event\"]",
         "51-[\"a\",{\"_placeholder\":true}]",
     ] {
@@ -314,6 +340,7 @@ fn messages_are_sorted_and_those_of_others_are_ignored() {
         "31[{\"ok\":true,\"epoch\":1.5}]",
         "31[{\"ok\":true,\"epoch\":01}]",
         "2[\"news\",]",
+        "2[7,]",
     ] {
         assert_eq!(parse(wrong), Err(ProtocolError::Json), "{wrong}");
     }

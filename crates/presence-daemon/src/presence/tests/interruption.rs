@@ -1,0 +1,50 @@
+//! A store that is out of reach.
+
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn requests_that_waited_for_the_store_publish_the_state_that_each_made() {
+    let server = Server {
+        presence: Presence::with_link(Settings::default()),
+        now: START,
+    };
+    let (ann, bob) = (Client::new("a"), Client::new("b"));
+    server.join(&bob, "r");
+    bob.events();
+    server.presence.link.as_ref().unwrap().open();
+    server.presence.reunite(true);
+    let requests = [
+        (
+            "presence:join",
+            json!({"roomId": "r", "userId": "ann", "state": {"n": 0}}),
+        ),
+        ("presence:heartbeat", json!({"patchState": {"n": 1}})),
+        ("presence:heartbeat", json!({"patchState": {"n": 2}})),
+    ];
+    for (name, argument) in requests {
+        let request = Request {
+            name,
+            arguments: &argument.to_string(),
+            ack: Some(1),
+            is_binary: false,
+        };
+        let (session, conn) = (&ann.session, &ann.conn);
+        server
+            .presence
+            .request(session, conn, &ann, request, server.now);
+    }
+    assert!(bob.events().is_empty());
+    server.presence.interrupt(Vec::new(), server.now);
+    let states: Vec<_> = bob
+        .events()
+        .iter()
+        .map(|event| (event["state"]["n"].clone(), event["seq"].clone()))
+        .collect();
+    let expected = [(0, 2), (1, 3), (2, 4)].map(|(n, seq)| (json!(n), json!(seq)));
+    assert_eq!(states, expected);
+    let answers = ann.answers.lock().unwrap();
+    assert_eq!(answers.len(), 3);
+    assert!(answers.iter().all(|answer| answer["degraded"] == true));
+}
