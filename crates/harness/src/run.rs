@@ -40,7 +40,7 @@ use crate::live::LiveFile;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use load::driver::{Checked, Driver, Findings, ValidPlan};
+use load::driver::{Checked, Driver, Findings, Target, ValidPlan};
 use load::plan::Invalid;
 use load::schedule::Share;
 use load::workers::WorkerRange;
@@ -115,6 +115,15 @@ impl Subject {
         match self {
             Self::Launched(prepared) => prepared.name(),
             Self::External(external) => &external.name,
+        }
+    }
+
+    /// Returns the addresses of a daemon that runs already; the addresses of a launched one are not known before.
+    #[must_use]
+    pub(crate) fn target(&self) -> String {
+        match self {
+            Self::Launched(_) => String::new(),
+            Self::External(external) => addresses(&external.target),
         }
     }
 
@@ -446,6 +455,12 @@ fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
 }
 
 fn exporter_at(address: SocketAddr, labels: &[(&str, String)]) -> Result<Exporter, Invalid> {
+/// Lists the addresses of a target as a result has them.
+fn addresses(target: &Target) -> String {
+    let addresses = target.addresses.iter().map(ToString::to_string);
+    addresses.collect::<Vec<_>>().join(", ")
+}
+
     Exporter::listen(address, labels).map_err(|error| {
         let problem = format!("{error:#}: if the port is taken, choose another");
         Invalid::new(format!("--metrics-addr {address}"), problem)

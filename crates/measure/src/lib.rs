@@ -11,6 +11,7 @@ pub mod growth;
 pub mod imported;
 mod intact;
 pub mod machine;
+pub mod load_id;
 pub mod merge;
 pub mod metrics;
 pub mod ratio;
