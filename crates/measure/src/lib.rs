@@ -5,13 +5,14 @@
 
 pub mod audit;
 pub mod capacity;
+mod connection_memory;
 pub mod disturbance;
 pub mod exit;
 pub mod growth;
 pub mod imported;
 mod intact;
-pub mod machine;
 pub mod load_id;
+pub mod machine;
 pub mod merge;
 pub mod metrics;
 pub mod ratio;

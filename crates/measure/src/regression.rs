@@ -51,6 +51,11 @@ impl LinearFit {
         summary::t_quantile_975(self.points as u64 - 2) * self.slope_error
     }
 
+    /// Returns true if `y` grows, and its growth is at least twice the half of its 95 % interval.
+    pub fn exceeds_noise(&self) -> bool {
+        self.slope > 0.0 && self.slope >= 2.0 * self.half_interval()
+    }
+
     /// Returns `y` at `x`.
     pub fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x

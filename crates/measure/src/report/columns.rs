@@ -2,6 +2,7 @@
 
 use super::cell::{Cell, Show};
 use super::comparison::{Comparison, Repetitions, numbered};
+use super::roles;
 use super::table::{Head, Row, Table};
 use super::text::plain;
 use crate::metrics::{self, Better};
@@ -139,6 +140,14 @@ pub(super) fn success() -> Column<'static> {
 }
 
 pub(super) fn cpu_per_operation() -> Column<'static> {
+/// Returns the column of the memory that is compared.
+pub(super) fn memory(comparison: &Comparison<'_>) -> Column<'static> {
+    match roles::has_connection_memory(comparison) {
+        true => kib_per_connection(),
+        false => Column::metric("daemon.rss.peak", "peak MiB", units::mib),
+    }
+}
+
     Column::metric("daemon.cpu.each", "CPU µs per finished", units::us)
 }
 
