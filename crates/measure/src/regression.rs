@@ -95,6 +95,11 @@ impl RegressionSums {
         self.yy += other.yy;
     }
 
+    /// Returns the mean of `y`, or `None` without a point.
+    pub fn mean(&self) -> Option<f64> {
+        (self.points > 0).then(|| self.y / self.points as f64)
+    }
+
     /// Returns the line through the points, or `None` if [`LinearFit::through`] returns none.
     pub fn line(&self) -> Option<LinearFit> {
         if self.points < 3 {

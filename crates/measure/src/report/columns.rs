@@ -108,6 +108,11 @@ impl<'a> Column<'a> {
         self.key.as_deref() == Some(SUCCESS)
     }
 
+    /// Returns true for the rate of a counter.
+    pub(super) fn is_rate(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| key.ends_with(".rate"))
+    }
+
     pub(super) fn is_known(&self, runs: &[RunResult]) -> bool {
         runs.iter().any(|run| self.value(run).is_some())
     }
@@ -135,11 +140,6 @@ pub(super) fn kib_per_connection() -> Column<'static> {
     Column::metric("daemon.rss.each", "KiB per connection", units::kib)
 }
 
-pub(super) fn success() -> Column<'static> {
-    Column::metric(SUCCESS, "success %", units::share)
-}
-
-pub(super) fn cpu_per_operation() -> Column<'static> {
 /// Returns the column of the memory that is compared.
 pub(super) fn memory(comparison: &Comparison<'_>) -> Column<'static> {
     match roles::has_connection_memory(comparison) {
@@ -148,6 +148,11 @@ pub(super) fn memory(comparison: &Comparison<'_>) -> Column<'static> {
     }
 }
 
+pub(super) fn success() -> Column<'static> {
+    Column::metric(SUCCESS, "success %", units::share)
+}
+
+pub(super) fn cpu_per_operation() -> Column<'static> {
     Column::metric("daemon.cpu.each", "CPU µs per finished", units::us)
 }
 
