@@ -8,6 +8,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use harness::store::{self, Folder};
 use harness::{output, page};
+use measure::load_id::level_with_load_id;
 use measure::redact;
 use measure::result::RunResult;
 use subject::host;
@@ -143,7 +144,8 @@ pub(crate) fn write(imported: &Imported, options: &Options) -> anyhow::Result<Pa
         None => {
             let daemon = format!("{name}-{}", result.driver);
             let host = host::hostname();
-            Folder::reserve(&options.out, &host, PLAN, &daemon, &result.level)?
+            let level = level_with_load_id(&result.level, &result.plan, &result.daemon.target);
+            Folder::reserve(&options.out, &host, PLAN, &daemon, &level)?
         }
     };
     let extension = if text.trim_start().starts_with('{') {

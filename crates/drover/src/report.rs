@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use harness::output;
 use harness::store::{self, RESULT};
 use measure::suite::{Suite, Unreached};
 
@@ -11,7 +12,8 @@ use crate::project::{entries, listed};
 use crate::record::{self, FILE};
 use crate::suite_report;
 
-/// Reads suites, folders of results and single results as one suite, in the order given.
+/// Reads suites, folders of results and single results as one suite, in the order given. Runs of different loads are
+/// separated, with a note on stderr; the record of a single suite says that its runs belong together.
 ///
 /// # Errors
 /// A path has no result, or a named file can't be read.
@@ -27,6 +29,12 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
         whole.results.extend(part.results);
         whole.made_again += part.made_again;
         whole.unreached.extend(part.unreached);
+    }
+    if !matches!(paths, [path] if path.join(FILE).is_file()) {
+        whole
+            .separate_loads()
+            .iter()
+            .for_each(|text| output::note(text));
     }
     Ok(whole)
 }

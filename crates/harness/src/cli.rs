@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{ArgMatches, FromArgMatches as _};
 use measure::exit;
+use measure::load_id::level_with_load_id;
 use measure::redact;
 use measure::report::{Format, Options};
 use measure::result::RunResult;
 use measure::shard::Role;
+use serde::Serialize;
 
 use crate::divided::DividedRun;
 use crate::failure::Failure;
@@ -391,17 +393,22 @@ fn note_result(path: &Path, quiet: bool) {
 }
 
 /// Returns the folder for the next result.
-fn folder<C>(plan: &Plan<C>, subject: &Subject, common: &Common) -> anyhow::Result<Folder> {
+fn folder<C: Clone + Serialize>(
+    plan: &Plan<C>,
+    subject: &Subject,
+    common: &Common,
+) -> anyhow::Result<Folder> {
     match &common.into {
         Some(path) => Folder::at(path),
         None => {
             let host = host::hostname();
+            let stored = plan.clone().untyped()?.to_json()?;
             Folder::reserve(
                 &common.out,
                 &host,
                 &plan.name,
                 &subject.folder_name(),
-                &plan.level(),
+                &level_with_load_id(&plan.level(), &stored, &subject.target()),
             )
         }
     }

@@ -16,7 +16,7 @@ use measure::result::{
 use measure::shard::{Clock, RunPart};
 use measure::spec::SeriesSpec;
 use measure::tally::{OK, STARTED, UNFINISHED, owned};
-use measure::throughput::Throughput;
+use measure::throughput::{Offer, Throughput};
 use measure::warning::{EndedBy, Kind, Warning};
 
 use crate::divided::{DAEMON_FOLDER, lacks_daemon_part, shard_folder, shard_of_folder};
@@ -330,9 +330,9 @@ fn finish<D: Driver>(
     );
     warnings.extend(counter_warnings(&compared));
     warnings.extend(findings.warnings);
-    let offered = description
-        .is_open_loop
-        .then_some(operations.started + operations.missed);
+    let offer = Offer::new(description.is_open_loop, &operations, description.longest);
+    let throughput = Throughput::new(&total.measured, merge.measured_s, &offer, D::SPEC);
+    warnings.extend(throughput.backlog_note());
     let thresholds = plan.thresholds(D::SPEC)?;
     let mut result = RunResult {
         wall_s: merge.wall_s,
@@ -344,12 +344,7 @@ fn finish<D: Driver>(
         processes: merge.processes,
         threads: merge.threads,
         warnings,
-        throughput: Some(Throughput::new(
-            &total.measured,
-            merge.measured_s,
-            offered,
-            D::SPEC,
-        )),
+        throughput: Some(throughput),
         operations,
         counts: owned(&total.counts),
         errors: owned(&total.errors),

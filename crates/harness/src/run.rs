@@ -9,7 +9,7 @@ use measure::machine::Machine;
 use measure::result::{AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, SeriesResult};
 use measure::shard::{Role, RunPart};
 use measure::tally::owned;
-use measure::throughput::Throughput;
+use measure::throughput::{Offer, Throughput};
 use measure::warning::{Verdict, Warning};
 
 mod daemons;
@@ -40,7 +40,7 @@ use crate::live::LiveFile;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use load::driver::{Checked, Driver, Findings, ValidPlan};
+use load::driver::{Checked, Driver, Findings, Target, ValidPlan};
 use load::plan::Invalid;
 use load::schedule::Share;
 use load::workers::WorkerRange;
@@ -115,6 +115,15 @@ impl Subject {
         match self {
             Self::Launched(prepared) => prepared.name(),
             Self::External(external) => &external.name,
+        }
+    }
+
+    /// Returns the addresses of a daemon that runs already; the addresses of a launched one are not known before.
+    #[must_use]
+    pub(crate) fn target(&self) -> String {
+        match self {
+            Self::Launched(_) => String::new(),
+            Self::External(external) => addresses(&external.target),
         }
     }
 
@@ -361,10 +370,11 @@ pub async fn run<D: Driver>(
         &audit_inputs,
         running.workers,
     ));
-    let offered = description
-        .is_open_loop
-        .then_some(operations.started + operations.missed);
-    let throughput = Throughput::new(&view.total.measured, measured_s, offered, D::SPEC);
+    let offer = Offer::new(description.is_open_loop, &operations, description.longest);
+    let throughput = Throughput::new(&view.total.measured, measured_s, &offer, D::SPEC);
+    // Of shared operations, another part may have offered those that ended in this one.
+    let is_whole = !shares_operations || divided.is_none();
+    warnings.extend(throughput.backlog_note().filter(|_| is_whole));
     let mut result = RunResult {
         schema: SCHEMA,
         run_id: match (divided, start) {
@@ -443,6 +453,12 @@ fn of_subject(error: anyhow::Error, subject: &Subject) -> anyhow::Error {
         }
         _ => error,
     }
+}
+
+/// Lists the addresses of a target as a result has them.
+fn addresses(target: &Target) -> String {
+    let addresses = target.addresses.iter().map(ToString::to_string);
+    addresses.collect::<Vec<_>>().join(", ")
 }
 
 fn exporter_at(address: SocketAddr, labels: &[(&str, String)]) -> Result<Exporter, Invalid> {

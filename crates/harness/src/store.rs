@@ -1,4 +1,5 @@
-//! Stores results: `<out>/<date>-<host>/<plan>/<daemon>/<level>/<n>/result.json`, and further files beside it.
+//! Stores results: `<out>/<date>-<host>/<plan>/<daemon>/<level>/<n>/result.json`, and further files beside it. The level
+//! of a single run has the ID of its load (`100-3f2a91c0`), so that the numbers count repetitions of one load.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};

@@ -144,12 +144,15 @@ impl Disturbance {
     fn add_samples(&mut self, samples: &[Resources], from_s: f64) {
         let [mut others, mut own, mut daemon_cpu, mut daemon_wait] = [Mean::default(); 4];
         let quarter = OTHERS_INVALID_PCT * self.cpus as f64;
-        for pair in samples.windows(2) {
+        for (index, pair) in samples.windows(2).enumerate() {
             let (before, sample) = (&pair[0], &pair[1]);
-            if before.at_s < from_s.floor() {
+            let lasted_s = sample.at_s - before.at_s;
+            // The first sample precedes the first start, and a short run has no pair that begins in its measured time.
+            let counted_s = sample.at_s - before.at_s.max(from_s);
+            let is_last = index + 2 == samples.len() && self.samples == 0;
+            if counted_s <= 0.0 || (counted_s < lasted_s / 2.0 && !is_last) {
                 continue;
             }
-            let lasted_s = sample.at_s - before.at_s;
             let cpu = |side: Option<Cost>| side.map_or(0.0, |cost| cost.cpu_pct);
             let services = sample.services.values().map(|cost| cost.cpu_pct);
             let used = cpu(sample.driver) + cpu(sample.daemon) + services.sum::<f64>();
@@ -199,6 +202,27 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn the_first_second_and_short_runs_are_judged() {
+        let of = |at: &[f64], from_s| {
+            let others = |at_s| Resources {
+                at_s,
+                others_cpu_pct: (at_s > 0.0).then_some(100.0 * at_s),
+                ..Resources::default()
+            };
+            let samples: Vec<Resources> = at.iter().copied().map(others).collect();
+            let sum = Disturbance::from_seconds(&[], &samples, 2, from_s);
+            (sum.samples, sum.others_cpu_pct)
+        };
+        // The first sample is taken just before the first start.
+        assert_eq!(of(&[-0.03, 0.5], 0.0), (1, Some(50.0)));
+        assert_eq!(of(&[-0.03, 0.5], 0.1), (1, Some(50.0)));
+        assert_eq!(of(&[-0.03, 0.97, 1.97], 1.0), (1, Some(197.0)));
+        // Only a small part of the only sample is measured time.
+        assert_eq!(of(&[-0.03, 1.0], 0.9), (1, Some(100.0)));
+        assert_eq!(of(&[-0.03, 0.9], 1.0), (0, None));
+    }
 
     #[test]
     fn the_warm_up_is_left_out_of_the_sum() {

@@ -5,11 +5,13 @@
 
 pub mod audit;
 pub mod capacity;
+mod connection_memory;
 pub mod disturbance;
 pub mod exit;
 pub mod growth;
 pub mod imported;
 mod intact;
+pub mod load_id;
 pub mod machine;
 pub mod merge;
 pub mod metrics;

@@ -185,8 +185,7 @@ of_both_sides! {
     "rss.growth", "RSS growth", Bytes,
         |usage, _| Some(bytes(usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb)));
     "rss.each", "RSS growth per connection", Bytes, |usage, run| {
-        let growth = usage.rss_peak_kb.saturating_sub(usage.rss_baseline_kb);
-        Some(bytes(growth) / connections(run)?)
+        Some(run.rss_kb_per_connection(usage)? * 1024.0)
     };
     "cpu.average", "CPU average, % of a core", Percent, |usage, _| Some(usage.cpu_avg_pct);
     "cpu.peak", "CPU peak, % of a core", Percent, |usage, _| Some(usage.cpu_peak_pct);

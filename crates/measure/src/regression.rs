@@ -51,6 +51,11 @@ impl LinearFit {
         summary::t_quantile_975(self.points as u64 - 2) * self.slope_error
     }
 
+    /// Returns true if `y` grows, and its growth is at least twice the half of its 95 % interval.
+    pub fn exceeds_noise(&self) -> bool {
+        self.slope > 0.0 && self.slope >= 2.0 * self.half_interval()
+    }
+
     /// Returns `y` at `x`.
     pub fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
@@ -88,6 +93,11 @@ impl RegressionSums {
         self.xx += other.xx;
         self.xy += other.xy;
         self.yy += other.yy;
+    }
+
+    /// Returns the mean of `y`, or `None` without a point.
+    pub fn mean(&self) -> Option<f64> {
+        (self.points > 0).then(|| self.y / self.points as f64)
     }
 
     /// Returns the line through the points, or `None` if [`LinearFit::through`] returns none.

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::result::Operations;
 use crate::spec::{CounterRole, Spec};
 use crate::tally::{self, MISSED, Measured, OK, STARTED, UNFINISHED};
 use crate::units;
+use crate::warning::{Kind, Warning};
 
 /// Share of the offered operations that must end in the measured time; a smaller share is an overload.
 const MIN_ENDED_SHARE: f64 = 0.99;
@@ -17,6 +20,13 @@ const MIN_ENDED_SHARE: f64 = 0.99;
 const MIN_GROWTH: f64 = 0.01;
 /// Standard errors by which the growth must exceed 0, so that the scatter of few operations is not mistaken for growth.
 const MIN_STANDARD_ERRORS: f64 = 3.0;
+
+/// Share of the longest time of an operation from which on the mean response time shows a queue. Operations that would
+/// have to wait longer end without a response, so times no longer grow.
+const QUEUED_SHARE: f64 = 0.5;
+/// Standard deviations of a Poisson count by which the operations that ended must exceed those offered, so that a few
+/// that were open when the measured time began are not mistaken for a backlog.
+const MIN_DEVIATIONS: f64 = 3.0;
 
 /// Counters that a result stores as its operations.
 const STORED_ELSEWHERE: [&str; 4] = [STARTED, OK, UNFINISHED, MISSED];
@@ -45,7 +55,8 @@ pub struct Throughput {
     pub overload: Option<Overload>,
 }
 
-/// A load that the daemon did not serve: operations were due faster than they ended, and response times grew.
+/// A load that the daemon did not serve: operations were due faster than they ended or succeeded, and response times
+/// grew, or were already so long that further operations timed out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overload {
     /// Operations due per second.
@@ -60,9 +71,31 @@ pub struct Overload {
     pub headline: String,
 }
 
+/// The load of the measured time, from the plan and from the outcomes of its operations.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Offer {
+    /// Operations that were due; `None` in a closed loop, which decides when they start.
+    pub due: Option<u64>,
+    /// Operations of these that failed, whenever they ended.
+    pub failed: u64,
+    /// The longest time that one operation may take, seconds; 0 if it is not known.
+    pub longest_s: f64,
+}
+
+impl Offer {
+    /// Describes the load whose operations had these outcomes.
+    pub fn new(is_open_loop: bool, operations: &Operations, longest: Duration) -> Self {
+        Self {
+            due: is_open_loop.then_some(operations.started + operations.missed),
+            failed: operations.failed,
+            longest_s: longest.as_secs_f64(),
+        }
+    }
+}
+
 impl Throughput {
-    /// Summarizes `measured_s` seconds, in which `offered` operations were due; `None` for a closed loop.
-    pub fn new(measured: &Measured, measured_s: f64, offered: Option<u64>, spec: &Spec) -> Self {
+    /// Summarizes `measured_s` seconds.
+    pub fn new(measured: &Measured, measured_s: f64, offer: &Offer, spec: &Spec) -> Self {
         let mut counts = tally::owned(&measured.counts);
         let ok = counts.get(OK).copied().unwrap_or(0);
         let is_sum = |name: &str| {
@@ -76,22 +109,34 @@ impl Throughput {
         });
         let mut throughput = Self {
             measured_s,
-            offered,
+            offered: offer.due,
             ok,
             failed: measured.failed,
             counts,
             response_growth: line.map(|line| line.slope),
             overload: None,
         };
-        if grows {
-            throughput.overload = offered.and_then(|offered| throughput.overload(offered));
+        if let Some(due) = offer.due {
+            let enough = MIN_ENDED_SHARE * due as f64;
+            let is_short = ((ok + measured.failed) as f64) < enough;
+            // Operations that time out end as well, at the rate at which they are due.
+            let times_out = (ok as f64) < enough && offer.failed as f64 > due as f64 - enough;
+            let is_queue = match measured.responses.mean() {
+                Some(mean) => {
+                    times_out && mean >= QUEUED_SHARE * offer.longest_s && offer.longest_s > 0.0
+                }
+                // The daemon served only operations of the warm-up.
+                None => is_short && ok > 0,
+            };
+            if is_queue || (is_short && grows) {
+                throughput.overload = throughput.overload(due);
+            }
         }
         throughput
     }
 
     fn overload(&self, offered: u64) -> Option<Overload> {
         let ended = self.ok + self.failed;
-        let is_short = (ended as f64) < MIN_ENDED_SHARE * offered as f64;
         let mut overload = Overload {
             asked_per_s: self.per_second(offered)?,
             served_per_s: self.per_second(self.ok)?,
@@ -100,12 +145,34 @@ impl Throughput {
             headline: String::new(),
         };
         overload.headline = overload.to_string();
-        is_short.then_some(overload)
+        Some(overload)
     }
 
     /// Returns a number of the measured time as a rate per second, or `None` if no time was measured.
     pub fn per_second(&self, number: u64) -> Option<f64> {
         (self.measured_s > 0.0).then(|| number as f64 / self.measured_s)
+    }
+
+    /// Returns true if clearly more operations ended than were due. The others are a backlog of the warm-up, so a rate of
+    /// the measured time says nothing about the load that was asked for.
+    pub fn includes_backlog(&self) -> bool {
+        self.offered.is_some_and(|offered| {
+            let more = (self.ok + self.failed) as f64 - offered as f64;
+            let share = (1.0 - MIN_ENDED_SHARE) * offered as f64;
+            more > share.max(MIN_DEVIATIONS * (offered as f64).sqrt())
+        })
+    }
+
+    /// Returns a note if the rates include a backlog of the warm-up.
+    pub fn backlog_note(&self) -> Option<Warning> {
+        let offered = self.per_second(self.offered.filter(|_| self.includes_backlog())?)?;
+        let ended = self.per_second(self.ok + self.failed)?;
+        let [ended, offered] = [ended, offered].map(units::per_second);
+        let message = format!(
+            "{ended} ended in the measured time, but {offered} were offered: the rates include the warm-up's backlog, and are not compared"
+        );
+        let hint = "make the warm-up longer, so that its backlog ends before the measured time, and find out what slowed it down";
+        Some(Kind::WarmupBacklog.note(message, hint))
     }
 
     /// Returns the counter `name` of the measured time.
@@ -126,14 +193,14 @@ impl fmt::Display for Overload {
             self.backlog_per_s,
         ]
         .map(units::per_second);
-        let failed = match self.failed_per_s > 0.0 {
-            true => format!("{failed} failed, "),
-            false => String::new(),
-        };
-        write!(
-            formatter,
-            "overloaded: offered {asked}, served {served}, {failed}backlog grew by {backlog}"
-        )
+        write!(formatter, "overloaded: offered {asked}, served {served}")?;
+        if self.failed_per_s > 0.0 {
+            write!(formatter, ", {failed} failed")?;
+        }
+        if self.backlog_per_s > 0.0 {
+            write!(formatter, ", backlog grew by {backlog}")?;
+        }
+        Ok(())
     }
 }
 
@@ -163,8 +230,87 @@ mod tests {
     }
 
     fn headline(measured: &Measured, offered: Option<u64>) -> Option<String> {
-        let throughput = Throughput::new(measured, 3.0, offered, &Spec::default());
+        headline_of(
+            measured,
+            &Offer {
+                due: offered,
+                ..Offer::default()
+            },
+        )
+    }
+
+    fn headline_of(measured: &Measured, offer: &Offer) -> Option<String> {
+        let throughput = Throughput::new(measured, 3.0, offer, &Spec::default());
         throughput.overload.map(|overload| overload.headline)
+    }
+
+    /// Response times that no longer grow, of `mean` seconds.
+    fn saturated(ok: u64, failed: u64, mean: f64) -> Measured {
+        let mut measured = measured(ok, failed, 0.0, 0.02);
+        measured.responses = RegressionSums::default();
+        (0..300).for_each(|step| measured.responses.add(f64::from(step) / 100.0, mean));
+        measured
+    }
+
+    #[test]
+    fn an_overload_whose_operations_time_out_is_an_overload() {
+        let offer = |failed| Offer {
+            due: Some(4_500),
+            failed,
+            longest_s: 2.0,
+        };
+        // 1,500/s against 500/s, once the queue is as long as the timeout: as many end as are due.
+        assert_eq!(
+            headline_of(&saturated(1_500, 3_000, 1.9), &offer(3_000)).as_deref(),
+            Some("overloaded: offered 1,500/s, served 500/s, 1,000/s failed")
+        );
+        // No operation of the measured time was served in time, but older ones were.
+        let none = Measured {
+            responses: RegressionSums::default(),
+            ..measured(1_500, 0, 0.0, 0.0)
+        };
+        assert_eq!(
+            headline_of(&none, &offer(4_500)).as_deref(),
+            Some("overloaded: offered 1,500/s, served 500/s, backlog grew by 1,000/s")
+        );
+        // A daemon that fails at once, or that loses requests, is not overloaded.
+        assert_eq!(
+            headline_of(&saturated(1_500, 3_000, 0.01), &offer(3_000)),
+            None
+        );
+        assert_eq!(headline_of(&saturated(4_300, 100, 0.01), &offer(200)), None);
+        let dead = Measured {
+            responses: RegressionSums::default(),
+            ..measured(0, 4_500, 0.0, 0.0)
+        };
+        assert_eq!(headline_of(&dead, &offer(4_500)), None);
+    }
+
+    #[test]
+    fn a_rate_above_the_offered_one_is_the_backlog_of_the_warm_up() {
+        let of = |ok, offered| {
+            let offer = Offer {
+                due: offered,
+                ..Offer::default()
+            };
+            Throughput::new(&measured(ok, 0, 0.0, 0.01), 3.0, &offer, &Spec::default())
+        };
+        let late = of(1_771, Some(1_500));
+        let note = late.backlog_note().unwrap();
+        assert!(
+            late.includes_backlog()
+                && note
+                    .message
+                    .starts_with("590/s ended in the measured time, but 500/s were offered"),
+            "{}",
+            note.message
+        );
+        assert!(!of(1_510, Some(1_500)).includes_backlog());
+        assert!(!of(104, Some(100)).includes_backlog(), "open at the begin");
+        assert!(
+            !of(1_771, None).includes_backlog(),
+            "a closed loop offers nothing"
+        );
     }
 
     #[test]
@@ -209,7 +355,7 @@ mod tests {
         for name in ["held", STARTED, "meals"] {
             add(&mut measured.counts, name, 6);
         }
-        let throughput = Throughput::new(&measured, 3.0, None, &spec);
+        let throughput = Throughput::new(&measured, 3.0, &Offer::default(), &spec);
         let names: Vec<&str> = throughput.counts.keys().map(String::as_str).collect();
         assert_eq!(names, ["meals"]);
         assert_eq!((throughput.count(OK), throughput.count("held")), (3, 0));

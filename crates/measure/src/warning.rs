@@ -74,6 +74,8 @@ pub enum Kind {
     DaemonNotMeasured,
     /// The processes of a daemon that was already running changed during the run, or are not those that listen.
     DaemonProcesses,
+    /// The rates include operations of the warm-up that ended late.
+    WarmupBacklog,
     /// Shards of a divided run have no result.
     ShardsMissing,
     /// A shard of a divided run began late, or the clocks of the machines differ.
@@ -128,6 +130,7 @@ impl Kind {
             Self::FaultsNotInjected => "faults not injected",
             Self::DaemonNotMeasured => "daemon not measured",
             Self::DaemonProcesses => "daemon's processes",
+            Self::WarmupBacklog => "warm-up's backlog",
             Self::ShardsMissing => "missing shards",
             Self::ShardsApart => "shards apart",
         }
@@ -168,6 +171,7 @@ impl Kind {
             | Self::AnswersDiffer
             | Self::Imported
             | Self::DaemonNotMeasured
+            | Self::WarmupBacklog
             | Self::ShardsMissing => false,
         }
     }

@@ -49,7 +49,7 @@ fn outputs_of_all_tools_become_results_with_the_outputs_beside_them() {
     );
     for ((result, file), tool) in results.iter().zip(files).zip(["wrk", "k6", "oha"]) {
         assert!(
-            result.ends_with(format!("imported/nginx-{tool}/20/1/result.json")),
+            of_level(result, &format!("imported/nginx-{tool}"), "20", 1),
             "{result:?}"
         );
         let read = json(result);
@@ -70,20 +70,29 @@ fn outputs_of_all_tools_become_results_with_the_outputs_beside_them() {
     assert_eq!(wrk["series"], serde_json::json!([]));
 }
 
+/// Returns true if a result has this number below a level, whose folder has the ID of the load at its end.
+fn of_level(result: &Path, daemon: &str, level: &str, number: u32) -> bool {
+    let run = result.parent().unwrap();
+    let folder = run.parent().unwrap();
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    run.ends_with(number.to_string())
+        && name.rsplit_once('-').is_some_and(|(name, _)| name == level)
+        && folder.parent().unwrap().ends_with(daemon)
+}
+
 #[test]
 fn outputs_of_one_name_are_repetitions_and_the_name_is_that_of_the_file_unless_it_is_given() {
     let project = project();
     let file = sample("wrk-good.txt");
     let file = file.to_str().unwrap();
     let results = import(&project, &[file, file, "--as", "nginx"]);
-    assert!(
-        results[0].ends_with("nginx-wrk/20/1/result.json"),
-        "{results:?}"
-    );
-    assert!(
-        results[1].ends_with("nginx-wrk/20/2/result.json"),
-        "{results:?}"
-    );
+    assert!(of_level(&results[0], "nginx-wrk", "20", 1), "{results:?}");
+    assert!(of_level(&results[1], "nginx-wrk", "20", 2), "{results:?}");
+    // The same tool asked for something else.
+    let text = fs::read_to_string(file).unwrap();
+    let other = project.file("other.txt", &text.replace("http://", "http://other."));
+    let other = import(&project, &[other.to_str().unwrap(), "--as", "nginx"]);
+    assert!(of_level(&other[0], "nginx-wrk", "20", 1), "{other:?}");
     let [result] = &import(&project, &[file, "--into", "here"])[..] else {
         panic!("one file is one result");
     };

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Project, ends_with, messages, shown};
+use crate::support::{Project, ends_with, json, messages, shown};
 
 const ONE: &str = "[driver]\n[suite]\ndaemons = ['a', 'b']\n";
 
@@ -231,6 +231,34 @@ fn plain_results_make_a_report_too() {
         "{}",
         messages(&none)
     );
+}
+
+#[test]
+fn runs_of_different_loads_are_no_repetitions() {
+    let project = Project::new(ONE);
+    ends_with(&project.run(&[]), 0);
+    let file = project.suite("tiny/a/5/1/result.json");
+    let mut result = json(&file);
+    result["plan"]["driver"] = serde_json::json!({ "path": "/other" });
+    result["plan"]["seed"] = 7.into();
+    project.file("runs/1/result.json", &fs::read_to_string(&file).unwrap());
+    project.file("runs/2/result.json", &result.to_string());
+    let report = |folders: &[&str]| {
+        let arguments = [&["report", "--format", "markdown"], folders].concat();
+        let output = project.drover(&arguments).output().unwrap();
+        ends_with(&output, 0);
+        (shown(&output), messages(&output))
+    };
+    let (text, note) = report(&["runs"]);
+    assert!(text.contains("| 5-"), "{text}");
+    assert!(
+        note.contains("The runs at level 5 are not repetitions of each other")
+            && note.contains("differ in driver.")
+            && !note.contains("seed"),
+        "{note}"
+    );
+    let (text, note) = report(&["runs/1", "runs/1"]);
+    assert!(!text.contains("5-") && note.is_empty(), "{text}\n{note}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use measure::warning::Warning;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::Subject;
 use super::scrape::{Origin, ScrapeTarget};
+use super::{Subject, addresses};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::Folder;
@@ -270,14 +270,12 @@ impl Daemons {
             Subject::External(_) => None,
         };
         let version = |instance: &Instance| instance.daemon.version().map(str::to_owned);
-        let addresses = self.target.addresses.iter();
-        let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
         DaemonInfo {
             name: subject.name().to_owned(),
             about,
             version: self.instances.first().and_then(version),
-            target: addresses.join(", "),
-            instances: addresses.len() as u64,
+            target: addresses(&self.target),
+            instances: self.target.addresses.len() as u64,
             metrics: self.pages.iter().map(|url| without_user(url)).collect(),
             process: None,
         }

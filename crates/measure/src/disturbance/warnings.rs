@@ -66,6 +66,7 @@ impl Disturbance {
     #[must_use]
     pub fn warnings(&self, context: &Context) -> Vec<Warning> {
         let found = [
+            self.unsampled(),
             self.other_work(context),
             self.throttled(),
             self.daemon_throttled(),
@@ -87,6 +88,15 @@ impl Disturbance {
         let (others, own) = (self.others_cpu_pct?, self.own_cpu_pct?);
         let part = others / (others + own).max(f64::MIN_POSITIVE);
         Some(wait_pct? * part)
+    }
+
+    /// Checks that the machine was sampled in the measured time.
+    fn unsampled(&self) -> Option<Warning> {
+        let is_unsampled = self.samples == 0 && self.seconds > 0;
+        is_unsampled.then(|| {
+            let message = "the measured time is too short to be judged: no sample of other processes' CPU time lies in it".to_owned();
+            Kind::OtherWork.warning(Severity::Suspect, message, "measure for at least a second")
+        })
     }
 
     /// Checks for other work on the machine.

@@ -2,6 +2,7 @@
 
 use super::cell::{Cell, Show};
 use super::comparison::{Comparison, Repetitions, numbered};
+use super::roles;
 use super::table::{Head, Row, Table};
 use super::text::plain;
 use crate::metrics::{self, Better};
@@ -107,6 +108,11 @@ impl<'a> Column<'a> {
         self.key.as_deref() == Some(SUCCESS)
     }
 
+    /// Returns true for the rate of a counter.
+    pub(super) fn is_rate(&self) -> bool {
+        self.key.as_ref().is_some_and(|key| key.ends_with(".rate"))
+    }
+
     pub(super) fn is_known(&self, runs: &[RunResult]) -> bool {
         runs.iter().any(|run| self.value(run).is_some())
     }
@@ -132,6 +138,14 @@ impl<'a> Column<'a> {
 
 pub(super) fn kib_per_connection() -> Column<'static> {
     Column::metric("daemon.rss.each", "KiB per connection", units::kib)
+}
+
+/// Returns the column of the memory that is compared.
+pub(super) fn memory(comparison: &Comparison<'_>) -> Column<'static> {
+    match roles::has_connection_memory(comparison) {
+        true => kib_per_connection(),
+        false => Column::metric("daemon.rss.peak", "peak MiB", units::mib),
+    }
 }
 
 pub(super) fn success() -> Column<'static> {

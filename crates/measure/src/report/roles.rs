@@ -1,10 +1,12 @@
 //! The roles that drivers give to their series and counters, over all runs of a suite.
 
+use crate::metrics;
 use crate::result::RunResult;
 use crate::spec::{CounterRole, CounterSpec, CounterUnit, OperationKind, SeriesRole, SeriesSpec};
 use crate::suite::Suite;
 use crate::tally::{MISSED, OK, STARTED, UNFINISHED};
 
+use super::comparison::{Comparison, Repetitions};
 use super::distinct::distinct;
 use super::text::plain;
 
@@ -59,6 +61,16 @@ pub(super) fn is_compared(rate: &CounterSpec) -> bool {
 /// Returns true if the operations are messages: they do not hold connections, and memory is that of the backlog.
 pub(super) fn has_messages(suite: &Suite) -> bool {
     any(suite, |run| run.spec.operation == OperationKind::Message)
+}
+
+/// Returns true if memory is compared by connection: every daemon has such a figure at every level. Otherwise its peak
+/// is compared.
+pub(super) fn has_connection_memory(comparison: &Comparison<'_>) -> bool {
+    let each = metrics::by_key("daemon.rss.each");
+    let groups = comparison.all();
+    let mut shown = groups.iter().map(Repetitions::shown);
+    !has_messages(comparison.suite)
+        && shown.all(|runs| runs.into_iter().any(|run| (each.read)(run).is_some()))
 }
 
 /// Returns the counters of delivery errors that some run has, and of events that some run counted.

@@ -4,6 +4,7 @@ use super::{FaultResult, Operations, RunResult, Second, SeriesResult};
 use crate::imported::SeriesSummary;
 use crate::spec::{CounterRole, ErrorCause};
 use crate::tally::OK;
+use crate::throughput::Throughput;
 use crate::usage::UsageSummary;
 use crate::warning::Kind;
 
@@ -153,6 +154,12 @@ impl RunResult {
         }
         let overload = self.throughput.as_ref()?.overload.as_ref()?;
         Some(overload.headline.as_str())
+    }
+
+    /// Returns true if the rates include a backlog of the warm-up, which makes them no measure of the daemon.
+    pub fn rates_include_backlog(&self) -> bool {
+        let throughput = self.throughput.as_ref();
+        throughput.is_some_and(Throughput::includes_backlog)
     }
 
     /// Returns the rate of the counter `name` per second of the measured time, whenever the operations started.

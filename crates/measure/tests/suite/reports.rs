@@ -78,7 +78,6 @@ fn the_full_report_shows_the_verdict_first_and_everything_in_plain_text() {
       RSS before the load                  4.00 MiB           8.79 MiB
       RSS peak                             4.53 MiB           10.8 MiB
       RSS growth                            544 KiB           2.00 MiB
-      RSS growth per connection            6.48 KiB           24.4 KiB
       CPU average, % of a core                4.0 %              1.0 %
       CPU peak, % of a core                   6.0 %              1.5 %
       CPU per finished operation             120 µs            30.1 µs
@@ -107,7 +106,7 @@ fn the_screen_of_a_run_has_its_verdict_its_figures_and_what_is_wrong() {
       suspect   still open when the run ended: 2
       failures  3 of 1,000 failed (rejected 2, reset 1), 995 ok, 2 unfinished
       latency   TTFB p50 169 µs, p99 375 µs, max 381 µs
-      memory    peak: daemon 4.53 MiB (+6.48 KiB per connection), driver 10.8 MiB
+      memory    peak: daemon 4.53 MiB, driver 10.8 MiB
       CPU       of a core: daemon 4.0 % (120 µs per operation), driver 1.0 %
       notes     1: few samples
       more      --full
@@ -117,8 +116,7 @@ fn the_screen_of_a_run_has_its_verdict_its_figures_and_what_is_wrong() {
       suspect   still open when the run ended: 2
       failures  3 of 1,000 failed (rejected 2, reset 1), 995 ok, 2 unfinished
       latency   TTFB p50 169 µs, p99 375 µs, max 381 µs
-      memory    peak: daemon 4.53 MiB (+6.48 KiB per connection), redis 10.0 MiB,
-                driver 10.8 MiB
+      memory    peak: daemon 4.53 MiB, redis 10.0 MiB, driver 10.8 MiB
       CPU       of a core: daemon 4.0 % (120 µs per operation), redis 4.0 %, driver
                 1.0 %
       notes     1: few samples
@@ -235,7 +233,6 @@ fn a_service_has_its_own_column_and_its_cpu_for_each_operation() {
     RSS before the load                  4.00 MiB           4.00 MiB           8.79 MiB
     RSS peak                             4.53 MiB           10.0 MiB           10.8 MiB
     RSS growth                            544 KiB           6.00 MiB           2.00 MiB
-    RSS growth per connection            6.48 KiB           73.1 KiB           24.4 KiB
     CPU average, % of a core                4.0 %              4.0 %              1.0 %
     CPU peak, % of a core                   6.0 %              6.0 %              1.5 %
     CPU per finished operation             120 µs            60.1 µs            30.1 µs
@@ -338,7 +335,6 @@ fn markdown_says_the_same_in_tables() {
     | RSS before the load | 4.00 MiB | 8.79 MiB |
     | RSS peak | 4.53 MiB | 10.8 MiB |
     | RSS growth | 544 KiB | 2.00 MiB |
-    | RSS growth per connection | 6.48 KiB | 24.4 KiB |
     | CPU average, % of a core | 4.0 % | 1.0 % |
     | CPU peak, % of a core | 6.0 % | 1.5 % |
     | CPU per finished operation | 120 µs | 30.1 µs |
@@ -404,12 +400,10 @@ fn several_results_are_compared() {
     At a glance
       At 1,000, the highest level that every daemon ran. A figure is marked as best if the answer
       finds its daemon better than another one. Figures that it cannot tell from the best share the
-      mark. The slope covers all levels and is not compared.
-      daemon                    success %  TTFB p99,     KiB per      slope,    CPU µs
-                                                  ms  connection     KiB per       per
-                                                                  connection  finished
-      rust-streaming (SUSPECT)      99.50      0.375        6.48           –       120
-      go-streaming (SUSPECT)        99.50      0.375        6.48           –       120
+      mark.
+      daemon                    success %  TTFB p99, ms  peak MiB  CPU µs per finished
+      rust-streaming (SUSPECT)      99.50         0.375      4.53                  120
+      go-streaming (SUSPECT)        99.50         0.375      4.53                  120
 
     Connection statistics
       One run per cell: no estimate of run-to-run variation. The peak is the most connections open

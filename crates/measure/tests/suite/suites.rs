@@ -133,7 +133,7 @@ fn the_markdown_report_of_a_suite_is_complete() {
 
     - **failures:** go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
     - **latency:** rust-streaming and go-streaming: no evidence of a difference in TTFB p99 (115 µs and 404 µs: 3.5 ×; 1 run is too few): run again with --repeat 5
-    - **memory:** rust-streaming and go-streaming: no evidence of a difference in memory per connection (501 B and 5.88 KiB: 12 ×; 1 run is too few): run again with --repeat 5
+    - **memory:** rust-streaming and go-streaming: no evidence of a difference in peak memory (4.48 MiB and 9.74 MiB: 2.2 ×; 1 run is too few): run again with --repeat 5
     - **CPU:** rust-streaming and go-streaming: no evidence of a difference in CPU time (118 µs and 382 µs: 3.3 ×; 1 run is too few): run again with --repeat 5
     - **level:** the comparison is at 1,000, the highest that every daemon reached
     - **ran:** 3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
@@ -165,10 +165,10 @@ fn the_markdown_report_of_a_suite_is_complete() {
 
     At 1,000, the highest level that every daemon ran. A figure is marked as best if the answer finds its daemon better than another one. Figures that it cannot tell from the best share the mark. The slope covers all levels and is not compared.
 
-    | daemon | success % | TTFB p99, ms | KiB per connection | slope, KiB per connection | CPU µs per finished |
+    | daemon | success % | TTFB p99, ms | peak MiB | slope, KiB per connection | CPU µs per finished |
     | --- | ---: | ---: | ---: | ---: | ---: |
-    | go-streaming | 100 | 0.408 (0.404–0.412) | 5.94 (5.88–6.00) | 6.00 ±0.0222 | 386 (382–390) |
-    | rust-streaming | 100 | 0.115 | 0.490 | – | 118 |
+    | go-streaming | 100 | 0.408 (0.404–0.412) | 9.80 (9.74–9.86) | 6.00 ±0.0222 | 386 (382–390) |
+    | rust-streaming | 100 | 0.115 | 4.48 | – | 118 |
 
     ## Connection statistics
 
@@ -196,17 +196,17 @@ fn the_markdown_report_of_a_suite_is_complete() {
 
     ## Memory (RSS)
 
-    | daemon | level | baseline MiB | peak MiB | delta MiB | KiB per connection |
-    | --- | ---: | ---: | ---: | ---: | ---: |
-    | go-streaming | 100 | 4.00 | 4.58 (4.57–4.59) | 0.580 (0.574–0.586) | 5.94 (5.88–6.00) |
-    | rust-streaming | 100 | 4.00 | 4.05 | 0.0479 | 0.490 |
-    | go-streaming | 1,000 | 4.00 | 9.80 (9.74–9.86) | 5.80 (5.74–5.86) | 5.94 (5.88–6.00) |
-    | rust-streaming | 1,000 | 4.00 | 4.48 | 0.479 | 0.490 |
-    | go-streaming (1 of 2 runs) | 10,000 | 4.00 | 62.6 | 58.6 | 6.00 |
+    | daemon | level | baseline MiB | peak MiB | delta MiB |
+    | --- | ---: | ---: | ---: | ---: |
+    | go-streaming | 100 | 4.00 | 4.58 (4.57–4.59) | 0.580 (0.574–0.586) |
+    | rust-streaming | 100 | 4.00 | 4.05 | 0.0479 |
+    | go-streaming | 1,000 | 4.00 | 9.80 (9.74–9.86) | 5.80 (5.74–5.86) |
+    | rust-streaming | 1,000 | 4.00 | 4.48 | 0.479 |
+    | go-streaming (1 of 2 runs) | 10,000 | 4.00 | 62.6 | 58.6 |
 
     ### Memory per additional connection
 
-    1 KiB is 1,024 bytes (kB in /proc). Dividing RSS growth by connections overstates the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs but the INVALID ones, with the 95 % interval of the slope.
+    1 KiB is 1,024 bytes (kB in /proc). A growth divided by connections would overstate the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs but the INVALID ones, with the 95 % interval of the slope. A slope below twice the half of its interval is not shown.
 
     | daemon | runs | KiB per connection | 95 % interval | standard error | intercept, MiB | remark |
     | --- | ---: | ---: | ---: | ---: | ---: | --- |
@@ -371,8 +371,8 @@ fn the_terminal_shows_the_medians() {
       failures  go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
       latency   rust-streaming and go-streaming: no evidence of a difference in TTFB p99 (115 µs and
                 404 µs: 3.5 ×; 1 run is too few): run again with --repeat 5
-      memory    rust-streaming and go-streaming: no evidence of a difference in memory per
-                connection (501 B and 5.88 KiB: 12 ×; 1 run is too few): run again with --repeat 5
+      memory    rust-streaming and go-streaming: no evidence of a difference in peak memory (4.48
+                MiB and 9.74 MiB: 2.2 ×; 1 run is too few): run again with --repeat 5
       CPU       rust-streaming and go-streaming: no evidence of a difference in CPU time (118 µs and
                 382 µs: 3.3 ×; 1 run is too few): run again with --repeat 5
       level     the comparison is at 1,000, the highest that every daemon reached
@@ -402,6 +402,6 @@ fn the_terminal_shows_the_medians() {
       At 1,000, the highest level that every daemon ran. A figure is marked as best if the answer
       finds its daemon better than another one. Figures that it cannot tell from the best share the
       mark. The slope covers all levels and is not compared.
-      daemon          success %  TTFB p99,     KiB per    slope, KiB    CPU µs
+      daemon          success %  TTFB p99, ms  peak MiB  slope, KiB per connection  CPU µs per finished
     "#);
 }

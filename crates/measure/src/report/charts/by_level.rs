@@ -97,22 +97,22 @@ fn rates<'a>(comparison: &Comparison<'a>) -> Vec<LevelMetric<'a>> {
     }
 }
 
-/// Returns the memory of a connection; of the daemon, if its operations are messages.
+/// Returns the memory that is compared.
 fn memory<'a>(comparison: &Comparison<'a>) -> LevelMetric<'a> {
-    match roles::has_messages(comparison.suite) {
+    match roles::has_connection_memory(comparison) {
         true => LevelMetric::from_catalogue(
-            "daemon.rss.peak",
-            "memory",
-            "Peak memory".to_owned(),
-            " MiB",
-            1_048_576.0,
-        ),
-        false => LevelMetric::from_catalogue(
             "daemon.rss.each",
             "memory",
             "Memory per connection".to_owned(),
             " KiB",
             1_024.0,
+        ),
+        false => LevelMetric::from_catalogue(
+            "daemon.rss.peak",
+            "memory",
+            "Peak memory".to_owned(),
+            " MiB",
+            1_048_576.0,
         ),
     }
 }

@@ -15,7 +15,7 @@ use crate::units::{self, NONE};
 /// Minimum number of levels for a slope.
 const LEVELS: usize = 3;
 
-const READING: &str = "1 KiB is 1,024 bytes (kB in /proc). Dividing RSS growth by connections overstates the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs but the INVALID ones, with the 95 % interval of the slope.";
+const READING: &str = "1 KiB is 1,024 bytes (kB in /proc). A growth divided by connections would overstate the cost (it includes caches and heap); the regression slope is the marginal cost per connection: least squares through peak memory against peak connections (counted by the daemon, otherwise by the driver) over all runs but the INVALID ones, with the 95 % interval of the slope. A slope below twice the half of its interval is not shown.";
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let mut columns = vec![
@@ -24,9 +24,8 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
         Column::metric("daemon.rss.growth", "delta MiB", units::mib),
     ];
     let messages = roles::has_messages(comparison.suite);
-    if !messages {
-        columns.push(columns::kib_per_connection());
-    }
+    let each = columns::kib_per_connection();
+    columns.extend((!messages && each.is_known(&comparison.suite.results)).then_some(each));
     let caption = "Memory of the daemon";
     let table = Table::of_runs(caption, comparison, &comparison.all(), &columns);
     let mut parts = vec![Part::Table(table)];
@@ -85,8 +84,13 @@ fn slope(comparison: &Comparison<'_>, daemon: usize) -> Slope {
         0 => missing("no level"),
         1 => missing("1 level"),
         few if few < LEVELS => missing(&format!("{few} levels")),
-        _ => LinearFit::through(&points)
-            .ok_or("no slope: all runs held the same number of connections".to_owned()),
+        _ => match LinearFit::through(&points) {
+            None => Err("no slope: all runs held the same number of connections".to_owned()),
+            Some(line) if line.exceeds_noise() => Ok(line),
+            Some(_) => {
+                Err("no slope: memory does not grow with connections beyond noise".to_owned())
+            }
+        },
     };
     Slope {
         points,
@@ -133,9 +137,8 @@ fn slope_table(comparison: &Comparison<'_>) -> Table {
     Table::new(caption, head.into(), rows.collect())
 }
 
-/// Adds the slopes as a column to the figures of one level.
-pub(super) fn add_slope_column(table: &mut Table, slopes: &[Slope]) {
-    let beside = columns::kib_per_connection().head().text;
+/// Adds the slopes as a column to the figures of one level, behind the column `beside`.
+pub(super) fn add_slope_column(table: &mut Table, slopes: &[Slope], beside: &str) {
     let mut heads = table.head.iter();
     let index = heads.position(|head| head.text == beside);
     let index = index.map_or(table.head.len(), |index| index + 1);

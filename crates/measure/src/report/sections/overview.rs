@@ -1,13 +1,13 @@
 //! Overview: the key figures of each daemon at the highest level that all of them ran.
 
-use super::{answer, memory};
+use super::answer;
+use super::memory::{self, Slope};
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_name, size};
 use crate::report::distinct::distinct;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::roles;
 use crate::report::table::Table;
-use crate::units;
 
 const READING: &str = "A figure is marked as best if the answer finds its daemon better than another one. Figures that it cannot tell from the best share the mark.";
 const SLOPE: &str = "The slope covers all levels and is not compared.";
@@ -35,8 +35,8 @@ fn reading(comparison: &Comparison<'_>, level: &str) -> String {
     };
     match comparison.at(level) {
         groups if groups.len() < 2 => at,
-        _ if roles::has_messages(comparison.suite) => format!("{at} {READING}"),
-        _ => format!("{at} {READING} {SLOPE}"),
+        _ if slopes(comparison).is_some() => format!("{at} {READING} {SLOPE}"),
+        _ => format!("{at} {READING}"),
     }
 }
 
@@ -70,17 +70,20 @@ pub(in crate::report) fn compared<'a>(comparison: &Comparison<'a>) -> Vec<Column
         Column::series(comparison, series, "p99").titled(&head)
     });
     let rates = roles::rates(comparison.suite).into_iter().map(Column::rate);
-    let memory = if roles::has_messages(comparison.suite) {
-        Column::metric("daemon.rss.peak", "peak MiB", units::mib)
-    } else {
-        columns::kib_per_connection()
-    };
     [columns::success()]
         .into_iter()
         .chain(rates)
         .chain(headline)
-        .chain([memory, columns::cpu_per_operation()])
+        .chain([columns::memory(comparison), columns::cpu_per_operation()])
         .collect()
+}
+
+/// Returns the memory of a connection over the levels, if a daemon has such a slope.
+fn slopes(comparison: &Comparison<'_>) -> Option<Vec<Slope>> {
+    let slopes = memory::slopes(comparison);
+    let is_shown =
+        !roles::has_messages(comparison.suite) && slopes.iter().any(|slope| slope.line.is_ok());
+    is_shown.then_some(slopes)
 }
 
 fn table(comparison: &Comparison<'_>, level: &str) -> Table {
@@ -95,8 +98,9 @@ fn table(comparison: &Comparison<'_>, level: &str) -> Table {
             table.rows[row].cells[index + 2].best = leaders.contains(&repeated.daemon);
         }
     }
-    if !roles::has_messages(comparison.suite) {
-        memory::add_slope_column(&mut table, &memory::slopes(comparison));
+    if let Some(slopes) = slopes(comparison) {
+        let beside = columns::memory(comparison).head().text;
+        memory::add_slope_column(&mut table, &slopes, &beside);
     }
     table.runs = None;
     // All rows belong to one level, which the note above the table names.

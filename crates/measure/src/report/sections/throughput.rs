@@ -9,6 +9,7 @@ use crate::report::document::{Part, Section};
 use crate::report::roles;
 use crate::report::table::Table;
 use crate::report::text::plain;
+use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units::{self, NONE};
 
@@ -91,6 +92,12 @@ fn ratio(comparison: &Comparison<'_>, repeated: &Repetitions<'_>, counter: &str)
         return Cell::plain("1");
     }
     let ratios = repeated.pairs(&first).filter_map(|(run, first)| {
+        if [run, first]
+            .into_iter()
+            .any(RunResult::rates_include_backlog)
+        {
+            return None;
+        }
         Some(metrics::rate(run, counter)? / metrics::rate(first, counter)?)
     });
     Cell::from_stats(SummaryStats::from_values(ratios), units::significant)

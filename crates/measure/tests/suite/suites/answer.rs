@@ -1,6 +1,7 @@
 //! The sentences that answer the question of a suite.
 
 use super::*;
+use measure::result::RunResult;
 use measure::suite::Planned;
 
 /// A suite of four daemons at three levels with five runs each.
@@ -47,7 +48,7 @@ fn two_daemons_are_compared_in_a_line_for_each_metric_with_the_command_for_what_
         Some("drover run configs/fdpass/quick.toml --repeat 3 --level 100,1000".to_owned());
     assert_snapshot!(answer(&suite), @r#"
     - **latency:** rust-streaming is better: TTFB p99 118 µs, 3.5 × less than go-streaming (3.5–3.5 ×, 3 runs)
-    - **memory:** rust-streaming and go-streaming: no evidence of a difference in memory per connection (5.88 KiB and 6.00 KiB: 1.00 ×, 0.49–2.0, 3 runs): run again with --repeat 6
+    - **memory:** rust-streaming and go-streaming: no evidence of a difference in peak memory (9.74 MiB and 9.86 MiB: 0.99 ×, 0.65–1.52, 3 runs): run again with --repeat 6
     - **CPU:** rust-streaming is better: 120 µs of CPU per operation, 3.3 × less than go-streaming (3.3–3.3 ×, 3 runs)
     - **failures:** none: every operation succeeded
     - **level:** the comparison is at 1,000, the highest that every daemon reached; the order is the same at 100
@@ -60,7 +61,7 @@ fn two_daemons_are_compared_in_a_line_for_each_metric_with_the_command_for_what_
 fn the_best_of_four_is_compared_with_the_next_and_the_last() {
     assert_snapshot!(answer(&large()), @r#"
     - **latency:** rust-streaming is best: TTFB p99 183 µs, 3.5 × less than go-streaming (next; 3.5–3.5 ×), 36 × less than python-streaming (last; 36–36 ×); 5 runs
-    - **memory:** rust-streaming is best: 522 B per connection, 10 × less than python-streaming (next; 10–10 ×), 20 × less than php-streaming (last; 20–20 ×); 5 runs
+    - **memory:** rust-streaming is best: 8.98 MiB at its peak, 6.0 × less than python-streaming (next; 5.9–6.1 ×), 12 × less than php-streaming (last; 11–12 ×); 5 runs
     - **CPU:** rust-streaming is best: 122 µs of CPU per operation, 3.3 × less than go-streaming (next; 3.3–3.3 ×), 5.2 × less than python-streaming (last; 5.2–5.2 ×); 5 runs
     - **failures:** none: every operation succeeded
     - **level:** the comparison is at 10,000, the highest that every daemon reached; the order is the same at 100 and 1,000
@@ -72,13 +73,46 @@ fn the_best_of_four_is_compared_with_the_next_and_the_last() {
 fn one_run_each_is_no_evidence_whatever_the_ratio() {
     assert_snapshot!(answer(&suite_of(&FOUR[2..], &[1_000], 1)), @r#"
     - **latency:** rust-streaming and php-streaming: no evidence of a difference in TTFB p99 (115 µs and 570 µs: 5.0 ×; 1 run is too few): run again with --repeat 5
-    - **memory:** rust-streaming and php-streaming: no evidence of a difference in memory per connection (501 B and 9.80 KiB: 20 ×; 1 run is too few): run again with --repeat 5
+    - **memory:** rust-streaming and php-streaming: no evidence of a difference in peak memory (4.48 MiB and 13.6 MiB: 3.0 ×; 1 run is too few): run again with --repeat 5
     - **CPU:** rust-streaming and php-streaming: no evidence of a difference in CPU time (118 µs and 490 µs: 4.2 ×; 1 run is too few): run again with --repeat 5
     - **failures:** none: every operation succeeded
     - **level:** the comparison is at 1,000, the only level
     - **ran:** 1 level, 1 repetition
     - **to settle:** drover run configs/fdpass/quick.toml --repeat 5
     "#);
+}
+
+#[test]
+fn memory_is_compared_by_connection_where_each_daemon_shows_it_and_else_by_its_peak() {
+    let mut suite = suite::build(&Shape {
+        daemons: &["go-streaming", "rust-streaming"],
+        levels: &[1_000],
+        runs: 3,
+        seconds: 100,
+    });
+    let go = |run: &RunResult| run.daemon.name == "go-streaming";
+    for run in &mut suite.results {
+        let kib = if go(run) { 6.0 } else { 0.5 };
+        for sample in &mut run.resources {
+            let open = sample.active.unwrap();
+            sample.daemon.as_mut().unwrap().rss_kb = (4_096.0 + kib * open) as u64;
+        }
+    }
+    let text = answer(&suite);
+    let better = "**memory:** rust-streaming is better: 512 B per connection, 12 × less than";
+    assert!(text.contains(better), "{text}");
+    // The heap of one of them warms up: it grows with time, while connections are opened and after.
+    for run in suite.results.iter_mut().filter(|run| go(run)) {
+        for sample in &mut run.resources {
+            sample.daemon.as_mut().unwrap().rss_kb = (4_096.0 + 100.0 * sample.at_s) as u64;
+        }
+    }
+    let text = answer(&suite);
+    assert!(
+        text.contains("**memory:** rust-streaming is better: 4."),
+        "{text}"
+    );
+    assert!(text.contains(" at its peak, "), "{text}");
 }
 
 #[test]
@@ -95,7 +129,7 @@ fn ratio_and_values_of_a_sentence_are_of_the_same_runs() {
     grow(&mut suite, "php-streaming", &[0.1, 9.0]);
     let text = answer(&suite);
     assert!(
-        text.contains("memory per connection (501 B and 0.98 KiB: 2.0 ×; 1 run is too few)"),
+        text.contains("peak memory (4.48 MiB and 4.96 MiB: 1.11 ×; 1 run is too few)"),
         "{text}"
     );
 }
@@ -136,7 +170,7 @@ fn a_daemon_that_failed_clients_says_so_first_and_is_not_praised() {
     - **failures:** rust-streaming: 126 of 3,000 operations failed (lost 120, reset 6)
     - **excluded:** php-streaming: not measured validly (a worker of the driver used 97 % of a core: it may be the bottleneck); rust-streaming: clients failed
     - **latency:** go-streaming is better: TTFB p99 412 µs, 10 × less than python-streaming (10–10 ×, 3 runs)
-    - **memory:** python-streaming is better: 5.00 KiB per connection, 17 % less than go-streaming (17–17 %, 3 runs)
+    - **memory:** python-streaming is better: 8.88 MiB at its peak, 9.9 % less than go-streaming (9.7–10 %, 3 runs)
     - **CPU:** go-streaming is better: 390 µs of CPU per operation, 37 % less than python-streaming (37–37 %, 3 runs)
     - **level:** the comparison is at 1,000, the only level
     - **ran:** 1 level, 3 repetitions, 3 of 12 runs INVALID and left out
@@ -175,7 +209,7 @@ fn daemons_that_lost_clients_in_injected_faults_are_compared_by_their_downtime()
     - **failures:** rust-streaming: 210 of 5,000 operations failed (lost 210), all in injected faults
     - **downtime:** rust-streaming is better: downtime 500 ms, 4.0 × less than go-streaming (4.0–4.0 ×, 5 runs)
     - **latency:** rust-streaming is better: TTFB p99 120 µs, 3.5 × less than go-streaming (3.5–3.5 ×, 5 runs)
-    - **memory:** rust-streaming is better: 522 B per connection, 12 × less than go-streaming (12–12 ×, 5 runs)
+    - **memory:** rust-streaming is better: 4.50 MiB at its peak, 2.2 × less than go-streaming (2.2–2.3 ×, 5 runs)
     - **CPU:** rust-streaming is better: 122 µs of CPU per operation, 3.3 × less than go-streaming (3.3–3.3 ×, 5 runs)
     - **level:** the comparison is at 1,000, the only level
     - **ran:** 1 level, 5 repetitions
@@ -206,7 +240,7 @@ fn an_order_that_turns_at_another_level_is_named() {
     };
     assert_snapshot!(turned(&FOUR[..2], [0.1, 1.0]), @r#"
     - **latency:** go-streaming is better: TTFB p99 420 µs, 10 × less than python-streaming (10–10 ×, 5 runs)
-    - **memory:** python-streaming is better: 5.10 KiB per connection, 17 % less than go-streaming (17–17 %, 5 runs)
+    - **memory:** python-streaming is better: 8.98 MiB at its peak, 10 % less than go-streaming (9.8–10 %, 5 runs)
     - **CPU:** go-streaming is better: 398 µs of CPU per operation, 37 % less than python-streaming (37–37 %, 5 runs)
     - **failures:** none: every operation succeeded
     - **level:** the comparison is at 1,000, the highest that every daemon reached; at 100 go-streaming leads in memory
@@ -219,7 +253,7 @@ fn an_order_that_turns_at_another_level_is_named() {
     );
     // Too close at 1,000 to be an order, which is not that at 100.
     let close = turned(&FOUR[..2], [0.1, 0.843]);
-    let open = "no evidence of a difference in memory per connection";
+    let open = "no evidence of a difference in peak memory";
     assert!(close.contains(open), "{close}");
     assert!(
         close.contains("; at 100 go-streaming leads in memory"),
@@ -230,7 +264,7 @@ fn an_order_that_turns_at_another_level_is_named() {
 #[test]
 fn a_single_daemon_has_a_sentence_about_its_levels() {
     assert_snapshot!(answer(&suite_of(&FOUR[..1], &[100, 10_000], 2)), @r#"
-    - **levels:** from 100 to 10,000: TTFB p99 306 µs → 624 µs, memory per connection 5.94 KiB → 5.94 KiB, CPU time 386 µs → 386 µs
+    - **levels:** from 100 to 10,000: TTFB p99 306 µs → 624 µs, peak memory 4.58 MiB → 62.0 MiB, CPU time 386 µs → 386 µs
     - **ran:** 2 levels, 2 repetitions
     "#);
 }
@@ -257,9 +291,9 @@ fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
       latency   rust-streaming and go-streaming: no evidence of a difference in TTFB
                 p99 (115 µs and 404 µs: 3.5 ×; 1 run is too few): run again with
                 --repeat 5
-      memory    rust-streaming and go-streaming: no evidence of a difference in
-                memory per connection (501 B and 5.88 KiB: 12 ×; 1 run is too few):
-                run again with --repeat 5
+      memory    rust-streaming and go-streaming: no evidence of a difference in peak
+                memory (4.48 MiB and 9.74 MiB: 2.2 ×; 1 run is too few): run again
+                with --repeat 5
       CPU       rust-streaming and go-streaming: no evidence of a difference in CPU
                 time (118 µs and 382 µs: 3.3 ×; 1 run is too few): run again with
                 --repeat 5
@@ -280,9 +314,9 @@ fn the_screen_of_a_suite_has_the_answer_and_fits_80_columns() {
       latency   rust-streaming is best: TTFB p99 183 µs, 3.5 × less than
                 go-streaming (next; 3.5–3.5 ×), 36 × less than python-streaming
                 (last; 36–36 ×); 5 runs
-      memory    rust-streaming is best: 522 B per connection, 10 × less than
-                python-streaming (next; 10–10 ×), 20 × less than php-streaming
-                (last; 20–20 ×); 5 runs
+      memory    rust-streaming is best: 8.98 MiB at its peak, 6.0 × less than
+                python-streaming (next; 5.9–6.1 ×), 12 × less than php-streaming
+                (last; 11–12 ×); 5 runs
       CPU       rust-streaming is best: 122 µs of CPU per operation, 3.3 × less than
                 go-streaming (next; 3.3–3.3 ×), 5.2 × less than python-streaming
                 (last; 5.2–5.2 ×); 5 runs
@@ -304,8 +338,7 @@ fn repetitions_of_one_daemon_have_the_screen_of_a_run_with_medians() {
       outcome   300 started, 300 ok, 0 failed, in 3 runs
       latency   TTFB p50 87.5 µs (85.8–89.3 µs), p99 309 µs (303–315 µs), max 431 µs
                 (422–439 µs)
-      memory    peak: daemon 4.59 MiB (4.57–4.60 MiB) (+6.00 KiB (5.88–6.12 KiB) per
-                connection), driver 10.8 MiB
+      memory    peak: daemon 4.59 MiB (4.57–4.60 MiB), driver 10.8 MiB
       CPU       of a core: daemon 0.4 % (390 µs (382–398 µs) per operation), driver
                 1.0 %
       met       the threshold

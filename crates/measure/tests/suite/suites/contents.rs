@@ -147,7 +147,7 @@ fn a_result_without_anything_optional_is_shown_with_dashes() {
     let report = markdown(&suite).unwrap();
     assert_eq!(
         row(&report, "Memory (RSS)", &["go-streaming", "–"])[2..],
-        ["–"; 4]
+        ["–"; 3]
     );
     assert!(report.contains("no slope: no level with memory figures, but 3 are required"));
     assert!(html(&suite).unwrap().contains("Runs without a level"));

@@ -41,7 +41,11 @@ pub(super) fn conclusions(
                 texts.push(((row, index), format!("not comparable: {reason}")));
                 break;
             }
-            let read = |run: &RunResult| column.value(run);
+            let is_rate = column.is_rate();
+            let read = |run: &RunResult| {
+                let is_compared = !is_rate || !run.rates_include_backlog();
+                column.value(run).filter(|_| is_compared)
+            };
             if let Some(ratio) = ratio(read, &base, repeated, baseline.paired) {
                 positions.push((row, index));
                 changes.push((ratio, column.better == Better::Lower));

@@ -163,8 +163,8 @@ fn resources(comparison: &Comparison<'_>, runs: &[&RunResult]) -> Vec<Item> {
         });
         figures.collect::<Vec<_>>()
     };
-    let is_held = !roles::has_messages(comparison.suite);
-    let each = metric("daemon.rss.each").filter(|_| is_held);
+    let is_shown = roles::has_connection_memory(comparison);
+    let each = metric("daemon.rss.each").filter(|_| is_shown);
     let memory = [
         metric("daemon.rss.peak").map(|peak| match each {
             Some(each) => format!("daemon {peak} (+{each} per connection)"),

@@ -135,14 +135,14 @@ fn latency<'a>(comparison: &Comparison<'a>) -> Option<Deciding<'a>> {
 }
 
 fn resources<'a>(comparison: &Comparison<'_>) -> [Deciding<'a>; 2] {
-    let memory = match roles::has_messages(comparison.suite) {
-        true => Deciding::of_catalogue("memory", "daemon.rss.peak", "peak memory", " at its peak"),
-        false => Deciding::of_catalogue(
+    let memory = match roles::has_connection_memory(comparison) {
+        true => Deciding::of_catalogue(
             "memory",
             "daemon.rss.each",
             "memory per connection",
             " per connection",
         ),
+        false => Deciding::of_catalogue("memory", "daemon.rss.peak", "peak memory", " at its peak"),
     };
     let operations = comparison.suite.results.iter();
     let mut kinds = operations.map(|run| run.spec.operation);
