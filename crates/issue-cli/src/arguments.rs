@@ -91,6 +91,8 @@ pub(crate) enum Command {
     Create(Create),
     /// Change an issue
     Update(Update),
+    /// Take issues to work on them, unless others have
+    Claim(Claim),
     /// Show issues
     Show(Ids),
     /// List issues: urgent ones first, then new ones
@@ -231,6 +233,23 @@ pub(crate) struct Update {
     #[arg(long = "remove-label", value_name = "LABEL")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     remove_labels: Vec<String>,
+    /// Refuse the change unless the issue has this status
+    #[arg(long, value_name = "STATUS", value_parser = names(Status::ALL, Status::name))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_status: Option<String>,
+    /// Refuse the change unless the issue has this assignee; an empty name is nobody
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_assignee: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Claim {
+    #[command(flatten)]
+    pub(crate) ids: Ids,
+    /// Name the one who works on them [default: the author of changes]
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) assignee: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -289,6 +308,10 @@ pub(crate) struct Filter {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Ready {
+    /// Claim the issues for the author of changes, in one transaction; without --limit, the first one
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    claim: bool,
     /// Match this priority
     #[arg(long, short, value_name = "0-4", value_parser = clap::value_parser!(u8).range(0..=4))]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -117,6 +117,10 @@ impl Requests<'_> {
             Command::List(args) => self.one("list", to_json(&args), present::lines),
             Command::Count(args) => self.one("count", to_json(&args), present::count),
             Command::Ready(args) => self.one("ready", to_json(&args), present::lines),
+            Command::Claim(args) => {
+                let assignee = json!({ "assignee": args.assignee });
+                self.each("claim", &args.ids.ids, &assignee, present::line)
+            }
             Command::Blocked => self.one("blocked", json!({}), present::blocked),
             Command::Stale(args) => {
                 let since = Timestamp(Timestamp::now().0 - i64::from(args.days) * DAY_US);

@@ -71,7 +71,7 @@ impl Call {
             "export",
             "get_mutations",
         ];
-        READS.contains(&self.operation.as_str())
+        READS.contains(&self.operation.as_str()) && self.args["claim"] != true
     }
 
     pub(crate) fn can_be_repeated(&self) -> bool {

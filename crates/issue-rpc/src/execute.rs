@@ -82,6 +82,14 @@ fn perform_one(changes: &mut Changes<'_>, actor: &str, write: &Write) -> Result<
     match write {
         Write::Create(new) => success(changes.create(actor, new)),
         Write::Update(args) => success(changes.update(actor, &args.id, &args.patch)),
+        Write::Claim(args) => {
+            let assignee = args.assignee.as_deref().unwrap_or(actor);
+            success(changes.claim(actor, &args.id, assignee))
+        }
+        Write::ClaimReady(filter) => {
+            let claimed = changes.claim_ready(actor, filter, actor);
+            success(claimed.map(|issues| Issues { issues }))
+        }
         Write::Close(args) => success(changes.close(actor, &args.id, &args.reason)),
         Write::Reopen(id) => success(changes.reopen(actor, id)),
         Write::DepAdd(args) => {

@@ -77,6 +77,10 @@ pub enum Write {
     Create(Box<NewIssue>),
     /// Changes an issue.
     Update(Box<UpdateArgs>),
+    /// Takes an issue to work on it.
+    Claim(ClaimArgs),
+    /// Takes the first ready issues that meet a filter, for the actor.
+    ClaimReady(ReadyFilter),
     /// Closes an issue.
     Close(CloseArgs),
     /// Opens a closed issue.
@@ -140,6 +144,27 @@ pub struct UpdateArgs {
     /// The changes.
     #[serde(flatten)]
     pub patch: Patch,
+}
+
+/// The arguments of `claim`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimArgs {
+    /// The issue.
+    pub id: String,
+    /// The one who works on it; without a name, it is the actor.
+    #[serde(default)]
+    pub assignee: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadyArgs {
+    #[serde(flatten)]
+    filter: ReadyFilter,
+    /// True to claim the issues, one without a limit, in the same transaction.
+    #[serde(default)]
+    claim: bool,
 }
 
 /// The arguments of `close`.
@@ -299,7 +324,13 @@ impl Operation {
             "list" => parse(args).map(|args| Self::Read(Read::List(args))),
             "count" => parse(args).map(|args| Self::Read(Read::Count(args))),
             "show" => id().map(|id| Self::Read(Read::Show(id))),
-            "ready" => parse(args).map(|args| Self::Read(Read::Ready(args))),
+            "ready" => parse(args).map(|mut args: ReadyArgs| match args.claim {
+                true => {
+                    args.filter.limit.get_or_insert(1);
+                    Self::Write(Write::ClaimReady(args.filter))
+                }
+                false => Self::Read(Read::Ready(args.filter)),
+            }),
             "blocked" => parse::<NoArgs>(args).map(|NoArgs {}| Self::Read(Read::Blocked)),
             "stale" => parse(args).map(|args| Self::Read(Read::Stale(args))),
             "stats" => parse::<NoArgs>(args).map(|NoArgs {}| Self::Read(Read::Stats)),
@@ -319,6 +350,7 @@ impl Write {
         let parsed = match name {
             "create" => parse(args).map(|args| Self::Create(Box::new(args))),
             "update" => parse(args).map(|args| Self::Update(Box::new(args))),
+            "claim" => parse(args).map(Self::Claim),
             "close" => parse(args).map(Self::Close),
             "reopen" => parse::<IdArgs>(args).map(|args| Self::Reopen(args.id)),
             "dep_add" => parse(args).map(Self::DepAdd),
@@ -376,6 +408,7 @@ const NAMES: &[&str] = &[
     "metrics",
     "create",
     "update",
+    "claim",
     "close",
     "reopen",
     "list",

@@ -8,9 +8,10 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use crate::blocking;
 use crate::error::{Doing as _, Error};
 use crate::fields::Fields;
+use crate::filter::{Conditions, ReadyFilter};
 use crate::ids::Ids;
 use crate::issue::{Comment, Dependency, DependencyKind, Issue, Status};
-use crate::reader::{Loaded, issue_of, labels_of, num_of};
+use crate::reader::{Loaded, READY_ORDER, issue_of, labels_of, list, num_of};
 use crate::request::{NewIssue, Patch, check_id, check_label, check_priority, check_title};
 use crate::time::Timestamp;
 
@@ -130,7 +131,7 @@ impl<'a> Changes<'a> {
     /// Changes an issue.
     ///
     /// # Errors
-    /// A field is not allowed, or the issue does not exist.
+    /// A field is not allowed, the issue does not exist, or it has not the status or the assignee that the patch expects.
     pub fn update(&mut self, actor: &str, id: &str, patch: &Patch) -> Result<Issue, Error> {
         if let Some(title) = &patch.title {
             check_title(title)?;
@@ -139,6 +140,7 @@ impl<'a> Changes<'a> {
             check_priority(priority)?;
         }
         let loaded = Loaded::by_id(self.connection, id)?;
+        check_expected(&loaded.issue, patch)?;
         let (num, before) = (loaded.num, loaded.issue.status);
         let status = patch.status.filter(|status| *status != before);
         let fields = Fields::new(patch, status, self.now);
@@ -163,6 +165,52 @@ impl<'a> Changes<'a> {
             self.remove_label(num, actor, label)?;
         }
         issue_of(self.connection, num)
+    }
+
+    /// Takes an issue to work on it: it becomes `in_progress` and gets the assignee. Of several claims, one succeeds.
+    /// An issue that the assignee has claimed already stays as it is.
+    ///
+    /// # Errors
+    /// The assignee is empty, the issue does not exist, or it is neither open and without another assignee nor in
+    /// progress by this one.
+    pub fn claim(&mut self, actor: &str, id: &str, assignee: &str) -> Result<Issue, Error> {
+        check_assignee(assignee)?;
+        let Loaded { num, issue } = Loaded::by_id(self.connection, id)?;
+        let is_own = issue.assignee == assignee;
+        match issue.status {
+            Status::InProgress if is_own => return issue_of(self.connection, num),
+            Status::Open if is_own || issue.assignee.is_empty() => {}
+            _ => return Err(not_as_expected(&issue, "open and without an assignee")),
+        }
+        let patch = Patch {
+            assignee: Some(assignee.to_owned()),
+            ..Patch::default()
+        };
+        Fields::new(&patch, Some(Status::InProgress), self.now).store(self.connection, num)?;
+        self.event(num, actor, "claimed", assignee)?;
+        issue_of(self.connection, num)
+    }
+
+    /// Claims the first issues that are ready, as [`Reader::ready`](crate::Reader::ready) lists them. Issues of other
+    /// assignees are left out.
+    ///
+    /// # Errors
+    /// The assignee is empty, or a condition is not allowed.
+    pub fn claim_ready(
+        &mut self,
+        actor: &str,
+        filter: &ReadyFilter,
+        assignee: &str,
+    ) -> Result<Vec<Issue>, Error> {
+        check_assignee(assignee)?;
+        let of_others = "assignee IN ('', ?)";
+        let mut conditions = Conditions::of_ready(filter);
+        conditions.add_one(of_others, Some(assignee.to_owned()));
+        let ready = list(self.connection, conditions, READY_ORDER, filter.limit)?;
+        ready
+            .into_iter()
+            .map(|issue| self.claim(actor, &issue.id, assignee))
+            .collect()
     }
 
     /// Closes an issue. The reason stands in the event. A closed issue stays as it is.
@@ -426,5 +474,38 @@ impl<'a> Changes<'a> {
             0 => Ok(()),
             _ => self.event(num, actor, "label_removed", label),
         }
+    }
+}
+
+fn check_assignee(assignee: &str) -> Result<(), Error> {
+    match assignee.is_empty() {
+        true => Err(Error::invalid("assignee", "is empty: name who claims")),
+        false => Ok(()),
+    }
+}
+
+/// Checks what a patch expects of an issue before it changes it.
+fn check_expected(issue: &Issue, patch: &Patch) -> Result<(), Error> {
+    let status = patch.expected_status;
+    if let Some(status) = status.filter(|status| *status != issue.status) {
+        return Err(not_as_expected(issue, status.name()));
+    }
+    let assignee = patch.expected_assignee.as_deref();
+    match assignee.filter(|assignee| *assignee != issue.assignee) {
+        Some("") => Err(not_as_expected(issue, "without an assignee")),
+        Some(assignee) => Err(not_as_expected(issue, &format!("assigned to {assignee}"))),
+        None => Ok(()),
+    }
+}
+
+fn not_as_expected(issue: &Issue, expected: &str) -> Error {
+    let mut found = issue.status.name().to_owned();
+    if !issue.assignee.is_empty() {
+        found.push_str(&format!(" and assigned to {}", issue.assignee));
+    }
+    Error::NotAsExpected {
+        issue: issue.id.clone(),
+        found,
+        expected: expected.to_owned(),
     }
 }

@@ -95,6 +95,16 @@ pub enum Error {
         /// The kind of the dependency.
         kind: &'static str,
     },
+    /// An issue is not in the state in which the request may change it.
+    #[error("{issue} is {found}, and not {expected}: read it again, or take another one")]
+    NotAsExpected {
+        /// The id of the issue.
+        issue: String,
+        /// Its progress, and who works on it.
+        found: String,
+        /// The state that the request needs.
+        expected: String,
+    },
     /// The database is not one that this version can use.
     #[error("{}: {problem}", path.display())]
     Unusable {
@@ -136,7 +146,9 @@ impl Error {
             Self::Invalid { .. } | Self::Ambiguous { .. } => Code::Validation,
             Self::NoIssue(_) | Self::NoDependency { .. } => Code::NotFound,
             Self::Cycle { .. } => Code::Cycle,
-            Self::Exists(_) | Self::DependencyExists { .. } => Code::Conflict,
+            Self::Exists(_) | Self::DependencyExists { .. } | Self::NotAsExpected { .. } => {
+                Code::Conflict
+            }
             Self::Database { cause, .. }
                 if matches!(
                     cause.sqlite_error_code(),

@@ -130,7 +130,7 @@ impl Conditions {
         self.add(&format!("{before} ({marks}){after}"), values.to_vec());
     }
 
-    fn add_one(&mut self, text: &str, value: Option<impl Into<Value>>) {
+    pub(crate) fn add_one(&mut self, text: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
             self.add(text, vec![value]);
         }

@@ -15,6 +15,8 @@ use crate::time::Timestamp;
 /// The columns of an issue, in the order in which [`Loaded::read`] takes them.
 const COLUMNS: &str = "num, id, title, description, design, acceptance_criteria, notes, status, priority, issue_type, \
                        assignee, created_at, updated_at, closed_at";
+/// The order of ready issues.
+pub(crate) const READY_ORDER: &str = "ORDER BY priority, created_at, num";
 /// Ids that an error lists.
 const CANDIDATES: u32 = 5;
 
@@ -122,7 +124,8 @@ impl Reader {
     /// SQLite fails.
     pub fn list(&self, filter: &Filter) -> Result<Vec<Issue>, Error> {
         let order = "ORDER BY priority, created_at DESC, num DESC";
-        self.read_list(Conditions::of_list(filter), order, filter.limit)
+        let conditions = Conditions::of_list(filter);
+        self.consistent(|connection| list(connection, conditions, order, filter.limit))
     }
 
     /// Returns the number of issues that meet all conditions; the limit is ignored.
@@ -147,8 +150,8 @@ impl Reader {
     /// # Errors
     /// SQLite fails.
     pub fn ready(&self, filter: &ReadyFilter) -> Result<Vec<Issue>, Error> {
-        let order = "ORDER BY priority, created_at, num";
-        self.read_list(Conditions::of_ready(filter), order, filter.limit)
+        let conditions = Conditions::of_ready(filter);
+        self.consistent(|connection| list(connection, conditions, READY_ORDER, filter.limit))
     }
 
     /// Returns the unfinished issues that are blocked, each with the unfinished issues that block it directly.
@@ -323,30 +326,6 @@ impl Reader {
         self.consistent(check)
     }
 
-    fn read_list(
-        &self,
-        conditions: Conditions,
-        order: &str,
-        limit: Option<u32>,
-    ) -> Result<Vec<Issue>, Error> {
-        let clause = conditions.clause();
-        let statement = format!("SELECT {COLUMNS} FROM issues {clause} {order} LIMIT ?");
-        let mut values = conditions.values;
-        values.push(Value::from(limit_of(limit)));
-        self.consistent(|connection| {
-            let loaded = query_rows(
-                connection,
-                &statement,
-                params_from_iter(values),
-                Loaded::read,
-            )?;
-            loaded
-                .into_iter()
-                .map(|loaded| loaded.complete(connection))
-                .collect()
-        })
-    }
-
     /// Reads several statements from one state of the database.
     fn consistent<T>(
         &self,
@@ -415,6 +394,25 @@ impl Loaded {
         })?;
         Ok(issue)
     }
+}
+
+/// Returns the issues that meet all conditions, in an order.
+pub(crate) fn list(
+    connection: &Connection,
+    conditions: Conditions,
+    order: &str,
+    limit: Option<u32>,
+) -> Result<Vec<Issue>, Error> {
+    let clause = conditions.clause();
+    let statement = format!("SELECT {COLUMNS} FROM issues {clause} {order} LIMIT ?");
+    let mut values = conditions.values;
+    values.push(Value::from(limit_of(limit)));
+    let values = params_from_iter(values);
+    let loaded = query_rows(connection, &statement, values, Loaded::read)?;
+    loaded
+        .into_iter()
+        .map(|loaded| loaded.complete(connection))
+        .collect()
 }
 
 /// Returns the row number of an issue.

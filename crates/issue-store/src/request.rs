@@ -84,6 +84,10 @@ pub struct Patch {
     pub remove_labels: Vec<String>,
     /// Labels to have, instead of all others.
     pub set_labels: Option<Vec<String>>,
+    /// The progress that the issue must have for the changes to be made.
+    pub expected_status: Option<Status>,
+    /// The assignee that the issue must have for the changes to be made; an empty name is none.
+    pub expected_assignee: Option<String>,
 }
 
 pub(crate) fn check_title(title: &str) -> Result<(), Error> {

@@ -63,6 +63,17 @@ fn printed_by_all(folder: &Folder) -> String {
         "--priority",
         "1",
     ]);
+    run(&["claim", "t-house"]);
+    run(&[
+        "update",
+        "t-house",
+        "--expected-status",
+        "in_progress",
+        "--status",
+        "open",
+        "-a",
+        "",
+    ]);
     run(&["dep", "add", "t-paint", "t-house", "--kind", "related"]);
     run(&["dep", "tree", "t-paint"]);
     run(&["dep", "remove", "t-paint", "t-house"]);
@@ -138,4 +149,21 @@ fn completions_name_the_commands() {
             "{shell}"
         );
     }
+}
+
+#[test]
+fn a_claimed_issue_is_refused_to_others() {
+    let folder = Folder::new();
+    folder.done(&["create", "--id", "t-1", "job"]);
+    assert!(folder.done(&["claim", "t-1"]).contains("@tester"));
+    let error = folder.refused(1, &["claim", "t-1", "--assignee", "bob"]);
+    assert!(error.contains("assigned to tester"), "{error}");
+    let error = folder.refused(
+        1,
+        &["update", "t-1", "-p", "0", "--expected-status", "open"],
+    );
+    assert!(error.contains("t-1 is in_progress"), "{error}");
+    folder.done(&["create", "--id", "t-2", "job"]);
+    assert!(folder.done(&["ready", "--claim"]).starts_with("t-2"));
+    assert_eq!(folder.done(&["ready", "--claim"]), "");
 }

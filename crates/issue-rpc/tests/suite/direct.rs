@@ -257,3 +257,64 @@ fn an_export_can_be_imported_elsewhere() {
         Vec::<String>::new()
     );
 }
+
+#[test]
+fn an_issue_is_claimed_once_and_by_its_expected_state() {
+    let mut database = Database::new();
+    let id = database.create("job");
+    let claimed = database.data("claim", json!({"id": id, "assignee": "ann"}));
+    assert_eq!(
+        (&claimed["status"], &claimed["assignee"]),
+        (&json!("in_progress"), &json!("ann"))
+    );
+    let refused = database.call("claim", json!({"id": id}));
+    assert_eq!(
+        refused["code"], "conflict",
+        "the actor is not ann: {refused}"
+    );
+    let update = |expected: Value| {
+        let mut args = json!({"id": id, "status": "open", "assignee": ""});
+        let members = expected.as_object().unwrap().clone();
+        args.as_object_mut().unwrap().extend(members);
+        args
+    };
+    for expected in [
+        json!({"expected_status": "open"}),
+        json!({"expected_assignee": ""}),
+        json!({"expected_status": "in_progress", "expected_assignee": "bob"}),
+    ] {
+        let refused = database.call("update", update(expected));
+        assert_eq!(refused["code"], "conflict", "{refused}");
+    }
+    let expected = json!({"expected_status": "in_progress", "expected_assignee": "ann"});
+    assert_eq!(database.data("update", update(expected))["status"], "open");
+    // The actor of these requests is the assignee if none is named. The second claim of the batch is of its own issue.
+    let batch = json!({"mode": "atomic", "operations": [
+        {"operation": "claim", "args": {"id": id}},
+        {"operation": "claim", "args": {"id": id}},
+        {"operation": "update", "args": {"id": id, "status": "closed", "expected_status": "in_progress"}},
+    ]});
+    let results = database.data("batch", batch);
+    assert_eq!(results["results"][0]["data"]["assignee"], "me");
+    assert_eq!(results["results"][2]["data"]["status"], "closed");
+}
+
+#[test]
+fn ready_issues_are_handed_out_once() {
+    let mut database = Database::new();
+    let ids = ["one", "two", "three"].map(|title| database.create(title));
+    database.data("update", json!({"id": ids[1], "assignee": "ann"}));
+    let mut claim = |args: Value| {
+        let data = database.data("ready", args);
+        let issues = data["issues"].as_array().unwrap().clone();
+        issues
+            .iter()
+            .map(|issue| issue["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(claim(json!({"claim": true})), [ids[0].clone()]);
+    // The second is ann's.
+    assert_eq!(claim(json!({"claim": true, "limit": 9})), [ids[2].clone()]);
+    assert_eq!(claim(json!({"claim": true})), Vec::<String>::new());
+    assert_eq!(claim(json!({})), [ids[1].clone()]);
+}

@@ -485,3 +485,64 @@ fn times_do_not_go_back_when_the_clock_does() {
     assert!(!others.contains(&id));
     fixture.check();
 }
+
+#[test]
+fn of_many_claims_of_an_issue_one_succeeds() {
+    let mut fixture = Fixture::new();
+    let jobs: Vec<String> = (0..20).map(|_| fixture.create("job")).collect();
+    let agents: Vec<_> = (0..8)
+        .map(|agent| {
+            let (store, jobs) = (fixture.store.clone(), jobs.clone());
+            std::thread::spawn(move || {
+                let mut writer = store.writer().unwrap();
+                let name = format!("agent-{agent}");
+                let mut claim = |job: &&String| {
+                    let claimed =
+                        writer.apply(Timestamp::now(), |changes| changes.claim(&name, job, &name));
+                    match claimed {
+                        Ok(issue) => issue.assignee == name,
+                        Err(error) => {
+                            assert_eq!(error.code(), Code::Conflict, "{error}");
+                            false
+                        }
+                    }
+                };
+                jobs.iter().filter(&mut claim).count()
+            })
+        })
+        .collect();
+    let claims: usize = agents.into_iter().map(|agent| agent.join().unwrap()).sum();
+    assert_eq!(claims, jobs.len());
+    assert_eq!(fixture.ready(), Vec::<String>::new());
+    fixture.check();
+}
+
+#[test]
+fn a_claim_is_of_an_open_issue_and_can_be_repeated_by_its_holder() {
+    let mut fixture = Fixture::new();
+    let id = fixture.create("a");
+    let mut claim = |id: &str, name: &str| {
+        let claimed = fixture.apply(|changes| changes.claim("actor", id, name));
+        claimed.map_err(|error| (error.code(), error.to_string()))
+    };
+    assert_eq!(claim(&id, "").unwrap_err().0, Code::Validation);
+    assert_eq!(claim("t-none", "ann").unwrap_err().0, Code::NotFound);
+    let claimed = claim(&id, "ann").unwrap();
+    assert_eq!(
+        (claimed.status, claimed.assignee.as_str()),
+        (Status::InProgress, "ann")
+    );
+    assert_eq!(claim(&id, "ann").unwrap(), claimed);
+    let (code, problem) = claim(&id, "bob").unwrap_err();
+    assert_eq!(code, Code::Conflict);
+    assert!(
+        problem.contains("is in_progress and assigned to ann"),
+        "{problem}"
+    );
+    let events = fixture.reader.events(0, 9).unwrap();
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["created", "claimed"], "a repetition is no change");
+    fixture.close(&id);
+    let closed = fixture.apply(|changes| changes.claim("a", &id, "ann"));
+    assert_eq!(closed.unwrap_err().code(), Code::Conflict);
+}

@@ -141,3 +141,25 @@ fn a_ready_issue_that_is_left_out_is_found() {
 fn a_request_that_is_performed_after_its_deadline_is_found() {
     found(Lie::Late, "timeouts", &["phantom"], &["wrong_answer"]);
 }
+
+#[test]
+fn an_issue_that_is_given_to_two_agents_is_found() {
+    let server = Server::start(Some(Lie::Claimed));
+    let arguments = [
+        "--scenario",
+        "polling-agents",
+        "--agents",
+        "4",
+        "--set",
+        "driver.limit=1",
+        "--duration",
+        "1s",
+    ];
+    let run = call(&server.socket(), &arguments).run();
+    assert!(run.result.count("not_linearizable") >= 1, "{}", run.stdout);
+    assert!(
+        run.stderr.contains("not linearizable: the claim of"),
+        "{}",
+        run.stderr
+    );
+}
