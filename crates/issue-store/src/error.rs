@@ -113,6 +113,9 @@ pub enum Error {
         /// The problem with its remedy.
         problem: String,
     },
+    /// Another process holds the write lock.
+    #[error("another process has held {} for the whole time: try again, or end it; `fg` continues one that is stopped", .0.display())]
+    Locked(PathBuf),
     /// The lock file cannot be used.
     #[error("locking {}: {cause}", path.display())]
     Lock {
@@ -146,6 +149,7 @@ impl Error {
             Self::Invalid { .. } | Self::Ambiguous { .. } => Code::Validation,
             Self::NoIssue(_) | Self::NoDependency { .. } => Code::NotFound,
             Self::Cycle { .. } => Code::Cycle,
+            Self::Locked(_) => Code::Busy,
             Self::Exists(_) | Self::DependencyExists { .. } | Self::NotAsExpected { .. } => {
                 Code::Conflict
             }

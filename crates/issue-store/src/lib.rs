@@ -5,8 +5,9 @@
 //! one [`Group`], each in a savepoint of its own, so that a request that fails takes nothing of the others with it.
 //! [`Reader`]s read beside it and never wait for it (SQLite's write-ahead log).
 //!
-//! Several processes may use one database at once. They queue for the write lock in the kernel (`flock` on a file
-//! beside the database) instead of polling SQLite's own lock.
+//! Several processes may use one database at once. Those that write queue for the write lock in the kernel (`flock` on a
+//! file beside the database) instead of polling SQLite's own lock, for as long as they want. Opening a database and
+//! reading it need no lock.
 //!
 //! Whether an issue is ready is stored with it: the number of unfinished issues that block it, and the number of its
 //! parents that are blocked. Both are columns that a partial index covers, so that reading the first ready issues costs

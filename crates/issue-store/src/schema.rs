@@ -1,5 +1,6 @@
 //! The tables, and the steps from older versions to this one.
 
+use rusqlite::types::FromSql;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::{Doing as _, Error};
@@ -96,26 +97,30 @@ CREATE TRIGGER issue_deleted AFTER DELETE ON issues BEGIN
 END;
 ";
 
+/// Returns true if a database has the tables of this version, and a write-ahead log.
+pub(crate) fn is_current(connection: &Connection) -> Result<bool, Error> {
+    let mode: String = pragma(connection, "journal_mode")?;
+    Ok(mode == "wal"
+        && pragma::<i32>(connection, "application_id")? == APPLICATION_ID
+        && pragma::<i32>(connection, "user_version")? == MIGRATIONS.len() as i32)
+}
+
+fn pragma<T: FromSql>(connection: &Connection, name: &str) -> Result<T, Error> {
+    connection
+        .pragma_query_value(None, name, |row| row.get(0))
+        .doing("reading the version of the database")
+}
+
 /// Brings a database to this version. Returns the problem with its remedy if it belongs to another program or to a
 /// later version.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<Result<(), String>, Error> {
     let doing = "creating or updating the tables";
-    let number = |connection: &Connection, name: &str| {
-        let read = connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-        read.doing("reading the version of the database")
-    };
-    let version = number(connection, "user_version")?;
-    let application = number(connection, "application_id")?;
-    let is_own = application == APPLICATION_ID;
-    if version == MIGRATIONS.len() as i32 && is_own {
-        return Ok(Ok(()));
-    }
-    // Another process may be here too: the versions are read again in the transaction.
+    // Another process may have been here: the versions are read in the transaction.
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .doing(doing)?;
-    let version = number(&transaction, "user_version")?;
-    let application = number(&transaction, "application_id")?;
+    let version: i32 = pragma(&transaction, "user_version")?;
+    let application: i32 = pragma(&transaction, "application_id")?;
     let tables = "SELECT count(*) FROM sqlite_schema";
     let tables: i64 = transaction
         .query_row(tables, [], |row| row.get(0))

@@ -21,8 +21,8 @@ use crate::writer::Writer;
 /// The oldest SQLite that is allowed: 3.7.0 to 3.51.2 can corrupt a write-ahead log when a checkpoint and a write of
 /// two connections meet (<https://sqlite.org/wal.html>, "the WAL-reset bug").
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// Time for which a connection waits for a lock that another program holds, without the queue of this one.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for which a connection waits for a lock that another program holds.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Statements that a connection keeps prepared.
 const STATEMENTS: usize = 128;
 /// Pages of the database that a connection keeps in memory, in KiB (a negative number, as SQLite wants it).
@@ -152,9 +152,14 @@ impl Store {
 
     /// Creates or updates the tables. Returns the problem if the database is not of this program and version.
     fn prepare(&self) -> Result<Result<(), String>, Error> {
-        let mut lock = self.lock_file()?;
-        let _locked = lock.as_mut().map(LockFile::lock).transpose()?;
         let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE, WRITER_CACHE)?;
+        // Without the lock: a writer that is stopped, or long, keeps nobody from reading.
+        if schema::is_current(&connection)? {
+            return Ok(Ok(()));
+        }
+        let mut lock = self.lock_file()?;
+        let locked = lock.as_mut().map(|lock| lock.lock(Some(BUSY_TIMEOUT)));
+        let _locked = locked.transpose()?;
         connection
             .pragma_update(None, "journal_mode", "WAL")
             .doing("switching to a write-ahead log")?;

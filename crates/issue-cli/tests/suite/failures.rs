@@ -101,3 +101,17 @@ fn a_daemon_that_does_not_answer_is_given_up_after_the_timeout() {
     // The socket is left behind: nobody listens, so the next request goes to the database.
     assert_eq!(folder.json(&["stats"])["total"], 0);
 }
+
+#[test]
+fn a_writer_that_is_stopped_ends_no_timeout_and_keeps_nobody_from_reading() {
+    let folder = Folder::new();
+    folder.done(&["create", "--id", "t-1", "job"]);
+    let store = issue_store::Store::open(&folder.database(), issue_store::Options::default());
+    let mut writer = store.unwrap().writer().unwrap();
+    let held = writer.begin().unwrap();
+    assert!(folder.done(&["list"]).starts_with("t-1"));
+    let error = folder.refused(3, &["create", "late", "--timeout", "0.2"]);
+    assert!(error.contains("another process has held"), "{error}");
+    drop(held);
+    assert_eq!(folder.done(&["count"]), "1");
+}

@@ -1,9 +1,11 @@
 //! Operations on a database, as the daemon and direct mode perform them.
 
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use issue_rpc::{Direct, Request};
-use issue_store::Options;
+use issue_store::{Options, Store, Timestamp};
 use serde_json::{Value, json};
 
 struct Database {
@@ -317,4 +319,51 @@ fn ready_issues_are_handed_out_once() {
     assert_eq!(claim(json!({"claim": true, "limit": 9})), [ids[2].clone()]);
     assert_eq!(claim(json!({"claim": true})), Vec::<String>::new());
     assert_eq!(claim(json!({})), [ids[1].clone()]);
+}
+
+#[test]
+fn a_reader_does_not_wait_for_a_writer_that_is_stopped() {
+    let mut database = Database::new();
+    let id = database.create("a");
+    let mut writer = Store::open(&database.path, Options::default())
+        .unwrap()
+        .writer()
+        .unwrap();
+    let stopped = writer.begin().unwrap();
+    let (sender, answered) = channel();
+    let path = database.path.clone();
+    std::thread::spawn(move || {
+        let mut direct = Direct::open(&path, Options::default()).unwrap();
+        let request = Request::parse(br#"{"operation":"list"}"#).unwrap();
+        sender.send(direct.call(request).line(None)).unwrap();
+    });
+    // Without an answer the test would hang: it ends by this limit only if it fails.
+    let answer = answered.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(answer.contains(&id), "{answer}");
+    drop(stopped);
+}
+
+#[test]
+fn a_lock_that_another_process_holds_is_busy_at_the_deadline() {
+    let mut database = Database::new();
+    let store = Store::open(&database.path, Options::default()).unwrap();
+    let mut writer = store.writer().unwrap();
+    let create = || {
+        let deadline_ms = Timestamp::now().0 / 1_000 + 50;
+        json!({"operation": "create", "args": {"title": "a"}, "deadline_ms": deadline_ms})
+    };
+    let held = writer.begin().unwrap();
+    for _ in 0..2 {
+        let answer = database.send(&create());
+        assert_eq!(answer["code"], "busy", "{answer}");
+    }
+    drop(held);
+    // The wait that was given up keeps the lock from nobody.
+    writer
+        .apply(Timestamp::now(), |changes| {
+            changes.forget_answers(Timestamp(0))
+        })
+        .unwrap();
+    database.create("b");
+    assert_eq!(database.count(), 1);
 }
