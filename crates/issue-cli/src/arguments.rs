@@ -11,7 +11,8 @@ use serde::Serialize;
 
 const DETAILS: &str = "The database is that of --db or ISSUE_DB, or else .issues/issues.db in this folder or the nearest one above it.
 While a daemon serves it, requests go to the daemon; otherwise they are performed on the database itself.
-An id may be shortened as long as it is the only one that begins so, with or without what stands before its hyphen.
+An id may be shortened as long as it is the only one that begins so, with or without what stands before its hyphen;
+the completed id is named on standard error.
 
 Exit codes: 0 done, 1 refused, 2 wrong usage or values, 3 not answered (timeout, busy, connection lost).";
 
@@ -46,15 +47,10 @@ pub(crate) struct Global {
     /// Print the answer as JSON, one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Begin new ids with this, unless a daemon runs: it has its own setting
-    #[arg(
-        long,
-        global = true,
-        value_name = "TEXT",
-        env = "ISSUE_PREFIX",
-        default_value = "issue"
-    )]
-    pub(crate) prefix: String,
+    /// Begin new ids with this, unless a daemon runs; `init` stores it in the database [default: what is stored there, or
+    /// issue]
+    #[arg(long, global = true, value_name = "TEXT", env = "ISSUE_PREFIX")]
+    pub(crate) prefix: Option<String>,
     /// Print the route of each request, and the reason
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
@@ -95,8 +91,8 @@ pub(crate) enum Command {
     Claim(Claim),
     /// Show issues
     Show(Ids),
-    /// List issues: urgent ones first, then new ones
-    List(Filter),
+    /// List issues that are not closed: urgent ones first, then new ones
+    List(List),
     /// Count issues
     Count(Filter),
     /// List open issues that can be worked on: urgent ones first, then old ones
@@ -111,6 +107,8 @@ pub(crate) enum Command {
     Close(Close),
     /// Open closed issues again
     Reopen(Ids),
+    /// Delete issues with all that belongs to them
+    Delete(Delete),
     /// Add, remove and show dependencies
     #[command(subcommand)]
     Dep(Dep),
@@ -263,6 +261,36 @@ pub(crate) struct Ids {
 pub(crate) struct Id {
     /// The issue
     pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    pub(crate) ids: Ids,
+    /// Delete them although others depend on them
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args, Serialize)]
+pub(crate) struct List {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) filter: Filter,
+    /// List closed issues too, as --status closed and --closed-after do
+    #[arg(long)]
+    #[serde(skip)]
+    all: bool,
+    /// Sort by urgency and age, or with the last created or changed first, or by title
+    #[arg(long, value_name = "ORDER", default_value = "priority", value_parser = ["priority", "created", "updated", "title"])]
+    sort: String,
+}
+
+impl List {
+    /// Returns true if closed issues are asked for.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.all || self.filter.status.is_some() || self.filter.closed_after.is_some()
+    }
 }
 
 #[derive(Debug, Args, Serialize)]

@@ -102,7 +102,7 @@ fn export_to(
     }
     let (mut number, mut after) = (0, Some(0));
     while let Some(from) = after {
-        let args = json!({"after": from, "limit": PAGE_RECORDS});
+        let args = json!({"after": from, "limit": PAGE_RECORDS, "events": true});
         let page: RawPage = requests.session.read("export", args)?;
         number += page.records.len();
         for record in &page.records {

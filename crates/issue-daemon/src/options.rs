@@ -33,9 +33,9 @@ pub struct Options {
     #[arg(long, value_name = "MODE", default_value_t = Durability::Fsync)]
     durability: Durability,
 
-    /// Begin new ids with this
-    #[arg(long, value_name = "TEXT", default_value = "issue")]
-    prefix: String,
+    /// Begin new ids with this [default: what the database was created with, or issue]
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
 
     /// Limit a request to this many bytes
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().line_bytes)]

@@ -92,12 +92,16 @@ fn perform_one(changes: &mut Changes<'_>, actor: &str, write: &Write) -> Result<
         }
         Write::Close(args) => success(changes.close(actor, &args.id, &args.reason)),
         Write::Reopen(id) => success(changes.reopen(actor, id)),
+        Write::Delete(args) => {
+            let deleted = changes.delete(actor, &args.id, args.force);
+            success(deleted.map(|()| json!({ "id": args.id })))
+        }
         Write::DepAdd(args) => {
             let added = changes.add_dependency(actor, &args.id, &args.depends_on, args.kind);
             success(added.map(|added| json!({ "added": added })))
         }
         Write::DepRemove(args) => {
-            let removed = changes.remove_dependency(actor, &args.id, &args.depends_on);
+            let removed = changes.remove_dependency(actor, &args.id, &args.depends_on, args.kind);
             success(removed.map(|()| json!({})))
         }
         Write::LabelAdd(args) => {
@@ -123,7 +127,7 @@ pub fn read(reader: &Reader, read: &Read) -> Answer {
         Read::Ready(filter) => issues(reader.ready(filter)),
         Read::Stale(args) => issues(reader.stale(args.since, args.limit)),
         Read::Count(filter) => success(reader.count(filter).map(|count| json!({ "count": count }))),
-        Read::Show(id) => success(reader.show(id)),
+        Read::Show(id) => success(reader.details(id)),
         Read::Blocked => success(reader.blocked().map(|found| {
             let blocked = found
                 .into_iter()
@@ -143,7 +147,7 @@ pub fn read(reader: &Reader, read: &Read) -> Answer {
                 .map(|comments| json!({ "comments": comments })),
         ),
         Read::ResolveId(id) => success(reader.resolve(id).map(|id| json!({ "id": id }))),
-        Read::Export(args) => success(reader.export(args.after, args.limit)),
+        Read::Export(args) => success(reader.export(args.after, args.limit, args.events)),
         Read::GetMutations(args) => {
             let events = reader.events(args.after, args.limit);
             success(events.map(|events| json!({ "events": events })))

@@ -65,7 +65,7 @@ pub enum Read {
     /// Completes a shortened id.
     ResolveId(String),
     /// Returns issues with all that belongs to them.
-    Export(PageArgs),
+    Export(ExportArgs),
     /// Returns the changes after a number.
     GetMutations(PageArgs),
 }
@@ -85,6 +85,8 @@ pub enum Write {
     Close(CloseArgs),
     /// Opens a closed issue.
     Reopen(String),
+    /// Deletes an issue.
+    Delete(DeleteArgs),
     /// Adds a dependency.
     DepAdd(DepAddArgs),
     /// Removes a dependency.
@@ -178,6 +180,17 @@ pub struct CloseArgs {
     pub reason: String,
 }
 
+/// The arguments of `delete`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteArgs {
+    /// The issue.
+    pub id: String,
+    /// True to delete it although others depend on it.
+    #[serde(default)]
+    pub force: bool,
+}
+
 /// The arguments of `dep_add`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -203,6 +216,9 @@ pub struct DepRemoveArgs {
     pub id: String,
     /// The issue that it depends on.
     pub depends_on: String,
+    /// The relation; without one, all of them.
+    #[serde(default)]
+    pub kind: Option<DependencyKind>,
 }
 
 /// The arguments of `label_add` and `label_remove`.
@@ -261,7 +277,29 @@ fn default_depth() -> u32 {
     DEFAULT_DEPTH
 }
 
-/// The arguments of `export` and `get_mutations`.
+/// The arguments of `export`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExportArgs {
+    /// The number of the last record of the page before.
+    pub after: i64,
+    /// The greatest number of records.
+    pub limit: u32,
+    /// True to add the events of each issue.
+    pub events: bool,
+}
+
+impl Default for ExportArgs {
+    fn default() -> Self {
+        Self {
+            after: 0,
+            limit: DEFAULT_PAGE,
+            events: false,
+        }
+    }
+}
+
+/// The arguments of `get_mutations`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PageArgs {
@@ -352,6 +390,7 @@ impl Write {
             "update" => parse(args).map(|args| Self::Update(Box::new(args))),
             "claim" => parse(args).map(Self::Claim),
             "close" => parse(args).map(Self::Close),
+            "delete" => parse(args).map(Self::Delete),
             "reopen" => parse::<IdArgs>(args).map(|args| Self::Reopen(args.id)),
             "dep_add" => parse(args).map(Self::DepAdd),
             "dep_remove" => parse(args).map(Self::DepRemove),
@@ -411,6 +450,7 @@ const NAMES: &[&str] = &[
     "claim",
     "close",
     "reopen",
+    "delete",
     "list",
     "count",
     "show",

@@ -1,8 +1,8 @@
 //! Keeps the columns from which SQLite's index knows what is ready.
 //!
 //! `blockers` counts the unfinished issues that block an issue. `blocked_parents` counts its parents that are blocked;
-//! an issue is blocked if one of the two is above 0. A change of that is passed on to its children. Dependencies have no
-//! circles, so this ends.
+//! an issue is blocked if one of the two is above 0. A change of that is passed on to its children. Dependencies that
+//! block have no circles, so this ends.
 
 use rusqlite::{Connection, params};
 

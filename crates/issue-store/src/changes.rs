@@ -11,8 +11,13 @@ use crate::fields::Fields;
 use crate::filter::{Conditions, ReadyFilter};
 use crate::ids::Ids;
 use crate::issue::{Comment, Dependency, DependencyKind, Issue, Status};
-use crate::reader::{Loaded, READY_ORDER, issue_of, labels_of, list, num_of};
-use crate::request::{NewIssue, Patch, check_id, check_label, check_priority, check_title};
+use crate::reader::{
+    CANDIDATES, Loaded, READY_ORDER, dependents_of, is_rare, issue_of, labels_of, list, num_of,
+};
+use crate::request::{
+    MAX_DEPENDENCIES, NewIssue, Patch, check_id, check_label, check_labels, check_number,
+    check_priority, check_title,
+};
 use crate::time::Timestamp;
 
 /// Draws of a random id before the database is taken for broken. A draw is taken with less than one in a thousand.
@@ -75,6 +80,8 @@ impl<'a> Changes<'a> {
     pub fn create(&mut self, actor: &str, new: &NewIssue) -> Result<Issue, Error> {
         check_title(&new.title)?;
         check_priority(new.priority)?;
+        check_labels(&new.labels)?;
+        check_number("dependencies", new.dependencies.len(), MAX_DEPENDENCIES)?;
         let parent = new.parent.as_deref();
         let parent = parent.map(|id| Ok::<_, Error>((id, num_of(self.connection, id)?)));
         let parent = parent.transpose()?;
@@ -103,7 +110,7 @@ impl<'a> Changes<'a> {
             });
         }
         for dependency in &new.dependencies {
-            if self.link_new(num, &id, dependency, &dependencies)? {
+            if self.link_new(num, &id, dependency)? {
                 dependencies.push(dependency.clone());
             }
         }
@@ -123,6 +130,7 @@ impl<'a> Changes<'a> {
             created_at: self.now,
             updated_at: self.now,
             closed_at: None,
+            close_reason: String::new(),
             labels,
             dependencies,
         })
@@ -139,6 +147,10 @@ impl<'a> Changes<'a> {
         if let Some(priority) = patch.priority {
             check_priority(priority)?;
         }
+        for labels in [&patch.add_labels, &patch.remove_labels] {
+            check_labels(labels)?;
+        }
+        check_labels(patch.set_labels.as_deref().unwrap_or_default())?;
         let loaded = Loaded::by_id(self.connection, id)?;
         check_expected(&loaded.issue, patch)?;
         let (num, before) = (loaded.num, loaded.issue.status);
@@ -204,7 +216,8 @@ impl<'a> Changes<'a> {
     ) -> Result<Vec<Issue>, Error> {
         check_assignee(assignee)?;
         let of_others = "assignee IN ('', ?)";
-        let mut conditions = Conditions::of_ready(filter);
+        let mut conditions =
+            Conditions::of_ready(filter, |labels| is_rare(self.connection, labels))?;
         conditions.add_one(of_others, Some(assignee.to_owned()));
         let ready = list(self.connection, conditions, READY_ORDER, filter.limit)?;
         ready
@@ -213,13 +226,13 @@ impl<'a> Changes<'a> {
             .collect()
     }
 
-    /// Closes an issue. The reason stands in the event. A closed issue stays as it is.
+    /// Closes an issue. The reason stands in it and in the event. A closed issue stays as it is.
     ///
     /// # Errors
     /// The issue does not exist.
     pub fn close(&mut self, actor: &str, id: &str, reason: &str) -> Result<Issue, Error> {
         let num = num_of(self.connection, id)?;
-        if self.set_status(num, Status::Closed)? {
+        if self.set_status(num, Status::Closed, reason)? {
             self.event(num, actor, "closed", reason)?;
         }
         issue_of(self.connection, num)
@@ -232,10 +245,43 @@ impl<'a> Changes<'a> {
     pub fn reopen(&mut self, actor: &str, id: &str) -> Result<Issue, Error> {
         let num = num_of(self.connection, id)?;
         if self.status(num)? == Status::Closed {
-            self.set_status(num, Status::Open)?;
+            self.set_status(num, Status::Open, "")?;
             self.event(num, actor, "reopened", "")?;
         }
         issue_of(self.connection, num)
+    }
+
+    /// Deletes an issue with all that belongs to it. Issues that depend on it are refused, unless the caller forces it:
+    /// they lose the dependency.
+    ///
+    /// # Errors
+    /// The issue does not exist, or others depend on it.
+    pub fn delete(&mut self, actor: &str, id: &str, force: bool) -> Result<(), Error> {
+        let num = num_of(self.connection, id)?;
+        let dependents = dependents_of(self.connection, num)?;
+        if !dependents.is_empty() && !force {
+            let ids = dependents.iter().map(|dependent| dependent.id.clone());
+            return Err(Error::HasDependents {
+                issue: id.to_owned(),
+                dependents: ids.take(CANDIDATES as usize).collect(),
+            });
+        }
+        for dependent in dependents {
+            self.remove_dependency(actor, &dependent.id, id, Some(dependent.kind))?;
+        }
+        self.unlink(num, None, None)?;
+        for statement in [
+            "DELETE FROM labels WHERE issue = ?",
+            "DELETE FROM comments WHERE issue = ?",
+            "DELETE FROM events WHERE issue = ?",
+            "DELETE FROM issues WHERE num = ?",
+        ] {
+            self.connection
+                .prepare_cached(statement)
+                .and_then(|mut statement| statement.execute([num]))
+                .doing("deleting an issue")?;
+        }
+        Ok(())
     }
 
     /// Adds a label. One that the issue has stays.
@@ -403,12 +449,12 @@ impl<'a> Changes<'a> {
     }
 
     /// Sets the status, and the time of the change. Returns false if it was the same.
-    fn set_status(&mut self, num: i64, status: Status) -> Result<bool, Error> {
+    fn set_status(&mut self, num: i64, status: Status, reason: &str) -> Result<bool, Error> {
         let before = self.status(num)?;
         if before == status {
             return Ok(false);
         }
-        Fields::new(&Patch::default(), Some(status), self.now).store(self.connection, num)?;
+        Fields::of_status(status, reason, self.now).store(self.connection, num)?;
         self.note_status(num, before, status)?;
         Ok(true)
     }
@@ -433,13 +479,22 @@ impl<'a> Changes<'a> {
     }
 
     fn event(&self, num: i64, actor: &str, kind: &str, value: &str) -> Result<(), Error> {
+        self.insert_event(num, actor, kind, value, self.now)
+    }
+
+    fn insert_event(
+        &self,
+        num: i64,
+        actor: &str,
+        kind: &str,
+        value: &str,
+        at: Timestamp,
+    ) -> Result<(), Error> {
         self.connection
             .prepare_cached(
                 "INSERT INTO events (issue, actor, kind, value, at) VALUES (?, ?, ?, ?, ?)",
             )
-            .and_then(|mut statement| {
-                statement.execute(params![num, actor, kind, value, self.now.0])
-            })
+            .and_then(|mut statement| statement.execute(params![num, actor, kind, value, at.0]))
             .doing("recording an event")?;
         Ok(())
     }

@@ -85,15 +85,13 @@ pub enum Error {
     /// An id is in use.
     #[error("an issue with the id {0:?} exists")]
     Exists(String),
-    /// Two issues depend on each other in another way already.
-    #[error("{issue} depends on {on} already, as {kind}: remove that dependency first")]
-    DependencyExists {
-        /// The id of the dependent issue.
+    /// Other issues depend on an issue that is to be deleted.
+    #[error("{} depend on {issue}: remove these dependencies first, or force it", dependents.join(", "))]
+    HasDependents {
+        /// The id of the issue.
         issue: String,
-        /// The id of the other issue.
-        on: String,
-        /// The kind of the dependency.
-        kind: &'static str,
+        /// The first ids of those that depend on it.
+        dependents: Vec<String>,
     },
     /// An issue is not in the state in which the request may change it.
     #[error("{issue} is {found}, and not {expected}: read it again, or take another one")]
@@ -150,7 +148,7 @@ impl Error {
             Self::NoIssue(_) | Self::NoDependency { .. } => Code::NotFound,
             Self::Cycle { .. } => Code::Cycle,
             Self::Locked(_) => Code::Busy,
-            Self::Exists(_) | Self::DependencyExists { .. } | Self::NotAsExpected { .. } => {
+            Self::Exists(_) | Self::HasDependents { .. } | Self::NotAsExpected { .. } => {
                 Code::Conflict
             }
             Self::Database { cause, .. }

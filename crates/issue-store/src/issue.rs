@@ -106,6 +106,13 @@ stored_enum! {
     }
 }
 
+impl DependencyKind {
+    /// Returns true if such a dependency can keep an issue from being ready.
+    pub(crate) fn blocks(self) -> bool {
+        matches!(self, Self::Blocks | Self::ParentChild)
+    }
+}
+
 /// An issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
@@ -141,6 +148,9 @@ pub struct Issue {
     /// The time since when it is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
+    /// The reason why it was closed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub close_reason: String,
     /// Its labels, in the order of the alphabet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,

@@ -1,4 +1,4 @@
-//! Stores issues in one SQLite database: dependencies without cycles, labels, comments, the events of each issue, and
+//! Stores issues in one SQLite database: dependencies of which those that block have no cycles, labels, comments, the events of each issue, and
 //! which issues are ready to be worked on.
 //!
 //! A [`Store`] is a database file. Its [`Writer`] holds the only connection that writes; it commits several requests as
@@ -32,11 +32,11 @@ mod writer;
 pub use changes::Changes;
 pub use changes::import::{Imported, OnConflict, Record};
 pub use error::{Code, Error};
-pub use filter::{Filter, ReadyFilter};
+pub use filter::{Filter, ReadyFilter, Sort};
 pub use issue::{
     Comment, Dependency, DependencyKind, Event, Issue, IssueType, MAX_PRIORITY, MAX_TITLE, Status,
 };
-pub use reader::{Page, Reader, Stats, TreeNode};
+pub use reader::{Dependent, Details, Page, Reader, Stats, TreeNode};
 pub use request::{NewIssue, Patch};
 pub use store::{Durability, Options, Store};
 pub use time::Timestamp;

@@ -208,9 +208,13 @@ fn an_export_can_be_imported_elsewhere() {
     from.data("dep_add", json!({"id": a, "depends_on": b}));
     from.data("comment_add", json!({"id": a, "text": "hello"}));
     from.data("label_add", json!({"id": b, "label": "x"}));
-    from.data("close", json!({"id": b}));
-    let one = from.data("export", json!({"limit": 1}));
-    let two = from.data("export", json!({"limit": 1, "after": one["next"]}));
+    from.data("close", json!({"id": b, "reason": "fixed in abc"}));
+    let one = from.data("export", json!({"limit": 1, "events": true}));
+    let two = from.data(
+        "export",
+        json!({"limit": 1, "after": one["next"], "events": true}),
+    );
+    assert_eq!(two["records"][0]["close_reason"], "fixed in abc");
     let end = from.data("export", json!({"limit": 1, "after": two["next"]}));
     assert_eq!((&end["records"], &end["next"]), (&json!([]), &Value::Null));
     let records = json!([one["records"][0], two["records"][0]]);
@@ -232,6 +236,18 @@ fn an_export_can_be_imported_elsewhere() {
         without_numbers(from.data("export", json!({})))
     );
 
+    let events = |database: &mut Database| {
+        let page = database.data("export", json!({"events": true}));
+        let records = page["records"].as_array().unwrap().clone();
+        let events = records
+            .iter()
+            .flat_map(|record| record["events"].as_array().unwrap());
+        let kinds = events.map(|event| (event["kind"].clone(), event["at"].clone()));
+        kinds
+            .filter(|(kind, _)| kind != "imported")
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(events(&mut to), events(&mut from));
     assert_eq!(
         to.call("import", json!({"records": records}))["code"],
         "conflict"

@@ -152,8 +152,8 @@ fn an_issue_that_is_given_to_two_agents_is_found() {
         "4",
         "--set",
         "driver.limit=1",
-        "--duration",
-        "1s",
+        "--ops",
+        "20",
     ];
     let run = call(&server.socket(), &arguments).run();
     assert!(run.result.count("not_linearizable") >= 1, "{}", run.stdout);
