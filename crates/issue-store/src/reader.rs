@@ -661,7 +661,7 @@ mod tests {
             ..ReadyFilter::default()
         };
         let by_number = "USING INTEGER PRIMARY KEY (rowid=?)";
-        let by_label = "labels USING PRIMARY KEY (issue=? AND label=?)";
+        let by_label = "(label=? AND issue=?)";
         for (plan, expected) in [
             (
                 plan(&reader, &by_assignee, true),
