@@ -115,3 +115,28 @@ fn a_writer_that_is_stopped_ends_no_timeout_and_keeps_nobody_from_reading() {
     drop(held);
     assert_eq!(folder.done(&["count"]), "1");
 }
+
+#[test]
+fn a_socket_in_a_folder_that_others_can_use_is_not_asked() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = Folder::empty();
+    // The path of the socket would be too long beside the database.
+    let database = folder.path().join("x".repeat(120)).join("issues.db");
+    let database = database.to_str().unwrap();
+    let runtime = folder.path().join("run");
+    let sockets = runtime.join("issue-daemon");
+    std::fs::create_dir_all(&sockets).unwrap();
+    std::fs::set_permissions(&sockets, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = folder.command(&[&["--db", database], arguments].concat());
+        command.env("XDG_RUNTIME_DIR", &runtime).output().unwrap()
+    };
+    assert!(run(&["init"]).status.success());
+    let refused = run(&["create", "my secret"]);
+    let error = crate::support::text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{error}");
+    assert!(error.contains("is open to others (mode 777)"), "{error}");
+    std::fs::set_permissions(&sockets, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(run(&["create", "my secret"]).status.success());
+}
