@@ -76,6 +76,7 @@ impl Daemon {
                 database,
                 socket: socket.clone(),
                 durability: config.durability,
+                is_compatible: config.is_compatible,
             }),
             counts: Arc::<Counts>::default(),
             health: Arc::new(Mutex::new(Health::Healthy)),

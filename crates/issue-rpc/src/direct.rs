@@ -44,7 +44,7 @@ impl Direct {
                 Answer::failure(Code::UnknownOperation, problem)
             }
             Operation::Read(read) => match self.reader() {
-                Ok(reader) => execute::read(reader, &read),
+                Ok(reader) => execute::read(reader, &read, false),
                 Err(error) => error.into(),
             },
             Operation::Write(write) => self

@@ -118,9 +118,30 @@ fn perform_one(changes: &mut Changes<'_>, actor: &str, write: &Write) -> Result<
     }
 }
 
-/// Performs a read.
+/// Performs a read. The answers to `list`, `ready` and `stats` have the shapes of bd's daemon if they must be compatible
+/// with it.
 #[must_use]
-pub fn read(reader: &Reader, read: &Read) -> Answer {
+pub fn read(reader: &Reader, read: &Read, is_compatible: bool) -> Answer {
+    if is_compatible {
+        let answered = match read {
+            Read::List(filter) => Some(success(reader.list(filter))),
+            Read::Ready(filter) => Some(success(reader.ready(filter))),
+            Read::Stats => Some(success(reader.stats().map(|stats| {
+                json!({
+                    "total_issues": stats.total,
+                    "open_issues": stats.open,
+                    "in_progress_issues": stats.in_progress,
+                    "blocked_issues": stats.blocked,
+                    "closed_issues": stats.closed,
+                    "ready_issues": stats.ready,
+                })
+            }))),
+            _ => None,
+        };
+        if let Some(answered) = answered {
+            return answered.unwrap_or_else(Answer::from);
+        }
+    }
     let issues = |found| success(Result::map(found, |issues| Issues { issues }));
     let answered = match read {
         Read::List(filter) => issues(reader.list(filter)),

@@ -196,16 +196,14 @@ pub struct DeleteArgs {
 #[serde(deny_unknown_fields)]
 pub struct DepAddArgs {
     /// The dependent issue.
+    #[serde(alias = "from_id")]
     pub id: String,
     /// The issue that it depends on.
+    #[serde(alias = "to_id")]
     pub depends_on: String,
     /// The relation.
-    #[serde(default = "blocks")]
+    #[serde(alias = "dep_type", default = "DependencyKind::default_kind")]
     pub kind: DependencyKind,
-}
-
-fn blocks() -> DependencyKind {
-    DependencyKind::Blocks
 }
 
 /// The arguments of `dep_remove`.
@@ -213,11 +211,13 @@ fn blocks() -> DependencyKind {
 #[serde(deny_unknown_fields)]
 pub struct DepRemoveArgs {
     /// The dependent issue.
+    #[serde(alias = "from_id")]
     pub id: String,
     /// The issue that it depends on.
+    #[serde(alias = "to_id")]
     pub depends_on: String,
     /// The relation; without one, all of them.
-    #[serde(default)]
+    #[serde(alias = "dep_type", default)]
     pub kind: Option<DependencyKind>,
 }
 

@@ -1,7 +1,7 @@
 //! The conditions of a list of issues.
 
 use rusqlite::types::Value;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Error;
 use crate::issue::{IssueType, Status};
@@ -28,6 +28,7 @@ pub struct Filter {
     /// The assignee.
     pub assignee: Option<String>,
     /// Labels that it has, all of them.
+    #[serde(alias = "label", deserialize_with = "one_or_several")]
     pub labels: Vec<String>,
     /// Labels; it has at least one of them.
     pub labels_any: Vec<String>,
@@ -89,6 +90,20 @@ pub struct ReadyFilter {
     pub labels: Vec<String>,
     /// The greatest number of issues.
     pub limit: Option<u32>,
+}
+
+/// Reads a text as a list of one, or a list.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a text or a list of texts")]
+    enum Form {
+        One(String),
+        Several(Vec<String>),
+    }
+    Ok(match Form::deserialize(deserializer)? {
+        Form::One(one) => vec![one],
+        Form::Several(several) => several,
+    })
 }
 
 /// Conditions in SQL, with their values.

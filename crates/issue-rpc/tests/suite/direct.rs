@@ -383,3 +383,86 @@ fn a_lock_that_another_process_holds_is_busy_at_the_deadline() {
     database.create("b");
     assert_eq!(database.count(), 1);
 }
+
+#[test]
+fn requests_with_the_names_of_bd_are_understood() {
+    let mut database = Database::new();
+    let batch = json!({"operations": [
+        {"operation": "create", "args": {"id": "x-1", "title": "Issue 1", "issue_type": "task", "priority": 2}},
+        {"operation": "create", "args": {"id": "x-2", "title": "Issue 2", "dependencies": ["x-1"], "labels": ["a"]}},
+        {"operation": "update", "args": {"id": "x-1", "status": "in_progress"}},
+        {"operation": "dep_add", "args": {"from_id": "x-1", "to_id": "x-2", "dep_type": "related"}},
+    ]});
+    database.data("batch", batch);
+    let blocked_by = json!([{"depends_on": "x-1", "kind": "blocks"}]);
+    assert_eq!(
+        database.data("show", json!({"id": "x-2"}))["dependencies"],
+        blocked_by
+    );
+    let listed = database.data("list", json!({"label": "a"}));
+    assert_eq!(listed["issues"][0]["id"], "x-2");
+    database.data(
+        "dep_remove",
+        json!({"from_id": "x-1", "to_id": "x-2", "dep_type": "related"}),
+    );
+    assert_eq!(
+        database.data("show", json!({"id": "x-1"}))["dependencies"],
+        Value::Null
+    );
+    let wrong = database.call(
+        "create",
+        json!({"title": "a", "dependencies": [{"kind": "blocks"}]}),
+    );
+    assert!(
+        wrong["error"]
+            .as_str()
+            .unwrap()
+            .contains("an id, or an object"),
+        "{wrong}"
+    );
+
+    let store = Store::open(&database.path, Options::default()).unwrap();
+    let reader = store.reader().unwrap();
+    let read = |line: &str| {
+        let Ok(Request {
+            operation: issue_rpc::Operation::Read(read),
+            ..
+        }) = Request::parse(line.as_bytes())
+        else {
+            panic!("{line} is a read");
+        };
+        let answer = issue_rpc::read(&reader, &read, true).line(None);
+        serde_json::from_str::<Value>(&answer).unwrap()["data"].clone()
+    };
+    assert_eq!(
+        read(r#"{"operation":"list","args":{"label":"a"}}"#)[0]["id"],
+        "x-2"
+    );
+    assert_eq!(read(r#"{"operation":"ready"}"#), json!([]));
+    assert_eq!(read(r#"{"operation":"stats"}"#)["total_issues"], 2);
+    assert_eq!(read(r#"{"operation":"count"}"#)["count"], 2);
+}
+
+#[test]
+fn an_export_of_bd_comes_in() {
+    let mut database = Database::new();
+    // The shape of its lines: times with offsets, and dependencies with other names.
+    let records = json!([
+        {"id": "bd-1", "title": "first", "description": "", "status": "closed", "priority": 1, "issue_type": "task",
+            "created_at": "2025-10-14T22:30:00.123456789-07:00", "updated_at": "2025-10-15T01:00:00-07:00",
+            "closed_at": "2025-10-15T01:00:00-07:00", "close_reason": "fixed in abc", "content_hash": "0"},
+        {"id": "bd-2", "title": "second", "status": "open", "priority": 2, "issue_type": "epic",
+            "created_at": "2025-10-15T05:30:00Z", "updated_at": "2025-10-15T05:30:00Z", "dependencies": [
+                {"issue_id": "bd-2", "depends_on_id": "bd-1", "type": "discovered-from",
+                    "created_at": "2025-10-15T05:30:00Z", "created_by": "ann"}],
+            "comments": [{"id": 1, "issue_id": "bd-2", "author": "ann", "text": "hello", "created_at": "2025-10-15T05:30:00Z"}]},
+    ]);
+    database.data("import", json!({"records": records}));
+    let first = database.data("show", json!({"id": "bd-1"}));
+    assert_eq!(first["created_at"], "2025-10-15T05:30:00.123456Z");
+    assert_eq!(first["close_reason"], "fixed in abc");
+    let second = database.data("show", json!({"id": "bd-2"}));
+    let dependencies = json!([{"depends_on": "bd-1", "kind": "discovered-from"}]);
+    assert_eq!(second["dependencies"], dependencies);
+    assert_eq!(second["comments"][0]["text"], "hello");
+}
