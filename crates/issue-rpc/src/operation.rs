@@ -15,6 +15,11 @@ const DEFAULT_DEPTH: u32 = 50;
 /// The records of a page if no limit is given.
 const DEFAULT_PAGE: u32 = 1_000;
 
+/// The operations of a batch, at most: others that write wait for its end, some 100 ms.
+pub const MAX_OPERATIONS: usize = 1_000;
+/// The records of an import, at most, for the same reason: each is several rows.
+pub const MAX_RECORDS: usize = 500;
+
 /// An operation with its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
@@ -397,8 +402,14 @@ impl Write {
             "label_add" => parse(args).map(Self::LabelAdd),
             "label_remove" => parse(args).map(Self::LabelRemove),
             "comment_add" => parse(args).map(Self::CommentAdd),
-            "import" => parse(args).map(Self::Import),
-            "batch" => parse_borrowed::<BatchArgs<'_>>(args).map(|args| Self::Batch(args.into())),
+            "import" => parse(args).and_then(|args: ImportArgs| {
+                check_number("records", args.records.len(), MAX_RECORDS)?;
+                Ok(Self::Import(args))
+            }),
+            "batch" => parse_borrowed::<BatchArgs<'_>>(args).and_then(|args| {
+                check_number("operations", args.operations.len(), MAX_OPERATIONS)?;
+                Ok(Self::Batch(args.into()))
+            }),
             _ => {
                 let problem = format!(
                     "no operation is called {name:?}: the operations are {}",
@@ -408,6 +419,15 @@ impl Write {
             }
         };
         parsed.map_err(|problem| (Code::Validation, format!("{name}: {problem}")))
+    }
+}
+
+fn check_number(field: &str, number: usize, most: usize) -> Result<(), String> {
+    match number > most {
+        true => Err(format!(
+            "{field}: {number} are too many, because other writers wait for them: send at most {most} in a request"
+        )),
+        false => Ok(()),
     }
 }
 

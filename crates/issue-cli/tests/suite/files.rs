@@ -56,6 +56,10 @@ fn an_export_is_imported_as_it_was_also_if_issues_depend_on_later_ones() {
             .status
             .success()
     );
+    let creates = vec![json!({"operation": "create", "args": {"title": "a"}}); 1_001];
+    let creates = serde_json::to_string(&creates).unwrap();
+    let atomic = folder.run_with(&["batch", "-", "--mode", "atomic"], &creates);
+    assert_eq!(atomic.status.code(), Some(2), "it cannot be cut");
     folder.done(&["dep", "add", "t-0", "t-2499"]);
     folder.done(&["dep", "add", "t-1", "t-0", "--kind", "parent-child"]);
     folder.done(&["comment", "add", "t-7", "hello"]);

@@ -466,3 +466,28 @@ fn an_export_of_bd_comes_in() {
     assert_eq!(second["dependencies"], dependencies);
     assert_eq!(second["comments"][0]["text"], "hello");
 }
+
+#[test]
+fn a_request_that_would_keep_others_waiting_is_refused_with_its_limit() {
+    let mut database = Database::new();
+    let create = json!({"operation": "create", "args": {"title": "a"}});
+    let batch = |number: usize| json!({"operations": vec![create.clone(); number]});
+    let answer = database.call("batch", batch(1_001));
+    assert_eq!(answer["code"], "validation");
+    let error = answer["error"].as_str().unwrap();
+    assert!(
+        error.contains("operations: 1001 are too many") && error.contains("at most 1000"),
+        "{error}"
+    );
+    assert_eq!(database.count(), 0);
+    database.data("batch", batch(1_000));
+    let page = database.data("export", json!({}));
+    let answer = database.call(
+        "import",
+        json!({"records": page["records"], "on_conflict": "skip"}),
+    );
+    assert!(
+        answer["error"].as_str().unwrap().contains("at most 500"),
+        "{answer}"
+    );
+}
