@@ -267,7 +267,7 @@ pub(crate) struct Id {
 pub(crate) struct Delete {
     #[command(flatten)]
     pub(crate) ids: Ids,
-    /// Delete them although others depend on them
+    /// Remove them although others depend on them, which lose the dependency
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -277,11 +277,11 @@ pub(crate) struct List {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) filter: Filter,
-    /// List closed issues too, as --status closed and --closed-after do
+    /// Match closed issues too, as --status closed and --closed-after do
     #[arg(long)]
     #[serde(skip)]
     all: bool,
-    /// Sort by urgency and age, or with the last created or changed first, or by title
+    /// Choose the order: by priority and age, with the last created or changed first, or by title
     #[arg(long, value_name = "ORDER", default_value = "priority", value_parser = ["priority", "created", "updated", "title"])]
     sort: String,
 }
@@ -336,7 +336,7 @@ pub(crate) struct Filter {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Ready {
-    /// Claim the issues for the author of changes, in one transaction; without --limit, the first one
+    /// Hand the issues to the author of changes (claim them), in one transaction; without --limit, the first one
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     claim: bool,

@@ -43,7 +43,7 @@ pub(crate) fn batch(requests: &mut Requests<'_>, args: &Batch) -> Result<(), Fai
     let mut failure = None;
     for operations in operations.chunks(length) {
         let before = all.results.len();
-        let with_place = |failure: Failure| match before {
+        let with_number = |failure: Failure| match before {
             0 => failure,
             _ => failure.after(&format!(
                 "operations are counted from number {}",
@@ -57,8 +57,8 @@ pub(crate) fn batch(requests: &mut Requests<'_>, args: &Batch) -> Result<(), Fai
                 code,
                 error,
                 data: Some(data),
-            }) => (data, Some(with_place(Failure::Refused(code, error)))),
-            Err(other) => return Err(with_place(other.into())),
+            }) => (data, Some(with_number(Failure::Refused(code, error)))),
+            Err(other) => return Err(with_number(other.into())),
         };
         let part: Results = parse(&data)?;
         all.kept += part.kept;

@@ -1,5 +1,5 @@
-//! Stores issues in one SQLite database: dependencies of which those that block have no cycles, labels, comments, the events of each issue, and
-//! which issues are ready to be worked on.
+//! Stores issues in one SQLite database: their dependencies, labels, comments and events, and which issues are ready to be
+//! worked on.
 //!
 //! A [`Store`] is a database file. Its [`Writer`] holds the only connection that writes; it commits several requests as
 //! one [`Group`], each in a savepoint of its own, so that a request that fails takes nothing of the others with it.

@@ -30,8 +30,9 @@ impl Timestamp {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (time, offset) = text.split_at_checked(text.len().saturating_sub(OFFSET.len()))?;
-        if time.len() > DATE.len() && offset.starts_with(['+', '-']) {
-            let utc = Self::parse_utc(&format!("{time}Z"))?;
+        let is_time = time.len() > DATE.len() && time.ends_with(|last: char| last.is_ascii_digit());
+        if is_time && offset.starts_with(['+', '-']) {
+            let utc = Self::parse_utc(time)?;
             let (hours, minutes) = offset[1..].split_once(':')?;
             let number = |digits: &str, below: i64| {
                 let number = digits.parse().ok()?;

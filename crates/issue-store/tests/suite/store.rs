@@ -740,3 +740,28 @@ fn a_list_is_sorted_as_asked_and_leaves_out_a_status() {
     };
     assert_eq!(titles(&fixture.reader, &unfinished), ["c", "b"]);
 }
+
+#[test]
+fn an_epic_is_blocked_with_all_of_its_children() {
+    let mut fixture = Fixture::new();
+    let [blocker, epic] = ["blocker", "epic"].map(|title| fixture.create(title));
+    let child = NewIssue {
+        parent: Some(epic.clone()),
+        ..titled("child")
+    };
+    let create = |changes: &mut Changes<'_>| {
+        for _ in 0..300 {
+            changes.create("a", &child)?;
+        }
+        Ok(())
+    };
+    fixture.apply(create).unwrap();
+    fixture
+        .depend(&epic, &blocker, DependencyKind::Blocks)
+        .unwrap();
+    assert_eq!(fixture.ready(), ["blocker"]);
+    fixture.check();
+    fixture.close(&blocker);
+    assert_eq!(fixture.ready().len(), 301);
+    fixture.check();
+}
