@@ -79,9 +79,7 @@ impl Committer {
                 answers
             }
             Err(error) if error.code() == issue_store::Code::Busy => {
-                let problem = format!(
-                    "{error}: another program holds the database: nothing was stored: try again"
-                );
+                let problem = format!("{error}: nothing was stored: try again");
                 vec![Answer::failure(Code::Busy, &problem); group.jobs.len()]
             }
             Err(error) => {

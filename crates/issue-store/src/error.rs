@@ -112,7 +112,7 @@ pub enum Error {
         problem: String,
     },
     /// Another process holds the write lock.
-    #[error("another process has held {} for the whole time: try again, or end it; `fg` continues one that is stopped", .0.display())]
+    #[error("another process holds {}: end it, or continue it with `fg` if it is stopped", .0.display())]
     Locked(PathBuf),
     /// The lock file cannot be used.
     #[error("locking {}: {cause}", path.display())]
