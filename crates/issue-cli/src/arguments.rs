@@ -11,7 +11,8 @@ use serde::Serialize;
 
 const DETAILS: &str = "The database is that of --db or ISSUE_DB, or else .issues/issues.db in this folder or the nearest one above it.
 While a daemon serves it, requests go to the daemon; otherwise they are performed on the database itself.
-An id may be shortened as long as it is the only one that begins so, with or without what stands before its hyphen.
+An id may be shortened as long as it is the only one that begins so, with or without what stands before its hyphen;
+the completed id is named on standard error.
 
 Exit codes: 0 done, 1 refused, 2 wrong usage or values, 3 not answered (timeout, busy, connection lost).";
 
@@ -46,15 +47,10 @@ pub(crate) struct Global {
     /// Print the answer as JSON, one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Begin new ids with this, unless a daemon runs: it has its own setting
-    #[arg(
-        long,
-        global = true,
-        value_name = "TEXT",
-        env = "ISSUE_PREFIX",
-        default_value = "issue"
-    )]
-    pub(crate) prefix: String,
+    /// Begin new ids with this, unless a daemon runs; `init` stores it in the database [default: what is stored there, or
+    /// issue]
+    #[arg(long, global = true, value_name = "TEXT", env = "ISSUE_PREFIX")]
+    pub(crate) prefix: Option<String>,
     /// Print the route of each request, and the reason
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
@@ -91,10 +87,12 @@ pub(crate) enum Command {
     Create(Create),
     /// Change an issue
     Update(Update),
+    /// Take issues to work on them, unless others have
+    Claim(Claim),
     /// Show issues
     Show(Ids),
-    /// List issues: urgent ones first, then new ones
-    List(Filter),
+    /// List issues that are not closed: urgent ones first, then new ones
+    List(List),
     /// Count issues
     Count(Filter),
     /// List open issues that can be worked on: urgent ones first, then old ones
@@ -109,6 +107,8 @@ pub(crate) enum Command {
     Close(Close),
     /// Open closed issues again
     Reopen(Ids),
+    /// Delete issues with all that belongs to them
+    Delete(Delete),
     /// Add, remove and show dependencies
     #[command(subcommand)]
     Dep(Dep),
@@ -231,6 +231,23 @@ pub(crate) struct Update {
     #[arg(long = "remove-label", value_name = "LABEL")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     remove_labels: Vec<String>,
+    /// Refuse the change unless the issue has this status
+    #[arg(long, value_name = "STATUS", value_parser = names(Status::ALL, Status::name))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_status: Option<String>,
+    /// Refuse the change unless the issue has this assignee; an empty name is nobody
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_assignee: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Claim {
+    #[command(flatten)]
+    pub(crate) ids: Ids,
+    /// Name the one who works on them [default: the author of changes]
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) assignee: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -244,6 +261,36 @@ pub(crate) struct Ids {
 pub(crate) struct Id {
     /// The issue
     pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    pub(crate) ids: Ids,
+    /// Remove them although others depend on them, which lose the dependency
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args, Serialize)]
+pub(crate) struct List {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) filter: Filter,
+    /// Match closed issues too, as --status closed and --closed-after do
+    #[arg(long)]
+    #[serde(skip)]
+    all: bool,
+    /// Choose the order: by priority and age, with the last created or changed first, or by title
+    #[arg(long, value_name = "ORDER", default_value = "priority", value_parser = ["priority", "created", "updated", "title"])]
+    sort: String,
+}
+
+impl List {
+    /// Returns true if closed issues are asked for.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.all || self.filter.status.is_some() || self.filter.closed_after.is_some()
+    }
 }
 
 #[derive(Debug, Args, Serialize)]
@@ -289,6 +336,10 @@ pub(crate) struct Filter {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Ready {
+    /// Hand the issues to the author of changes (claim them), in one transaction; without --limit, the first one
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    claim: bool,
     /// Match this priority
     #[arg(long, short, value_name = "0-4", value_parser = clap::value_parser!(u8).range(0..=4))]
     #[serde(skip_serializing_if = "Option::is_none")]

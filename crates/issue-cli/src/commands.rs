@@ -4,14 +4,14 @@ use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 use clap::CommandFactory as _;
-use issue_store::{Durability, Options, Store, Timestamp};
-use serde::{Deserialize, Serialize};
+use issue_store::{Durability, Options, Status, Store, Timestamp};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::arguments::{Cli, Command, Comment, Daemon, Dep, Global, Label};
 use crate::failure::Failure;
-use crate::session::{Session, parse};
+use crate::session::Session;
 use crate::{daemon, database, present, requests, transfer};
 
 /// The microseconds of a day.
@@ -29,7 +29,7 @@ pub(crate) fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Init => init(&global, out),
         Command::Requests => {
             let database = database::find(global.db.as_deref())?;
-            requests::perform(&database, &global.prefix, out)
+            requests::perform(&database, global.prefix, out)
         }
         command => {
             let database = database::find(global.db.as_deref())?;
@@ -70,7 +70,7 @@ fn start(database: &Path, global: &Global, out: &mut dyn Write) -> Result<(), Fa
     let text = match daemon::runs(database) {
         true => "a daemon runs already",
         false => {
-            daemon::start(database, &global.prefix)?;
+            daemon::start(database, global.prefix.as_deref())?;
             "started a daemon"
         }
     };
@@ -83,7 +83,7 @@ fn start(database: &Path, global: &Global, out: &mut dyn Write) -> Result<(), Fa
 
 /// Starts a daemon. Without one, the command is performed directly.
 fn start_or_note(database: &Path, global: &Global) {
-    if let Err(failure) = daemon::start(database, &global.prefix)
+    if let Err(failure) = daemon::start(database, global.prefix.as_deref())
         && let Some(line) = failure.line(false)
     {
         present::note(&line);
@@ -114,9 +114,19 @@ impl Requests<'_> {
                 self.one("update", to_json(&args), present::line)
             }
             Command::Show(args) => self.each("show", &args.ids, &json!({}), present::issue),
-            Command::List(args) => self.one("list", to_json(&args), present::lines),
+            Command::List(args) => {
+                let mut sent = to_json(&args);
+                if !args.has_closed() {
+                    sent["exclude_status"] = Status::Closed.name().into();
+                }
+                self.one("list", sent, present::lines)
+            }
             Command::Count(args) => self.one("count", to_json(&args), present::count),
             Command::Ready(args) => self.one("ready", to_json(&args), present::lines),
+            Command::Claim(args) => {
+                let assignee = json!({ "assignee": args.assignee });
+                self.each("claim", &args.ids.ids, &assignee, present::line)
+            }
             Command::Blocked => self.one("blocked", json!({}), present::blocked),
             Command::Stale(args) => {
                 let since = Timestamp(Timestamp::now().0 - i64::from(args.days) * DAY_US);
@@ -129,6 +139,10 @@ impl Requests<'_> {
                 self.each("close", &args.ids.ids, &reason, present::line)
             }
             Command::Reopen(args) => self.each("reopen", &args.ids, &json!({}), present::line),
+            Command::Delete(args) => {
+                let force = json!({ "force": args.force });
+                self.each("delete", &args.ids.ids, &force, present::deleted)
+            }
             Command::Dep(Dep::Add(args)) => self.one("dep_add", to_json(&args), present::added),
             Command::Dep(Dep::Remove(args)) => {
                 self.one("dep_remove", to_json(&args), present::removed)
@@ -211,13 +225,7 @@ impl Requests<'_> {
     /// Returns a blocking dependency on an issue whose id may be shortened. One that does not exist is left to the store
     /// to refuse.
     fn dependency(&mut self, id: &str) -> Value {
-        #[derive(Deserialize)]
-        struct Resolved {
-            id: String,
-        }
-        let answer = self.session.call_once("resolve_id", json!({ "id": id }));
-        let resolved = answer.ok().and_then(|data| parse::<Resolved>(&data).ok());
-        let id = resolved.map_or_else(|| id.to_owned(), |resolved| resolved.id);
+        let id = self.session.resolve(id).unwrap_or_else(|| id.to_owned());
         json!({"depends_on": id, "kind": "blocks"})
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn runs(database: &Path) -> bool {
 
 /// Starts a daemon that outlives this process, and waits until it accepts connections. Its messages go to a file beside
 /// the database. If another process starts one at the same time, one of them serves.
-pub(crate) fn start(database: &Path, prefix: &str) -> Result<(), Failure> {
+pub(crate) fn start(database: &Path, prefix: Option<&str>) -> Result<(), Failure> {
     let log_path = PathBuf::from(format!("{}.log", database.display()));
     let failed =
         |problem: String| Failure::Unanswered(format!("no daemon could be started: {problem}"));
@@ -36,7 +36,7 @@ pub(crate) fn start(database: &Path, prefix: &str) -> Result<(), Failure> {
     let mut child = Command::new(&program)
         .arg("--db")
         .arg(database)
-        .args(["--prefix", prefix])
+        .args(prefix.map(|prefix| format!("--prefix={prefix}")))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)

@@ -1,5 +1,6 @@
 //! The database of a call.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use issue_rpc::database_identity;
@@ -24,7 +25,7 @@ pub(crate) fn find(given: Option<&Path>) -> Result<PathBuf, Failure> {
     identity(&path)
 }
 
-/// Returns the identity of a database that is to be created, whose folder is created.
+/// Returns the identity of a database that is to be created, whose folder is created for this user alone.
 pub(crate) fn prepare(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = given.unwrap_or(Path::new(DATABASE));
     if path.exists() {
@@ -34,7 +35,11 @@ pub(crate) fn prepare(given: Option<&Path>) -> Result<PathBuf, Failure> {
         )));
     }
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| {
+        let created = std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder);
+        created.map_err(|error| {
             Failure::Usage(format!("cannot create {}: {error}", folder.display()))
         })?;
     }

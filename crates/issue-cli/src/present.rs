@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use issue_store::{Comment, Event, Issue, Record, TreeNode};
+use issue_store::{Comment, Details, Event, Issue, Record, TreeNode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -47,7 +47,11 @@ struct Issues<T> {
 
 /// Prints an issue as `show` does, with its texts.
 pub(crate) fn issue(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    let issue: Issue = parse(data)?;
+    let Details {
+        issue,
+        comments,
+        dependents,
+    } = parse(data)?;
     writeln!(out, "{}  {}", plain(&issue.id), plain(&issue.title))?;
     let mut facts = format!(
         "{}, priority {}, {}",
@@ -70,9 +74,22 @@ pub(crate) fn issue(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
         issue.updated_at,
         closed.unwrap_or_default()
     )?;
+    if !issue.close_reason.is_empty() {
+        writeln!(out, "  closed because: {}", plain(&issue.close_reason))?;
+    }
     for dependency in &issue.dependencies {
         let kind = dependency.kind.name();
         writeln!(out, "  {kind}: {}", plain(&dependency.depends_on))?;
+    }
+    for dependent in &dependents {
+        let text = format!(
+            "{} of: {}  {}  {}",
+            dependent.kind.name(),
+            dependent.id,
+            dependent.status.name(),
+            dependent.title.replace('\n', " ")
+        );
+        writeln!(out, "  {}", plain(&text))?;
     }
     for (name, text) in [
         ("Description", &issue.description),
@@ -83,6 +100,10 @@ pub(crate) fn issue(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
         if !text.is_empty() {
             writeln!(out, "\n{name}\n{}", plain(text))?;
         }
+    }
+    for comment in &comments {
+        writeln!(out)?;
+        print_comment(out, comment)?;
     }
     Ok(())
 }
@@ -188,6 +209,12 @@ pub(crate) fn added(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
 /// Prints that a dependency was removed.
 pub(crate) fn removed(out: Out<'_>, _data: &RawValue) -> Result<(), Failure> {
     Ok(writeln!(out, "removed")?)
+}
+
+/// Prints that an issue was deleted.
+pub(crate) fn deleted(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
+    let WithId { id } = parse(data)?;
+    Ok(writeln!(out, "deleted {}", plain(&id))?)
 }
 
 /// Prints that the daemon stops.

@@ -9,9 +9,13 @@ use issue_store::Options;
 use crate::failure::Failure;
 
 /// Performs the requests of standard input, one per line, and prints an answer to each, as the daemon does.
-pub(crate) fn perform(database: &Path, prefix: &str, out: &mut dyn Write) -> Result<(), Failure> {
+pub(crate) fn perform(
+    database: &Path,
+    prefix: Option<String>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let options = Options {
-        prefix: prefix.to_owned(),
+        prefix,
         ..Options::default()
     };
     let mut direct = Direct::open(database, options)

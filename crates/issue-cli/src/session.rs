@@ -90,6 +90,17 @@ impl Session {
         answer
     }
 
+    /// Returns the id of the only issue whose id begins like this. One that was completed is named, because a mistyped id
+    /// can be the beginning of another issue's.
+    pub(crate) fn resolve(&mut self, id: &str) -> Option<String> {
+        let answer = self.call_once("resolve_id", json!({ "id": id })).ok()?;
+        let Resolved { id: whole } = parse(&answer).ok()?;
+        if whole != id {
+            note(&format!("issue: {id} is completed to {whole}"));
+        }
+        Some(whole)
+    }
+
     /// Completes the ids among the arguments. Returns nothing if all are whole, or if one of them cannot be completed.
     fn complete(&mut self, mut args: Value) -> Option<Value> {
         let mut is_changed = false;
@@ -97,10 +108,9 @@ impl Session {
             let Some(id) = args[name].as_str() else {
                 continue;
             };
-            let answer = self.call_once("resolve_id", json!({ "id": id })).ok()?;
-            let whole: Resolved = parse(&answer).ok()?;
-            is_changed |= whole.id != id;
-            args[name] = whole.id.into();
+            let whole = self.resolve(id)?;
+            is_changed |= whole != id;
+            args[name] = whole.into();
         }
         is_changed.then_some(args)
     }

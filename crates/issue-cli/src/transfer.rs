@@ -4,9 +4,9 @@ use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Read as _, Write};
 use std::path::Path;
 
-use issue_rpc::{ClientError, MAX_LINE};
+use issue_rpc::{ClientError, MAX_LINE, MAX_OPERATIONS, MAX_RECORDS};
 use issue_store::Record;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use crate::order::dependencies_first;
 use crate::present;
 use crate::session::parse;
 
-/// The records of a request.
+/// The records of an answer to an export.
 const PAGE_RECORDS: usize = 1_000;
 /// The bytes of the records of a request: half of the longest line, for the other fields and for escapes.
 const PAGE_BYTES: usize = MAX_LINE / 2;
@@ -30,26 +30,59 @@ pub(crate) fn batch(requests: &mut Requests<'_>, args: &Batch) -> Result<(), Fai
             .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?,
         false => json_lines(&args.file, &text)?,
     };
-    let sent = json!({"operations": operations, "mode": args.mode});
-    let (data, failure) = match requests.session.call_once("batch", sent) {
-        Ok(data) => (data, None),
-        Err(ClientError::Refused {
-            code,
-            error,
-            data: Some(data),
-        }) => (data, Some(Failure::Refused(code, error))),
-        Err(other) => return Err(other.into()),
+    // A longer request would keep other writers waiting. An atomic one cannot be cut.
+    let length = match args.mode.as_str() {
+        "atomic" => operations.len().max(1),
+        _ => MAX_OPERATIONS,
     };
+    let mut all = Results {
+        mode: args.mode.clone(),
+        kept: 0,
+        results: Vec::new(),
+    };
+    let mut failure = None;
+    for operations in operations.chunks(length) {
+        let before = all.results.len();
+        let with_number = |failure: Failure| match before {
+            0 => failure,
+            _ => failure.after(&format!(
+                "operations are counted from number {}",
+                before + 1
+            )),
+        };
+        let sent = json!({"operations": operations, "mode": args.mode});
+        let (data, refused) = match requests.session.call_once("batch", sent) {
+            Ok(data) => (data, None),
+            Err(ClientError::Refused {
+                code,
+                error,
+                data: Some(data),
+            }) => (data, Some(with_number(Failure::Refused(code, error)))),
+            Err(other) => return Err(with_number(other.into())),
+        };
+        let part: Results = parse(&data)?;
+        all.kept += part.kept;
+        all.results.extend(part.results);
+        failure = failure.or(refused);
+        if failure.is_some() && args.mode != "continue" {
+            break;
+        }
+    }
+    let data = serde_json::value::to_raw_value(&all).expect("results are JSON");
     requests.print(&data, results)?;
     failure.map_or(Ok(()), Err)
 }
 
+/// The data of a batch's answer.
+#[derive(Deserialize, Serialize)]
+struct Results {
+    mode: String,
+    kept: u64,
+    results: Vec<Value>,
+}
+
 /// Prints the results of a batch, one per line.
 fn results(out: &mut dyn Write, data: &RawValue) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Results {
-        results: Vec<Value>,
-    }
     let all: Results = parse(data)?;
     for (index, result) in all.results.iter().enumerate() {
         let id = result["data"]["id"].as_str().unwrap_or_default();
@@ -102,7 +135,7 @@ fn export_to(
     }
     let (mut number, mut after) = (0, Some(0));
     while let Some(from) = after {
-        let args = json!({"after": from, "limit": PAGE_RECORDS});
+        let args = json!({"after": from, "limit": PAGE_RECORDS, "events": true});
         let page: RawPage = requests.session.read("export", args)?;
         number += page.records.len();
         for record in &page.records {
@@ -152,7 +185,7 @@ pub(crate) fn import(requests: &mut Requests<'_>, args: &Import) -> Result<(), F
     };
     for index in order {
         let size = lines[index].len();
-        if page.len() == PAGE_RECORDS || (bytes + size > PAGE_BYTES && !page.is_empty()) {
+        if page.len() == MAX_RECORDS || (bytes + size > PAGE_BYTES && !page.is_empty()) {
             send(requests, &mut page)?;
             bytes = 0;
         }

@@ -1,12 +1,16 @@
 //! Stores groups of requests, and keeps going when the disk does not.
 
+use std::time::Duration;
+
 use issue_rpc::{Answer, Code};
 use issue_store::{Error, Store, Timestamp, Writer};
 
-use crate::queue::Group;
+use crate::queue::{Group, Job};
 
 /// The pause between two attempts to write after a failure, in microseconds.
 const RETRY_US: i64 = 1_000_000;
+/// The time for which a group waits while another process writes. Those behind it wait as long.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// The time for which an answer is kept with its idempotency key, in microseconds: 24 hours.
 const ANSWERS_KEPT_US: i64 = 24 * 3_600_000_000;
 /// The time between two removals of old answers, in microseconds: 1 hour.
@@ -75,9 +79,7 @@ impl Committer {
                 answers
             }
             Err(error) if error.code() == issue_store::Code::Busy => {
-                let problem = format!(
-                    "{error}: another program holds the database: nothing was stored: try again"
-                );
+                let problem = format!("{error}: nothing was stored: try again");
                 vec![Answer::failure(Code::Busy, &problem); group.jobs.len()]
             }
             Err(error) => {
@@ -126,7 +128,11 @@ impl Committer {
             Some(writer) => writer,
             none => none.insert(self.store.writer()?),
         };
-        let mut transaction = writer.begin()?;
+        let now_ms = u64::try_from(clock().0 / 1_000).unwrap_or(0);
+        let left = |job: &Job| job.request.header.time_left(now_ms).unwrap_or(LOCK_WAIT);
+        let longest = group.jobs.iter().map(left).max();
+        let wait = longest.unwrap_or(LOCK_WAIT).min(LOCK_WAIT);
+        let mut transaction = writer.begin_within(Some(wait))?;
         // The wait for other processes may have been long.
         let now = clock();
         let now_ms = u64::try_from(now.0 / 1_000).unwrap_or(0);

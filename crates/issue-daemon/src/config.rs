@@ -15,8 +15,10 @@ pub struct Config {
     pub socket: Option<PathBuf>,
     /// The protection of acknowledged writes.
     pub durability: Durability,
-    /// The beginning of new ids.
-    pub prefix: String,
+    /// The beginning of new ids; without one, that of the database.
+    pub prefix: Option<String>,
+    /// True if answers have the shapes of bd's daemon.
+    pub is_compatible: bool,
     /// The address of `/metrics` and `/healthz`; `None` if they are not served.
     pub metrics_addr: Option<SocketAddr>,
     /// The time for answers after a request to stop.

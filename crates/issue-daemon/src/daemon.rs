@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use daemon_kit::{MetricsServer, RateLimitedLog, SocketFile, UnixSocket, accept, finish_within};
-use issue_rpc::{database_identity, socket_path};
+use issue_rpc::{check_socket_folder, database_identity, socket_path};
 use issue_store::{Options, Store};
 use nix::sys::socket::SockType;
 use nix::unistd::geteuid;
@@ -56,7 +56,12 @@ impl Daemon {
         let socket = match (&passed, config.socket) {
             (Some(passed), _) => path_of(passed)?,
             (None, Some(given)) => given,
-            (None, None) => socket_path(&database),
+            (None, None) => {
+                let socket = socket_path(&database);
+                create_folder(&socket)?;
+                check_socket_folder(&database, &socket)?;
+                socket
+            }
         };
         let lock = InstanceLock::acquire(&database, &socket)?;
         let options = Options {
@@ -71,6 +76,7 @@ impl Daemon {
                 database,
                 socket: socket.clone(),
                 durability: config.durability,
+                is_compatible: config.is_compatible,
             }),
             counts: Arc::<Counts>::default(),
             health: Arc::new(Mutex::new(Health::Healthy)),

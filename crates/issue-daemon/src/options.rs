@@ -33,9 +33,13 @@ pub struct Options {
     #[arg(long, value_name = "MODE", default_value_t = Durability::Fsync)]
     durability: Durability,
 
-    /// Begin new ids with this
-    #[arg(long, value_name = "TEXT", default_value = "issue")]
-    prefix: String,
+    /// Begin new ids with this [default: what the database was created with, or issue]
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+
+    /// Answer `list` and `ready` with an array and name the counts of `stats` as bd's daemon does, for its clients
+    #[arg(long)]
+    compat: bool,
 
     /// Limit a request to this many bytes
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().line_bytes)]
@@ -74,6 +78,7 @@ impl Options {
             socket: self.socket,
             durability: self.durability,
             prefix: self.prefix,
+            is_compatible: self.compat,
             metrics_addr: self.common.metrics_addr,
             shutdown_grace: self.common.shutdown_grace,
             limits: Limits {

@@ -34,6 +34,8 @@ pub(crate) struct Identity {
     pub(crate) database: PathBuf,
     pub(crate) socket: PathBuf,
     pub(crate) durability: Durability,
+    /// True if answers have the shapes of bd's daemon.
+    pub(crate) is_compatible: bool,
 }
 
 impl Identity {
@@ -132,6 +134,7 @@ impl Services {
             database,
             socket,
             durability,
+            ..
         } = &*self.identity;
         let counts = &self.counts;
         Answer::success(&json!({

@@ -274,7 +274,10 @@ impl Reading {
         if header.is_expired(u64::try_from(now_ms).unwrap_or(0)) {
             return expired();
         }
-        let answered = catch_unwind(AssertUnwindSafe(|| issue_rpc::read(&self.reader, read)));
+        let is_compatible = self.context.identity.is_compatible;
+        let answered = catch_unwind(AssertUnwindSafe(|| {
+            issue_rpc::read(&self.reader, read, is_compatible)
+        }));
         answered.unwrap_or_else(|_| {
             Answer::failure(
                 Code::Internal,

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::client::{Call, Client, ClientError};
 use crate::code::Code;
 use crate::direct::Direct;
-use crate::socket_path::socket_path;
+use crate::socket_path::{check_socket_folder, socket_path};
 
 /// The time between two attempts to reach a daemon during direct mode.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -123,7 +123,14 @@ impl Access {
         if self.is_direct_only {
             return self.go_direct("as asked");
         }
-        match Client::connect(&self.socket, &self.actor) {
+        let connected = match check_socket_folder(&self.database, &self.socket) {
+            Ok(()) => Client::connect(&self.socket, &self.actor),
+            Err(error) => Err(ClientError::NoDaemon {
+                socket: self.socket.clone(),
+                error,
+            }),
+        };
+        match connected {
             Ok(client) => {
                 if self.link.is_some() {
                     self.change = Some("through the daemon: one has started".to_owned());

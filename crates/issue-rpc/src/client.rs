@@ -5,6 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::unistd::geteuid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -71,7 +74,7 @@ impl Call {
             "export",
             "get_mutations",
         ];
-        READS.contains(&self.operation.as_str())
+        READS.contains(&self.operation.as_str()) && self.args["claim"] != true
     }
 
     pub(crate) fn can_be_repeated(&self) -> bool {
@@ -251,13 +254,34 @@ impl Client {
     }
 
     fn reconnect(&mut self) -> Result<(), ClientError> {
-        let stream = UnixStream::connect(&self.socket).map_err(|error| ClientError::NoDaemon {
+        let connected = UnixStream::connect(&self.socket).and_then(|stream| {
+            check_peer(&stream)?;
+            Ok(stream)
+        });
+        let stream = connected.map_err(|error| ClientError::NoDaemon {
             socket: self.socket.clone(),
             error,
         })?;
         self.connection = Some(stream);
         Ok(())
     }
+}
+
+/// Checks that a daemon of this user, or of root, has the other end (SO_PEERCRED, unix(7)): anybody could listen at a path
+/// that others can write.
+fn check_peer(stream: &UnixStream) -> io::Result<()> {
+    let peer = getsockopt(stream, PeerCredentials)?.uid();
+    match is_trusted(peer, geteuid().as_raw()) {
+        true => Ok(()),
+        false => {
+            let problem = format!("user {peer} listens there, and not this one: nothing was sent");
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+        }
+    }
+}
+
+fn is_trusted(peer: u32, user: u32) -> bool {
+    peer == user || peer == 0
 }
 
 /// Parses the answer to a request.
@@ -412,5 +436,18 @@ fn receive(stream: &mut UnixStream, deadline: &Deadline) -> io::Result<Vec<u8>> 
                 return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peer_is_of_this_user_or_of_root() {
+        assert!(is_trusted(1_000, 1_000) && is_trusted(0, 1_000));
+        assert!(!is_trusted(65_534, 1_000) && !is_trusted(1_000, 0));
+        let (one, _other) = UnixStream::pair().unwrap();
+        check_peer(&one).unwrap();
     }
 }

@@ -35,7 +35,7 @@ impl Direct {
         })
     }
 
-    /// Performs a request. Waits for the write lock if other processes write.
+    /// Performs a request. A write waits for other processes that write, until its deadline: it is answered `busy` then.
     pub fn call(&mut self, request: Request) -> Answer {
         let Request { header, operation } = request;
         match operation {
@@ -44,7 +44,7 @@ impl Direct {
                 Answer::failure(Code::UnknownOperation, problem)
             }
             Operation::Read(read) => match self.reader() {
-                Ok(reader) => execute::read(reader, &read),
+                Ok(reader) => execute::read(reader, &read, false),
                 Err(error) => error.into(),
             },
             Operation::Write(write) => self
@@ -89,10 +89,12 @@ impl Direct {
             self.writer = Some(self.store.writer()?);
         }
         let writer = self.writer.as_mut().expect("it was opened above");
-        let mut group = writer.begin()?;
+        let unix_ms = |time: Timestamp| (time.0 / 1_000) as u64;
+        let wait = request.header.time_left(unix_ms(Timestamp::now()));
+        let mut group = writer.begin_within(wait)?;
         let now = Timestamp::now();
         // The wait for the lock may have been long.
-        if request.header.is_expired((now.0 / 1_000) as u64) {
+        if request.header.is_expired(unix_ms(now)) {
             let problem = "the deadline passed while other processes wrote: nothing was stored";
             return Ok(Answer::failure(Code::Timeout, problem));
         }

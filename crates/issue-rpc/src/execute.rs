@@ -82,14 +82,26 @@ fn perform_one(changes: &mut Changes<'_>, actor: &str, write: &Write) -> Result<
     match write {
         Write::Create(new) => success(changes.create(actor, new)),
         Write::Update(args) => success(changes.update(actor, &args.id, &args.patch)),
+        Write::Claim(args) => {
+            let assignee = args.assignee.as_deref().unwrap_or(actor);
+            success(changes.claim(actor, &args.id, assignee))
+        }
+        Write::ClaimReady(filter) => {
+            let claimed = changes.claim_ready(actor, filter, actor);
+            success(claimed.map(|issues| Issues { issues }))
+        }
         Write::Close(args) => success(changes.close(actor, &args.id, &args.reason)),
         Write::Reopen(id) => success(changes.reopen(actor, id)),
+        Write::Delete(args) => {
+            let deleted = changes.delete(actor, &args.id, args.force);
+            success(deleted.map(|()| json!({ "id": args.id })))
+        }
         Write::DepAdd(args) => {
             let added = changes.add_dependency(actor, &args.id, &args.depends_on, args.kind);
             success(added.map(|added| json!({ "added": added })))
         }
         Write::DepRemove(args) => {
-            let removed = changes.remove_dependency(actor, &args.id, &args.depends_on);
+            let removed = changes.remove_dependency(actor, &args.id, &args.depends_on, args.kind);
             success(removed.map(|()| json!({})))
         }
         Write::LabelAdd(args) => {
@@ -106,16 +118,37 @@ fn perform_one(changes: &mut Changes<'_>, actor: &str, write: &Write) -> Result<
     }
 }
 
-/// Performs a read.
+/// Performs a read. The answers to `list`, `ready` and `stats` have the shapes of bd's daemon if they must be compatible
+/// with it.
 #[must_use]
-pub fn read(reader: &Reader, read: &Read) -> Answer {
+pub fn read(reader: &Reader, read: &Read, is_compatible: bool) -> Answer {
+    if is_compatible {
+        let answered = match read {
+            Read::List(filter) => Some(success(reader.list(filter))),
+            Read::Ready(filter) => Some(success(reader.ready(filter))),
+            Read::Stats => Some(success(reader.stats().map(|stats| {
+                json!({
+                    "total_issues": stats.total,
+                    "open_issues": stats.open,
+                    "in_progress_issues": stats.in_progress,
+                    "blocked_issues": stats.blocked,
+                    "closed_issues": stats.closed,
+                    "ready_issues": stats.ready,
+                })
+            }))),
+            _ => None,
+        };
+        if let Some(answered) = answered {
+            return answered.unwrap_or_else(Answer::from);
+        }
+    }
     let issues = |found| success(Result::map(found, |issues| Issues { issues }));
     let answered = match read {
         Read::List(filter) => issues(reader.list(filter)),
         Read::Ready(filter) => issues(reader.ready(filter)),
         Read::Stale(args) => issues(reader.stale(args.since, args.limit)),
         Read::Count(filter) => success(reader.count(filter).map(|count| json!({ "count": count }))),
-        Read::Show(id) => success(reader.show(id)),
+        Read::Show(id) => success(reader.details(id)),
         Read::Blocked => success(reader.blocked().map(|found| {
             let blocked = found
                 .into_iter()
@@ -135,7 +168,7 @@ pub fn read(reader: &Reader, read: &Read) -> Answer {
                 .map(|comments| json!({ "comments": comments })),
         ),
         Read::ResolveId(id) => success(reader.resolve(id).map(|id| json!({ "id": id }))),
-        Read::Export(args) => success(reader.export(args.after, args.limit)),
+        Read::Export(args) => success(reader.export(args.after, args.limit, args.events)),
         Read::GetMutations(args) => {
             let events = reader.events(args.after, args.limit);
             success(events.map(|events| json!({ "events": events })))

@@ -32,7 +32,10 @@ pub use client::{Call, Client, ClientError};
 pub use code::Code;
 pub use direct::Direct;
 pub use execute::{read, write};
-pub use operation::{Batch, BatchItem, BatchMode, BatchOperation, Operation, Read, Service, Write};
+pub use operation::{
+    Batch, BatchItem, BatchMode, BatchOperation, MAX_OPERATIONS, MAX_RECORDS, Operation, Read,
+    Service, Write,
+};
 pub use request::{Header, IdempotencyKey, MAX_LINE, Rejection, Request, RequestId, WriteRequest};
-pub use socket_path::{database_identity, socket_path};
+pub use socket_path::{check_socket_folder, database_identity, socket_path};
 pub use version::{VERSION, check_version};

@@ -15,6 +15,11 @@ const DEFAULT_DEPTH: u32 = 50;
 /// The records of a page if no limit is given.
 const DEFAULT_PAGE: u32 = 1_000;
 
+/// The operations of a batch, at most: others that write wait for its end, some 100 ms.
+pub const MAX_OPERATIONS: usize = 1_000;
+/// The records of an import, at most, for the same reason: each is several rows.
+pub const MAX_RECORDS: usize = 500;
+
 /// An operation with its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
@@ -65,7 +70,7 @@ pub enum Read {
     /// Completes a shortened id.
     ResolveId(String),
     /// Returns issues with all that belongs to them.
-    Export(PageArgs),
+    Export(ExportArgs),
     /// Returns the changes after a number.
     GetMutations(PageArgs),
 }
@@ -77,10 +82,16 @@ pub enum Write {
     Create(Box<NewIssue>),
     /// Changes an issue.
     Update(Box<UpdateArgs>),
+    /// Takes an issue to work on it.
+    Claim(ClaimArgs),
+    /// Takes the first ready issues that meet a filter, for the actor.
+    ClaimReady(ReadyFilter),
     /// Closes an issue.
     Close(CloseArgs),
     /// Opens a closed issue.
     Reopen(String),
+    /// Deletes an issue.
+    Delete(DeleteArgs),
     /// Adds a dependency.
     DepAdd(DepAddArgs),
     /// Removes a dependency.
@@ -142,6 +153,27 @@ pub struct UpdateArgs {
     pub patch: Patch,
 }
 
+/// The arguments of `claim`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimArgs {
+    /// The issue.
+    pub id: String,
+    /// The one who works on it; without a name, it is the actor.
+    #[serde(default)]
+    pub assignee: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadyArgs {
+    #[serde(flatten)]
+    filter: ReadyFilter,
+    /// True to claim the issues, one without a limit, in the same transaction.
+    #[serde(default)]
+    claim: bool,
+}
+
 /// The arguments of `close`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -153,21 +185,30 @@ pub struct CloseArgs {
     pub reason: String,
 }
 
+/// The arguments of `delete`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteArgs {
+    /// The issue.
+    pub id: String,
+    /// True to delete it although others depend on it.
+    #[serde(default)]
+    pub force: bool,
+}
+
 /// The arguments of `dep_add`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DepAddArgs {
     /// The dependent issue.
+    #[serde(alias = "from_id")]
     pub id: String,
     /// The issue that it depends on.
+    #[serde(alias = "to_id")]
     pub depends_on: String,
     /// The relation.
-    #[serde(default = "blocks")]
+    #[serde(alias = "dep_type", default = "DependencyKind::default_kind")]
     pub kind: DependencyKind,
-}
-
-fn blocks() -> DependencyKind {
-    DependencyKind::Blocks
 }
 
 /// The arguments of `dep_remove`.
@@ -175,9 +216,14 @@ fn blocks() -> DependencyKind {
 #[serde(deny_unknown_fields)]
 pub struct DepRemoveArgs {
     /// The dependent issue.
+    #[serde(alias = "from_id")]
     pub id: String,
     /// The issue that it depends on.
+    #[serde(alias = "to_id")]
     pub depends_on: String,
+    /// The relation; without one, all of them.
+    #[serde(alias = "dep_type", default)]
+    pub kind: Option<DependencyKind>,
 }
 
 /// The arguments of `label_add` and `label_remove`.
@@ -236,7 +282,29 @@ fn default_depth() -> u32 {
     DEFAULT_DEPTH
 }
 
-/// The arguments of `export` and `get_mutations`.
+/// The arguments of `export`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExportArgs {
+    /// The number of the last record of the page before.
+    pub after: i64,
+    /// The greatest number of records.
+    pub limit: u32,
+    /// True to add the events of each issue.
+    pub events: bool,
+}
+
+impl Default for ExportArgs {
+    fn default() -> Self {
+        Self {
+            after: 0,
+            limit: DEFAULT_PAGE,
+            events: false,
+        }
+    }
+}
+
+/// The arguments of `get_mutations`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PageArgs {
@@ -299,7 +367,13 @@ impl Operation {
             "list" => parse(args).map(|args| Self::Read(Read::List(args))),
             "count" => parse(args).map(|args| Self::Read(Read::Count(args))),
             "show" => id().map(|id| Self::Read(Read::Show(id))),
-            "ready" => parse(args).map(|args| Self::Read(Read::Ready(args))),
+            "ready" => parse(args).map(|mut args: ReadyArgs| match args.claim {
+                true => {
+                    args.filter.limit.get_or_insert(1);
+                    Self::Write(Write::ClaimReady(args.filter))
+                }
+                false => Self::Read(Read::Ready(args.filter)),
+            }),
             "blocked" => parse::<NoArgs>(args).map(|NoArgs {}| Self::Read(Read::Blocked)),
             "stale" => parse(args).map(|args| Self::Read(Read::Stale(args))),
             "stats" => parse::<NoArgs>(args).map(|NoArgs {}| Self::Read(Read::Stats)),
@@ -319,15 +393,23 @@ impl Write {
         let parsed = match name {
             "create" => parse(args).map(|args| Self::Create(Box::new(args))),
             "update" => parse(args).map(|args| Self::Update(Box::new(args))),
+            "claim" => parse(args).map(Self::Claim),
             "close" => parse(args).map(Self::Close),
+            "delete" => parse(args).map(Self::Delete),
             "reopen" => parse::<IdArgs>(args).map(|args| Self::Reopen(args.id)),
             "dep_add" => parse(args).map(Self::DepAdd),
             "dep_remove" => parse(args).map(Self::DepRemove),
             "label_add" => parse(args).map(Self::LabelAdd),
             "label_remove" => parse(args).map(Self::LabelRemove),
             "comment_add" => parse(args).map(Self::CommentAdd),
-            "import" => parse(args).map(Self::Import),
-            "batch" => parse_borrowed::<BatchArgs<'_>>(args).map(|args| Self::Batch(args.into())),
+            "import" => parse(args).and_then(|args: ImportArgs| {
+                check_number("records", args.records.len(), MAX_RECORDS)?;
+                Ok(Self::Import(args))
+            }),
+            "batch" => parse_borrowed::<BatchArgs<'_>>(args).and_then(|args| {
+                check_number("operations", args.operations.len(), MAX_OPERATIONS)?;
+                Ok(Self::Batch(args.into()))
+            }),
             _ => {
                 let problem = format!(
                     "no operation is called {name:?}: the operations are {}",
@@ -337,6 +419,15 @@ impl Write {
             }
         };
         parsed.map_err(|problem| (Code::Validation, format!("{name}: {problem}")))
+    }
+}
+
+fn check_number(field: &str, number: usize, most: usize) -> Result<(), String> {
+    match number > most {
+        true => Err(format!(
+            "{field}: {number} are too many, because other writers wait for them: send at most {most} in a request"
+        )),
+        false => Ok(()),
     }
 }
 
@@ -376,8 +467,10 @@ const NAMES: &[&str] = &[
     "metrics",
     "create",
     "update",
+    "claim",
     "close",
     "reopen",
+    "delete",
     "list",
     "count",
     "show",

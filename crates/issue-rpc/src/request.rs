@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 use serde_json::value::RawValue;
@@ -72,6 +73,13 @@ impl Header {
     #[must_use]
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.deadline_ms.is_some_and(|deadline| deadline <= now_ms)
+    }
+
+    /// Returns the time until the deadline at a Unix time in milliseconds; `None` has no end.
+    #[must_use]
+    pub fn time_left(&self, now_ms: u64) -> Option<Duration> {
+        let deadline = self.deadline_ms?;
+        Some(Duration::from_millis(deadline.saturating_sub(now_ms)))
     }
 }
 

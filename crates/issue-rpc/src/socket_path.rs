@@ -1,7 +1,9 @@
 //! The paths of a database's socket, and of the database itself.
 
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The longest path of a Unix socket on Linux, in bytes (unix(7): `sun_path` has 108 with the final zero).
@@ -47,6 +49,40 @@ pub fn socket_path(database: &Path) -> PathBuf {
     folder.join(format!("{hash:016x}.sock"))
 }
 
+/// Checks that only this user can have put a socket where [`socket_path`] says: a folder that is not the database's own
+/// belongs to this user, and is open to nobody else. One that is missing is right.
+///
+/// # Errors
+/// The folder belongs to another user or is open to others; the text says what to do.
+pub fn check_socket_folder(database: &Path, socket: &Path) -> io::Result<()> {
+    let folder = socket.parent().unwrap_or(Path::new("/"));
+    if database.parent() == Some(folder) {
+        return Ok(());
+    }
+    match folder.symlink_metadata() {
+        Ok(metadata) => check_own(folder, &metadata, nix::unistd::geteuid().as_raw()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn check_own(folder: &Path, metadata: &Metadata, user: u32) -> io::Result<()> {
+    let problem = if !metadata.is_dir() {
+        "is not a folder".to_owned()
+    } else if metadata.uid() != user {
+        format!("belongs to user {}", metadata.uid())
+    } else if metadata.mode() & 0o077 != 0 {
+        format!("is open to others (mode {:o})", metadata.mode() & 0o777)
+    } else {
+        return Ok(());
+    };
+    let problem = format!(
+        "the socket's folder {} {problem}: remove it, or set XDG_RUNTIME_DIR to a folder of this user",
+        folder.display()
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +111,34 @@ mod tests {
             identity("real/../real/issues.db")
         );
         assert!(database_identity(&folder.path().join("no/issues.db")).is_err());
+    }
+
+    #[test]
+    fn a_folder_of_sockets_is_this_user_s_alone() {
+        use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
+
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("far/issues.db");
+        let sockets = folder.path().join("sockets");
+        let check = || {
+            let checked = check_socket_folder(&database, &sockets.join("a.sock"));
+            checked.map_err(|error| error.to_string())
+        };
+        assert_eq!(check(), Ok(()), "it is missing");
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&sockets)
+            .unwrap();
+        assert_eq!(check(), Ok(()));
+        let metadata = sockets.symlink_metadata().unwrap();
+        let foreign = check_own(&sockets, &metadata, metadata.uid() + 1).unwrap_err();
+        assert!(foreign.to_string().contains("belongs to user"), "{foreign}");
+        std::fs::set_permissions(&sockets, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(check().unwrap_err().contains("open to others (mode 755)"));
+        let beside = check_socket_folder(&sockets.join("issues.db"), &sockets.join("issues.sock"));
+        assert!(beside.is_ok(), "the database's own folder");
+        std::fs::rename(&sockets, folder.path().join("elsewhere")).unwrap();
+        symlink(folder.path().join("elsewhere"), &sockets).unwrap();
+        assert!(check().unwrap_err().contains("is not a folder"));
     }
 }

@@ -8,10 +8,16 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use crate::blocking;
 use crate::error::{Doing as _, Error};
 use crate::fields::Fields;
+use crate::filter::{Conditions, ReadyFilter};
 use crate::ids::Ids;
 use crate::issue::{Comment, Dependency, DependencyKind, Issue, Status};
-use crate::reader::{Loaded, issue_of, labels_of, num_of};
-use crate::request::{NewIssue, Patch, check_id, check_label, check_priority, check_title};
+use crate::reader::{
+    CANDIDATES, Loaded, READY_ORDER, dependents_of, is_rare, issue_of, labels_of, list, num_of,
+};
+use crate::request::{
+    MAX_DEPENDENCIES, NewIssue, Patch, check_id, check_label, check_labels, check_number,
+    check_priority, check_title,
+};
 use crate::time::Timestamp;
 
 /// Draws of a random id before the database is taken for broken. A draw is taken with less than one in a thousand.
@@ -74,6 +80,8 @@ impl<'a> Changes<'a> {
     pub fn create(&mut self, actor: &str, new: &NewIssue) -> Result<Issue, Error> {
         check_title(&new.title)?;
         check_priority(new.priority)?;
+        check_labels(&new.labels)?;
+        check_number("dependencies", new.dependencies.len(), MAX_DEPENDENCIES)?;
         let parent = new.parent.as_deref();
         let parent = parent.map(|id| Ok::<_, Error>((id, num_of(self.connection, id)?)));
         let parent = parent.transpose()?;
@@ -102,7 +110,7 @@ impl<'a> Changes<'a> {
             });
         }
         for dependency in &new.dependencies {
-            if self.link_new(num, &id, dependency, &dependencies)? {
+            if self.link_new(num, &id, dependency)? {
                 dependencies.push(dependency.clone());
             }
         }
@@ -122,6 +130,7 @@ impl<'a> Changes<'a> {
             created_at: self.now,
             updated_at: self.now,
             closed_at: None,
+            close_reason: String::new(),
             labels,
             dependencies,
         })
@@ -130,7 +139,7 @@ impl<'a> Changes<'a> {
     /// Changes an issue.
     ///
     /// # Errors
-    /// A field is not allowed, or the issue does not exist.
+    /// A field is not allowed, the issue does not exist, or it has not the status or the assignee that the patch expects.
     pub fn update(&mut self, actor: &str, id: &str, patch: &Patch) -> Result<Issue, Error> {
         if let Some(title) = &patch.title {
             check_title(title)?;
@@ -138,7 +147,12 @@ impl<'a> Changes<'a> {
         if let Some(priority) = patch.priority {
             check_priority(priority)?;
         }
+        for labels in [&patch.add_labels, &patch.remove_labels] {
+            check_labels(labels)?;
+        }
+        check_labels(patch.set_labels.as_deref().unwrap_or_default())?;
         let loaded = Loaded::by_id(self.connection, id)?;
+        check_expected(&loaded.issue, patch)?;
         let (num, before) = (loaded.num, loaded.issue.status);
         let status = patch.status.filter(|status| *status != before);
         let fields = Fields::new(patch, status, self.now);
@@ -165,13 +179,60 @@ impl<'a> Changes<'a> {
         issue_of(self.connection, num)
     }
 
-    /// Closes an issue. The reason stands in the event. A closed issue stays as it is.
+    /// Takes an issue to work on it: it becomes `in_progress` and gets the assignee. Of several claims, one succeeds.
+    /// An issue that the assignee has claimed already stays as it is.
+    ///
+    /// # Errors
+    /// The assignee is empty, the issue does not exist, or it is neither open and without another assignee nor in
+    /// progress by this one.
+    pub fn claim(&mut self, actor: &str, id: &str, assignee: &str) -> Result<Issue, Error> {
+        check_assignee(assignee)?;
+        let Loaded { num, issue } = Loaded::by_id(self.connection, id)?;
+        let is_own = issue.assignee == assignee;
+        match issue.status {
+            Status::InProgress if is_own => return issue_of(self.connection, num),
+            Status::Open if is_own || issue.assignee.is_empty() => {}
+            _ => return Err(not_as_expected(&issue, "open and without an assignee")),
+        }
+        let patch = Patch {
+            assignee: Some(assignee.to_owned()),
+            ..Patch::default()
+        };
+        Fields::new(&patch, Some(Status::InProgress), self.now).store(self.connection, num)?;
+        self.event(num, actor, "claimed", assignee)?;
+        issue_of(self.connection, num)
+    }
+
+    /// Claims the first issues that are ready, as [`Reader::ready`](crate::Reader::ready) lists them. Issues of other
+    /// assignees are left out.
+    ///
+    /// # Errors
+    /// The assignee is empty, or a condition is not allowed.
+    pub fn claim_ready(
+        &mut self,
+        actor: &str,
+        filter: &ReadyFilter,
+        assignee: &str,
+    ) -> Result<Vec<Issue>, Error> {
+        check_assignee(assignee)?;
+        let of_others = "assignee IN ('', ?)";
+        let mut conditions =
+            Conditions::of_ready(filter, |labels| is_rare(self.connection, labels))?;
+        conditions.add_one(of_others, Some(assignee.to_owned()));
+        let ready = list(self.connection, conditions, READY_ORDER, filter.limit)?;
+        ready
+            .into_iter()
+            .map(|issue| self.claim(actor, &issue.id, assignee))
+            .collect()
+    }
+
+    /// Closes an issue. The reason stands in it and in the event. A closed issue stays as it is.
     ///
     /// # Errors
     /// The issue does not exist.
     pub fn close(&mut self, actor: &str, id: &str, reason: &str) -> Result<Issue, Error> {
         let num = num_of(self.connection, id)?;
-        if self.set_status(num, Status::Closed)? {
+        if self.set_status(num, Status::Closed, reason)? {
             self.event(num, actor, "closed", reason)?;
         }
         issue_of(self.connection, num)
@@ -184,10 +245,43 @@ impl<'a> Changes<'a> {
     pub fn reopen(&mut self, actor: &str, id: &str) -> Result<Issue, Error> {
         let num = num_of(self.connection, id)?;
         if self.status(num)? == Status::Closed {
-            self.set_status(num, Status::Open)?;
+            self.set_status(num, Status::Open, "")?;
             self.event(num, actor, "reopened", "")?;
         }
         issue_of(self.connection, num)
+    }
+
+    /// Deletes an issue with all that belongs to it. Issues that depend on it are refused, unless the caller forces it:
+    /// they lose the dependency.
+    ///
+    /// # Errors
+    /// The issue does not exist, or others depend on it.
+    pub fn delete(&mut self, actor: &str, id: &str, force: bool) -> Result<(), Error> {
+        let num = num_of(self.connection, id)?;
+        let dependents = dependents_of(self.connection, num)?;
+        if !dependents.is_empty() && !force {
+            let ids = dependents.iter().map(|dependent| dependent.id.clone());
+            return Err(Error::HasDependents {
+                issue: id.to_owned(),
+                dependents: ids.take(CANDIDATES as usize).collect(),
+            });
+        }
+        for dependent in dependents {
+            self.remove_dependency(actor, &dependent.id, id, Some(dependent.kind))?;
+        }
+        self.unlink(num, None, None)?;
+        for statement in [
+            "DELETE FROM labels WHERE issue = ?",
+            "DELETE FROM comments WHERE issue = ?",
+            "DELETE FROM events WHERE issue = ?",
+            "DELETE FROM issues WHERE num = ?",
+        ] {
+            self.connection
+                .prepare_cached(statement)
+                .and_then(|mut statement| statement.execute([num]))
+                .doing("deleting an issue")?;
+        }
+        Ok(())
     }
 
     /// Adds a label. One that the issue has stays.
@@ -355,12 +449,12 @@ impl<'a> Changes<'a> {
     }
 
     /// Sets the status, and the time of the change. Returns false if it was the same.
-    fn set_status(&mut self, num: i64, status: Status) -> Result<bool, Error> {
+    fn set_status(&mut self, num: i64, status: Status, reason: &str) -> Result<bool, Error> {
         let before = self.status(num)?;
         if before == status {
             return Ok(false);
         }
-        Fields::new(&Patch::default(), Some(status), self.now).store(self.connection, num)?;
+        Fields::of_status(status, reason, self.now).store(self.connection, num)?;
         self.note_status(num, before, status)?;
         Ok(true)
     }
@@ -385,13 +479,22 @@ impl<'a> Changes<'a> {
     }
 
     fn event(&self, num: i64, actor: &str, kind: &str, value: &str) -> Result<(), Error> {
+        self.insert_event(num, actor, kind, value, self.now)
+    }
+
+    fn insert_event(
+        &self,
+        num: i64,
+        actor: &str,
+        kind: &str,
+        value: &str,
+        at: Timestamp,
+    ) -> Result<(), Error> {
         self.connection
             .prepare_cached(
                 "INSERT INTO events (issue, actor, kind, value, at) VALUES (?, ?, ?, ?, ?)",
             )
-            .and_then(|mut statement| {
-                statement.execute(params![num, actor, kind, value, self.now.0])
-            })
+            .and_then(|mut statement| statement.execute(params![num, actor, kind, value, at.0]))
             .doing("recording an event")?;
         Ok(())
     }
@@ -426,5 +529,38 @@ impl<'a> Changes<'a> {
             0 => Ok(()),
             _ => self.event(num, actor, "label_removed", label),
         }
+    }
+}
+
+fn check_assignee(assignee: &str) -> Result<(), Error> {
+    match assignee.is_empty() {
+        true => Err(Error::invalid("assignee", "is empty: name who claims")),
+        false => Ok(()),
+    }
+}
+
+/// Checks what a patch expects of an issue before it changes it.
+fn check_expected(issue: &Issue, patch: &Patch) -> Result<(), Error> {
+    let status = patch.expected_status;
+    if let Some(status) = status.filter(|status| *status != issue.status) {
+        return Err(not_as_expected(issue, status.name()));
+    }
+    let assignee = patch.expected_assignee.as_deref();
+    match assignee.filter(|assignee| *assignee != issue.assignee) {
+        Some("") => Err(not_as_expected(issue, "without an assignee")),
+        Some(assignee) => Err(not_as_expected(issue, &format!("assigned to {assignee}"))),
+        None => Ok(()),
+    }
+}
+
+fn not_as_expected(issue: &Issue, expected: &str) -> Error {
+    let mut found = issue.status.name().to_owned();
+    if !issue.assignee.is_empty() {
+        found.push_str(&format!(" and assigned to {}", issue.assignee));
+    }
+    Error::NotAsExpected {
+        issue: issue.id.clone(),
+        found,
+        expected: expected.to_owned(),
     }
 }

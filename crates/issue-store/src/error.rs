@@ -85,15 +85,23 @@ pub enum Error {
     /// An id is in use.
     #[error("an issue with the id {0:?} exists")]
     Exists(String),
-    /// Two issues depend on each other in another way already.
-    #[error("{issue} depends on {on} already, as {kind}: remove that dependency first")]
-    DependencyExists {
-        /// The id of the dependent issue.
+    /// Other issues depend on an issue that is to be deleted.
+    #[error("{} depend on {issue}: remove these dependencies first, or force it", dependents.join(", "))]
+    HasDependents {
+        /// The id of the issue.
         issue: String,
-        /// The id of the other issue.
-        on: String,
-        /// The kind of the dependency.
-        kind: &'static str,
+        /// The first ids of those that depend on it.
+        dependents: Vec<String>,
+    },
+    /// An issue is not in the state in which the request may change it.
+    #[error("{issue} is {found}, and not {expected}: read it again, or take another one")]
+    NotAsExpected {
+        /// The id of the issue.
+        issue: String,
+        /// Its progress, and who works on it.
+        found: String,
+        /// The state that the request needs.
+        expected: String,
     },
     /// The database is not one that this version can use.
     #[error("{}: {problem}", path.display())]
@@ -103,6 +111,9 @@ pub enum Error {
         /// The problem with its remedy.
         problem: String,
     },
+    /// Another process holds the write lock.
+    #[error("another process holds {}: end it, or continue it with `fg` if it is stopped", .0.display())]
+    Locked(PathBuf),
     /// The lock file cannot be used.
     #[error("locking {}: {cause}", path.display())]
     Lock {
@@ -136,7 +147,10 @@ impl Error {
             Self::Invalid { .. } | Self::Ambiguous { .. } => Code::Validation,
             Self::NoIssue(_) | Self::NoDependency { .. } => Code::NotFound,
             Self::Cycle { .. } => Code::Cycle,
-            Self::Exists(_) | Self::DependencyExists { .. } => Code::Conflict,
+            Self::Locked(_) => Code::Busy,
+            Self::Exists(_) | Self::HasDependents { .. } | Self::NotAsExpected { .. } => {
+                Code::Conflict
+            }
             Self::Database { cause, .. }
                 if matches!(
                     cause.sqlite_error_code(),

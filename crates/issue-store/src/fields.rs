@@ -13,6 +13,8 @@ use crate::time::Timestamp;
 pub(crate) struct Fields<'a> {
     columns: Vec<(&'static str, ToSqlOutput<'a>)>,
     status: Option<Status>,
+    /// The reason, if the status is closed.
+    close_reason: &'a str,
     now: Timestamp,
 }
 
@@ -41,6 +43,17 @@ impl<'a> Fields<'a> {
         Self {
             columns: texts.chain(numbers).collect(),
             status,
+            close_reason: "",
+            now,
+        }
+    }
+
+    /// Takes the new status of an issue, and the reason if it is closed.
+    pub(crate) fn of_status(status: Status, close_reason: &'a str, now: Timestamp) -> Self {
+        Self {
+            columns: Vec::new(),
+            status: Some(status),
+            close_reason,
             now,
         }
     }
@@ -63,6 +76,10 @@ impl<'a> Fields<'a> {
             [
                 ("status", ToSqlOutput::from(status as i64)),
                 ("closed_at", closed_at),
+                (
+                    "close_reason",
+                    ToSqlOutput::Borrowed(ValueRef::Text(self.close_reason.as_bytes())),
+                ),
             ]
         });
         for (column, value) in self.columns.into_iter().chain(status) {

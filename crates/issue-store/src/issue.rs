@@ -106,6 +106,19 @@ stored_enum! {
     }
 }
 
+impl DependencyKind {
+    /// Returns the kind of a dependency that names none.
+    #[must_use]
+    pub fn default_kind() -> Self {
+        Self::Blocks
+    }
+
+    /// Returns true if such a dependency can keep an issue from being ready.
+    pub(crate) fn blocks(self) -> bool {
+        matches!(self, Self::Blocks | Self::ParentChild)
+    }
+}
+
 /// An issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
@@ -141,6 +154,9 @@ pub struct Issue {
     /// The time since when it is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
+    /// The reason why it was closed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub close_reason: String,
     /// Its labels, in the order of the alphabet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
@@ -149,13 +165,40 @@ pub struct Issue {
     pub dependencies: Vec<Dependency>,
 }
 
-/// A dependency of an issue.
+/// A dependency of an issue. It is also read from the id alone, as one that blocks, and by the names that bd gives.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "DependencyForm")]
 pub struct Dependency {
     /// The id of the issue that is depended on.
     pub depends_on: String,
     /// The relation to it.
     pub kind: DependencyKind,
+}
+
+/// The ways to write a dependency.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a dependency is an id, or an object such as {\"depends_on\":\"issue-a1b\",\"kind\":\"blocks\"}"
+)]
+enum DependencyForm {
+    Id(String),
+    Object {
+        #[serde(alias = "depends_on_id")]
+        depends_on: String,
+        #[serde(alias = "type", default = "DependencyKind::default_kind")]
+        kind: DependencyKind,
+    },
+}
+
+impl From<DependencyForm> for Dependency {
+    fn from(form: DependencyForm) -> Self {
+        let (depends_on, kind) = match form {
+            DependencyForm::Id(depends_on) => (depends_on, DependencyKind::Blocks),
+            DependencyForm::Object { depends_on, kind } => (depends_on, kind),
+        };
+        Self { depends_on, kind }
+    }
 }
 
 /// A comment on an issue.

@@ -1,12 +1,13 @@
-//! Stores issues in one SQLite database: dependencies without cycles, labels, comments, the events of each issue, and
-//! which issues are ready to be worked on.
+//! Stores issues in one SQLite database: their dependencies, labels, comments and events, and which issues are ready to be
+//! worked on.
 //!
 //! A [`Store`] is a database file. Its [`Writer`] holds the only connection that writes; it commits several requests as
 //! one [`Group`], each in a savepoint of its own, so that a request that fails takes nothing of the others with it.
 //! [`Reader`]s read beside it and never wait for it (SQLite's write-ahead log).
 //!
-//! Several processes may use one database at once. They queue for the write lock in the kernel (`flock` on a file
-//! beside the database) instead of polling SQLite's own lock.
+//! Several processes may use one database at once. Those that write queue for the write lock in the kernel (`flock` on a
+//! file beside the database) instead of polling SQLite's own lock, for as long as they want. Opening a database and
+//! reading it need no lock.
 //!
 //! Whether an issue is ready is stored with it: the number of unfinished issues that block it, and the number of its
 //! parents that are blocked. Both are columns that a partial index covers, so that reading the first ready issues costs
@@ -31,11 +32,11 @@ mod writer;
 pub use changes::Changes;
 pub use changes::import::{Imported, OnConflict, Record};
 pub use error::{Code, Error};
-pub use filter::{Filter, ReadyFilter};
+pub use filter::{Filter, ReadyFilter, Sort};
 pub use issue::{
     Comment, Dependency, DependencyKind, Event, Issue, IssueType, MAX_PRIORITY, MAX_TITLE, Status,
 };
-pub use reader::{Page, Reader, Stats, TreeNode};
+pub use reader::{Dependent, Details, Page, Reader, Stats, TreeNode};
 pub use request::{NewIssue, Patch};
 pub use store::{Durability, Options, Store};
 pub use time::Timestamp;

@@ -14,9 +14,14 @@ use crate::time::Timestamp;
 
 /// The columns of an issue, in the order in which [`Loaded::read`] takes them.
 const COLUMNS: &str = "num, id, title, description, design, acceptance_criteria, notes, status, priority, issue_type, \
-                       assignee, created_at, updated_at, closed_at";
+                       assignee, created_at, updated_at, closed_at, close_reason";
+/// The order of ready issues.
+pub(crate) const READY_ORDER: &str = "ORDER BY priority, created_at, num";
 /// Ids that an error lists.
-const CANDIDATES: u32 = 5;
+pub(crate) const CANDIDATES: u32 = 5;
+/// The issues with a label up to which a list begins with them. Beyond, it walks through the issues in their order, and
+/// finds a page of 50 of 100,000 after 2,500 on average.
+const RARE: u32 = 2_000;
 
 /// A connection that reads. Each call sees all that was committed before it.
 #[derive(Debug)]
@@ -48,6 +53,33 @@ pub struct Page {
     pub records: Vec<Record>,
     /// The number after which the next page begins; absent at the end.
     pub next: Option<i64>,
+}
+
+/// An issue with what concerns it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Details {
+    /// The issue.
+    #[serde(flatten)]
+    pub issue: Issue,
+    /// The comments on it, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comments: Vec<Comment>,
+    /// The issues that depend on it, in the order of their ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependents: Vec<Dependent>,
+}
+
+/// An issue that depends on another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependent {
+    /// Its id.
+    pub id: String,
+    /// Its relation to the other one.
+    pub kind: DependencyKind,
+    /// Its progress.
+    pub status: Status,
+    /// Its title.
+    pub title: String,
 }
 
 /// An issue in the tree of what an issue depends on.
@@ -85,6 +117,21 @@ impl Reader {
         })
     }
 
+    /// Returns an issue with the comments on it and the issues that depend on it.
+    ///
+    /// # Errors
+    /// It does not exist, or SQLite fails.
+    pub fn details(&self, id: &str) -> Result<Details, Error> {
+        self.consistent(|connection| {
+            let num = num_of(connection, id)?;
+            Ok(Details {
+                issue: issue_of(connection, num)?,
+                comments: comments_of(connection, num)?,
+                dependents: dependents_of(connection, num)?,
+            })
+        })
+    }
+
     /// Returns the id of the only issue whose id begins like this, with or without the prefix before the hyphen.
     ///
     /// # Errors
@@ -116,13 +163,15 @@ impl Reader {
         Err(Error::NoIssue(beginning.to_owned()))
     }
 
-    /// Returns the issues that meet all conditions, the most urgent first, and of equal ones the youngest first.
+    /// Returns the issues that meet all conditions, in the order of the filter.
     ///
     /// # Errors
-    /// SQLite fails.
+    /// The filter has too many ids or labels, or SQLite fails.
     pub fn list(&self, filter: &Filter) -> Result<Vec<Issue>, Error> {
-        let order = "ORDER BY priority, created_at DESC, num DESC";
-        self.read_list(Conditions::of_list(filter), order, filter.limit)
+        self.consistent(|connection| {
+            let conditions = Conditions::of_list(filter, |labels| is_rare(connection, labels))?;
+            list(connection, conditions, filter.sort.order(), filter.limit)
+        })
     }
 
     /// Returns the number of issues that meet all conditions; the limit is ignored.
@@ -130,7 +179,8 @@ impl Reader {
     /// # Errors
     /// SQLite fails.
     pub fn count(&self, filter: &Filter) -> Result<u64, Error> {
-        let conditions = Conditions::of_list(filter);
+        // All issues with the labels are counted, so there is nothing to find first.
+        let conditions = Conditions::of_list(filter, |_| Ok(true))?;
         let statement = format!("SELECT count(*) FROM issues {}", conditions.clause());
         let count: i64 = self
             .connection
@@ -147,8 +197,10 @@ impl Reader {
     /// # Errors
     /// SQLite fails.
     pub fn ready(&self, filter: &ReadyFilter) -> Result<Vec<Issue>, Error> {
-        let order = "ORDER BY priority, created_at, num";
-        self.read_list(Conditions::of_ready(filter), order, filter.limit)
+        self.consistent(|connection| {
+            let conditions = Conditions::of_ready(filter, |labels| is_rare(connection, labels))?;
+            list(connection, conditions, READY_ORDER, filter.limit)
+        })
     }
 
     /// Returns the unfinished issues that are blocked, each with the unfinished issues that block it directly.
@@ -261,12 +313,12 @@ impl Reader {
         })
     }
 
-    /// Returns the issues with greater numbers than `after`, with all that belongs to them. A page is consistent in
-    /// itself; issues may change between two pages.
+    /// Returns the issues with greater numbers than `after`, with all that belongs to them; with their events only if
+    /// asked for. A page is consistent in itself; issues may change between two pages.
     ///
     /// # Errors
     /// SQLite fails.
-    pub fn export(&self, after: i64, limit: u32) -> Result<Page, Error> {
+    pub fn export(&self, after: i64, limit: u32, with_events: bool) -> Result<Page, Error> {
         self.consistent(|connection| {
             let statement = "SELECT num FROM issues WHERE num > ? ORDER BY num LIMIT ?";
             let nums: Vec<i64> = query(connection, statement, params![after, limit])?;
@@ -276,6 +328,10 @@ impl Reader {
                     num,
                     issue: issue_of(connection, num)?,
                     comments: comments_of(connection, num)?,
+                    events: match with_events {
+                        true => events(connection, "WHERE events.issue = ?1", params![num, -1])?,
+                        false => Vec::new(),
+                    },
                 })
             });
             Ok(Page {
@@ -301,18 +357,11 @@ impl Reader {
     /// # Errors
     /// SQLite fails.
     pub fn events(&self, after: i64, limit: u32) -> Result<Vec<Event>, Error> {
-        let statement = "SELECT events.id, issues.id, actor, kind, value, at FROM events
-            JOIN issues ON issues.num = events.issue WHERE events.id > ? ORDER BY events.id LIMIT ?";
-        query_rows(&self.connection, statement, params![after, limit], |row| {
-            Ok(Event {
-                id: row.get(0)?,
-                issue: row.get(1)?,
-                actor: row.get(2)?,
-                kind: row.get(3)?,
-                value: row.get(4)?,
-                at: Timestamp(row.get(5)?),
-            })
-        })
+        events(
+            &self.connection,
+            "WHERE events.id > ?1",
+            params![after, limit],
+        )
     }
 
     /// Checks that the counters, and what is noted about blocked issues, agree with the rows. Returns the differences.
@@ -321,30 +370,6 @@ impl Reader {
     /// SQLite fails.
     pub fn check(&self) -> Result<Vec<String>, Error> {
         self.consistent(check)
-    }
-
-    fn read_list(
-        &self,
-        conditions: Conditions,
-        order: &str,
-        limit: Option<u32>,
-    ) -> Result<Vec<Issue>, Error> {
-        let clause = conditions.clause();
-        let statement = format!("SELECT {COLUMNS} FROM issues {clause} {order} LIMIT ?");
-        let mut values = conditions.values;
-        values.push(Value::from(limit_of(limit)));
-        self.consistent(|connection| {
-            let loaded = query_rows(
-                connection,
-                &statement,
-                params_from_iter(values),
-                Loaded::read,
-            )?;
-            loaded
-                .into_iter()
-                .map(|loaded| loaded.complete(connection))
-                .collect()
-        })
     }
 
     /// Reads several statements from one state of the database.
@@ -395,6 +420,7 @@ impl Loaded {
                 created_at: Timestamp(row.get(11)?),
                 updated_at: Timestamp(row.get(12)?),
                 closed_at: row.get::<_, Option<i64>>(13)?.map(Timestamp),
+                close_reason: row.get(14)?,
                 labels: Vec::new(),
                 dependencies: Vec::new(),
             },
@@ -406,7 +432,7 @@ impl Loaded {
         issue.labels = labels_of(connection, num)?;
         let dependencies =
             "SELECT other.id, kind FROM dependencies JOIN issues AS other ON other.num = depends_on
-            WHERE issue = ? ORDER BY other.id";
+            WHERE issue = ? ORDER BY other.id, kind";
         issue.dependencies = query_rows(connection, dependencies, params![num], |row| {
             Ok(Dependency {
                 depends_on: row.get(0)?,
@@ -415,6 +441,29 @@ impl Loaded {
         })?;
         Ok(issue)
     }
+}
+
+/// Returns the issues that meet all conditions, in an order.
+pub(crate) fn list(
+    connection: &Connection,
+    conditions: Conditions,
+    order: &str,
+    limit: Option<u32>,
+) -> Result<Vec<Issue>, Error> {
+    let statement = list_statement(&conditions, order);
+    let mut values = conditions.values;
+    values.push(Value::from(limit_of(limit)));
+    let values = params_from_iter(values);
+    let loaded = query_rows(connection, &statement, values, Loaded::read)?;
+    loaded
+        .into_iter()
+        .map(|loaded| loaded.complete(connection))
+        .collect()
+}
+
+fn list_statement(conditions: &Conditions, order: &str) -> String {
+    let clause = conditions.clause();
+    format!("SELECT {COLUMNS} FROM issues {clause} {order} LIMIT ?")
 }
 
 /// Returns the row number of an issue.
@@ -452,6 +501,52 @@ fn comments_of(connection: &Connection, num: i64) -> Result<Vec<Comment>, Error>
             created_at: Timestamp(row.get(3)?),
         })
     })
+}
+
+/// Returns the events that meet a condition with a value, the oldest first, up to a limit.
+fn events(
+    connection: &Connection,
+    condition: &str,
+    values: impl rusqlite::Params,
+) -> Result<Vec<Event>, Error> {
+    let statement = format!(
+        "SELECT events.id, issues.id, actor, kind, value, at FROM events
+         JOIN issues ON issues.num = events.issue {condition} ORDER BY events.id LIMIT ?2"
+    );
+    query_rows(connection, &statement, values, |row| {
+        Ok(Event {
+            id: row.get(0)?,
+            issue: row.get(1)?,
+            actor: row.get(2)?,
+            kind: row.get(3)?,
+            value: row.get(4)?,
+            at: Timestamp(row.get(5)?),
+        })
+    })
+}
+
+/// Returns the issues that depend on one, in the order of their ids.
+pub(crate) fn dependents_of(connection: &Connection, num: i64) -> Result<Vec<Dependent>, Error> {
+    let statement = "SELECT id, kind, status, title FROM dependencies JOIN issues ON num = issue
+        WHERE depends_on = ? ORDER BY id, kind";
+    query_rows(connection, statement, params![num], |row| {
+        Ok(Dependent {
+            id: row.get(0)?,
+            kind: row.get(1)?,
+            status: row.get(2)?,
+            title: row.get(3)?,
+        })
+    })
+}
+
+/// Returns true if few issues have one of some labels.
+pub(crate) fn is_rare(connection: &Connection, labels: &[String]) -> Result<bool, Error> {
+    let marks = vec!["?"; labels.len()].join(", ");
+    let statement = format!(
+        "SELECT count(*) FROM (SELECT 1 FROM labels WHERE label IN ({marks}) LIMIT {RARE})"
+    );
+    let counts: Vec<u32> = query(connection, &statement, params_from_iter(labels))?;
+    Ok(counts.first().is_some_and(|count| *count < RARE))
 }
 
 /// Returns the value for LIMIT; -1 is none.
@@ -496,7 +591,7 @@ fn check(connection: &Connection) -> Result<Vec<String>, Error> {
          WHERE blockers <> found",
         params![],
     )?);
-    // If each is right given its parents, then all are, as there are no circles.
+    // If each is right given its parents, then all are, as those that block have no circles.
     differences.extend(query::<String>(
         connection,
         "SELECT id || ' notes ' || blocked_parents || ' blocked parents, but has ' || found FROM (
@@ -508,4 +603,126 @@ fn check(connection: &Connection) -> Result<Vec<String>, Error> {
     let damage: Vec<String> = query(connection, "PRAGMA integrity_check(10)", params![])?;
     differences.extend(damage.into_iter().filter(|text| text != "ok"));
     Ok(differences)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{NewIssue, Options, Store};
+
+    /// Returns how SQLite finds the issues of a list, with few issues that have the labels or with many.
+    fn plan(reader: &Reader, filter: &Filter, is_rare: bool) -> String {
+        let conditions = Conditions::of_list(filter, |_| Ok(is_rare)).unwrap();
+        explain(reader, conditions, filter.sort.order())
+    }
+
+    fn plan_of_ready(reader: &Reader, filter: &ReadyFilter, is_rare: bool) -> String {
+        let conditions = Conditions::of_ready(filter, |_| Ok(is_rare)).unwrap();
+        explain(reader, conditions, READY_ORDER)
+    }
+
+    fn explain(reader: &Reader, conditions: Conditions, order: &str) -> String {
+        let statement = format!("EXPLAIN QUERY PLAN {}", list_statement(&conditions, order));
+        let mut values = conditions.values;
+        values.push(Value::from(10));
+        let mut explained = reader.connection.prepare(&statement).unwrap();
+        let rows = explained.query_map(params_from_iter(values), |row| row.get::<_, String>(3));
+        rows.unwrap()
+            .collect::<Result<Vec<_>, _>>()
+            .unwrap()
+            .join("; ")
+    }
+
+    #[test]
+    fn a_list_by_assignee_or_label_is_found_by_an_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("issues.db"), Options::default()).unwrap();
+        let reader = store.reader().unwrap();
+        let assignee = Some("ann".to_owned());
+        let by_assignee = Filter {
+            assignee: assignee.clone(),
+            ..Filter::default()
+        };
+        let labels = vec!["x".to_owned(), "y".to_owned()];
+        let by_labels = Filter {
+            labels: labels.clone(),
+            ..Filter::default()
+        };
+        let by_any = Filter {
+            labels_any: labels.clone(),
+            ..Filter::default()
+        };
+        let ready_by_assignee = ReadyFilter {
+            assignee,
+            ..ReadyFilter::default()
+        };
+        let ready_by_labels = ReadyFilter {
+            labels,
+            ..ReadyFilter::default()
+        };
+        let by_number = "USING INTEGER PRIMARY KEY (rowid=?)";
+        let by_label = "(label=? AND issue=?)";
+        for (plan, expected) in [
+            (
+                plan(&reader, &by_assignee, true),
+                "USING INDEX issues_assigned (assignee=?)",
+            ),
+            (plan(&reader, &by_labels, true), by_number),
+            (plan(&reader, &by_any, true), by_number),
+            (plan(&reader, &by_labels, false), by_label),
+            (
+                plan(&reader, &by_labels, false),
+                "USING INDEX issues_in_order",
+            ),
+            (plan(&reader, &by_any, false), by_label),
+            (
+                plan_of_ready(&reader, &ready_by_assignee, true),
+                "USING INDEX issues_assigned_ready (assignee=?)",
+            ),
+            (plan_of_ready(&reader, &ready_by_labels, true), by_number),
+            (plan_of_ready(&reader, &ready_by_labels, false), by_label),
+            (
+                plan_of_ready(&reader, &ready_by_labels, false),
+                "USING INDEX issues_ready",
+            ),
+        ] {
+            assert!(plan.contains(expected), "{plan}");
+            let scans = plan.split("; ").filter(|step| step.starts_with("SCAN"));
+            let walks = |step: &&str| step.contains("USING INDEX");
+            assert!(scans.into_iter().all(|step| walks(&step)), "{plan}");
+        }
+    }
+
+    #[test]
+    fn a_label_of_few_and_of_many_issues_gives_the_same_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("issues.db"), Options::default()).unwrap();
+        let mut writer = store.writer().unwrap();
+        let create = |changes: &mut crate::Changes<'_>| {
+            for number in 0..20 {
+                let label = if number % 3 == 0 { "x" } else { "y" };
+                let new = NewIssue {
+                    title: number.to_string(),
+                    priority: number % 5,
+                    labels: vec![label.to_owned(), "all".to_owned()],
+                    ..NewIssue::default()
+                };
+                changes.create("a", &new)?;
+            }
+            Ok(())
+        };
+        writer.apply(Timestamp(1), create).unwrap();
+        let reader = store.reader().unwrap();
+        let filter = Filter {
+            labels: vec!["all".to_owned()],
+            labels_any: vec!["x".to_owned(), "none".to_owned()],
+            ..Filter::default()
+        };
+        let [few, many] = [true, false].map(|is_rare| {
+            let conditions = Conditions::of_list(&filter, |_| Ok(is_rare)).unwrap();
+            list(&reader.connection, conditions, filter.sort.order(), None).unwrap()
+        });
+        assert_eq!(few, many);
+        assert_eq!(few.len(), 7);
+    }
 }

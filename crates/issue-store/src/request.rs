@@ -10,6 +10,11 @@ const MAX_LABEL: usize = 200;
 /// The longest id, in bytes.
 const MAX_ID: usize = 100;
 
+/// The labels of a request, at most.
+const MAX_LABELS: usize = 100;
+/// The dependencies of a new issue, at most.
+pub(crate) const MAX_DEPENDENCIES: usize = 1_000;
+
 /// A new issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -84,6 +89,10 @@ pub struct Patch {
     pub remove_labels: Vec<String>,
     /// Labels to have, instead of all others.
     pub set_labels: Option<Vec<String>>,
+    /// The progress that the issue must have for the changes to be made.
+    pub expected_status: Option<Status>,
+    /// The assignee that the issue must have for the changes to be made; an empty name is none.
+    pub expected_assignee: Option<String>,
 }
 
 pub(crate) fn check_title(title: &str) -> Result<(), Error> {
@@ -109,6 +118,21 @@ pub(crate) fn check_id(id: &str) -> Result<(), Error> {
         return Err(Error::invalid("id", problem));
     }
     Ok(())
+}
+
+pub(crate) fn check_labels(labels: &[String]) -> Result<(), Error> {
+    check_number("labels", labels.len(), MAX_LABELS)
+}
+
+/// Checks the number of values of a field.
+pub(crate) fn check_number(field: &'static str, number: usize, most: usize) -> Result<(), Error> {
+    match number > most {
+        true => Err(Error::invalid(
+            field,
+            format!("{number} are too many: {most} are allowed"),
+        )),
+        false => Ok(()),
+    }
 }
 
 pub(crate) fn check_label(label: &str) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! The tables, and the steps from older versions to this one.
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use crate::error::{Doing as _, Error};
 
@@ -8,7 +9,7 @@ use crate::error::{Doing as _, Error};
 pub(crate) const APPLICATION_ID: i32 = 0x4472_6f76;
 
 /// The steps; `PRAGMA user_version` is the number of those that were made.
-const MIGRATIONS: &[&str] = &[VERSION_1];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
 /// Counters are kept by triggers, so that they are in step with the rows whatever writes them.
 const VERSION_1: &str = "
@@ -96,26 +97,64 @@ CREATE TRIGGER issue_deleted AFTER DELETE ON issues BEGIN
 END;
 ";
 
-/// Brings a database to this version. Returns the problem with its remedy if it belongs to another program or to a
+/// Lets two issues depend on each other in several ways, keeps why an issue was closed and the settings of the database,
+/// and finds the issues of an assignee and the events of an issue by indexes. Most issues have no assignee, and are in
+/// neither of the two.
+const VERSION_2: &str = "
+CREATE TABLE dependencies_of_all_kinds (
+    issue INTEGER NOT NULL REFERENCES issues,
+    depends_on INTEGER NOT NULL REFERENCES issues,
+    kind INTEGER NOT NULL CHECK (kind BETWEEN 0 AND 3),
+    PRIMARY KEY (issue, depends_on, kind),
+    CHECK (issue <> depends_on)
+) STRICT, WITHOUT ROWID;
+INSERT INTO dependencies_of_all_kinds SELECT issue, depends_on, kind FROM dependencies;
+DROP TABLE dependencies;
+ALTER TABLE dependencies_of_all_kinds RENAME TO dependencies;
+CREATE INDEX dependents ON dependencies (depends_on, kind);
+
+ALTER TABLE issues ADD COLUMN close_reason TEXT NOT NULL DEFAULT '';
+UPDATE issues SET close_reason = latest.value
+    FROM (SELECT issue, value, max(id) FROM events WHERE kind = 'closed' GROUP BY issue) AS latest
+    WHERE latest.issue = issues.num AND status = 3;
+CREATE INDEX issues_assigned ON issues (assignee, priority, created_at DESC) WHERE assignee <> '';
+CREATE INDEX issues_assigned_ready ON issues (assignee, priority, created_at)
+    WHERE status = 0 AND blockers = 0 AND blocked_parents = 0 AND assignee <> '';
+CREATE INDEX events_of ON events (issue);
+
+CREATE TABLE settings (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// Returns true if a database has the tables of this version, and a write-ahead log.
+pub(crate) fn is_current(connection: &Connection) -> Result<bool, Error> {
+    let mode: String = pragma(connection, "journal_mode")?;
+    Ok(mode == "wal"
+        && pragma::<i32>(connection, "application_id")? == APPLICATION_ID
+        && pragma::<i32>(connection, "user_version")? == MIGRATIONS.len() as i32)
+}
+
+fn pragma<T: FromSql>(connection: &Connection, name: &str) -> Result<T, Error> {
+    connection
+        .pragma_query_value(None, name, |row| row.get(0))
+        .doing("reading the version of the database")
+}
+
+/// Brings a database to this version. A new one remembers the prefix of its ids, if one is given. Returns the problem with its remedy if it belongs to another program or to a
 /// later version.
-pub(crate) fn migrate(connection: &mut Connection) -> Result<Result<(), String>, Error> {
+pub(crate) fn migrate(
+    connection: &mut Connection,
+    prefix: Option<&str>,
+) -> Result<Result<(), String>, Error> {
     let doing = "creating or updating the tables";
-    let number = |connection: &Connection, name: &str| {
-        let read = connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-        read.doing("reading the version of the database")
-    };
-    let version = number(connection, "user_version")?;
-    let application = number(connection, "application_id")?;
-    let is_own = application == APPLICATION_ID;
-    if version == MIGRATIONS.len() as i32 && is_own {
-        return Ok(Ok(()));
-    }
-    // Another process may be here too: the versions are read again in the transaction.
+    // Another process may have been here: the versions are read in the transaction.
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .doing(doing)?;
-    let version = number(&transaction, "user_version")?;
-    let application = number(&transaction, "application_id")?;
+    let version: i32 = pragma(&transaction, "user_version")?;
+    let application: i32 = pragma(&transaction, "application_id")?;
     let tables = "SELECT count(*) FROM sqlite_schema";
     let tables: i64 = transaction
         .query_row(tables, [], |row| row.get(0))
@@ -134,6 +173,11 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<Result<(), String>,
     for step in ahead {
         transaction.execute_batch(step).doing(doing)?;
     }
+    if let Some(prefix) = prefix.filter(|_| made == 0) {
+        transaction
+            .execute("INSERT INTO settings VALUES ('prefix', ?)", [prefix])
+            .doing(doing)?;
+    }
     transaction
         .pragma_update(None, "application_id", APPLICATION_ID)
         .doing(doing)?;
@@ -142,4 +186,52 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<Result<(), String>,
         .doing(doing)?;
     transaction.commit().doing(doing)?;
     Ok(Ok(()))
+}
+
+/// Returns the prefix that a database remembers.
+pub(crate) fn prefix(connection: &Connection) -> Result<Option<String>, Error> {
+    connection
+        .query_row(
+            "SELECT value FROM settings WHERE name = 'prefix'",
+            [],
+            |row| row.get(0),
+        )
+        .optional()
+        .doing("reading the prefix of ids")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DependencyKind, Options, Store};
+
+    #[test]
+    fn a_database_of_version_1_keeps_its_rows_and_gets_its_close_reasons() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("issues.db");
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(VERSION_1).unwrap();
+        old.pragma_update(None, "application_id", APPLICATION_ID)
+            .unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        old.execute_batch(
+            "INSERT INTO issues (num, id, title, status, priority, issue_type, created_at, updated_at, closed_at, blockers)
+                 VALUES (1, 'a', 'one', 3, 2, 2, 1, 1, 1, 0), (2, 'b', 'two', 0, 2, 2, 1, 1, NULL, 0),
+                     (3, 'c', 'three', 0, 2, 2, 1, 1, NULL, 1);
+             INSERT INTO dependencies VALUES (3, 2, 0);
+             INSERT INTO events (issue, actor, kind, value, at)
+                 VALUES (1, 'me', 'closed', 'first', 1), (1, 'me', 'closed', 'second', 2), (2, 'me', 'closed', 'x', 3);",
+        )
+        .unwrap();
+        drop(old);
+        let reader = Store::open(&path, Options::default())
+            .unwrap()
+            .reader()
+            .unwrap();
+        assert_eq!(reader.show("a").unwrap().close_reason, "second");
+        assert_eq!(reader.show("b").unwrap().close_reason, "", "it is open");
+        let dependencies = reader.show("c").unwrap().dependencies;
+        assert_eq!(dependencies[0].kind, DependencyKind::Blocks);
+        assert_eq!(reader.check().unwrap(), Vec::<String>::new());
+    }
 }

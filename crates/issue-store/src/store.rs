@@ -1,7 +1,7 @@
 //! A database file, and the connections to it.
 
 use std::fmt;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -21,8 +21,13 @@ use crate::writer::Writer;
 /// The oldest SQLite that is allowed: 3.7.0 to 3.51.2 can corrupt a write-ahead log when a checkpoint and a write of
 /// two connections meet (<https://sqlite.org/wal.html>, "the WAL-reset bug").
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// Time for which a connection waits for a lock that another program holds, without the queue of this one.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for which a connection waits for a lock that another program holds.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The beginning of new ids if nobody has chosen one.
+const DEFAULT_PREFIX: &str = "issue";
+/// The size to which the write-ahead log is cut when it starts again after a long reader, in bytes. Usual logs are
+/// smaller, so that they are written in place.
+const LOG_BYTES: i64 = 16 << 20;
 /// Statements that a connection keeps prepared.
 const STATEMENTS: usize = 128;
 /// Pages of the database that a connection keeps in memory, in KiB (a negative number, as SQLite wants it).
@@ -83,8 +88,8 @@ impl FromStr for Durability {
 pub struct Options {
     /// The protection of acknowledged writes.
     pub durability: Durability,
-    /// The beginning of new ids.
-    pub prefix: String,
+    /// The beginning of new ids; without one, it is that with which the database was created, or else `issue`.
+    pub prefix: Option<String>,
     /// The seed of new ids, for tests; without one they are random.
     pub seed: Option<u64>,
     /// The virtual file system of SQLite, for tests; without one it is that of the operating system.
@@ -95,7 +100,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             durability: Durability::Fsync,
-            prefix: "issue".to_owned(),
+            prefix: None,
             seed: None,
             vfs: None,
         }
@@ -126,7 +131,16 @@ impl Store {
                 "SQLite {version} can corrupt it: build with 3.51.3 or newer"
             )));
         }
-        check_prefix(&options.prefix)?;
+        if let Some(prefix) = &options.prefix {
+            check_prefix(prefix)?;
+        }
+        // Locks and the write-ahead log are found by the name: programs that use two names corrupt the database.
+        if let Ok(file) = std::fs::metadata(path)
+            && file.nlink() > 1
+        {
+            let problem = "has other names (hard links), under which another program could corrupt it: remove them, or copy it";
+            return Err(unusable(problem.to_owned()));
+        }
         if options.vfs.is_none() && !path.exists() {
             let created = std::fs::OpenOptions::new()
                 .write(true)
@@ -152,13 +166,18 @@ impl Store {
 
     /// Creates or updates the tables. Returns the problem if the database is not of this program and version.
     fn prepare(&self) -> Result<Result<(), String>, Error> {
-        let mut lock = self.lock_file()?;
-        let _locked = lock.as_mut().map(LockFile::lock).transpose()?;
         let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE, WRITER_CACHE)?;
+        // Without the lock: a writer that is stopped, or long, keeps nobody from reading.
+        if schema::is_current(&connection)? {
+            return Ok(Ok(()));
+        }
+        let mut lock = self.lock_file()?;
+        let locked = lock.as_mut().map(|lock| lock.lock(Some(BUSY_TIMEOUT)));
+        let _locked = locked.transpose()?;
         connection
             .pragma_update(None, "journal_mode", "WAL")
             .doing("switching to a write-ahead log")?;
-        schema::migrate(&mut connection)
+        schema::migrate(&mut connection, self.options.prefix.as_deref())
     }
 
     /// Reads the whole database and checks its structure.
@@ -203,7 +222,10 @@ impl Store {
             .wal_hook(Some(note))
             .doing("turning automatic checkpoints off")?;
         let ids = Ids::new(self.options.seed);
-        let prefix = self.options.prefix.clone();
+        let prefix = match &self.options.prefix {
+            Some(prefix) => prefix.clone(),
+            None => schema::prefix(&connection)?.unwrap_or_else(|| DEFAULT_PREFIX.to_owned()),
+        };
         Ok(Writer::new(
             connection,
             self.lock_file()?,
@@ -260,6 +282,14 @@ impl Store {
             .doing(doing)?;
         connection
             .pragma_update(None, "foreign_keys", true)
+            .doing(doing)?;
+        // Otherwise half of all writes go to journals of statements in a folder for temporary files, and a full one makes
+        // the database read-only.
+        connection
+            .pragma_update(None, "temp_store", "MEMORY")
+            .doing(doing)?;
+        connection
+            .pragma_update(None, "journal_size_limit", LOG_BYTES)
             .doing(doing)?;
         // A damaged file under a memory map is a signal instead of an error.
         connection

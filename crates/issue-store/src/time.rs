@@ -12,6 +12,11 @@ pub struct Timestamp(pub i64);
 /// The last microsecond of the year 9999, the last that RFC 3339 can write.
 const LATEST_US: i64 = 253_402_300_799_999_999;
 
+const MINUTE_US: i64 = 60_000_000;
+/// The shape of a date, and that of the offset of a time.
+const DATE: &str = "2026-11-23";
+const OFFSET: &str = "+00:00";
+
 impl Timestamp {
     /// Returns the time of the system's clock.
     #[must_use]
@@ -20,9 +25,30 @@ impl Timestamp {
         Self(since.map_or(0, |since| since.as_micros() as i64))
     }
 
-    /// Parses a text of RFC 3339 in UTC.
+    /// Parses a text of RFC 3339, such as `2026-11-23T10:00:00Z` or `2026-11-23T03:00:00.5-07:00`. A text without an
+    /// offset is of UTC, and a date alone is its beginning.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        let (time, offset) = text.split_at_checked(text.len().saturating_sub(OFFSET.len()))?;
+        let is_time = time.len() > DATE.len() && time.ends_with(|last: char| last.is_ascii_digit());
+        if is_time && offset.starts_with(['+', '-']) {
+            let utc = Self::parse_utc(time)?;
+            let (hours, minutes) = offset[1..].split_once(':')?;
+            let number = |digits: &str, below: i64| {
+                let number = digits.parse().ok()?;
+                (digits.len() == 2 && (0..below).contains(&number)).then_some(number)
+            };
+            let minutes = number(hours, 24)? * 60 + number(minutes, 60)?;
+            let east = if offset.starts_with('-') { -1 } else { 1 };
+            return Some(Self(utc.0 - east * minutes * MINUTE_US));
+        }
+        match text.len() == DATE.len() {
+            true => Self::parse_utc(&format!("{text}T00:00:00Z")),
+            false => Self::parse_utc(text),
+        }
+    }
+
+    fn parse_utc(text: &str) -> Option<Self> {
         let time = humantime::parse_rfc3339_weak(text).ok()?;
         let since = time.duration_since(UNIX_EPOCH).ok()?;
         Some(Self(i64::try_from(since.as_micros()).ok()?))
@@ -67,7 +93,30 @@ mod tests {
             Timestamp::parse("2025-11-23T10:00:00Z"),
             Some(Timestamp(1_763_892_000_000_000))
         );
-        assert_eq!(Timestamp::parse("yesterday"), None);
+        let utc = Timestamp::parse("2025-10-15T05:30:00.25Z");
+        for same in [
+            "2025-10-15T05:30:00.250000000+00:00",
+            "2025-10-14T22:30:00.25-07:00",
+            "2025-10-15T11:00:00.25+05:30",
+        ] {
+            assert_eq!(Timestamp::parse(same), utc, "{same}");
+        }
+        assert_eq!(
+            Timestamp::parse("2026-01-31"),
+            Timestamp::parse("2026-01-31T00:00:00Z")
+        );
+        for wrong in [
+            "yesterday",
+            "",
+            "2026-01",
+            "2026-01-31-07:00",
+            "2026-01-31T10:00:00+7:00",
+            "2026-01-31T10:00:00+24:00",
+            "2026-01-31T10:00:00Z-07:00",
+            "2026-01-31T10:00:00+é:00",
+        ] {
+            assert_eq!(Timestamp::parse(wrong), None, "{wrong}");
+        }
         assert_eq!(
             Timestamp(i64::MAX).to_string(),
             "9999-12-31T23:59:59.999999Z"

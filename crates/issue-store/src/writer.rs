@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -9,6 +10,7 @@ use crate::changes::Changes;
 use crate::error::{Doing as _, Error};
 use crate::ids::Ids;
 use crate::lock::{LockFile, WriteLock};
+use crate::store::BUSY_TIMEOUT;
 use crate::time::Timestamp;
 
 /// Pages of the write-ahead log at which it is moved into the database: 4 MiB.
@@ -53,12 +55,25 @@ impl Writer {
         }
     }
 
-    /// Begins a transaction. Waits for those of other processes, in the order of arrival.
+    /// Begins a transaction. Waits for those of other processes, in the order of arrival, for at most five seconds.
     ///
     /// # Errors
-    /// A program that does not use this queue holds SQLite's lock ([`Code::Busy`](crate::Code::Busy)), or SQLite fails.
+    /// Those of [`begin_within`](Self::begin_within).
     pub fn begin(&mut self) -> Result<Group<'_>, Error> {
-        let lock = self.lock.as_mut().map(LockFile::lock).transpose()?;
+        self.begin_within(Some(BUSY_TIMEOUT))
+    }
+
+    /// Begins a transaction. Waits for those of other processes, in the order of arrival, for this time or without end.
+    ///
+    /// # Errors
+    /// Another process holds the lock of this queue for the whole time, or SQLite's lock for five seconds or this time
+    /// ([`Code::Busy`](crate::Code::Busy)), or SQLite fails.
+    pub fn begin_within(&mut self, wait: Option<Duration>) -> Result<Group<'_>, Error> {
+        let lock = self.lock.as_mut().map(|lock| lock.lock(wait)).transpose()?;
+        let wait = wait.unwrap_or(BUSY_TIMEOUT).min(BUSY_TIMEOUT);
+        self.connection
+            .busy_timeout(wait)
+            .doing("beginning a transaction")?;
         self.connection
             .execute_batch("BEGIN IMMEDIATE")
             .doing("beginning a transaction")?;

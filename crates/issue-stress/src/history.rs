@@ -21,6 +21,8 @@ pub(crate) struct Span {
 pub(crate) struct Histories {
     assignees: HashMap<Box<str>, Vec<Operation<u64>>>,
     ready: HashMap<Box<str>, Register>,
+    /// The agents that were told that they have claimed an issue.
+    claims: HashMap<Box<str>, Vec<u32>>,
     operations: usize,
     /// The earliest time at which an operation was left out.
     incomplete_from: Option<u64>,
@@ -55,6 +57,11 @@ impl Histories {
             let operations = self.assignees.entry(issue.into()).or_default();
             operations.push(operation(client, span, kind));
         }
+    }
+
+    /// Adds that an agent was told that it has claimed an issue. Nobody gives a claimed issue back.
+    pub(crate) fn claimed(&mut self, issue: &str, client: u32) {
+        self.claims.entry(issue.into()).or_default().push(client);
     }
 
     /// Adds that an issue became ready, or ceased to be.
@@ -120,6 +127,9 @@ impl Histories {
             own.was_ready |= register.was_ready;
             own.operations.extend(register.operations);
         }
+        for (issue, clients) in other.claims {
+            self.claims.entry(issue).or_default().extend(clients);
+        }
         self.operations += other.operations;
         if let Some(invoked_ns) = other.incomplete_from {
             self.end_at(invoked_ns);
@@ -167,6 +177,12 @@ impl Histories {
             let outcome = check_register_within(was_ready, operations, MAX_STEPS);
             note(issue, "membership in ready", operations.len(), outcome);
         }
+        for (issue, clients) in self.claims.iter().filter(|(_, clients)| clients.len() > 1) {
+            let violation = format!(
+                "the claim of {issue}: agents {clients:?} were each told that they have it"
+            );
+            checked.violations.push(violation);
+        }
         checked.left_out = (self.operations as u64).saturating_sub(checked.operations);
         checked
     }
@@ -212,6 +228,21 @@ mod tests {
         assert!(
             violations[0].starts_with("the assignee of a: "),
             "{violations:?}"
+        );
+    }
+
+    #[test]
+    fn an_issue_that_two_agents_claimed_is_found() {
+        let mut histories = Histories::default();
+        histories.claimed("a", 1);
+        histories.claimed("b", 2);
+        assert_eq!(histories.check().violations, Vec::<String>::new());
+        let mut other = Histories::default();
+        other.claimed("a", 2);
+        histories.merge(other);
+        assert_eq!(
+            histories.check().violations,
+            ["the claim of a: agents [1, 2] were each told that they have it"]
         );
     }
 

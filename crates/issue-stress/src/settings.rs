@@ -13,7 +13,7 @@ pub(crate) const BULK: &str = "bulk";
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
 const MAX_LIMIT: u32 = 10_000;
 const MAX_PRELOAD: u64 = 10_000_000;
-const MAX_BATCH: u16 = 10_000;
+const MAX_BATCH: u16 = issue_rpc::MAX_OPERATIONS as u16;
 const MAX_SHARED: u32 = 10_000;
 /// Agents of a group with a rate: as many operations can be open at once.
 const MAX_AGENTS: u64 = 100_000;

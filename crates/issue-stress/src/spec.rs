@@ -35,15 +35,16 @@ pub(crate) const LIST: Series = Series(4);
 pub(crate) const READY: Series = Series(5);
 pub(crate) const BATCH: Series = Series(6);
 pub(crate) const PING: Series = Series(7);
+pub(crate) const CLAIM: Series = Series(8);
 /// Time to write a page and sync it, on the driver's own file after the load.
-pub(crate) const SYNC: Series = Series(8);
+pub(crate) const SYNC: Series = Series(9);
 
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::with_note(
         "operation",
         "operation",
         Headline,
-        "The time of an operation is measured from the instant at which it was due to the last of its answers; those of create, update, show, list, ready, batch and ping from sending the request to its answer.",
+        "The time of an operation is measured from the instant at which it was due to the last of its answers; those of create, update, show, list, ready, batch, ping and claim from sending the request to its answer.",
     ),
     SeriesSpec::new("create", Main),
     SeriesSpec::new("update", Main),
@@ -52,6 +53,7 @@ const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("ready", Main),
     SeriesSpec::new("batch", Main),
     SeriesSpec::new("ping", Main),
+    SeriesSpec::new("claim", Main),
     SeriesSpec::with_note(
         "sync",
         "sync",
@@ -113,6 +115,7 @@ mod tests {
             (READY, "ready"),
             (BATCH, "batch"),
             (PING, "ping"),
+            (CLAIM, "claim"),
             (SYNC, "sync"),
         ] {
             assert_eq!(SPEC.series[series.0].name, name);

@@ -63,6 +63,17 @@ fn printed_by_all(folder: &Folder) -> String {
         "--priority",
         "1",
     ]);
+    run(&["claim", "t-house"]);
+    run(&[
+        "update",
+        "t-house",
+        "--expected-status",
+        "in_progress",
+        "--status",
+        "open",
+        "-a",
+        "",
+    ]);
     run(&["dep", "add", "t-paint", "t-house", "--kind", "related"]);
     run(&["dep", "tree", "t-paint"]);
     run(&["dep", "remove", "t-paint", "t-house"]);
@@ -81,6 +92,16 @@ fn printed_by_all(folder: &Folder) -> String {
             .done(&["comment", "list", "paint"])
             .ends_with("tester\nBlue is better.")
     );
+    run(&["list", "--sort", "title", "--all"]);
+    run(&[
+        "create",
+        "--id",
+        "t-extra",
+        "Superfluous",
+        "--depends-on",
+        "t-paint",
+    ]);
+    run(&["delete", "t-extra"]);
     let shown = folder.json(&["show", "paint"]);
     assert_eq!(shown["description"], "Red.\nTwo coats.");
     assert_eq!(
@@ -138,4 +159,91 @@ fn completions_name_the_commands() {
             "{shell}"
         );
     }
+}
+
+#[test]
+fn a_claimed_issue_is_refused_to_others() {
+    let folder = Folder::new();
+    folder.done(&["create", "--id", "t-1", "job"]);
+    assert!(folder.done(&["claim", "t-1"]).contains("@tester"));
+    let error = folder.refused(1, &["claim", "t-1", "--assignee", "bob"]);
+    assert!(error.contains("assigned to tester"), "{error}");
+    let error = folder.refused(
+        1,
+        &["update", "t-1", "-p", "0", "--expected-status", "open"],
+    );
+    assert!(error.contains("t-1 is in_progress"), "{error}");
+    folder.done(&["create", "--id", "t-2", "job"]);
+    assert!(folder.done(&["ready", "--claim"]).starts_with("t-2"));
+    assert_eq!(folder.done(&["ready", "--claim"]), "");
+}
+
+#[test]
+fn a_completed_id_is_named_and_an_ambiguous_one_is_refused() {
+    let folder = Folder::new();
+    folder.done(&["create", "--id", "t-abcd12", "a"]);
+    let output = folder.run(&["close", "t-abcd1"]);
+    assert!(output.status.success());
+    let note = crate::support::text(&output.stderr);
+    assert_eq!(note.trim_end(), "issue: t-abcd1 is completed to t-abcd12");
+    let whole = folder.run(&["reopen", "t-abcd12"]);
+    assert_eq!(crate::support::text(&whole.stderr), "");
+    folder.done(&["create", "--id", "t-abcd13", "b"]);
+    folder.refused(1, &["close", "t-abcd1"]);
+    let output = folder.run(&["create", "c", "--depends-on", "abcd12"]);
+    let note = crate::support::text(&output.stderr);
+    assert!(note.contains("completed to t-abcd12"), "{note}");
+}
+
+#[test]
+fn closed_issues_are_listed_on_request() {
+    let folder = Folder::new();
+    for id in ["t-1", "t-2"] {
+        folder.done(&["create", "--id", id, id]);
+    }
+    folder.done(&["close", "t-1", "--reason", "fixed in abc"]);
+    let listed = |arguments: &[&str]| {
+        let printed = folder.done(&[&["list"], arguments].concat());
+        let ids = printed.lines().filter_map(|line| line.split(' ').next());
+        ids.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&[]), ["t-2"]);
+    assert_eq!(listed(&["--all"]), ["t-2", "t-1"]);
+    assert_eq!(listed(&["--all", "--sort", "updated"]), ["t-1", "t-2"]);
+    assert_eq!(listed(&["--status", "closed"]), ["t-1"]);
+    assert_eq!(listed(&["--closed-after", "2000-01-01T00:00:00Z"]), ["t-1"]);
+}
+
+#[test]
+fn an_issue_is_shown_with_its_close_reason_its_comments_and_what_depends_on_it() {
+    let folder = Folder::new();
+    folder.done(&["create", "--id", "t-1", "epic"]);
+    folder.done(&["create", "--id", "t-2", "part", "--parent", "t-1"]);
+    folder.done(&["create", "--id", "t-3", "next", "--depends-on", "t-1"]);
+    folder.done(&["comment", "add", "t-1", "Nearly there."]);
+    folder.done(&["close", "t-1", "--reason", "fixed in abc"]);
+    let shown = folder.done(&["show", "t-1"]);
+    for expected in [
+        "closed because: fixed in abc",
+        "parent-child of: t-2  open  part",
+        "blocks of: t-3  open  next",
+        "Nearly there.",
+    ] {
+        assert!(shown.contains(expected), "{shown}");
+    }
+    let error = folder.refused(1, &["delete", "t-1"]);
+    assert!(error.contains("t-2, t-3 depend on t-1"), "{error}");
+    assert_eq!(folder.done(&["delete", "t-1", "--force"]), "deleted t-1");
+    assert_eq!(folder.done(&["count"]), "2");
+}
+
+#[test]
+fn the_folder_of_a_new_database_is_private_and_its_prefix_is_remembered() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = Folder::empty();
+    folder.done(&["init", "--prefix", "web"]);
+    let metadata = std::fs::metadata(folder.path().join(".issues")).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o700);
+    assert!(folder.done(&["create", "a"]).starts_with("web-"));
 }

@@ -101,3 +101,42 @@ fn a_daemon_that_does_not_answer_is_given_up_after_the_timeout() {
     // The socket is left behind: nobody listens, so the next request goes to the database.
     assert_eq!(folder.json(&["stats"])["total"], 0);
 }
+
+#[test]
+fn a_writer_that_is_stopped_ends_no_timeout_and_keeps_nobody_from_reading() {
+    let folder = Folder::new();
+    folder.done(&["create", "--id", "t-1", "job"]);
+    let store = issue_store::Store::open(&folder.database(), issue_store::Options::default());
+    let mut writer = store.unwrap().writer().unwrap();
+    let held = writer.begin().unwrap();
+    assert!(folder.done(&["list"]).starts_with("t-1"));
+    let error = folder.refused(3, &["create", "late", "--timeout", "0.2"]);
+    assert!(error.contains("another process holds"), "{error}");
+    drop(held);
+    assert_eq!(folder.done(&["count"]), "1");
+}
+
+#[test]
+fn a_socket_in_a_folder_that_others_can_use_is_not_asked() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = Folder::empty();
+    // The path of the socket would be too long beside the database.
+    let database = folder.path().join("x".repeat(120)).join("issues.db");
+    let database = database.to_str().unwrap();
+    let runtime = folder.path().join("run");
+    let sockets = runtime.join("issue-daemon");
+    std::fs::create_dir_all(&sockets).unwrap();
+    std::fs::set_permissions(&sockets, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = folder.command(&[&["--db", database], arguments].concat());
+        command.env("XDG_RUNTIME_DIR", &runtime).output().unwrap()
+    };
+    assert!(run(&["init"]).status.success());
+    let refused = run(&["create", "my secret"]);
+    let error = crate::support::text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{error}");
+    assert!(error.contains("is open to others (mode 777)"), "{error}");
+    std::fs::set_permissions(&sockets, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(run(&["create", "my secret"]).status.success());
+}

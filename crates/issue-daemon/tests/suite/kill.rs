@@ -85,7 +85,7 @@ fn check(database: &Path, known: &Known) {
     let mut found = HashSet::new();
     let mut after = 0;
     loop {
-        let page = reader.export(after, 10_000).unwrap();
+        let page = reader.export(after, 10_000, false).unwrap();
         found.extend(page.records.into_iter().map(|record| record.issue.id));
         match page.next {
             Some(next) => after = next,

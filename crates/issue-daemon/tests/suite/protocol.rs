@@ -191,3 +191,35 @@ fn a_batch_is_whole_or_not_there_as_its_mode_says() {
         assert_eq!(after - before, kept, "{mode}");
     }
 }
+
+#[test]
+fn a_lock_that_another_process_holds_is_busy_at_the_deadline_and_stops_no_reads() {
+    let daemon = Daemon::new(&[]);
+    let mut client = daemon.client();
+    let id = client.create("a");
+    let store = issue_store::Store::open(&daemon.database, issue_store::Options::default());
+    let mut writer = store.unwrap().writer().unwrap();
+    let held = writer.begin().unwrap();
+    let deadline_ms = issue_store::Timestamp::now().0 / 1_000 + 200;
+    let create = json!({"operation": "create", "args": {"title": "b"}, "deadline_ms": deadline_ms});
+    client.send(&create).unwrap();
+    assert_eq!(
+        daemon.client().data("list", json!({}))["issues"][0]["id"],
+        json!(id)
+    );
+    let refused = client.answer().unwrap();
+    assert_eq!(refused["code"], "busy", "{refused}");
+    drop(held);
+    client.create("c");
+    assert_eq!(client.data("count", json!({}))["count"], 2);
+}
+
+#[test]
+fn a_compatible_daemon_answers_lists_with_arrays() {
+    let daemon = Daemon::new(&["--compat"]);
+    let mut client = daemon.client();
+    let id = client.create("a");
+    assert_eq!(client.data("list", json!({}))[0]["id"], json!(id));
+    assert_eq!(client.data("ready", json!({}))[0]["id"], json!(id));
+    assert_eq!(client.data("stats", json!({}))["total_issues"], 1);
+}

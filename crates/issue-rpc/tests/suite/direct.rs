@@ -1,9 +1,11 @@
 //! Operations on a database, as the daemon and direct mode perform them.
 
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use issue_rpc::{Direct, Request};
-use issue_store::Options;
+use issue_store::{Options, Store, Timestamp};
 use serde_json::{Value, json};
 
 struct Database {
@@ -206,9 +208,13 @@ fn an_export_can_be_imported_elsewhere() {
     from.data("dep_add", json!({"id": a, "depends_on": b}));
     from.data("comment_add", json!({"id": a, "text": "hello"}));
     from.data("label_add", json!({"id": b, "label": "x"}));
-    from.data("close", json!({"id": b}));
-    let one = from.data("export", json!({"limit": 1}));
-    let two = from.data("export", json!({"limit": 1, "after": one["next"]}));
+    from.data("close", json!({"id": b, "reason": "fixed in abc"}));
+    let one = from.data("export", json!({"limit": 1, "events": true}));
+    let two = from.data(
+        "export",
+        json!({"limit": 1, "after": one["next"], "events": true}),
+    );
+    assert_eq!(two["records"][0]["close_reason"], "fixed in abc");
     let end = from.data("export", json!({"limit": 1, "after": two["next"]}));
     assert_eq!((&end["records"], &end["next"]), (&json!([]), &Value::Null));
     let records = json!([one["records"][0], two["records"][0]]);
@@ -230,6 +236,18 @@ fn an_export_can_be_imported_elsewhere() {
         without_numbers(from.data("export", json!({})))
     );
 
+    let events = |database: &mut Database| {
+        let page = database.data("export", json!({"events": true}));
+        let records = page["records"].as_array().unwrap().clone();
+        let events = records
+            .iter()
+            .flat_map(|record| record["events"].as_array().unwrap());
+        let kinds = events.map(|event| (event["kind"].clone(), event["at"].clone()));
+        kinds
+            .filter(|(kind, _)| kind != "imported")
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(events(&mut to), events(&mut from));
     assert_eq!(
         to.call("import", json!({"records": records}))["code"],
         "conflict"
@@ -255,5 +273,221 @@ fn an_export_can_be_imported_elsewhere() {
     assert_eq!(
         store.reader().unwrap().check().unwrap(),
         Vec::<String>::new()
+    );
+}
+
+#[test]
+fn an_issue_is_claimed_once_and_by_its_expected_state() {
+    let mut database = Database::new();
+    let id = database.create("job");
+    let claimed = database.data("claim", json!({"id": id, "assignee": "ann"}));
+    assert_eq!(
+        (&claimed["status"], &claimed["assignee"]),
+        (&json!("in_progress"), &json!("ann"))
+    );
+    let refused = database.call("claim", json!({"id": id}));
+    assert_eq!(
+        refused["code"], "conflict",
+        "the actor is not ann: {refused}"
+    );
+    let update = |expected: Value| {
+        let mut args = json!({"id": id, "status": "open", "assignee": ""});
+        let members = expected.as_object().unwrap().clone();
+        args.as_object_mut().unwrap().extend(members);
+        args
+    };
+    for expected in [
+        json!({"expected_status": "open"}),
+        json!({"expected_assignee": ""}),
+        json!({"expected_status": "in_progress", "expected_assignee": "bob"}),
+    ] {
+        let refused = database.call("update", update(expected));
+        assert_eq!(refused["code"], "conflict", "{refused}");
+    }
+    let expected = json!({"expected_status": "in_progress", "expected_assignee": "ann"});
+    assert_eq!(database.data("update", update(expected))["status"], "open");
+    // The actor of these requests is the assignee if none is named. The second claim of the batch is of its own issue.
+    let batch = json!({"mode": "atomic", "operations": [
+        {"operation": "claim", "args": {"id": id}},
+        {"operation": "claim", "args": {"id": id}},
+        {"operation": "update", "args": {"id": id, "status": "closed", "expected_status": "in_progress"}},
+    ]});
+    let results = database.data("batch", batch);
+    assert_eq!(results["results"][0]["data"]["assignee"], "me");
+    assert_eq!(results["results"][2]["data"]["status"], "closed");
+}
+
+#[test]
+fn ready_issues_are_handed_out_once() {
+    let mut database = Database::new();
+    let ids = ["one", "two", "three"].map(|title| database.create(title));
+    database.data("update", json!({"id": ids[1], "assignee": "ann"}));
+    let mut claim = |args: Value| {
+        let data = database.data("ready", args);
+        let issues = data["issues"].as_array().unwrap().clone();
+        issues
+            .iter()
+            .map(|issue| issue["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(claim(json!({"claim": true})), [ids[0].clone()]);
+    // The second is ann's.
+    assert_eq!(claim(json!({"claim": true, "limit": 9})), [ids[2].clone()]);
+    assert_eq!(claim(json!({"claim": true})), Vec::<String>::new());
+    assert_eq!(claim(json!({})), [ids[1].clone()]);
+}
+
+#[test]
+fn a_reader_does_not_wait_for_a_writer_that_is_stopped() {
+    let mut database = Database::new();
+    let id = database.create("a");
+    let mut writer = Store::open(&database.path, Options::default())
+        .unwrap()
+        .writer()
+        .unwrap();
+    let stopped = writer.begin().unwrap();
+    let (sender, answered) = channel();
+    let path = database.path.clone();
+    std::thread::spawn(move || {
+        let mut direct = Direct::open(&path, Options::default()).unwrap();
+        let request = Request::parse(br#"{"operation":"list"}"#).unwrap();
+        sender.send(direct.call(request).line(None)).unwrap();
+    });
+    // Without an answer the test would hang: it ends by this limit only if it fails.
+    let answer = answered.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(answer.contains(&id), "{answer}");
+    drop(stopped);
+}
+
+#[test]
+fn a_lock_that_another_process_holds_is_busy_at_the_deadline() {
+    let mut database = Database::new();
+    let store = Store::open(&database.path, Options::default()).unwrap();
+    let mut writer = store.writer().unwrap();
+    let create = || {
+        let deadline_ms = Timestamp::now().0 / 1_000 + 50;
+        json!({"operation": "create", "args": {"title": "a"}, "deadline_ms": deadline_ms})
+    };
+    let held = writer.begin().unwrap();
+    for _ in 0..2 {
+        let answer = database.send(&create());
+        assert_eq!(answer["code"], "busy", "{answer}");
+    }
+    drop(held);
+    // The wait that was given up keeps the lock from nobody.
+    writer
+        .apply(Timestamp::now(), |changes| {
+            changes.forget_answers(Timestamp(0))
+        })
+        .unwrap();
+    database.create("b");
+    assert_eq!(database.count(), 1);
+}
+
+#[test]
+fn requests_with_the_names_of_bd_are_understood() {
+    let mut database = Database::new();
+    let batch = json!({"operations": [
+        {"operation": "create", "args": {"id": "x-1", "title": "Issue 1", "issue_type": "task", "priority": 2}},
+        {"operation": "create", "args": {"id": "x-2", "title": "Issue 2", "dependencies": ["x-1"], "labels": ["a"]}},
+        {"operation": "update", "args": {"id": "x-1", "status": "in_progress"}},
+        {"operation": "dep_add", "args": {"from_id": "x-1", "to_id": "x-2", "dep_type": "related"}},
+    ]});
+    database.data("batch", batch);
+    let blocked_by = json!([{"depends_on": "x-1", "kind": "blocks"}]);
+    assert_eq!(
+        database.data("show", json!({"id": "x-2"}))["dependencies"],
+        blocked_by
+    );
+    let listed = database.data("list", json!({"label": "a"}));
+    assert_eq!(listed["issues"][0]["id"], "x-2");
+    database.data(
+        "dep_remove",
+        json!({"from_id": "x-1", "to_id": "x-2", "dep_type": "related"}),
+    );
+    assert_eq!(
+        database.data("show", json!({"id": "x-1"}))["dependencies"],
+        Value::Null
+    );
+    let wrong = database.call(
+        "create",
+        json!({"title": "a", "dependencies": [{"kind": "blocks"}]}),
+    );
+    assert!(
+        wrong["error"]
+            .as_str()
+            .unwrap()
+            .contains("an id, or an object"),
+        "{wrong}"
+    );
+
+    let store = Store::open(&database.path, Options::default()).unwrap();
+    let reader = store.reader().unwrap();
+    let read = |line: &str| {
+        let Ok(Request {
+            operation: issue_rpc::Operation::Read(read),
+            ..
+        }) = Request::parse(line.as_bytes())
+        else {
+            panic!("{line} is a read");
+        };
+        let answer = issue_rpc::read(&reader, &read, true).line(None);
+        serde_json::from_str::<Value>(&answer).unwrap()["data"].clone()
+    };
+    assert_eq!(
+        read(r#"{"operation":"list","args":{"label":"a"}}"#)[0]["id"],
+        "x-2"
+    );
+    assert_eq!(read(r#"{"operation":"ready"}"#), json!([]));
+    assert_eq!(read(r#"{"operation":"stats"}"#)["total_issues"], 2);
+    assert_eq!(read(r#"{"operation":"count"}"#)["count"], 2);
+}
+
+#[test]
+fn an_export_of_bd_comes_in() {
+    let mut database = Database::new();
+    // The shape of its lines: times with offsets, and dependencies with other names.
+    let records = json!([
+        {"id": "bd-1", "title": "first", "description": "", "status": "closed", "priority": 1, "issue_type": "task",
+            "created_at": "2025-10-14T22:30:00.123456789-07:00", "updated_at": "2025-10-15T01:00:00-07:00",
+            "closed_at": "2025-10-15T01:00:00-07:00", "close_reason": "fixed in abc", "content_hash": "0"},
+        {"id": "bd-2", "title": "second", "status": "open", "priority": 2, "issue_type": "epic",
+            "created_at": "2025-10-15T05:30:00Z", "updated_at": "2025-10-15T05:30:00Z", "dependencies": [
+                {"issue_id": "bd-2", "depends_on_id": "bd-1", "type": "discovered-from",
+                    "created_at": "2025-10-15T05:30:00Z", "created_by": "ann"}],
+            "comments": [{"id": 1, "issue_id": "bd-2", "author": "ann", "text": "hello", "created_at": "2025-10-15T05:30:00Z"}]},
+    ]);
+    database.data("import", json!({"records": records}));
+    let first = database.data("show", json!({"id": "bd-1"}));
+    assert_eq!(first["created_at"], "2025-10-15T05:30:00.123456Z");
+    assert_eq!(first["close_reason"], "fixed in abc");
+    let second = database.data("show", json!({"id": "bd-2"}));
+    let dependencies = json!([{"depends_on": "bd-1", "kind": "discovered-from"}]);
+    assert_eq!(second["dependencies"], dependencies);
+    assert_eq!(second["comments"][0]["text"], "hello");
+}
+
+#[test]
+fn a_request_that_would_keep_others_waiting_is_refused_with_its_limit() {
+    let mut database = Database::new();
+    let create = json!({"operation": "create", "args": {"title": "a"}});
+    let batch = |number: usize| json!({"operations": vec![create.clone(); number]});
+    let answer = database.call("batch", batch(1_001));
+    assert_eq!(answer["code"], "validation");
+    let error = answer["error"].as_str().unwrap();
+    assert!(
+        error.contains("operations: 1001 are too many") && error.contains("at most 1000"),
+        "{error}"
+    );
+    assert_eq!(database.count(), 0);
+    database.data("batch", batch(1_000));
+    let page = database.data("export", json!({}));
+    let answer = database.call(
+        "import",
+        json!({"records": page["records"], "on_conflict": "skip"}),
+    );
+    assert!(
+        answer["error"].as_str().unwrap().contains("at most 500"),
+        "{answer}"
     );
 }

@@ -1,6 +1,6 @@
-//! Changes of dependencies. They never close a circle.
+//! Changes of dependencies. Those that block never close a circle.
 
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::params;
 
 use super::Changes;
 use crate::blocking;
@@ -12,8 +12,7 @@ impl Changes<'_> {
     /// Adds a dependency. One that exists in the same kind stays as it is, and the answer is false.
     ///
     /// # Errors
-    /// One of the issues does not exist, they are the same, they depend on each other in another way, or the dependency
-    /// would close a circle.
+    /// One of the issues does not exist, they are the same, or the dependency would close a circle of those that block.
     pub fn add_dependency(
         &mut self,
         actor: &str,
@@ -30,7 +29,7 @@ impl Changes<'_> {
         Ok(added)
     }
 
-    /// Removes a dependency.
+    /// Removes a dependency of one kind, or those of all kinds.
     ///
     /// # Errors
     /// One of the issues, or the dependency, does not exist.
@@ -39,24 +38,43 @@ impl Changes<'_> {
         actor: &str,
         id: &str,
         depends_on: &str,
+        kind: Option<DependencyKind>,
     ) -> Result<(), Error> {
-        let (num, on) = (
-            num_of(self.connection, id)?,
-            num_of(self.connection, depends_on)?,
-        );
-        let Some(kind) = self.kind_between(num, on)? else {
+        let num = num_of(self.connection, id)?;
+        let on = num_of(self.connection, depends_on)?;
+        if self.unlink(num, Some(on), kind)? == 0 {
             return Err(Error::NoDependency {
                 issue: id.to_owned(),
                 on: depends_on.to_owned(),
             });
-        };
-        self.connection
-            .prepare_cached("DELETE FROM dependencies WHERE issue = ? AND depends_on = ?")
-            .and_then(|mut statement| statement.execute([num, on]))
-            .doing("removing a dependency")?;
-        self.count_dependency(num, on, kind, -1)?;
+        }
         self.event(num, actor, "dependency_removed", depends_on)?;
         self.touch(num)
+    }
+
+    /// Removes the dependencies of an issue on another one or on all, of one kind or of all. Returns their number.
+    pub(super) fn unlink(
+        &self,
+        num: i64,
+        on: Option<i64>,
+        kind: Option<DependencyKind>,
+    ) -> Result<usize, Error> {
+        let statement =
+            "DELETE FROM dependencies WHERE issue = ?1 AND (?2 IS NULL OR depends_on = ?2)
+            AND (?3 IS NULL OR kind = ?3) RETURNING depends_on, kind";
+        let removed: Vec<(i64, DependencyKind)> = self
+            .connection
+            .prepare_cached(statement)
+            .and_then(|mut statement| {
+                let rows = statement
+                    .query_map(params![num, on, kind], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                rows.collect()
+            })
+            .doing("removing a dependency")?;
+        for (on, kind) in &removed {
+            self.count_dependency(num, *on, *kind, -1)?;
+        }
+        Ok(removed.len())
     }
 
     /// Adds a dependency. Returns false if it exists.
@@ -67,73 +85,56 @@ impl Changes<'_> {
         depends_on: &str,
         kind: DependencyKind,
     ) -> Result<bool, Error> {
-        let on = num_of(self.connection, depends_on)?;
-        if num == on {
-            return Err(depends_on_itself(id));
-        }
-        if let Some(found) = self.kind_between(num, on)? {
-            if found == kind {
-                return Ok(false);
-            }
-            return Err(Error::DependencyExists {
-                issue: id.to_owned(),
-                on: depends_on.to_owned(),
-                kind: found.name(),
-            });
-        }
-        if self.reaches(on, num)? {
+        let on = self.other(num, id, depends_on)?;
+        if kind.blocks() && self.reaches(on, num)? {
             return Err(Error::Cycle {
                 issue: id.to_owned(),
                 on: depends_on.to_owned(),
             });
         }
-        self.insert_dependency(num, on, kind)?;
-        Ok(true)
+        self.insert_dependency(num, on, kind)
     }
 
-    /// Adds a dependency of an issue that is being created, to those that it has. Nothing depends on it yet, so that no
-    /// circle can be closed. Returns false if it exists.
-    pub(super) fn link_new(
-        &self,
-        num: i64,
-        id: &str,
-        new: &Dependency,
-        has: &[Dependency],
-    ) -> Result<bool, Error> {
-        let on = num_of(self.connection, &new.depends_on)?;
-        if num == on {
-            return Err(depends_on_itself(id));
-        }
-        let found = has.iter().find(|found| found.depends_on == new.depends_on);
-        match found {
-            Some(found) if found.kind == new.kind => Ok(false),
-            Some(found) => Err(Error::DependencyExists {
-                issue: id.to_owned(),
-                on: new.depends_on.clone(),
-                kind: found.kind.name(),
-            }),
-            None => {
-                self.insert_dependency(num, on, new.kind)?;
-                Ok(true)
+    /// Adds a dependency of an issue that is being created. Nothing depends on it yet, so that no circle can be closed.
+    /// Returns false if it exists.
+    pub(super) fn link_new(&self, num: i64, id: &str, new: &Dependency) -> Result<bool, Error> {
+        let on = self.other(num, id, &new.depends_on)?;
+        self.insert_dependency(num, on, new.kind)
+    }
+
+    /// Returns the number of the issue that another one is to depend on.
+    fn other(&self, num: i64, id: &str, depends_on: &str) -> Result<i64, Error> {
+        let on = num_of(self.connection, depends_on)?;
+        match num == on {
+            true => {
+                let problem = format!("{id} cannot depend on itself");
+                Err(Error::invalid("depends_on", problem))
             }
+            false => Ok(on),
         }
     }
 
+    /// Stores a dependency. Returns false if it exists.
     pub(super) fn insert_dependency(
         &self,
         num: i64,
         on: i64,
         kind: DependencyKind,
-    ) -> Result<(), Error> {
-        self.connection
-            .prepare_cached("INSERT INTO dependencies (issue, depends_on, kind) VALUES (?, ?, ?)")
+    ) -> Result<bool, Error> {
+        let statement = "INSERT INTO dependencies (issue, depends_on, kind) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+        let inserted = self
+            .connection
+            .prepare_cached(statement)
             .and_then(|mut statement| statement.execute(params![num, on, kind]))
             .doing("adding a dependency")?;
-        self.count_dependency(num, on, kind, 1)
+        if inserted > 0 {
+            self.count_dependency(num, on, kind, 1)?;
+        }
+        Ok(inserted > 0)
     }
 
     /// Notes that a dependency was added (+1) or removed (-1).
-    pub(super) fn count_dependency(
+    fn count_dependency(
         &self,
         num: i64,
         on: i64,
@@ -151,25 +152,14 @@ impl Changes<'_> {
         }
     }
 
-    fn kind_between(&self, num: i64, on: i64) -> Result<Option<DependencyKind>, Error> {
-        self.connection
-            .prepare_cached("SELECT kind FROM dependencies WHERE issue = ? AND depends_on = ?")
-            .and_then(|mut statement| statement.query_row([num, on], |row| row.get(0)).optional())
-            .doing("looking for a dependency")
-    }
-
-    /// Returns true if an issue depends on another one, directly or through others.
+    /// Returns true if an issue waits for another one, directly or through others.
     fn reaches(&self, from: i64, to: i64) -> Result<bool, Error> {
         let statement = "WITH RECURSIVE reached (num) AS (
-                SELECT ?1 UNION SELECT depends_on FROM dependencies JOIN reached ON issue = num)
+                SELECT ?1 UNION SELECT depends_on FROM dependencies JOIN reached ON issue = num WHERE kind IN (0, 2))
             SELECT EXISTS (SELECT 1 FROM reached WHERE num = ?2)";
         self.connection
             .prepare_cached(statement)
             .and_then(|mut statement| statement.query_row([from, to], |row| row.get(0)))
             .doing("looking for a circle of dependencies")
     }
-}
-
-fn depends_on_itself(id: &str) -> Error {
-    Error::invalid("depends_on", format!("{id} cannot depend on itself"))
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Changes;
 use crate::error::{Doing as _, Error};
-use crate::issue::{Comment, DependencyKind, Issue, Status};
+use crate::issue::{Comment, Event, Issue, Status};
 use crate::request::{check_id, check_priority, check_title};
 use crate::time::Timestamp;
 
@@ -21,6 +21,9 @@ pub struct Record {
     /// The comments on it, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<Comment>,
+    /// The changes of it, the oldest first, if the export was asked for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
 }
 
 /// The treatment of an imported issue whose id exists.
@@ -77,7 +80,7 @@ impl Changes<'_> {
                 }
                 (Some(num), OnConflict::Replace) => {
                     imported.replaced += 1;
-                    self.replace_record(num, &record.issue)?;
+                    self.replace_record(num, record)?;
                     num
                 }
             };
@@ -102,14 +105,18 @@ impl Changes<'_> {
 
     fn insert_record(&self, issue: &Issue) -> Result<i64, Error> {
         let statement = "INSERT INTO issues (id, title, description, design, acceptance_criteria, notes, status, priority,
-            issue_type, assignee, created_at, updated_at, closed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+            issue_type, assignee, created_at, updated_at, closed_at, close_reason)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
         self.store_record(statement, issue)?;
         Ok(self.connection.last_insert_rowid())
     }
 
-    fn replace_record(&self, num: i64, issue: &Issue) -> Result<(), Error> {
-        self.unlink_all(num)?;
-        for table in ["labels", "comments"] {
+    fn replace_record(&self, num: i64, record: &Record) -> Result<(), Error> {
+        let issue = &record.issue;
+        self.unlink(num, None, None)?;
+        // A record without events leaves those that are known.
+        let events = (!record.events.is_empty()).then_some("events");
+        for table in ["labels", "comments"].into_iter().chain(events) {
             self.connection
                 .prepare_cached(&format!("DELETE FROM {table} WHERE issue = ?"))
                 .and_then(|mut statement| statement.execute([num]))
@@ -117,7 +124,8 @@ impl Changes<'_> {
         }
         let before = self.status(num)?;
         let statement = "UPDATE issues SET title = ?2, description = ?3, design = ?4, acceptance_criteria = ?5, notes = ?6,
-            status = ?7, priority = ?8, issue_type = ?9, assignee = ?10, created_at = ?11, updated_at = ?12, closed_at = ?13
+            status = ?7, priority = ?8, issue_type = ?9, assignee = ?10, created_at = ?11, updated_at = ?12, closed_at = ?13,
+            close_reason = ?14
             WHERE id = ?1";
         self.store_record(statement, issue)?;
         self.note_status(num, before, issue.status)
@@ -125,9 +133,12 @@ impl Changes<'_> {
 
     fn store_record(&self, statement: &str, issue: &Issue) -> Result<(), Error> {
         // An export of another program may lack the time.
-        let closed_at = match issue.status {
-            Status::Closed => Some(issue.closed_at.unwrap_or(issue.updated_at).0),
-            _ => None,
+        let (closed_at, close_reason) = match issue.status {
+            Status::Closed => {
+                let closed_at = issue.closed_at.unwrap_or(issue.updated_at);
+                (Some(closed_at.0), issue.close_reason.as_str())
+            }
+            _ => (None, ""),
         };
         self.connection
             .prepare_cached(statement)
@@ -146,13 +157,14 @@ impl Changes<'_> {
                     issue.created_at.0,
                     issue.updated_at.0,
                     closed_at,
+                    close_reason,
                 ])
             })
             .doing("importing an issue")?;
         Ok(())
     }
 
-    /// Stores the labels and comments of an issue that has none.
+    /// Stores the labels, comments and events of an issue that has none of these.
     fn insert_parts(&self, num: i64, record: &Record) -> Result<(), Error> {
         for label in &record.issue.labels {
             self.insert_label(num, label)?;
@@ -160,22 +172,8 @@ impl Changes<'_> {
         for comment in &record.comments {
             self.insert_comment(num, &comment.author, &comment.text, comment.created_at)?;
         }
-        Ok(())
-    }
-
-    /// Removes all dependencies of an issue on others.
-    fn unlink_all(&self, num: i64) -> Result<(), Error> {
-        let doing = "replacing an issue";
-        let dependencies: Vec<(i64, DependencyKind)> = self
-            .connection
-            .prepare_cached("DELETE FROM dependencies WHERE issue = ? RETURNING depends_on, kind")
-            .and_then(|mut statement| {
-                let rows = statement.query_map([num], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                rows.collect()
-            })
-            .doing(doing)?;
-        for (on, kind) in dependencies {
-            self.count_dependency(num, on, kind, -1)?;
+        for event in &record.events {
+            self.insert_event(num, &event.actor, &event.kind, &event.value, event.at)?;
         }
         Ok(())
     }

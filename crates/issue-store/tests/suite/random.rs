@@ -1,6 +1,6 @@
 //! Random requests: what the store notes about blocked issues agrees with a model that knows only the rules.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use issue_store::{
     DependencyKind, NewIssue, Options, Patch, ReadyFilter, Status, Store, Timestamp,
@@ -11,7 +11,8 @@ use proptest::prelude::*;
 enum Request {
     Create,
     Link(usize, usize, usize),
-    Unlink(usize, usize),
+    /// Of one kind, or of all.
+    Unlink(usize, usize, Option<usize>),
     SetStatus(usize, usize),
 }
 
@@ -20,7 +21,8 @@ fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         2 => Just(Request::Create),
         6 => (issue.clone(), issue.clone(), 0..4_usize).prop_map(|(a, b, kind)| Request::Link(a, b, kind)),
-        2 => (issue.clone(), issue.clone()).prop_map(|(a, b)| Request::Unlink(a, b)),
+        2 => (issue.clone(), issue.clone(), proptest::option::of(0..4_usize))
+            .prop_map(|(a, b, kind)| Request::Unlink(a, b, kind)),
         4 => (issue, 0..4_usize).prop_map(|(a, status)| Request::SetStatus(a, status)),
     ]
 }
@@ -29,18 +31,21 @@ fn request() -> impl Strategy<Value = Request> {
 #[derive(Debug, Default)]
 struct Model {
     status: Vec<Status>,
-    links: BTreeMap<(usize, usize), DependencyKind>,
+    links: BTreeSet<(usize, usize, DependencyKind)>,
 }
 
 impl Model {
     fn reaches(&self, from: usize, to: usize) -> bool {
-        let next = self.links.keys().filter(|(issue, _)| *issue == from);
-        from == to || next.map(|(_, on)| *on).any(|on| self.reaches(on, to))
+        let next = self
+            .links
+            .iter()
+            .filter(|(issue, _, kind)| *issue == from && blocks(*kind));
+        from == to || next.into_iter().any(|(_, on, _)| self.reaches(*on, to))
     }
 
     fn is_blocked(&self, issue: usize) -> bool {
-        let links = self.links.iter().filter(|((from, _), _)| *from == issue);
-        links.into_iter().any(|((_, on), kind)| match kind {
+        let links = self.links.iter().filter(|(from, _, _)| *from == issue);
+        links.into_iter().any(|(_, on, kind)| match kind {
             DependencyKind::Blocks => self.status[*on] != Status::Closed,
             DependencyKind::ParentChild => self.is_blocked(*on),
             DependencyKind::Related | DependencyKind::DiscoveredFrom => false,
@@ -52,6 +57,10 @@ impl Model {
         all.filter(|issue| self.status[*issue] == Status::Open && !self.is_blocked(*issue))
             .collect()
     }
+}
+
+fn blocks(kind: DependencyKind) -> bool {
+    matches!(kind, DependencyKind::Blocks | DependencyKind::ParentChild)
 }
 
 proptest! {
@@ -77,7 +86,10 @@ proptest! {
                     let kind = DependencyKind::ALL[*kind];
                     changes.add_dependency("a", &id(*from), &id(*on), kind).map(drop)
                 }
-                Request::Unlink(from, on) => changes.remove_dependency("a", &id(*from), &id(*on)),
+                Request::Unlink(from, on, kind) => {
+                    let kind = kind.map(|kind| DependencyKind::ALL[kind]);
+                    changes.remove_dependency("a", &id(*from), &id(*on), kind)
+                }
                 Request::SetStatus(issue, status) => {
                     let patch = Patch { status: Some(Status::ALL[*status]), ..Patch::default() };
                     changes.update("a", &id(*issue), &patch).map(drop)
@@ -90,18 +102,23 @@ proptest! {
                 }
                 Request::Link(from, on, kind) => {
                     let kind = DependencyKind::ALL[kind];
-                    let found = model.links.get(&(from, on));
-                    let is_allowed = fits(from) && fits(on)
-                        && match found {
-                            Some(found) => *found == kind,
-                            None => !model.reaches(on, from),
-                        };
+                    let is_allowed = fits(from)
+                        && fits(on)
+                        && from != on
+                        && !(blocks(kind) && model.reaches(on, from));
                     if is_allowed {
-                        model.links.insert((from, on), kind);
+                        model.links.insert((from, on, kind));
                     }
                     is_allowed
                 }
-                Request::Unlink(from, on) => model.links.remove(&(from, on)).is_some(),
+                Request::Unlink(from, on, kind) => {
+                    let kind = kind.map(|kind| DependencyKind::ALL[kind]);
+                    let before = model.links.len();
+                    model.links.retain(|link| {
+                        (link.0, link.1) != (from, on) || kind.is_some_and(|kind| kind != link.2)
+                    });
+                    model.links.len() < before
+                }
                 Request::SetStatus(issue, status) => {
                     if fits(issue) {
                         model.status[issue] = Status::ALL[status];

@@ -2,7 +2,7 @@
 
 use issue_store::{
     Changes, Code, Dependency, DependencyKind, Error, Filter, IssueType, NewIssue, Options, Patch,
-    Reader, ReadyFilter, Stats, Status, Store, Timestamp, Writer,
+    Reader, ReadyFilter, Sort, Stats, Status, Store, Timestamp, Writer,
 };
 
 /// A database in a folder of its own.
@@ -18,7 +18,7 @@ impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
-            prefix: "t".to_owned(),
+            prefix: Some("t".to_owned()),
             ..Options::default()
         };
         let store = Store::open(&folder.path().join("issues.db"), options).unwrap();
@@ -198,7 +198,7 @@ fn an_issue_is_ready_unless_it_or_an_ancestor_is_blocked() {
     fixture.close(&blocked);
     assert_eq!(fixture.ready(), ["blocker"]);
     fixture
-        .apply(|changes| changes.remove_dependency("a", &child, &blocked))
+        .apply(|changes| changes.remove_dependency("a", &child, &blocked, None))
         .unwrap();
     assert_eq!(fixture.ready(), ["blocker", "child", "grandchild"]);
     fixture.depend(&child, &blocker, Related).unwrap();
@@ -215,19 +215,19 @@ fn an_issue_is_ready_unless_it_or_an_ancestor_is_blocked() {
 fn dependencies_have_no_circles_and_both_ends() {
     let mut fixture = Fixture::new();
     let [a, b, c] = ["a", "b", "c"].map(|title| fixture.create(title));
-    use DependencyKind::{Blocks, ParentChild, Related};
+    use DependencyKind::{Blocks, ParentChild};
     fixture.depend(&a, &b, Blocks).unwrap();
     fixture.depend(&b, &c, ParentChild).unwrap();
     fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> Code {
         result.unwrap_err().code()
     }
-    assert_eq!(code(fixture.depend(&c, &a, Related)), Code::Cycle);
+    assert_eq!(code(fixture.depend(&c, &a, Blocks)), Code::Cycle);
+    assert_eq!(code(fixture.depend(&c, &a, ParentChild)), Code::Cycle);
     assert_eq!(code(fixture.depend(&a, &a, Blocks)), Code::Validation);
     assert_eq!(code(fixture.depend(&a, "t-none", Blocks)), Code::NotFound);
     assert_eq!(code(fixture.depend("t-none", &a, Blocks)), Code::NotFound);
-    assert_eq!(code(fixture.depend(&a, &b, Related)), Code::Conflict);
-    fixture.depend(&a, &b, Blocks).unwrap();
-    let none = fixture.apply(|changes| changes.remove_dependency("a", &c, &a));
+    assert!(!fixture.depend(&a, &b, Blocks).unwrap());
+    let none = fixture.apply(|changes| changes.remove_dependency("a", &c, &a, None));
     assert_eq!(code(none), Code::NotFound);
     fixture.check();
     let tree = fixture.reader.tree(&a, 9).unwrap();
@@ -483,5 +483,285 @@ fn times_do_not_go_back_when_the_clock_does() {
     // Ids that were drawn before the clock went back are not drawn again.
     let others: Vec<String> = (0..100).map(|_| fixture.create("b")).collect();
     assert!(!others.contains(&id));
+    fixture.check();
+}
+
+#[test]
+fn of_many_claims_of_an_issue_one_succeeds() {
+    let mut fixture = Fixture::new();
+    let jobs: Vec<String> = (0..20).map(|_| fixture.create("job")).collect();
+    let agents: Vec<_> = (0..8)
+        .map(|agent| {
+            let (store, jobs) = (fixture.store.clone(), jobs.clone());
+            std::thread::spawn(move || {
+                let mut writer = store.writer().unwrap();
+                let name = format!("agent-{agent}");
+                let mut claim = |job: &&String| {
+                    let claimed =
+                        writer.apply(Timestamp::now(), |changes| changes.claim(&name, job, &name));
+                    match claimed {
+                        Ok(issue) => issue.assignee == name,
+                        Err(error) => {
+                            assert_eq!(error.code(), Code::Conflict, "{error}");
+                            false
+                        }
+                    }
+                };
+                jobs.iter().filter(&mut claim).count()
+            })
+        })
+        .collect();
+    let claims: usize = agents.into_iter().map(|agent| agent.join().unwrap()).sum();
+    assert_eq!(claims, jobs.len());
+    assert_eq!(fixture.ready(), Vec::<String>::new());
+    fixture.check();
+}
+
+#[test]
+fn a_claim_is_of_an_open_issue_and_can_be_repeated_by_its_holder() {
+    let mut fixture = Fixture::new();
+    let id = fixture.create("a");
+    let mut claim = |id: &str, name: &str| {
+        let claimed = fixture.apply(|changes| changes.claim("actor", id, name));
+        claimed.map_err(|error| (error.code(), error.to_string()))
+    };
+    assert_eq!(claim(&id, "").unwrap_err().0, Code::Validation);
+    assert_eq!(claim("t-none", "ann").unwrap_err().0, Code::NotFound);
+    let claimed = claim(&id, "ann").unwrap();
+    assert_eq!(
+        (claimed.status, claimed.assignee.as_str()),
+        (Status::InProgress, "ann")
+    );
+    assert_eq!(claim(&id, "ann").unwrap(), claimed);
+    let (code, problem) = claim(&id, "bob").unwrap_err();
+    assert_eq!(code, Code::Conflict);
+    assert!(
+        problem.contains("is in_progress and assigned to ann"),
+        "{problem}"
+    );
+    let events = fixture.reader.events(0, 9).unwrap();
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["created", "claimed"], "a repetition is no change");
+    fixture.close(&id);
+    let closed = fixture.apply(|changes| changes.claim("a", &id, "ann"));
+    assert_eq!(closed.unwrap_err().code(), Code::Conflict);
+}
+
+#[test]
+fn what_does_not_block_may_form_a_circle_and_stand_beside_what_does() {
+    let mut fixture = Fixture::new();
+    let [work, bug] = ["work", "bug"].map(|title| fixture.create(title));
+    use DependencyKind::{Blocks, DiscoveredFrom, Related};
+    // A bug that was found during the work blocks it.
+    fixture.depend(&bug, &work, DiscoveredFrom).unwrap();
+    assert!(fixture.depend(&work, &bug, Blocks).unwrap());
+    assert!(fixture.depend(&work, &bug, Related).unwrap());
+    assert!(fixture.depend(&bug, &work, Related).unwrap());
+    assert_eq!(fixture.ready(), ["bug"]);
+    assert_eq!(fixture.reader.tree(&work, 9).unwrap().len(), 5);
+    let kinds = |fixture: &Fixture| {
+        let dependencies = fixture.reader.show(&work).unwrap().dependencies;
+        let kinds = dependencies.into_iter().map(|dependency| dependency.kind);
+        kinds.collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&fixture), [Blocks, Related]);
+    let remove = |fixture: &mut Fixture, kind| {
+        fixture
+            .apply(|changes| changes.remove_dependency("a", &work, &bug, kind))
+            .unwrap();
+    };
+    remove(&mut fixture, Some(Blocks));
+    assert_eq!(kinds(&fixture), [Related]);
+    assert_eq!(fixture.ready(), ["work", "bug"]);
+    fixture.depend(&work, &bug, Blocks).unwrap();
+    remove(&mut fixture, None);
+    assert_eq!(kinds(&fixture), []);
+    fixture.check();
+}
+
+#[test]
+fn a_deleted_issue_leaves_nothing_and_blocks_nobody() {
+    let mut fixture = Fixture::new();
+    let [first, second, third] = ["first", "second", "third"].map(|title| fixture.create(title));
+    use DependencyKind::{Blocks, ParentChild};
+    fixture.depend(&second, &first, Blocks).unwrap();
+    fixture.depend(&third, &second, ParentChild).unwrap();
+    fixture
+        .apply(|changes| changes.add_label("a", &second, "x"))
+        .unwrap();
+    fixture
+        .apply(|changes| changes.comment("a", &second, "text"))
+        .unwrap();
+    let mut delete =
+        |id: &str, force: bool| fixture.apply(|changes| changes.delete("a", id, force));
+    let refused = delete(&first, false).unwrap_err();
+    assert_eq!(refused.code(), Code::Conflict);
+    assert!(refused.to_string().contains(&second), "{refused}");
+    delete(&first, true).unwrap();
+    assert_eq!(delete(&first, true).unwrap_err().code(), Code::NotFound);
+    delete(&second, true).unwrap();
+    assert_eq!(fixture.ready(), ["third"]);
+    let events = fixture.reader.events(0, 99).unwrap();
+    assert!(events.iter().all(|event| event.issue == third));
+    fixture.check();
+}
+
+#[test]
+fn too_many_ids_or_labels_are_invalid() {
+    let mut fixture = Fixture::new();
+    let many = |number: usize| (0..number).map(|id| id.to_string()).collect::<Vec<_>>();
+    let reader = fixture.store.reader().unwrap();
+    let code = |filter: &Filter| match (reader.list(filter), reader.count(filter)) {
+        (Err(one), Err(other)) if one.code() == other.code() => Some(one.code()),
+        (Ok(listed), Ok(0)) if listed.is_empty() => None,
+        other => panic!("{other:?}"),
+    };
+    for (number, expected) in [(100, None), (40_000, Some(Code::Validation))] {
+        let (ids, labels) = (many(number), many(number));
+        let default = Filter::default;
+        assert_eq!(code(&Filter { ids, ..default() }), expected);
+        let labels_any = labels.clone();
+        assert_eq!(
+            code(&Filter {
+                labels_any,
+                ..default()
+            }),
+            expected
+        );
+        assert_eq!(
+            code(&Filter {
+                labels,
+                ..default()
+            }),
+            expected
+        );
+        let ready = ReadyFilter {
+            labels: many(number),
+            ..ReadyFilter::default()
+        };
+        let ready = reader.ready(&ready).map_err(|error| error.code());
+        assert_eq!(ready.err(), expected);
+    }
+    let new = NewIssue {
+        labels: many(101),
+        ..titled("a")
+    };
+    let refused = fixture.apply(|changes| changes.create("a", &new));
+    let refused = refused.unwrap_err().to_string();
+    assert_eq!(refused, "labels: 101 are too many: 100 are allowed");
+}
+
+#[test]
+fn a_database_remembers_the_prefix_of_its_ids() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("issues.db");
+    let create = |prefix: Option<&str>| {
+        let options = Options {
+            prefix: prefix.map(str::to_owned),
+            ..Options::default()
+        };
+        let mut writer = Store::open(&path, options).unwrap().writer().unwrap();
+        let created = writer.apply(Timestamp::now(), |changes| {
+            changes.create("a", &titled("title"))
+        });
+        created.unwrap().id.split_once('-').unwrap().0.to_owned()
+    };
+    assert_eq!(create(Some("web")), "web");
+    assert_eq!(create(None), "web");
+    assert_eq!(create(Some("other")), "other", "for this program");
+    assert_eq!(create(None), "web");
+}
+
+#[test]
+fn a_database_with_another_name_is_refused() {
+    let fixture = Fixture::new();
+    let path = fixture.store.path();
+    let other = path.with_file_name("other.db");
+    std::fs::hard_link(path, &other).unwrap();
+    for path in [path, &other] {
+        let error = Store::open(path, Options::default()).unwrap_err();
+        assert!(error.to_string().contains("hard links"), "{error}");
+    }
+    std::fs::remove_file(&other).unwrap();
+    Store::open(path, Options::default()).unwrap();
+}
+
+#[test]
+fn the_log_is_cut_after_a_long_reader_and_statements_leave_no_files() {
+    let mut fixture = Fixture::new();
+    let connection = fixture.writer.connection();
+    let temporary: i64 = connection
+        .pragma_query_value(None, "temp_store", |row| row.get(0))
+        .unwrap();
+    assert_eq!(temporary, 2, "in memory");
+    let log = fixture.store.path().with_extension("db-wal");
+    let bytes = || std::fs::metadata(&log).unwrap().len();
+    // A reader of another program keeps the log from starting again.
+    let long = rusqlite::Connection::open(fixture.store.path()).unwrap();
+    long.execute_batch("BEGIN; SELECT count(*) FROM issues")
+        .unwrap();
+    let large = NewIssue {
+        description: "x".repeat(4 << 20),
+        ..titled("large")
+    };
+    while bytes() < 20 << 20 {
+        fixture
+            .apply(|changes| changes.create("a", &large))
+            .unwrap();
+    }
+    long.execute_batch("COMMIT").unwrap();
+    assert_eq!(fixture.writer.checkpoint().unwrap(), 0);
+    fixture.create("one more");
+    assert!(bytes() <= 16 << 20, "{}", bytes());
+}
+
+#[test]
+fn a_list_is_sorted_as_asked_and_leaves_out_a_status() {
+    let mut fixture = Fixture::new();
+    let [second, _, first] = ["b", "c", "a"].map(|title| fixture.create(title));
+    fixture
+        .apply(|changes| changes.add_label("a", &second, "x"))
+        .unwrap();
+    fixture.close(&first);
+    let sorted = |sort| {
+        let filter = Filter {
+            sort,
+            ..Filter::default()
+        };
+        titles(&fixture.reader, &filter).join("")
+    };
+    assert_eq!(sorted(Sort::Priority), "acb");
+    assert_eq!(sorted(Sort::Created), "acb");
+    assert_eq!(sorted(Sort::Updated), "abc");
+    assert_eq!(sorted(Sort::Title), "abc");
+    let unfinished = Filter {
+        exclude_status: Some(Status::Closed),
+        ..Filter::default()
+    };
+    assert_eq!(titles(&fixture.reader, &unfinished), ["c", "b"]);
+}
+
+#[test]
+fn an_epic_is_blocked_with_all_of_its_children() {
+    let mut fixture = Fixture::new();
+    let [blocker, epic] = ["blocker", "epic"].map(|title| fixture.create(title));
+    let child = NewIssue {
+        parent: Some(epic.clone()),
+        ..titled("child")
+    };
+    let create = |changes: &mut Changes<'_>| {
+        for _ in 0..300 {
+            changes.create("a", &child)?;
+        }
+        Ok(())
+    };
+    fixture.apply(create).unwrap();
+    fixture
+        .depend(&epic, &blocker, DependencyKind::Blocks)
+        .unwrap();
+    assert_eq!(fixture.ready(), ["blocker"]);
+    fixture.check();
+    fixture.close(&blocker);
+    assert_eq!(fixture.ready().len(), 301);
     fixture.check();
 }

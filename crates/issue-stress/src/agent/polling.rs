@@ -1,5 +1,6 @@
 //! An agent of today's users: it looks for work, claims it, notes new work, and finishes the old.
 
+use issue_rpc::Code;
 use rand::RngExt as _;
 use serde_json::json;
 
@@ -30,20 +31,43 @@ impl Agent<'_> {
             .read_some_ready(&borrowed, number, span);
         let claimed = match ids.len() {
             0 => None,
-            ready => Some(ids[self.random.random_range(0..ready)].clone()),
+            ready => {
+                let index = self.random.random_range(0..ready);
+                self.claim(&ids[index]).await?
+            }
         };
-        if let Some(id) = &claimed {
-            self.set_status(id, "in_progress").await?;
-        }
         let (id, span) = self.create_timed().await?;
         self.ledger
             .borrow_mut()
             .histories
             .became_ready(&id, number, span, true);
-        if let Some(id) = &claimed {
+        if let Some(id) = claimed {
             self.set_status(id, "closed").await?;
         }
         Ok(())
+    }
+
+    /// Claims an issue. Returns its id, or none if another agent was faster.
+    async fn claim<'id>(&mut self, id: &'id str) -> Result<Option<&'id str>, &'static str> {
+        let args = json!({"id": id});
+        let (span, answer) = self.call(spec::CLAIM, "claim", &args).await;
+        let claimed = match answer {
+            // A conflict is the promise kept: the issue is another agent's.
+            Ok(answer) if answer.code == Some(Code::Conflict) => return Ok(None),
+            Ok(answer) if !answer.success => return Err(answer.failure()),
+            Ok(answer) => answer.data::<Created<'_>>().and_then(|issue| {
+                is_right(
+                    issue.id == id && issue.status == "in_progress" && !issue.assignee.is_empty(),
+                )
+            }),
+            Err(kind) => Err(kind),
+        };
+        let mut ledger = self.ledger.borrow_mut();
+        let histories = &mut ledger.histories;
+        histories.became_ready(id, self.number, span, false);
+        claimed?;
+        histories.claimed(id, self.number);
+        Ok(Some(id))
     }
 
     /// Changes the status of an issue without dependencies, which is ready while it is open.

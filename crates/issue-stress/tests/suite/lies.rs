@@ -175,3 +175,25 @@ fn an_issue_that_a_list_leaves_out_is_found() {
     let [foreign, unlisted] = lists_of(Lie::MissingInList);
     assert!(foreign == 0 && unlisted > 0, "{foreign} {unlisted}");
 }
+
+#[test]
+fn an_issue_that_is_given_to_two_agents_is_found() {
+    let server = Server::start(Some(Lie::Claimed));
+    let arguments = [
+        "--scenario",
+        "polling-agents",
+        "--agents",
+        "4",
+        "--set",
+        "driver.limit=1",
+        "--ops",
+        "20",
+    ];
+    let run = call(&server.socket(), &arguments).run();
+    assert!(run.result.count("not_linearizable") >= 1, "{}", run.stdout);
+    assert!(
+        run.stderr.contains("not linearizable: the claim of"),
+        "{}",
+        run.stderr
+    );
+}

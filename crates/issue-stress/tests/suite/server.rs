@@ -54,6 +54,8 @@ pub(crate) enum Lie {
     ForeignInList,
     /// Lists leave out their second issue.
     MissingInList,
+    /// Every claim succeeds, whoever has the issue.
+    Claimed,
 }
 
 /// A server. Its database is removed with it.
@@ -149,6 +151,7 @@ impl State {
             Some(Lie::NothingReady) => operation == "ready" && is_of_load,
             Some(Lie::PartialBatch | Lie::Success) => operation == "batch" && is_of_load,
             Some(Lie::Late) => is_late(&request),
+            Some(Lie::Claimed) => operation == "claim",
             Some(_) => operation == "create" && is_of_load,
         };
         self.asked += u32::from(concerned);
@@ -159,7 +162,10 @@ impl State {
                 true => operation == "stats" || self.asked >= 20,
                 false => {
                     self.asked == 10
-                        || matches!(self.lie, Some(Lie::PartialBatch | Lie::Success | Lie::Late))
+                        || matches!(
+                            self.lie,
+                            Some(Lie::PartialBatch | Lie::Success | Lie::Late | Lie::Claimed)
+                        )
                 }
             };
         let Some(lie) = self.lie.filter(|_| lies) else {
@@ -209,6 +215,13 @@ impl State {
             Lie::Late => {
                 request.as_object_mut().unwrap().remove("deadline_ms");
                 perform(&mut self.truth, &request)
+            }
+            Lie::Claimed => {
+                request["operation"] = "show".into();
+                let mut answer = perform(&mut self.truth, &request);
+                answer["data"]["status"] = "in_progress".into();
+                answer["data"]["assignee"] = request["actor"].clone();
+                answer
             }
             Lie::Count => {
                 let mut answer = perform(&mut self.truth, &request);

@@ -328,7 +328,7 @@ impl World {
         let Some((header, read)) = self.clients[number].reads.pop_front() else {
             return;
         };
-        let answer = issue_rpc::read(&self.running().reader, &read);
+        let answer = issue_rpc::read(&self.running().reader, &read, false);
         let line = answer.line(header.request_id.as_ref());
         if answer.code() != Some(Code::Internal) {
             self.counts.reads += 1;
