@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use harness::drivers::KnownDriver;
 use harness::failure::Failure;
 use load::plan::{self, Plan};
+use measure::redact;
 use subject::manifest::Manifest;
 
 use crate::exit;
@@ -100,6 +101,16 @@ impl Job {
             limit: plan.planned() + plan.timeline.drain + AROUND_THE_LOAD,
         })
     }
+}
+
+/// Refuses a text with a secret: everybody who may see the job could read it.
+fn refuse_secrets(text: &str) -> anyhow::Result<()> {
+    if redact::text(text) != text {
+        bail!(
+            "contains a password, a token or a header field that authenticates, and the job would show it: keep it in a file that every part can read, such as --header @FILE"
+        );
+    }
+    Ok(())
 }
 
 fn absolute(path: &Path) -> anyhow::Result<String> {

@@ -3,12 +3,11 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use harness::failure::Failure;
 use harness::output;
 use load::plan::{self, Plan};
-use measure::redact;
 use serde_json::{Value, json};
 
 use super::Job;
@@ -151,15 +150,6 @@ fn submit(objects: &str) -> anyhow::Result<()> {
     written.context("writing to kubectl")
 }
 
-fn refuse_secrets(text: &str) -> anyhow::Result<()> {
-    if redact::text(text) != text {
-        bail!(
-            "contains a password, a token or a header field that authenticates, and the objects would show it: keep it in a file of the image, such as --header @FILE"
-        );
-    }
-    Ok(())
-}
-
 /// Escapes a word, because Kubernetes replaces `$(NAME)` in arguments.
 fn literal(word: &str) -> String {
     word.replace('$', "$$")
@@ -184,9 +174,9 @@ impl Objects<'_> {
         holds_no_secret(&plan).with_context(shown)?;
         let plan = std::fs::read_to_string(file).with_context(shown)?;
         // Comments are part of the ConfigMap too.
-        refuse_secrets(&plan).with_context(shown)?;
+        super::refuse_secrets(&plan).with_context(shown)?;
         let options = self.options.shared.driver_options.join(" ");
-        refuse_secrets(&options).context("options of the driver")?;
+        super::refuse_secrets(&options).context("options of the driver")?;
         serde_json::to_string_pretty(&self.list(&plan)).context("writing JSON")
     }
 

@@ -58,6 +58,9 @@ pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
     let program = absolute(&program).map_err(Failure::Call)?;
     let folder = absolute(&options.result_dir).map_err(Failure::Call)?;
     let script = script(&job, options, &program, &folder);
+    super::refuse_secrets(&script)
+        .context("the script")
+        .map_err(Failure::Call)?;
     // Slurm writes the output of the script there, and creates no folder for it: the job would fail without a message.
     std::fs::create_dir_all(&folder)
         .with_context(|| {
@@ -66,7 +69,7 @@ pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
         .map_err(Failure::Call)?;
     match options.submit {
         true => submit(&script).map_err(Failure::Run),
-        false => Ok(output::print(&script)?),
+        false => Ok(output::print_exactly(&script)?),
     }
 }
 

@@ -11,6 +11,7 @@ use harness_testing::slurm::Cluster;
 use serde_json::Value;
 
 use crate::streaming::root;
+use crate::support::{ends_with, messages, shown};
 
 /// A rate for both tests that lose something: it lasts long enough for the loss.
 const HTTP: &str = "name = \"http\"\nprotocol = \"http\"\n[timeline]\nmeasure = \"6s\"\ndrain = \"5s\"\n\
@@ -37,7 +38,10 @@ impl Job {
         let cluster = Cluster::start(4, 2)?;
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script");
-        fs::write(&script, printed(folder.path(), plan, daemon, &program)).unwrap();
+        let mut printing = printing(folder.path(), plan, daemon, &program);
+        let printed = printing.args(["--", "--threads", "1"]).output().unwrap();
+        assert!(printed.status.success(), "{printed:?}");
+        fs::write(&script, printed.stdout).unwrap();
         let mut sbatch = cluster.command("sbatch");
         let submitted = sbatch
             .current_dir(root())
@@ -86,33 +90,39 @@ impl Job {
     }
 }
 
-/// Returns the script that `drover cluster slurm` prints for three shards, whose results are in `run` below the folder.
-fn printed(folder: &Path, plan: &str, daemon: &str, program: &Path) -> Vec<u8> {
+/// Returns the call that prints the script for three shards, whose results are in `run` below the folder.
+fn printing(folder: &Path, plan: &str, daemon: &str, program: &Path) -> Command {
     let file = folder.join("plan.toml");
     fs::write(&file, plan).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_drover"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drover"));
+    command
         .current_dir(root())
         .args(["cluster", "slurm", "--shards", "3", "--listen", "127.0.0.1"])
         .args(["--daemon", daemon, "--program"])
         .arg(program)
         .arg("--result-dir")
         .arg(folder.join("run"))
-        .arg(&file)
-        .args(["--", "--threads", "1"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    output.stdout
+        .arg(&file);
+    command
 }
 
 #[test]
-fn the_folder_of_its_output_exists_when_the_script_is_printed() {
+fn a_printed_script_has_its_folder_and_no_secret() {
     let folder = tempfile::tempdir().unwrap();
-    let script = printed(folder.path(), HTTP, "http-daemon", Path::new("/bin/true"));
-    let script = String::from_utf8(script).unwrap();
+    let printing = |options: &[&str]| {
+        let mut call = printing(folder.path(), HTTP, "http-daemon", Path::new("/bin/true"));
+        call.arg("--").args(options).output().unwrap()
+    };
+    let secret = printing(&["--header", "Authorization: Bearer abc"]);
+    ends_with(&secret, 2);
+    assert!(messages(&secret).contains("@FILE"), "{secret:?}");
     let run = folder.path().join("run");
+    assert!(!run.exists(), "nothing was printed that needs it");
+
+    let printed = printing(&["--threads", "1"]);
+    ends_with(&printed, 0);
     let output = format!("#SBATCH --output='{}/", run.display());
-    assert!(script.contains(&output), "{script}");
+    assert!(shown(&printed).contains(&output), "{printed:?}");
     assert!(run.is_dir());
 }
 
