@@ -175,7 +175,8 @@ impl<'a> Clients<'a> {
     /// # Errors
     /// The time to try again.
     pub(crate) fn connect_pool(&mut self, state: &LoopState<Retry>) -> Result<PendingConnect, u64> {
-        if state.now >= state.phases.end {
+        // An operation that was due before the end may still wait for a connection.
+        if state.now >= state.phases.end && self.waiting.is_empty() {
             return Err(u64::MAX);
         }
         let next = self

@@ -9,7 +9,7 @@ use http_load::{Engine, Settings};
 use load::plan::{Group, PlannedStage};
 use measure::tally::Series;
 
-use crate::program::run_users;
+use crate::program::{program, run_users};
 use crate::scenarios::{ENGINES, adds_up, put, put_for, users};
 use crate::scripted::{Scripted, Step};
 
@@ -94,6 +94,28 @@ fn a_server_that_closes_after_each_answer_is_a_note_with_the_remedy() {
         );
         let note = named("--no-keep-alive").expect("the remedy is named");
         assert_eq!(note["severity"], "note", "{engine}: {note}");
+    }
+}
+
+/// The server answers its first request half a second after the load, and then closes.
+#[test]
+fn requests_that_wait_for_a_connection_when_the_load_ends_get_one() {
+    let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    for engine in crate::servers::ENGINES {
+        // The check, whose answer is empty, is the first connection.
+        let server = Scripted::start_each(|number| match number {
+            1 => vec![
+                Step::Expect,
+                Step::SendSlowly(answer.to_vec(), 40, Duration::from_secs(1)),
+            ],
+            _ => vec![Step::Expect, Step::Send(EMPTY.to_vec()), Step::Again],
+        });
+        let url = crate::servers::url(&server);
+        let load = ["-c", "1", "-R", "20", "-d", "500ms", "--warmup", "0s"];
+        let limits = ["--timeout", "10s", "--engine", engine, &url];
+        let ran = program(&[&load[..], &limits].concat()).run();
+        assert_eq!(ran.result.operations("failed"), 0, "{}", ran.stdout);
+        assert_eq!(ran.result.count("opened"), 2, "{engine}");
     }
 }
 
