@@ -1,6 +1,7 @@
 //! A connection: reads requests, sends answers, and keeps a client from using more than its share of memory.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -9,7 +10,6 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use issue_rpc::{Answer, Code, Service};
-use slab::Slab;
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -37,10 +37,15 @@ const FAIR_SHARE: usize = 256 << 10;
 const LINGER: Duration = Duration::from_secs(2);
 const SCRATCH: usize = 64 << 10;
 
+#[cfg(test)]
+mod peers;
+
 /// All connections, and what they need.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    open: RefCell<Slab<Rc<Connection>>>,
+    open: RefCell<BTreeMap<u64, Rc<Connection>>>,
+    /// The number of connections so far.
+    accepted: Cell<u64>,
     limits: Limits,
     services: Services,
     workers: Workers,
@@ -54,7 +59,8 @@ pub(crate) struct Connections {
 
 #[derive(Debug)]
 struct Connection {
-    number: usize,
+    /// Never used again: what is under way for a client that has left must not reach another one.
+    number: u64,
     state: RefCell<State>,
     /// Notified when the interest of the connection has changed while it waits.
     changed: Notify,
@@ -86,6 +92,18 @@ enum Input {
     Ended,
 }
 
+/// A connection for as long as its task lives: this alone removes it, also after a panic and when the task is aborted.
+struct Registration<'a> {
+    connections: &'a Connections,
+    connection: Rc<Connection>,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.connections.remove(&self.connection);
+    }
+}
+
 /// Answers that wait for a client.
 #[derive(Debug, Default)]
 struct Outbox {
@@ -107,6 +125,7 @@ impl Connections {
     pub(crate) fn new(limits: Limits, services: Services, workers: Workers) -> Self {
         Self {
             open: RefCell::default(),
+            accepted: Cell::default(),
             limits,
             services,
             workers,
@@ -141,19 +160,18 @@ impl Connections {
             let _ = output.try_write(line.as_bytes());
             return;
         }
-        add(&counts.accepted, 1);
-        add(&counts.open, 1);
-        let connection = self.add(output);
-        self.run(&connection, &mut input).await;
-        self.remove(&connection);
-        subtract(&counts.open, 1);
+        let registration = self.add(output);
+        self.run(&registration.connection, &mut input).await;
     }
 
-    fn add(&self, stream: OwnedWriteHalf) -> Rc<Connection> {
-        let mut open = self.open.borrow_mut();
-        let entry = open.vacant_entry();
+    fn add(&self, stream: OwnedWriteHalf) -> Registration<'_> {
+        let counts = &self.services.counts;
+        add(&counts.accepted, 1);
+        add(&counts.open, 1);
+        let number = self.accepted.get();
+        self.accepted.set(number + 1);
         let connection = Rc::new(Connection {
-            number: entry.key(),
+            number,
             state: RefCell::new(State {
                 session: Session::default(),
                 lines: Lines::default(),
@@ -166,8 +184,12 @@ impl Connections {
             changed: Notify::new(),
             interest: Cell::default(),
         });
-        entry.insert(Rc::clone(&connection));
-        connection
+        let registered = Rc::clone(&connection);
+        self.open.borrow_mut().insert(number, registered);
+        Registration {
+            connections: self,
+            connection,
+        }
     }
 
     async fn run(&self, connection: &Connection, input: &mut OwnedReadHalf) {
@@ -340,7 +362,10 @@ impl Connections {
             result,
         } in outcomes
         {
-            let connection = Rc::clone(&self.open.borrow()[number]);
+            let Some(connection) = self.open.borrow().get(&number).map(Rc::clone) else {
+                // The client has left.
+                continue;
+            };
             let mut state = connection.state.borrow_mut();
             match result {
                 WorkResult::Answered(line) => {
@@ -360,29 +385,22 @@ impl Connections {
         }
     }
 
-    /// Wakes a connection if it waits for the wrong events, and forgets it if it is closed and nothing is under way.
+    /// Wakes a connection if it waits for the wrong events. A failed write is such a change: only the task of the
+    /// connection ends it.
     fn settle(&self, connection: &Connection) {
-        let state = connection.state.borrow();
-        if state.stream.is_some() {
-            if self.interest(&state) != connection.interest.get() {
-                connection.changed.notify_one();
-            }
-        } else if state.session.under_way() == 0 {
-            self.open.borrow_mut().try_remove(connection.number);
+        if self.interest(&connection.state.borrow()) != connection.interest.get() {
+            connection.changed.notify_one();
         }
     }
 
-    /// Closes a connection. What it asked for and is under way is still done; its number stays taken until then.
+    /// Forgets a connection. What it asked for and is under way is still done.
     fn remove(&self, connection: &Connection) {
-        let mut state = connection.state.borrow_mut();
-        let waiting = state.session.in_flight() - state.session.under_way();
-        subtract(&self.services.counts.in_flight, waiting as u64);
-        state.session.forget_waiting();
-        state.lines = Lines::default();
-        self.update_held(&mut state);
-        state.stream = None;
-        drop(state);
-        self.settle(connection);
+        self.open.borrow_mut().remove(&connection.number);
+        let state = connection.state.borrow();
+        self.held.set(self.held.get() - state.held);
+        let counts = &self.services.counts;
+        subtract(&counts.in_flight, state.session.in_flight() as u64);
+        subtract(&counts.open, 1);
     }
 
     /// Closes connections whose clients have stalled, and ends those that were refused. Call it about once a second.
@@ -391,12 +409,7 @@ impl Connections {
         let timeout = self.limits.stall_timeout;
         let is_over =
             |since: Option<Instant>| since.is_some_and(|since| now.duration_since(since) > timeout);
-        let all: Vec<_> = self
-            .open
-            .borrow()
-            .iter()
-            .map(|(_, connection)| Rc::clone(connection))
-            .collect();
+        let all: Vec<_> = self.open.borrow().values().map(Rc::clone).collect();
         for connection in all {
             let mut state = connection.state.borrow_mut();
             if is_over(state.line_since) {
@@ -414,15 +427,13 @@ impl Connections {
                 state.input = Input::Ended;
             }
             drop(state);
-            if self.interest(&connection.state.borrow()) != connection.interest.get() {
-                connection.changed.notify_one();
-            }
+            self.settle(&connection);
         }
     }
 
     /// Reads no more requests. The connections end when theirs are answered.
     pub(crate) fn end_input(&self) {
-        for (_, connection) in &*self.open.borrow() {
+        for connection in self.open.borrow().values() {
             connection.state.borrow_mut().input = Input::Ended;
             connection.changed.notify_one();
         }

@@ -25,17 +25,19 @@ use crate::connection::Connections;
 use crate::counts::{Counts, add};
 use crate::instance_lock::InstanceLock;
 use crate::service::{Identity, Services};
-use crate::workers::{Context, Outcome, Workers};
+use crate::workers::{Context, Outcome, ThreadPanicked, Workers};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1_024;
 const SWEEP: Duration = Duration::from_secs(1);
 
+type OutcomeReceiver = UnboundedReceiver<Result<Vec<Outcome>, ThreadPanicked>>;
+
 /// A daemon that is already listening.
 #[derive(Debug)]
 pub struct Daemon {
     connections: Rc<Connections>,
-    outcomes: UnboundedReceiver<Vec<Outcome>>,
+    outcomes: OutcomeReceiver,
     listener: UnixListener,
     /// None for a socket that was passed to the process: it belongs to the one who passed it.
     socket_file: Option<SocketFile>,
@@ -129,7 +131,7 @@ impl Daemon {
     /// time of grace. Must run in a [`LocalSet`](tokio::task::LocalSet).
     ///
     /// # Errors
-    /// The metrics cannot be served.
+    /// The metrics cannot be served, a thread has panicked, or clients have not read their answers in time.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self {
             connections,
@@ -140,26 +142,24 @@ impl Daemon {
             grace,
             lock,
         } = self;
-        let shared = Rc::clone(&connections);
-        let dispatch = tokio::task::spawn_local(async move {
-            while let Some(batch) = outcomes.recv().await {
-                shared.complete(batch);
-            }
-        });
         let mut serving = JoinSet::new();
-        let ended = tokio::select! {
-            () = shutdown => Ok(()),
-            () = connections.stop_requested() => Ok(()),
-            ended = serve_metrics(metrics, &connections) => ended,
-            () = sweep(&connections) => Ok(()),
-            () = accept_all(&listener, &connections, &mut serving) => Ok(()),
+        let served = async {
+            let ended = tokio::select! {
+                () = shutdown => Ok(()),
+                () = connections.stop_requested() => Ok(()),
+                ended = serve_metrics(metrics, &connections) => ended,
+                () = sweep(&connections) => Ok(()),
+                () = accept_all(&listener, &connections, &mut serving) => Ok(()),
+            };
+            drop(listener);
+            drop(socket_file);
+            connections.end_input();
+            (ended, finish_within(&mut serving, grace, |_| ()).await)
         };
-        drop(listener);
-        drop(socket_file);
-        connections.end_input();
-        let in_time = finish_within(&mut serving, grace, |_| ()).await;
-        dispatch.abort();
-        let _ = dispatch.await;
+        let (ended, in_time) = tokio::select! {
+            served = served => served,
+            lost = pass_outcomes(&connections, &mut outcomes) => return Err(lost.into()),
+        };
         let connections = Rc::into_inner(connections).context("a connection outlived its task")?;
         connections.finish();
         drop(lock);
@@ -169,6 +169,21 @@ impl Daemon {
             );
         }
         ended
+    }
+}
+
+/// Passes outcomes to their connections, until a thread panics.
+async fn pass_outcomes(
+    connections: &Connections,
+    outcomes: &mut OutcomeReceiver,
+) -> ThreadPanicked {
+    loop {
+        match outcomes.recv().await {
+            Some(Ok(batch)) => connections.complete(batch),
+            Some(Err(panicked)) => return panicked,
+            // The threads outlive the connections.
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -256,4 +271,37 @@ fn path_of(passed: &OwnedFd) -> anyhow::Result<PathBuf> {
         .as_pathname()
         .map(Path::to_owned)
         .unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use issue_store::Durability;
+    use tokio::task::LocalSet;
+
+    use super::*;
+    use crate::config::Limits;
+
+    #[tokio::test]
+    async fn a_daemon_ends_when_a_thread_that_it_needs_has_panicked() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config {
+            database: folder.path().join("issues.db"),
+            socket: None,
+            durability: Durability::None,
+            prefix: "issue".to_owned(),
+            metrics_addr: None,
+            shutdown_grace: Duration::from_secs(600),
+            limits: Limits::default(),
+        };
+        let mut daemon = Daemon::start(config, None).unwrap();
+        let (sender, outcomes) = unbounded_channel();
+        daemon.outcomes = outcomes;
+        sender.send(Err(ThreadPanicked("writer"))).unwrap();
+        let socket = daemon.socket().to_owned();
+        let ended = LocalSet::new().run_until(daemon.run(pending())).await;
+        assert!(ended.unwrap_err().to_string().contains("writer"));
+        assert!(!socket.exists(), "its socket is removed");
+    }
 }

@@ -117,18 +117,6 @@ impl Session {
         self.parsed(Task::Answered(line), 0);
     }
 
-    /// Forgets the requests that have not begun. Those that are under way go on.
-    pub fn forget_waiting(&mut self) {
-        self.waiting.clear();
-        self.bytes = 0;
-    }
-
-    /// Returns the number of requests that are under way.
-    #[must_use]
-    pub fn under_way(&self) -> usize {
-        self.under_way
-    }
-
     /// Returns the length of the lines whose requests have not begun.
     #[must_use]
     pub fn waiting_bytes(&self) -> usize {

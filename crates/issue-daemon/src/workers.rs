@@ -24,7 +24,7 @@ const READERS: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// The number of the connection.
-    pub(crate) connection: usize,
+    pub(crate) connection: u64,
     pub(crate) result: WorkResult,
 }
 
@@ -37,7 +37,14 @@ pub(crate) enum WorkResult {
 }
 
 /// Outcomes travel in batches, so that the thread of the connections is woken once for a group.
-pub(crate) type Outcomes = UnboundedSender<Vec<Outcome>>;
+pub(crate) type Outcomes = UnboundedSender<Result<Vec<Outcome>, ThreadPanicked>>;
+
+/// A thread has panicked, whose work nobody else does.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the thread {0} has panicked, so requests would wait for ever: start the daemon again, and report the panic above"
+)]
+pub(crate) struct ThreadPanicked(pub(crate) &'static str);
 
 /// Work for a thread that reads.
 #[derive(Debug)]
@@ -50,7 +57,7 @@ pub(crate) enum ReadWork {
 #[derive(Debug)]
 pub(crate) struct Workers {
     writes: Arc<WriteQueue>,
-    reads: Vec<Sender<(usize, ReadWork)>>,
+    reads: Vec<Sender<(u64, ReadWork)>>,
     writer: JoinHandle<()>,
     readers: Vec<JoinHandle<()>>,
 }
@@ -85,17 +92,13 @@ impl Workers {
             }),
             arrived: Condvar::new(),
         });
-        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
-            let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
-            thread.context("cannot start a thread")
-        };
         let writer = Writing {
             committer: Committer::new(store.clone())?,
             queue: Arc::clone(&writes),
             context: context.clone(),
             outcomes: outcomes.clone(),
         };
-        let writer = spawn("writer", Box::new(move || writer.run()))?;
+        let writer = spawn("writer", outcomes, move || writer.run())?;
         let (mut reads, mut readers) = (Vec::new(), Vec::new());
         for _ in 0..READERS {
             let (work, received) = channel();
@@ -104,7 +107,7 @@ impl Workers {
                 context: context.clone(),
                 outcomes: outcomes.clone(),
             };
-            readers.push(spawn("reader", Box::new(move || reading.run(&received)))?);
+            readers.push(spawn("reader", outcomes, move || reading.run(&received))?);
             reads.push(work);
         }
         Ok(Self {
@@ -132,8 +135,8 @@ impl Workers {
 
     /// Gives work to the thread that reads for a connection. The same one reads all of it, so its answers have the order
     /// of the requests.
-    pub(crate) fn read(&self, connection: usize, work: ReadWork) {
-        self.reads[connection % READERS]
+    pub(crate) fn read(&self, connection: u64, work: ReadWork) {
+        self.reads[connection as usize % READERS]
             .send((connection, work))
             .expect("a reader lives as long as its channel");
     }
@@ -143,12 +146,79 @@ impl Workers {
     pub(crate) fn finish(self) {
         drop(self.reads);
         for thread in self.readers {
-            // A panic was reported when it happened.
+            // A panic is reported otherwise.
             let _ = thread.join();
         }
         self.writes.lock().is_closed = true;
         self.writes.arrived.notify_one();
         let _ = self.writer.join();
+    }
+}
+
+/// Starts a thread. Its panic becomes an outcome.
+fn spawn(
+    name: &'static str,
+    outcomes: &Outcomes,
+    run: impl FnOnce() + Send + 'static,
+) -> anyhow::Result<JoinHandle<()>> {
+    let outcomes = outcomes.clone();
+    let run = move || {
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            // The daemon may be stopping.
+            let _ = outcomes.send(Err(ThreadPanicked(name)));
+        }
+    };
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.context("cannot start a thread")
+}
+
+/// The work that waits, of workers without threads: a test does it.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Pending {
+    writes: Arc<WriteQueue>,
+    reads: Vec<Receiver<(u64, ReadWork)>>,
+}
+
+#[cfg(test)]
+impl Workers {
+    pub(crate) fn without_threads(queued: usize) -> (Self, Pending) {
+        let writes = Arc::new(WriteQueue {
+            state: Mutex::new(Waiting {
+                queue: Queue::new(queued),
+                is_closed: false,
+            }),
+            arrived: Condvar::new(),
+        });
+        let (reads, received) = (0..READERS).map(|_| channel()).unzip();
+        let workers = Self {
+            writes: Arc::clone(&writes),
+            reads,
+            writer: thread::spawn(|| ()),
+            readers: Vec::new(),
+        };
+        (
+            workers,
+            Pending {
+                writes,
+                reads: received,
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+impl Pending {
+    pub(crate) fn take_group(&mut self) -> Group {
+        self.writes.lock().queue.take_group()
+    }
+
+    pub(crate) fn take_read(&mut self) -> Option<(u64, ReadWork)> {
+        self.reads.iter().find_map(|reads| reads.try_recv().ok())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.lock().queue.is_empty()
     }
 }
 
@@ -209,7 +279,7 @@ impl Writing {
                 }
             });
             // The daemon may have stopped waiting.
-            let _ = self.outcomes.send(outcomes.collect());
+            let _ = self.outcomes.send(Ok(outcomes.collect()));
             self.committer.maintain(Timestamp::now());
             self.note_health();
         }
@@ -248,7 +318,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn run(self, received: &Receiver<(usize, ReadWork)>) {
+    fn run(self, received: &Receiver<(u64, ReadWork)>) {
         while let Ok((connection, work)) = received.recv() {
             let result = match work {
                 ReadWork::Parse(line) => {
@@ -265,7 +335,7 @@ impl Reading {
                     WorkResult::Answered(answer.line(header.request_id.as_ref()))
                 }
             };
-            let _ = self.outcomes.send(vec![Outcome { connection, result }]);
+            let _ = self.outcomes.send(Ok(vec![Outcome { connection, result }]));
         }
     }
 
@@ -284,5 +354,23 @@ impl Reading {
                 "the daemon has an error, which it reported on stderr",
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    #[test]
+    fn the_panic_of_a_thread_is_an_outcome() {
+        let (sender, mut outcomes) = unbounded_channel();
+        spawn("writer", &sender, || panic!("on purpose"))
+            .unwrap()
+            .join()
+            .unwrap();
+        let error = outcomes.try_recv().unwrap().unwrap_err();
+        assert!(error.to_string().contains("the thread writer has panicked"));
     }
 }

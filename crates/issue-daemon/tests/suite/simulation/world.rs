@@ -250,7 +250,8 @@ impl World {
                 Step::Write(request, bytes) => {
                     let id = request.header.request_id.clone();
                     // Connections have numbers of their own, so that late answers can be recognised.
-                    let connection = self.clients[number].connection as usize * CLIENTS + number;
+                    let connection =
+                        self.clients[number].connection * CLIENTS as u64 + number as u64;
                     let pushed = self.running().queue.push(Job {
                         connection,
                         bytes,
@@ -301,8 +302,9 @@ impl World {
                 !is_read_only || answer.code().is_some(),
                 "nothing is acknowledged by a failed commit"
             );
-            let (number, connection) = (job.connection % CLIENTS, job.connection / CLIENTS);
-            if self.clients[number].connection as usize == connection {
+            let clients = CLIENTS as u64;
+            let number = (job.connection % clients) as usize;
+            if self.clients[number].connection == job.connection / clients {
                 self.clients[number].session.answered();
                 self.deliver(number, &answer.line(job.request.header.request_id.as_ref()));
                 self.advance(number);

@@ -1,0 +1,507 @@
+//! Clients that connect, speak, stop in the middle of a line, pipeline, half-close, never read, leave and come back:
+//! drawn from a seed, over socket pairs, in one thread. The test does the work of the writer and the readers, so the
+//! order of all events is that of the steps. A failure prints its seed and the fewest steps that still fail.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
+use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use issue_rpc::{RequestId, VERSION};
+use issue_store::Durability;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::{Value, json};
+use test_kit::{scaled, seed};
+use tokio::runtime::Builder;
+use tokio::task::{JoinSet, LocalSet, yield_now};
+
+use super::*;
+use crate::committer::Health;
+use crate::counts::{Counts, get};
+use crate::service::Identity;
+use crate::workers::Pending;
+
+/// Clients at the same time. Few, so that they reuse what others have left.
+const CLIENTS: usize = 4;
+/// Steps of a world.
+const STEPS: usize = 300;
+/// Worlds of a full run.
+const WORLDS: u64 = 2_000;
+/// Turns of the loop. Each looks for events of the sockets once.
+const TURNS: usize = 3;
+/// Rounds in which everybody must have been served at the end. Each does all work that waits.
+const ROUNDS: usize = 200;
+/// Groups and reads of a round.
+const ROUND: usize = 16;
+/// The length of the answer to `list`: more than a socket takes.
+const LONG_ANSWER: usize = 250_000;
+
+/// A request of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    Ping,
+    Create,
+    Show,
+    List,
+    /// So long that a reader parses it.
+    LongCreate,
+    /// Is not a request.
+    Wrong,
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Connect(usize),
+    /// A client sends this many requests at once.
+    Send(usize, Ask, usize),
+    /// A client sends the begin of a line.
+    SendHalf(usize),
+    /// A client reads all that has arrived.
+    Receive(usize),
+    /// A client ends its side.
+    HalfClose(usize),
+    /// A client closes its connection.
+    Leave(usize),
+    /// The writer stores a group.
+    Commit,
+    /// A reader does one thing.
+    Read,
+    /// The time of the stall timeout passes.
+    Stall,
+    /// The connections do what they can.
+    Turn,
+}
+
+use Event::*;
+
+fn draw(random: &mut StdRng) -> Event {
+    let client = random.random_range(0..CLIENTS);
+    match random.random_range(0..100) {
+        0..12 => Connect(client),
+        12..35 => {
+            let asks = [
+                Ask::Ping,
+                Ask::Create,
+                Ask::Create,
+                Ask::Show,
+                Ask::Show,
+                Ask::List,
+                Ask::LongCreate,
+                Ask::Wrong,
+            ];
+            let count = [1, 1, 2, 20][random.random_range(0..4)];
+            Send(client, asks[random.random_range(0..asks.len())], count)
+        }
+        35..37 => SendHalf(client),
+        37..45 => Receive(client),
+        45..47 => HalfClose(client),
+        47..55 => Leave(client),
+        55..66 => Commit,
+        66..77 => Read,
+        77 => Stall,
+        _ => Turn,
+    }
+}
+
+/// A client that is connected.
+struct Peer {
+    stream: net::UnixStream,
+    received: Vec<u8>,
+    /// The ids of its requests that are not answered.
+    expected: VecDeque<String>,
+    /// The bytes that its socket had no room for.
+    unsent: Vec<u8>,
+    has_ended: bool,
+    /// It was told that it is too slow, so its connection may end early.
+    is_refused: bool,
+}
+
+impl Peer {
+    fn send(&mut self) -> Result<(), String> {
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) if self.is_refused => self.unsent.clear(),
+                Err(error) => return Err(format!("a client that did nothing wrong: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives what has arrived. Returns true if it was something.
+    fn receive(&mut self) -> Result<bool, String> {
+        let mut bytes = [0; 64 << 10];
+        let mut is_progress = false;
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => {
+                    let missing = self.expected.len();
+                    return match self.is_refused || missing == 0 {
+                        true => Ok(is_progress),
+                        false => Err(format!("the end came before {missing} answers")),
+                    };
+                }
+                Ok(length) => self.received.extend_from_slice(&bytes[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(is_progress),
+                Err(_) if self.is_refused => return Ok(is_progress),
+                Err(error) => return Err(format!("a client that did nothing wrong: {error}")),
+            }
+            is_progress = true;
+            while let Some(end) = memchr::memchr(b'\n', &self.received) {
+                let line: Vec<u8> = self.received.drain(..=end).collect();
+                self.check(&line)?;
+            }
+        }
+    }
+
+    fn check(&mut self, line: &[u8]) -> Result<(), String> {
+        let answer: Value =
+            serde_json::from_slice(line).map_err(|error| format!("an answer: {error}"))?;
+        let Some(id) = answer["request_id"].as_str() else {
+            // Of a line that is not a request, or that did not arrive in time.
+            if self.expected.front().is_some_and(String::is_empty) {
+                self.expected.pop_front();
+            } else {
+                self.is_refused = true;
+            }
+            return Ok(());
+        };
+        match self.expected.pop_front() {
+            Some(expected) if expected == id => Ok(()),
+            expected => Err(format!("expected the answer {expected:?}, got {id:?}")),
+        }
+    }
+}
+
+struct World {
+    connections: Rc<Connections>,
+    pending: Pending,
+    serving: JoinSet<()>,
+    peers: [Option<Peer>; CLIENTS],
+    asked: u64,
+    sessions: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let identity = Identity {
+            database: PathBuf::from("/issues.db"),
+            socket: PathBuf::from("/issues.sock"),
+            durability: Durability::None,
+        };
+        let health = Arc::new(Mutex::new(Health::Healthy));
+        let services = Services::new(Arc::new(identity), Arc::<Counts>::default(), health);
+        let limits = Limits {
+            stall_timeout: Duration::ZERO,
+            queued: 30,
+            in_flight: 40,
+            ..Limits::default()
+        };
+        let (workers, pending) = Workers::without_threads(limits.queued);
+        Self {
+            connections: Rc::new(Connections::new(limits, services, workers)),
+            pending,
+            serving: JoinSet::new(),
+            peers: [const { None }; CLIENTS],
+            asked: 0,
+            sessions: 0,
+        }
+    }
+
+    async fn step(&mut self, step: Event) -> Result<(), String> {
+        match step {
+            Connect(client) if self.peers[client].is_none() => self.connect(client),
+            Send(client, ask, count) => self.send(client, ask, count)?,
+            SendHalf(client) => {
+                if let Some(peer) = self.peers[client].as_mut().filter(|peer| !peer.has_ended) {
+                    // All that follows is a part of this line, which is not a request then.
+                    peer.unsent.extend_from_slice(b"{\"operation\":\"pi");
+                    peer.expected.push_back(String::new());
+                    peer.has_ended = true;
+                    peer.is_refused = true;
+                    peer.send()?;
+                }
+            }
+            Receive(client) => {
+                if let Some(peer) = &mut self.peers[client] {
+                    peer.receive()?;
+                }
+            }
+            HalfClose(client) => {
+                if let Some(peer) = &mut self.peers[client]
+                    && peer.unsent.is_empty()
+                {
+                    // It may have been closed by the other side.
+                    let _ = peer.stream.shutdown(Shutdown::Write);
+                    peer.has_ended = true;
+                }
+            }
+            Leave(client) => self.peers[client] = None,
+            Commit => self.commit(),
+            Read => self.read(),
+            Stall => {
+                for peer in self.peers.iter_mut().flatten() {
+                    // Only those that do not read are closed; that is checked where nobody stalls.
+                    peer.is_refused = true;
+                }
+                self.connections.sweep();
+            }
+            Turn => self.turn().await?,
+            Connect(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn turn(&mut self) -> Result<(), String> {
+        for _ in 0..TURNS {
+            yield_now().await;
+        }
+        while let Some(ended) = self.serving.try_join_next() {
+            ended.map_err(|panic| format!("the task of a connection: {panic}"))?;
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self, client: usize) {
+        let (stream, other) = net::UnixStream::pair().unwrap();
+        for stream in [&stream, &other] {
+            stream.set_nonblocking(true).unwrap();
+        }
+        let other = UnixStream::from_std(other).unwrap();
+        let connections = Rc::clone(&self.connections);
+        self.serving
+            .spawn_local(async move { connections.serve(other).await });
+        self.sessions += 1;
+        self.peers[client] = Some(Peer {
+            stream,
+            received: Vec::new(),
+            expected: VecDeque::new(),
+            unsent: Vec::new(),
+            has_ended: false,
+            is_refused: false,
+        });
+    }
+
+    fn send(&mut self, client: usize, ask: Ask, count: usize) -> Result<(), String> {
+        let peer = self.peers[client].as_mut();
+        let Some(peer) = peer.filter(|peer| !peer.has_ended) else {
+            return Ok(());
+        };
+        for _ in 0..count {
+            self.asked += 1;
+            let id = format!("{client}-{}", self.asked);
+            let (operation, args) = match ask {
+                Ask::Ping => ("ping", json!({})),
+                Ask::Create => ("create", json!({"title": "t"})),
+                Ask::Show => ("show", json!({"id": "a"})),
+                Ask::List => ("list", json!({})),
+                Ask::LongCreate => (
+                    "create",
+                    json!({"title": "t", "notes": "n".repeat(LARGE_LINE)}),
+                ),
+                Ask::Wrong => {
+                    peer.unsent.extend_from_slice(b"hello\n");
+                    peer.expected.push_back(String::new());
+                    continue;
+                }
+            };
+            let request = json!({"operation": operation, "args": args, "request_id": id, "client_version": VERSION});
+            peer.unsent
+                .extend_from_slice(format!("{request}\n").as_bytes());
+            peer.expected.push_back(id);
+        }
+        peer.send()
+    }
+
+    fn commit(&mut self) {
+        let group = self.pending.take_group();
+        let outcomes = group.jobs.iter().map(|job| Outcome {
+            connection: job.connection,
+            result: WorkResult::Answered(line(job.request.header.request_id.as_ref(), 10)),
+        });
+        self.connections.complete(outcomes.collect());
+    }
+
+    fn read(&mut self) {
+        let Some((connection, work)) = self.pending.take_read() else {
+            return;
+        };
+        let result = match work {
+            ReadWork::Parse(text) => {
+                let Services {
+                    identity, counts, ..
+                } = &self.connections.services;
+                WorkResult::Parsed(Box::new(identity.understand(&text, counts)), text.len())
+            }
+            ReadWork::Read(read) => {
+                let length = match read.1 {
+                    issue_rpc::Read::List(_) => LONG_ANSWER,
+                    _ => 100,
+                };
+                WorkResult::Answered(line(read.0.request_id.as_ref(), length))
+            }
+        };
+        self.connections
+            .complete(vec![Outcome { connection, result }]);
+    }
+
+    fn work(&mut self) {
+        for _ in 0..ROUND {
+            self.commit();
+            self.read();
+        }
+    }
+
+    /// Lets everybody who is there finish, then leave. Nothing of them may stay.
+    async fn end(&mut self) -> Result<(), String> {
+        let mut rounds = 0;
+        let mut is_waiting = true;
+        while is_waiting {
+            rounds += 1;
+            if rounds > ROUNDS {
+                let waiting: HashMap<_, _> = (self.peers.iter().flatten())
+                    .map(|peer| (peer.expected.front(), peer.expected.len()))
+                    .collect();
+                return Err(format!("somebody waits for ever: {waiting:?}"));
+            }
+            self.work();
+            is_waiting = false;
+            for peer in self.peers.iter_mut().flatten() {
+                peer.send()?;
+                peer.receive()?;
+                is_waiting |=
+                    !peer.is_refused && !(peer.expected.is_empty() && peer.unsent.is_empty());
+            }
+            self.turn().await?;
+        }
+        self.peers = [const { None }; CLIENTS];
+        for _ in 0..ROUNDS {
+            self.work();
+            self.turn().await?;
+            if self.serving.is_empty() && self.pending.is_empty() {
+                break;
+            }
+        }
+        let counts = &self.connections.services.counts;
+        let left = [
+            ("tasks", self.serving.len()),
+            ("connections", self.connections.open.borrow().len()),
+            ("counted connections", get(&counts.open) as usize),
+            (
+                "counted requests in flight",
+                get(&counts.in_flight) as usize,
+            ),
+            ("bytes of requests", self.connections.held.get()),
+        ];
+        match left.iter().find(|(_, left)| *left != 0) {
+            Some((name, left)) => Err(format!("{left} {name} stay after everybody has left")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn line(id: Option<&RequestId>, length: usize) -> String {
+    Answer::success(&"d".repeat(length)).line(id)
+}
+
+/// Runs a world. Returns the number of its sessions, or what went wrong.
+fn run(steps: &[Event]) -> Result<u64, String> {
+    let run = || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, async {
+            let mut world = World::new();
+            for step in steps {
+                world.step(*step).await?;
+            }
+            world.end().await?;
+            Ok(world.sessions)
+        })
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("a panic: {}", message.unwrap_or("without a text")))
+    })
+}
+
+/// Returns the first word of a failure that distinguishes it from others.
+fn kind(problem: &str) -> Option<&str> {
+    problem.split_whitespace().find(|word| word.len() > 2)
+}
+
+/// Removes steps for as long as it still fails in the same way.
+fn shrink(mut steps: Vec<Event>, problem: &str) -> Vec<Event> {
+    let mut size = steps.len();
+    while size > 0 {
+        let mut start = 0;
+        while start < steps.len() {
+            let mut fewer = steps.clone();
+            fewer.drain(start..steps.len().min(start + size));
+            match run(&fewer) {
+                Err(other) if kind(&other) == kind(problem) => steps = fewer,
+                _ => start += size,
+            }
+        }
+        size /= 2;
+    }
+    steps
+}
+
+#[track_caller]
+fn must_pass(context: impl Debug, steps: &[Event]) -> u64 {
+    run(steps).unwrap_or_else(|problem| {
+        let fewest = shrink(steps.to_vec(), &problem);
+        let shrunk = run(&fewest).unwrap_err();
+        panic!("{context:?}: {problem}\nthe fewest steps that fail: {fewest:?}: {shrunk}");
+    })
+}
+
+#[test]
+fn whatever_clients_do_answers_are_their_own_and_nothing_of_them_stays() {
+    let first = seed();
+    let mut sessions = 0;
+    for world in 0..scaled(WORLDS) {
+        let seed = first.wrapping_add(world);
+        let mut random = StdRng::seed_from_u64(seed);
+        let steps: Vec<Event> = (0..STEPS).map(|_| draw(&mut random)).collect();
+        sessions += must_pass(format!("DROVER_SEED={seed}"), &steps);
+    }
+    assert!(sessions > scaled(WORLDS), "{sessions} sessions");
+}
+
+#[test]
+fn nothing_of_clients_that_leave_before_their_answers_stays_or_reaches_others() {
+    // Each has failed: a connection that stayed, a panic, and an answer to another client.
+    for steps in [
+        &[Connect(0), Send(0, Ask::Create, 1), Leave(0)][..],
+        &[Connect(0), Stall, Send(0, Ask::Show, 20)],
+        &[
+            Connect(0),
+            Send(0, Ask::Create, 1),
+            Turn,
+            Send(0, Ask::Show, 1),
+            Leave(0),
+        ],
+        &[
+            Connect(0),
+            Send(0, Ask::Create, 1),
+            Turn,
+            Send(0, Ask::Show, 1),
+            Leave(0),
+            Commit,
+            Connect(1),
+            Turn,
+            Read,
+            Receive(1),
+        ],
+    ] {
+        must_pass("a known case", steps);
+    }
+}
