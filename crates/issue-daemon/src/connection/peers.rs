@@ -192,6 +192,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let identity = Identity {
+            is_compatible: false,
             database: PathBuf::from("/issues.db"),
             socket: PathBuf::from("/issues.sock"),
             durability: Durability::None,
