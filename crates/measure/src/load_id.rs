@@ -22,7 +22,10 @@ pub fn level_with_load_id(level: &str, plan: &Value, target: &str) -> String {
     let hash = Sha256::digest(load(plan, target).to_string());
     let bytes = hash.iter().take(ID_BYTES);
     let id: String = bytes.map(|byte| format!("{byte:02x}")).collect();
-    format!("{level}-{id}")
+    match level {
+        "" => id,
+        _ => format!("{level}-{id}"),
+    }
 }
 
 /// Returns what has to be equal in two runs, without secrets, as results are stored.

@@ -250,7 +250,7 @@ fn runs_of_different_loads_are_no_repetitions() {
         (shown(&output), messages(&output))
     };
     let (text, note) = report(&["runs"]);
-    assert!(text.contains("| 5-"), "{text}");
+    assert!(text.contains("at 5-"), "{text}");
     assert!(
         note.contains("The runs at level 5 are not repetitions of each other")
             && note.contains("differ in driver.")
@@ -258,7 +258,7 @@ fn runs_of_different_loads_are_no_repetitions() {
         "{note}"
     );
     let (text, note) = report(&["runs/1", "runs/1"]);
-    assert!(!text.contains("5-") && note.is_empty(), "{text}\n{note}");
+    assert!(!text.contains("at 5-") && note.is_empty(), "{text}\n{note}");
 }
 
 #[test]
