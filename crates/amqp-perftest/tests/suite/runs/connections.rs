@@ -89,7 +89,10 @@ fn a_wait_that_the_broker_asks_for_is_a_sentence_on_the_screen() {
     .unwrap();
     let load = ["--pmessages", "500", "--prefetch", "10", "--confirm", "10"];
     let run = program(&broker.uri()).args(load).run();
-    for piece in ["The broker asked publishers to wait ", " s in all (connection.blocked)"] {
+    for piece in [
+        "The broker asked publishers to wait ",
+        " s in all (connection.blocked)",
+    ] {
         assert!(run.stdout.contains(piece), "{}", run.stdout);
     }
 }
