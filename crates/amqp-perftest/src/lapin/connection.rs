@@ -30,6 +30,8 @@ impl From<::lapin::Error> for Lost {
                 outcome::CONNECTION_LOST,
                 error.get_id() != CONNECTION_FORCED,
             ),
+            // A channel that the broker has closed takes no further message.
+            ErrorKind::InvalidChannelState(..) => (outcome::CHANNEL_CLOSED, true),
             _ => (outcome::CONNECTION_LOST, false),
         };
         Self {
@@ -207,7 +209,13 @@ impl<'a, 'r> Connection<'a, 'r> {
         let shared = &mut *self.engine.shared.borrow_mut();
         let is_blocked = self.blocked.is_blocked();
         for client in &self.clients {
-            if let Err(lost) = all.poll(*client, shared, is_blocked, context) {
+            let polled = all.poll(*client, shared, is_blocked, context);
+            if let Err(lost) = polled {
+                // Channels end with their connection.
+                let lost = match self.connection.status().connected() {
+                    true => lost,
+                    false => "it is no longer connected".into(),
+                };
                 return Poll::Ready(Some(lost));
             }
         }

@@ -557,7 +557,7 @@ fn words_of_perftest_with_a_value_are_read_or_refused_with_a_remedy() {
         (&["-sb"], &["-sb", "--predeclared"]),
         (&["-qf", "names.txt"], &["-qf", "--queue-pattern"]),
         (&["-vl", "1:2"], &["-vl", "--consumer-latency"]),
-        (&["-ptxsize", "3"], &["--ptxsize", "--confirm"]),
+        (&["-ptxsize", "3"], &["-ptxsize", "--confirm"]),
     ] {
         refused(typed, names);
     }

@@ -110,8 +110,10 @@ impl Server {
 /// Answers the requests of a connection until its client leaves.
 fn serve(stream: &UnixStream, state: &Mutex<State>) {
     let mut writer = stream;
-    for line in BufReader::new(stream).lines() {
-        let Ok(line) = line else { return };
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    // A client may leave in the middle of a line.
+    while reader.read_line(&mut line).is_ok() && line.ends_with('\n') {
         let answer = state.lock().unwrap().answer(&line);
         let Some(answer) = answer else {
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -120,6 +122,7 @@ fn serve(stream: &UnixStream, state: &Mutex<State>) {
         if writer.write_all(answer.as_bytes()).is_err() {
             return;
         }
+        line.clear();
     }
 }
 
@@ -276,7 +279,11 @@ impl State {
         let mut other = request.clone();
         other["args"][field] = value;
         let mut answer = perform(&mut self.truth, &other);
-        answer["data"][field] = request["args"][field].clone();
+        let data = answer["data"].as_object_mut().unwrap();
+        match request["args"].get(field) {
+            Some(value) => data.insert(field.to_owned(), value.clone()),
+            None => data.remove(field),
+        };
         answer
     }
 }
