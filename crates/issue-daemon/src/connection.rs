@@ -1,9 +1,10 @@
 //! A connection: reads requests, sends answers, and keeps a client from using more than its share of memory.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, ready};
@@ -21,13 +22,17 @@ use crate::counts::{add, subtract};
 use crate::lines::Lines;
 use crate::queue::Job;
 use crate::service::Services;
-use crate::session::{Session, Step, Task};
+use crate::session::{Session, Step, Task, is_long};
 use crate::workers::{Outcome, ReadWork, WorkResult, Workers};
 
 /// Lines from this length on are parsed by another thread, because parsing takes a microsecond per few hundred bytes.
 const LARGE_LINE: usize = 32 << 10;
-/// Bytes of answers that wait for a client before no more of its requests are read.
+/// Bytes of answers that wait for a client before no more of its requests are read, and none begun.
 const OUTBOX: usize = 1 << 20;
+/// Bytes of answers that wait for all clients before no long one is made.
+const ALL_ANSWERS: usize = 64 << 20;
+/// The time in which a client must read something while others wait for the memory of its answers.
+const HURRY: Duration = Duration::from_secs(1);
 /// Bytes of requests that wait to begin before no more of the client's are read.
 const WAITING: usize = 32 << 20;
 /// Bytes of requests of all connections; beyond, a connection with more than `FAIR_SHARE` is closed.
@@ -53,6 +58,10 @@ pub(crate) struct Connections {
     scratch: RefCell<Box<[u8]>>,
     /// Bytes of the requests of all connections that have not begun.
     held: Cell<usize>,
+    /// Reads with long answers that wait for their turn. A connection has at most one.
+    long_reads: RefCell<VecDeque<(u64, ReadWork)>>,
+    /// The connection whose long read is under way. One thread makes them, one after the other.
+    long_read: Cell<Option<u64>>,
     /// Notified by the operation `shutdown`.
     stop: Notify,
 }
@@ -131,6 +140,8 @@ impl Connections {
             workers,
             scratch: RefCell::new(vec![0; SCRATCH].into_boxed_slice()),
             held: Cell::new(0),
+            long_reads: RefCell::default(),
+            long_read: Cell::default(),
             stop: Notify::new(),
         }
     }
@@ -209,7 +220,10 @@ impl Connections {
                         return;
                     }
                 }
-                () = writable(connection), if interest.writes => connection.flush(),
+                () = writable(connection), if interest.writes => {
+                    self.progress(connection, &mut connection.state.borrow_mut());
+                    self.begin_long_read();
+                }
                 () = connection.changed.notified() => {}
             }
         }
@@ -285,8 +299,9 @@ impl Connections {
                 "the requests of all clients take too much memory: try again later",
             );
         }
-        self.advance(connection, &mut state);
-        state.flush();
+        self.progress(connection, &mut state);
+        drop(state);
+        self.begin_long_read();
     }
 
     /// Answers a connection for the last time, after what it has asked for.
@@ -308,9 +323,23 @@ impl Connections {
         self.held.get()
     }
 
-    /// Begins all requests that can begin.
-    fn advance(&self, connection: &Connection, state: &mut State) {
-        while let Some(step) = state.session.next_step() {
+    /// Sends and begins all that can be sent and can begin.
+    fn progress(&self, connection: &Connection, state: &mut State) {
+        loop {
+            state.flush();
+            if state.stream.is_none() || !self.advance(connection, state) {
+                return;
+            }
+        }
+    }
+
+    /// Begins the requests that can begin while there is room for answers. Returns false if there is none to begin.
+    fn advance(&self, connection: &Connection, state: &mut State) -> bool {
+        let mut has_begun = false;
+        while state.outbox.len() < OUTBOX
+            && let Some(step) = state.session.next_step()
+        {
+            has_begun = true;
             match step {
                 Step::Send(line) => self.send(state, &line),
                 Step::Serve(header, service) => {
@@ -322,9 +351,14 @@ impl Connections {
                     }
                 }
                 Step::Parse(line) => self.workers.read(connection.number, ReadWork::Parse(line)),
-                Step::Read(header, read) => self
-                    .workers
-                    .read(connection.number, ReadWork::Read(Box::new((header, read)))),
+                Step::Read(header, read) => {
+                    let is_long = is_long(&read);
+                    let work = ReadWork::Read(Box::new((header, read)));
+                    match is_long {
+                        true => (self.long_reads.borrow_mut()).push_back((connection.number, work)),
+                        false => self.workers.read(connection.number, work),
+                    }
+                }
                 Step::Write(request, bytes) => {
                     let id = request.header.request_id.clone();
                     let job = Job {
@@ -345,6 +379,29 @@ impl Connections {
             }
         }
         self.update_held(state);
+        has_begun
+    }
+
+    /// Begins the next long read, if none is under way and there is memory for its answer.
+    fn begin_long_read(&self) {
+        if self.long_read.get().is_some() || !self.has_room_for_long_answers() {
+            return;
+        }
+        // Those of clients that have left are not made.
+        while let Some((number, work)) = self.long_reads.borrow_mut().pop_front() {
+            if self.open.borrow().contains_key(&number) {
+                self.long_read.set(Some(number));
+                return self.workers.read_long(number, work);
+            }
+        }
+    }
+
+    /// Returns false if long reads wait, and the answers that wait to be sent leave no room for theirs.
+    fn has_room_for_long_answers(&self) -> bool {
+        let open = self.open.borrow();
+        let unsent = |connection: &Rc<Connection>| connection.state.borrow().outbox.len();
+        self.long_reads.borrow().is_empty()
+            || open.values().map(unsent).sum::<usize>() < ALL_ANSWERS
     }
 
     fn send(&self, state: &mut State, line: &str) {
@@ -362,6 +419,9 @@ impl Connections {
             result,
         } in outcomes
         {
+            if self.long_read.get() == Some(number) {
+                self.long_read.set(None);
+            }
             let Some(connection) = self.open.borrow().get(&number).map(Rc::clone) else {
                 // The client has left.
                 continue;
@@ -374,15 +434,15 @@ impl Connections {
                 }
                 WorkResult::Parsed(task, bytes) => state.session.parsed(*task, bytes),
             }
-            self.advance(&connection, &mut state);
             drop(state);
             touched.push(connection);
         }
         // A connection with several answers sends them at once.
         for connection in touched {
-            connection.flush();
+            self.progress(&connection, &mut connection.state.borrow_mut());
             self.settle(&connection);
         }
+        self.begin_long_read();
     }
 
     /// Wakes a connection if it waits for the wrong events. A failed write is such a change: only the task of the
@@ -401,26 +461,32 @@ impl Connections {
         let counts = &self.services.counts;
         subtract(&counts.in_flight, state.session.in_flight() as u64);
         subtract(&counts.open, 1);
+        drop(state);
+        self.begin_long_read();
     }
 
     /// Closes connections whose clients have stalled, and ends those that were refused. Call it about once a second.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         let timeout = self.limits.stall_timeout;
-        let is_over =
-            |since: Option<Instant>| since.is_some_and(|since| now.duration_since(since) > timeout);
+        let is_over = |since: Option<Instant>, timeout| {
+            since.is_some_and(|since| now.duration_since(since) > timeout)
+        };
+        let read_timeout = match self.has_room_for_long_answers() {
+            true => timeout,
+            false => timeout.min(HURRY),
+        };
         let all: Vec<_> = self.open.borrow().values().map(Rc::clone).collect();
         for connection in all {
             let mut state = connection.state.borrow_mut();
-            if is_over(state.line_since) {
+            if is_over(state.line_since, timeout) {
                 let problem = format!(
                     "the end of a line did not arrive within {timeout:?}: end each request with a newline"
                 );
                 self.refuse(&mut state, Code::InvalidRequest, &problem);
-                self.advance(&connection, &mut state);
-                state.flush();
+                self.progress(&connection, &mut state);
             }
-            if is_over(state.outbox.blocked_since) {
+            if is_over(state.outbox.blocked_since, read_timeout) {
                 state.stream = None;
             }
             if matches!(state.input, Input::Dropped(until) if until < now) {
@@ -457,12 +523,6 @@ async fn writable(connection: &Connection) {
     .await;
 }
 
-impl Connection {
-    fn flush(&self) {
-        self.state.borrow_mut().flush();
-    }
-}
-
 impl State {
     /// Sends what the client has room for.
     fn flush(&mut self) {
@@ -497,6 +557,10 @@ impl Outbox {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.blocked_since.get_or_insert_with(Instant::now);
+                    // A client that is always a little behind would never let it be empty.
+                    if self.sent > OUTBOX {
+                        self.bytes.drain(..mem::take(&mut self.sent));
+                    }
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

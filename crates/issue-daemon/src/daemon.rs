@@ -23,6 +23,7 @@ use crate::committer::Health;
 use crate::config::Config;
 use crate::connection::Connections;
 use crate::counts::{Counts, add};
+use crate::database_files::DatabaseFiles;
 use crate::instance_lock::InstanceLock;
 use crate::service::{Identity, Services};
 use crate::workers::{Context, Outcome, ThreadPanicked, Workers};
@@ -75,6 +76,7 @@ impl Daemon {
         store.check_structure()?;
         let context = Context {
             identity: Arc::new(Identity {
+                files: DatabaseFiles::new(&database),
                 database,
                 socket: socket.clone(),
                 durability: config.durability,

@@ -12,6 +12,7 @@ mod config;
 mod connection;
 mod counts;
 mod daemon;
+mod database_files;
 mod instance_lock;
 mod lines;
 mod options;

@@ -8,24 +8,17 @@ use issue_rpc::{
     Answer, Code, Header, Operation, Request, Service, VERSION, WriteRequest, check_version,
     database_identity,
 };
-use issue_store::Durability;
+use issue_store::{Durability, Timestamp};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::committer::Health;
 use crate::counts::{Counts, add, get};
+use crate::database_files::DatabaseFiles;
 use crate::session::Task;
 
 /// The health of the database, which the writer notes.
 pub(crate) type SharedHealth = Arc<Mutex<Health>>;
-
-/// Reads the health of the database.
-pub(crate) fn health(shared: &SharedHealth) -> Health {
-    shared
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
-}
 
 /// The facts about a daemon that its requests are checked against, and that it reports.
 #[derive(Debug)]
@@ -36,6 +29,7 @@ pub(crate) struct Identity {
     pub(crate) durability: Durability,
     /// True if answers have the shapes of bd's daemon.
     pub(crate) is_compatible: bool,
+    pub(crate) files: DatabaseFiles,
 }
 
 impl Identity {
@@ -118,7 +112,7 @@ impl Services {
                 Answer::success(&json!({"version": VERSION, "pid": std::process::id()}))
             }
             Service::Status => self.status(),
-            Service::Health => match health(&self.health) {
+            Service::Health => match self.current_health() {
                 Health::Healthy => Answer::success(&json!({"status": "healthy"})),
                 Health::ReadOnly { since, problem } => Answer::success(
                     &json!({"status": "read_only", "since": since, "problem": problem}),
@@ -126,6 +120,18 @@ impl Services {
             },
             Service::Metrics => Answer::success(&json!({"page": self.page()})),
             Service::Shutdown => Answer::success(&json!({})),
+        }
+    }
+
+    /// Returns the health that the writer has noted, or that it would note now because a file is missing.
+    fn current_health(&self) -> Health {
+        let noted = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*noted, self.identity.files.check()) {
+            (Health::Healthy, Err(changed)) => Health::ReadOnly {
+                since: Timestamp::now(),
+                problem: changed.to_string(),
+            },
+            (noted, _) => noted.clone(),
         }
     }
 
@@ -149,7 +155,7 @@ impl Services {
             "in_flight": get(&counts.in_flight),
             "groups": get(&counts.groups),
             "writes": get(&counts.writes),
-            "is_read_only": health(&self.health) != Health::Healthy,
+            "is_read_only": self.current_health() != Health::Healthy,
         }))
     }
 
@@ -157,7 +163,7 @@ impl Services {
     pub(crate) fn page(&self) -> String {
         let page = &self.page;
         self.counts.set(page);
-        let is_read_only = health(&self.health) != Health::Healthy;
+        let is_read_only = self.current_health() != Health::Healthy;
         page.set_gauge(
             "issue_daemon_read_only",
             "1 while writes are refused because the disk failed.",

@@ -7,6 +7,22 @@ use issue_rpc::{Header, Read, Service, WriteRequest};
 /// Reads of one connection that are under way at once.
 const READS: usize = 8;
 
+/// Issues of a list that is short.
+const SHORT: u32 = 50;
+
+/// Returns true if the answer to a read may take megabytes, or long to make: it has no limit, or a great one.
+pub(crate) fn is_long(read: &Read) -> bool {
+    let limit = match read {
+        Read::List(filter) => filter.limit,
+        Read::Ready(filter) => filter.limit,
+        Read::Stale(args) => args.limit,
+        Read::Export(args) | Read::GetMutations(args) => Some(args.limit),
+        Read::Blocked | Read::DepTree(_) | Read::CommentList(_) => None,
+        Read::Count(_) | Read::Show(_) | Read::Stats | Read::ResolveId(_) => return false,
+    };
+    limit.is_none_or(|limit| limit > SHORT)
+}
+
 /// A request that has been read from a connection.
 #[derive(Debug)]
 pub enum Task {
@@ -41,13 +57,14 @@ pub enum Step {
 enum Kind {
     Parse,
     Read,
+    LongRead,
     Write,
 }
 
 /// Orders the requests of a connection.
 ///
 /// Writes that follow each other are under way together, because the writer answers them in order. So are a few reads,
-/// which one thread performs for a connection. A change between the two waits for all answers before it, so that a
+/// which one thread performs for a connection. A read whose answer may be long is alone. A change between the two waits for all answers before it, so that a
 /// client reads its own writes, and all answers have the order of the requests.
 #[derive(Debug)]
 pub struct Session {
@@ -80,6 +97,7 @@ impl Session {
     pub fn next_step(&mut self) -> Option<Step> {
         let joins_those_before = match &self.waiting.front()?.1 {
             Task::Answered(_) | Task::Unparsed(_) | Task::Service(..) => false,
+            Task::Read(_, read) if is_long(read) => false,
             Task::Read(..) => self.kind == Kind::Read && self.under_way < READS,
             Task::Write(_) => self.kind == Kind::Write,
         };
@@ -92,6 +110,9 @@ impl Session {
             Task::Answered(line) => return Some(Step::Send(line)),
             Task::Service(header, service) => return Some(Step::Serve(header, service)),
             Task::Unparsed(line) => (Kind::Parse, Step::Parse(line)),
+            Task::Read(header, read) if is_long(&read) => {
+                (Kind::LongRead, Step::Read(header, read))
+            }
             Task::Read(header, read) => (Kind::Read, Step::Read(header, read)),
             Task::Write(request) => (Kind::Write, Step::Write(request, line_bytes)),
         };
@@ -191,6 +212,18 @@ mod tests {
         let mut session = Session::default();
         (0..20).for_each(|_| session.push(task("reopen"), 10));
         assert_eq!(begin(&mut session).len(), 20);
+    }
+
+    #[test]
+    fn a_read_whose_answer_may_be_long_is_alone() {
+        let mut session = Session::default();
+        for operation in ["show", "comment_list", "comment_list", "show"] {
+            session.push(task(operation), 10);
+        }
+        for _ in 0..4 {
+            assert_eq!(begin(&mut session), "r");
+            session.answered();
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use issue_store::{Reader, Store, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use crate::committer::{Committer, expired};
+use crate::committer::{Committer, Health, expired};
 use crate::counts::{Counts, add};
 use crate::queue::{Full, Group, Job, Queue};
 use crate::service::{Identity, SharedHealth};
@@ -19,6 +19,8 @@ use crate::session::Task;
 
 /// Threads that read. More do not pay on few cores, as a read takes tens of microseconds.
 const READERS: usize = 2;
+/// The thread for reads that may take seconds. Others do not wait for them.
+const LONG_READER: usize = READERS;
 
 /// The end of something that a connection waits for.
 #[derive(Debug)]
@@ -100,7 +102,7 @@ impl Workers {
         };
         let writer = spawn("writer", outcomes, move || writer.run())?;
         let (mut reads, mut readers) = (Vec::new(), Vec::new());
-        for _ in 0..READERS {
+        for _ in 0..=LONG_READER {
             let (work, received) = channel();
             let reading = Reading {
                 reader: store.reader()?,
@@ -136,9 +138,17 @@ impl Workers {
     /// Gives work to the thread that reads for a connection. The same one reads all of it, so its answers have the order
     /// of the requests.
     pub(crate) fn read(&self, connection: u64, work: ReadWork) {
-        self.reads[connection as usize % READERS]
-            .send((connection, work))
-            .expect("a reader lives as long as its channel");
+        self.read_by(connection as usize % READERS, connection, work);
+    }
+
+    /// Gives work to the thread for what may take seconds. Nothing else of the connection may be under way.
+    pub(crate) fn read_long(&self, connection: u64, work: ReadWork) {
+        self.read_by(LONG_READER, connection, work);
+    }
+
+    fn read_by(&self, reader: usize, connection: u64, work: ReadWork) {
+        // A reader that has panicked has ended the daemon.
+        let _ = self.reads[reader].send((connection, work));
     }
 
     /// Lets the threads finish what they have, and waits for their end. The writer ends last: SQLite moves the log into
@@ -190,7 +200,7 @@ impl Workers {
             }),
             arrived: Condvar::new(),
         });
-        let (reads, received) = (0..READERS).map(|_| channel()).unzip();
+        let (reads, received) = (0..=LONG_READER).map(|_| channel()).unzip();
         let workers = Self {
             writes: Arc::clone(&writes),
             reads,
@@ -280,23 +290,48 @@ impl Writing {
             });
             // The daemon may have stopped waiting.
             let _ = self.outcomes.send(Ok(outcomes.collect()));
+            let was_healthy = *self.committer.health() == Health::Healthy;
             self.committer.maintain(Timestamp::now());
+            if was_healthy && *self.committer.health() != Health::Healthy {
+                self.context.identity.files.forget_log();
+            }
             self.note_health();
         }
         self.committer.finish();
     }
 
+    /// Stores a group, unless a file of the database was removed or replaced, before it or meanwhile.
     fn commit(&mut self, group: &Group) -> Vec<Answer> {
-        let committed = catch_unwind(AssertUnwindSafe(|| {
-            self.committer.commit(Timestamp::now, group)
-        }));
-        let answers = committed.unwrap_or_else(|_| {
-            let problem = "the daemon has an error, which it reported on stderr: look before you repeat the request";
-            self.committer.fail(Timestamp::now(), &"a request caused a panic");
-            vec![Answer::failure(Code::Internal, problem); group.jobs.len()]
+        let identity = Arc::clone(&self.context.identity);
+        let files = &identity.files;
+        let answers = match files.check() {
+            Ok(()) => {
+                let answers = self.commit_to_files(group);
+                if *self.committer.health() != Health::Healthy {
+                    files.forget_log();
+                }
+                files.check().map(|()| answers)
+            }
+            changed => changed.map(|()| Vec::new()),
+        };
+        let answers = answers.unwrap_or_else(|changed| {
+            self.committer.fail(Timestamp::now(), &changed);
+            let problem = format!("the database is read-only: {changed}: nothing was stored");
+            vec![Answer::failure(Code::Internal, &problem); group.jobs.len()]
         });
         self.note_health();
         answers
+    }
+
+    fn commit_to_files(&mut self, group: &Group) -> Vec<Answer> {
+        let committed = catch_unwind(AssertUnwindSafe(|| {
+            self.committer.commit(Timestamp::now, group)
+        }));
+        committed.unwrap_or_else(|_| {
+            let problem = "the daemon has an error, which it reported on stderr: look before you repeat the request";
+            self.committer.fail(Timestamp::now(), &"a request caused a panic");
+            vec![Answer::failure(Code::Internal, problem); group.jobs.len()]
+        })
     }
 
     fn note_health(&self) {

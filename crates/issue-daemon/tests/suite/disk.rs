@@ -128,3 +128,42 @@ fn a_database_that_another_program_holds_is_busy_until_it_lets_go() {
     client.create("second");
     assert_eq!(client.data("health", json!({}))["status"], "healthy");
 }
+
+#[test]
+fn a_database_file_that_is_removed_or_replaced_is_noticed_before_a_write_is_acknowledged() {
+    for (end, is_replaced) in [("", false), ("-wal", false), ("-shm", false), ("", true)] {
+        let daemon = Daemon::new(&[]);
+        let mut client = daemon.client();
+        client.create("first");
+        let name = daemon.database.file_name().unwrap().to_str().unwrap();
+        let path = daemon.database.with_file_name(format!("{name}{end}"));
+        let copy = daemon.database.with_file_name("copy");
+        std::fs::copy(&path, &copy).unwrap();
+        match is_replaced {
+            true => std::fs::rename(&copy, &path).unwrap(),
+            false => std::fs::remove_file(&path).unwrap(),
+        }
+        let word = if is_replaced { "replaced" } else { "removed" };
+        let health = client.data("health", json!({}));
+        let problem = health["problem"].as_str().unwrap_or_default();
+        assert_eq!(health["status"], "read_only", "{path:?}: {health}");
+        assert!(
+            problem.contains(word) && problem.contains(path.to_str().unwrap()),
+            "{health}"
+        );
+        for _ in 0..2 {
+            let refusal = client.call("create", json!({"title": "a"}));
+            assert_eq!(refusal["code"], "internal", "{path:?}: {refusal}");
+            assert!(
+                refusal["error"].as_str().unwrap().contains(word),
+                "{refusal}"
+            );
+        }
+        assert_eq!(
+            client.data("count", json!({}))["count"],
+            1,
+            "reads are answered"
+        );
+        daemon.stop();
+    }
+}
