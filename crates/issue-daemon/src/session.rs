@@ -16,7 +16,8 @@ pub(crate) fn is_long(read: &Read) -> bool {
         Read::List(filter) => filter.limit,
         Read::Ready(filter) => filter.limit,
         Read::Stale(args) => args.limit,
-        Read::Export(args) | Read::GetMutations(args) => Some(args.limit),
+        Read::Export(args) => Some(args.limit),
+        Read::GetMutations(args) => Some(args.limit),
         Read::Blocked | Read::DepTree(_) | Read::CommentList(_) => None,
         Read::Count(_) | Read::Show(_) | Read::Stats | Read::ResolveId(_) => return false,
     };
