@@ -4,7 +4,7 @@ use std::net::Shutdown;
 
 use crate::support::{Client, Daemon};
 
-/// Such a client cannot be told from one that has left, and a stalled answer would keep it for ever.
+/// The daemon cannot tell it from one that has left, and would keep a stalled answer for ever.
 #[test]
 fn a_client_that_half_closes_before_its_answer_is_taken_for_one_that_left() {
     let daemon = Daemon::start(&["--workers", "1"]);

@@ -126,7 +126,7 @@ struct Peer {
     /// The bytes that its socket had no room for.
     unsent: Vec<u8>,
     has_ended: bool,
-    /// It was told that it is too slow, so its connection may end early.
+    /// The daemon told it that it is too slow, so its connection may end early.
     is_refused: bool,
 }
 
