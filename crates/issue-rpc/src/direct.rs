@@ -90,13 +90,16 @@ impl Direct {
         }
         let writer = self.writer.as_mut().expect("it was opened above");
         let unix_ms = |time: Timestamp| (time.0 / 1_000) as u64;
-        let wait = request.header.time_left(unix_ms(Timestamp::now()));
-        let mut group = writer.begin_within(wait)?;
+        let late = "the deadline passed before the write began: nothing was stored";
+        let asked = unix_ms(Timestamp::now());
+        if request.header.is_expired(asked) {
+            return Ok(Answer::failure(Code::Timeout, late));
+        }
+        let mut group = writer.begin_within(request.header.time_left(asked))?;
         let now = Timestamp::now();
         // The wait for the lock may have been long.
         if request.header.is_expired(unix_ms(now)) {
-            let problem = "the deadline passed while other processes wrote: nothing was stored";
-            return Ok(Answer::failure(Code::Timeout, problem));
+            return Ok(Answer::failure(Code::Timeout, late));
         }
         let answer = execute::write(&mut group, now, request)?;
         group.commit()?;

@@ -249,17 +249,20 @@ fn acknowledgements_that_no_request_waits_for_have_a_counter_each() {
 fn a_server_that_asks_for_auth_is_reached_with_it() {
     let start = || {
         Server::start(Script {
-            auth: Some(r#"{"token":"abc"}"#),
+            auth: Some(r#"{"token":"app-token"}"#),
             ..Script::default()
         })
     };
     call(&start(), &[]).refused(2, &["unauthorized", "--auth"]);
     for mode in ["protocol", "sdk"] {
-        let auth = ["--mode", mode, "--auth", r#"{ "token": "abc" }"#];
+        let auth = ["--mode", mode, "--auth", r#"{ "token": "app-token" }"#];
         let run = call(&start(), &auth).run();
         audited(&run, &[]);
         assert!(run.result.operations("ok") > 0, "{}", run.stdout);
         let result = run.result.to_string();
-        assert!(!result.contains("abc"), "the secret is stored: {result}");
+        assert!(
+            !result.contains("app-token"),
+            "the secret is stored: {result}"
+        );
     }
 }
