@@ -415,7 +415,7 @@ impl World {
                 peer.send()?;
                 peer.receive()?;
                 is_waiting |=
-                    !peer.is_refused && !(peer.expected.is_empty() && peer.unsent.is_empty());
+                    !(peer.is_refused || peer.expected.is_empty() && peer.unsent.is_empty());
             }
             self.turn().await?;
         }

@@ -11,7 +11,7 @@ impl Agent<'_> {
         let name = self.name(1);
         let (title, description) = (name.title(self.shared.run), self.description(name));
         let args = CreateArgs::new(&title, &description);
-        let is_whole = self.operations % 2 == 0;
+        let is_whole = self.operations.is_multiple_of(2);
         let expected = match is_whole {
             true => Expected::Unknown,
             false => Expected::Absent,

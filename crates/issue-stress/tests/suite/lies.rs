@@ -186,8 +186,10 @@ fn an_issue_that_is_given_to_two_agents_is_found() {
         "4",
         "--set",
         "driver.limit=1",
-        "--ops",
-        "20",
+        "--set",
+        "driver.batch_size=2",
+        "--duration",
+        "2s",
     ];
     let run = call(&server.socket(), &arguments).run();
     assert!(run.result.count("not_linearizable") >= 1, "{}", run.stdout);
