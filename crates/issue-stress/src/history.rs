@@ -156,6 +156,13 @@ impl Histories {
     pub(crate) fn check(&mut self) -> Checked {
         self.truncate();
         let mut checked = Checked::default();
+        // The simplest to understand comes first.
+        for (issue, clients) in self.claims.iter().filter(|(_, clients)| clients.len() > 1) {
+            let violation = format!(
+                "the claim of {issue}: agents {clients:?} were each told that they have it"
+            );
+            checked.violations.push(violation);
+        }
         let mut note = |issue: &str, register: &str, operations: usize, outcome: Outcome| {
             checked.operations += operations as u64;
             match outcome {
@@ -176,12 +183,6 @@ impl Histories {
             let was_ready = register.was_ready || !operations.iter().any(becomes_ready);
             let outcome = check_register_within(was_ready, operations, MAX_STEPS);
             note(issue, "membership in ready", operations.len(), outcome);
-        }
-        for (issue, clients) in self.claims.iter().filter(|(_, clients)| clients.len() > 1) {
-            let violation = format!(
-                "the claim of {issue}: agents {clients:?} were each told that they have it"
-            );
-            checked.violations.push(violation);
         }
         checked.left_out = (self.operations as u64).saturating_sub(checked.operations);
         checked
