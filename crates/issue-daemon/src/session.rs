@@ -65,8 +65,8 @@ enum Kind {
 /// Orders the requests of a connection.
 ///
 /// Writes that follow each other are under way together, because the writer answers them in order. So are a few reads,
-/// which one thread performs for a connection. A read whose answer may be long is alone. A change between the two waits for all answers before it, so that a
-/// client reads its own writes, and all answers have the order of the requests.
+/// which one thread performs for a connection. A read whose answer may be long is alone. A change between the two waits
+/// for all answers before it, so that a client reads its own writes, and all answers have the order of the requests.
 #[derive(Debug)]
 pub struct Session {
     /// With the length of their lines.
