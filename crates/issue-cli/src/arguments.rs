@@ -473,7 +473,8 @@ pub(crate) struct Export {
 pub(crate) struct Import {
     /// The file; - reads standard input
     pub(crate) file: PathBuf,
-    /// Choose what happens to an issue that exists: refuse the import, skip the issue, or replace it
+    /// Choose what happens to an issue that exists: refuse the import, skip the issue, or replace it unless
+    /// it has changed after the record
     #[arg(long, value_name = "MODE", default_value = "refuse", value_parser = ["refuse", "skip", "replace"])]
     pub(crate) on_conflict: String,
 }

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Read as _, Write};
 use std::path::Path;
 
 use issue_rpc::{ClientError, MAX_LINE, MAX_OPERATIONS, MAX_RECORDS};
-use issue_store::Record;
+use issue_store::{Imported, Record};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -167,18 +167,19 @@ pub(crate) fn import(requests: &mut Requests<'_>, args: &Import) -> Result<(), F
     let mut done = 0;
     let mut page = Vec::new();
     let mut bytes = 0;
-    let mut totals = [("created", 0), ("replaced", 0), ("skipped", 0)];
+    let mut total = Imported::default();
     let mut send = |requests: &mut Requests<'_>, page: &mut Vec<&Record>| {
         let sent = json!({"records": page, "on_conflict": args.on_conflict});
-        let answer: Value = requests.session.read("import", sent).map_err(|failure| {
+        let part: Imported = requests.session.read("import", sent).map_err(|failure| {
             failure.after(&format!(
                 "{done} of {} issues were imported before it: correct the file, and import it again with --on-conflict skip",
                 records.len()
             ))
         })?;
-        for (name, number) in &mut totals {
-            *number += answer[*name].as_u64().unwrap_or(0);
-        }
+        total.created += part.created;
+        total.skipped += part.skipped;
+        total.replaced += part.replaced;
+        total.kept.extend(part.kept);
         done += page.len();
         page.clear();
         Ok::<_, Failure>(())
@@ -195,11 +196,14 @@ pub(crate) fn import(requests: &mut Requests<'_>, args: &Import) -> Result<(), F
     if !page.is_empty() {
         send(requests, &mut page)?;
     }
-    let totals: serde_json::Map<String, Value> = totals
-        .into_iter()
-        .map(|(name, number)| (name.to_owned(), number.into()))
-        .collect();
-    let data = serde_json::value::to_raw_value(&totals).expect("numbers are JSON");
+    if !total.kept.is_empty() {
+        let number = total.kept.len();
+        present::note(&format!(
+            "issue: kept {number} issue{} that changed after the file was written",
+            if number == 1 { "" } else { "s" }
+        ));
+    }
+    let data = serde_json::value::to_raw_value(&total).expect("an outcome is JSON");
     requests.print(&data, present::fields)
 }
 

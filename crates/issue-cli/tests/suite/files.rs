@@ -76,7 +76,7 @@ fn an_export_is_imported_as_it_was_also_if_issues_depend_on_later_ones() {
     let imported = other.json(&["import", file]);
     assert_eq!(
         imported,
-        json!({"created": 2_500, "replaced": 0, "skipped": 0})
+        json!({"created": 2_500, "replaced": 0, "skipped": 0, "kept": []})
     );
     let sorted = |folder: &Folder| {
         let mut records: Vec<Value> = folder
@@ -114,6 +114,20 @@ fn an_export_is_imported_as_it_was_also_if_issues_depend_on_later_ones() {
         2_500
     );
     assert_eq!(sorted(&folder), sorted(&other));
+}
+
+#[test]
+fn an_import_says_which_newer_issues_it_kept() {
+    let folder = Folder::new();
+    folder.done(&["create", "new", "--id", "t-1"]);
+    let old = r#"{"id":"t-1","title":"old","status":"open","priority":2,"issue_type":"task",
+        "created_at":"2001-02-03","updated_at":"2001-02-03"}"#
+        .replace('\n', "");
+    let output = folder.run_with(&["import", "-", "--on-conflict", "replace"], &old);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains(r#"["t-1"]"#));
+    assert!(text(&output.stderr).contains("kept 1 issue "));
+    assert_eq!(folder.json(&["show", "t-1"])["title"], "new");
 }
 
 #[test]

@@ -201,6 +201,28 @@ fn a_request_is_not_begun_after_its_deadline() {
 }
 
 #[test]
+fn an_import_that_replaces_keeps_newer_issues() {
+    let mut database = Database::new();
+    let (old, new) = (database.create("first"), database.create("second"));
+    let exported = database.data("export", json!({}));
+    let mut records = exported["records"].clone();
+    for record in records.as_array_mut().unwrap() {
+        record["title"] = json!("of the file");
+    }
+    // The clock may not have moved since the issue was created.
+    records[1]["updated_at"] = json!("2001-02-03T04:05:06Z");
+    let args = json!({"records": records, "on_conflict": "replace"});
+    let imported = database.data("import", args);
+    assert_eq!(
+        imported,
+        json!({"created": 0, "skipped": 0, "replaced": 1, "kept": [new]})
+    );
+    for (id, title) in [(&old, "of the file"), (&new, "second")] {
+        assert_eq!(database.data("show", json!({"id": id}))["title"], title);
+    }
+}
+
+#[test]
 fn an_export_can_be_imported_elsewhere() {
     let mut from = Database::new();
     let (a, b) = (from.create("first"), from.create("second"));
@@ -221,7 +243,10 @@ fn an_export_can_be_imported_elsewhere() {
 
     let mut to = Database::new();
     let imported = to.data("import", json!({"records": records}));
-    assert_eq!(imported, json!({"created": 2, "skipped": 0, "replaced": 0}));
+    assert_eq!(
+        imported,
+        json!({"created": 2, "skipped": 0, "replaced": 0, "kept": []})
+    );
     let without_numbers = |mut page: Value| {
         for record in page["records"].as_array_mut().unwrap() {
             for comment in record["comments"].as_array_mut().into_iter().flatten() {

@@ -1,6 +1,6 @@
 //! Stores issues that were exported, with all that belongs to them.
 
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::Changes;
@@ -35,19 +35,21 @@ pub enum OnConflict {
     Refuse,
     /// Keeps the issue that exists.
     Skip,
-    /// Replaces the issue that exists.
+    /// Replaces the issue that exists, unless it has changed after the record.
     Replace,
 }
 
-/// The number of issues of an import.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The outcome of an import.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imported {
     /// Issues that did not exist.
     pub created: u64,
-    /// Issues that existed, and were kept.
+    /// Issues that existed, and were skipped.
     pub skipped: u64,
     /// Issues that existed, and were replaced.
     pub replaced: u64,
+    /// The ids of issues that were not replaced, because they have changed after their records.
+    pub kept: Vec<String>,
 }
 
 impl Changes<'_> {
@@ -65,8 +67,7 @@ impl Changes<'_> {
         let mut stored = Vec::with_capacity(records.len());
         for record in records {
             check_record(&record.issue)?;
-            let existing = self.find(&record.issue.id)?;
-            let num = match (existing, on_conflict) {
+            let num = match (self.find(&record.issue.id)?, on_conflict) {
                 (None, _) => {
                     imported.created += 1;
                     self.insert_record(&record.issue)?
@@ -78,7 +79,13 @@ impl Changes<'_> {
                     imported.skipped += 1;
                     continue;
                 }
-                (Some(num), OnConflict::Replace) => {
+                (Some((_, updated_at)), OnConflict::Replace)
+                    if updated_at > record.issue.updated_at =>
+                {
+                    imported.kept.push(record.issue.id.clone());
+                    continue;
+                }
+                (Some((num, _)), OnConflict::Replace) => {
                     imported.replaced += 1;
                     self.replace_record(num, record)?;
                     num
@@ -96,10 +103,12 @@ impl Changes<'_> {
         Ok(imported)
     }
 
-    fn find(&self, id: &str) -> Result<Option<i64>, Error> {
+    /// Returns the number of an issue and the time of its last change.
+    fn find(&self, id: &str) -> Result<Option<(i64, Timestamp)>, Error> {
+        let read = |row: &Row<'_>| Ok((row.get(0)?, Timestamp(row.get(1)?)));
         self.connection
-            .prepare_cached("SELECT num FROM issues WHERE id = ?")
-            .and_then(|mut statement| statement.query_row([id], |row| row.get(0)).optional())
+            .prepare_cached("SELECT num, updated_at FROM issues WHERE id = ?")
+            .and_then(|mut statement| statement.query_row([id], read).optional())
             .doing("looking for an issue")
     }
 
