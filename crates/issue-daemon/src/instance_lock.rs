@@ -1,13 +1,15 @@
 //! The lock by which one daemon at a time serves a database.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, metadata};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use issue_store::{file_beside, open_or_create};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+
+use crate::database_files::file_id;
 
 /// The lock, held until this is dropped or the process ends. The file stays, as its removal would let two daemons lock
 /// two files of the same name.
@@ -22,9 +24,10 @@ impl InstanceLock {
     /// # Errors
     /// Another daemon serves it; the error says which one.
     pub(crate) fn acquire(database: &Path, socket: &Path) -> anyhow::Result<Self> {
-        let path = lock_path(database);
+        let path = file_beside(database, ".daemon");
         loop {
-            let file = open(&path)?;
+            let file = open_or_create(&path)
+                .with_context(|| format!("cannot open the lock file {}", path.display()))?;
             let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => lock,
                 Err((mut file, Errno::EWOULDBLOCK)) => {
@@ -43,7 +46,7 @@ impl InstanceLock {
                 }
             };
             // The path may have got another file while this waited for the lock of the old one.
-            if !is_at(&lock, &path) {
+            if file_id(lock.metadata()) != file_id(metadata(&path)) {
                 continue;
             }
             let holder = format!("pid {} at {}\n", std::process::id(), socket.display());
@@ -53,30 +56,6 @@ impl InstanceLock {
                 .with_context(|| format!("cannot write to {}", path.display()))?;
             return Ok(Self { _lock: lock });
         }
-    }
-}
-
-fn lock_path(database: &Path) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push(".daemon");
-    PathBuf::from(name)
-}
-
-fn open(path: &Path) -> anyhow::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| format!("cannot open the lock file {}", path.display()))
-}
-
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::metadata(path)) {
-        (Ok(own), Ok(found)) => (own.dev(), own.ino()) == (found.dev(), found.ino()),
-        _ => false,
     }
 }
 
@@ -99,17 +78,5 @@ mod tests {
         );
         drop(first);
         InstanceLock::acquire(&database, socket).unwrap();
-    }
-
-    #[test]
-    fn a_lock_of_a_file_that_was_removed_is_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("issues.db.daemon");
-        let file = open(&path).unwrap();
-        assert!(is_at(&file, &path));
-        fs::remove_file(&path).unwrap();
-        assert!(!is_at(&file, &path));
-        let _other = open(&path).unwrap();
-        assert!(!is_at(&file, &path));
     }
 }

@@ -8,7 +8,7 @@ use issue_rpc::{
     Answer, Code, Header, Operation, Request, Service, VERSION, WriteRequest, check_version,
     database_identity,
 };
-use issue_store::{Durability, Timestamp};
+use issue_store::{Durability, Timestamp, file_beside};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -183,8 +183,6 @@ impl Services {
     }
 
     fn file_bytes(&self, end: &str) -> u64 {
-        let mut name = self.identity.database.as_os_str().to_owned();
-        name.push(end);
-        std::fs::metadata(PathBuf::from(name)).map_or(0, |found| found.len())
+        std::fs::metadata(file_beside(&self.identity.database, end)).map_or(0, |found| found.len())
     }
 }

@@ -18,6 +18,7 @@ mod blocking;
 mod changes;
 mod error;
 mod fields;
+mod files;
 mod filter;
 mod ids;
 mod issue;
@@ -32,6 +33,7 @@ mod writer;
 pub use changes::Changes;
 pub use changes::import::{Imported, OnConflict, Record};
 pub use error::{Code, Error};
+pub use files::{file_beside, open_or_create};
 pub use filter::{Filter, ReadyFilter, Sort};
 pub use issue::{
     Comment, Dependency, DependencyKind, Event, Issue, IssueType, MAX_PRIORITY, MAX_TITLE, Status,

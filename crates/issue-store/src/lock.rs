@@ -1,8 +1,7 @@
 //! The queue for the write lock: processes wait in the kernel, in their order, and none polls.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -12,6 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::Error;
+use crate::files::{file_beside, open_or_create};
 
 /// The file that writers lock.
 #[derive(Debug)]
@@ -32,10 +32,8 @@ pub(crate) struct WriteLock<'a> {
 impl LockFile {
     /// Opens the lock file of a database, and creates it if it is missing.
     pub(crate) fn open(database: &Path) -> Result<Self, Error> {
-        let mut name = database.as_os_str().to_owned();
-        name.push(".lock");
-        let path = PathBuf::from(name);
-        match open(&path) {
+        let path = file_beside(database, ".lock");
+        match open_or_create(&path) {
             Ok(file) => Ok(Self {
                 path,
                 file: Some(file),
@@ -83,7 +81,7 @@ impl LockFile {
     fn try_lock(&mut self) -> Result<Result<Flock<File>, File>, Error> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => open(&self.path).map_err(|cause| self.failed(cause))?,
+            None => open_or_create(&self.path).map_err(|cause| self.failed(cause))?,
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => Ok(Ok(lock)),
@@ -96,16 +94,6 @@ impl LockFile {
         let path = self.path.clone();
         Error::Lock { path, cause }
     }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
 }
 
 /// Waits for the lock in a thread, and gives it to the receiver if one waits then.

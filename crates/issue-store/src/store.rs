@@ -1,7 +1,7 @@
 //! A database file, and the connections to it.
 
 use std::fmt;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Code, DAMAGE_REMEDY, Doing as _, Error};
+use crate::files::open_or_create;
 use crate::ids::Ids;
 use crate::lock::LockFile;
 use crate::reader::Reader;
@@ -142,13 +143,8 @@ impl Store {
             return Err(unusable(problem.to_owned()));
         }
         if options.vfs.is_none() && !path.exists() {
-            let created = std::fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(path);
-            created.map_err(|error| unusable(format!("cannot be created: {error}")))?;
+            open_or_create(path)
+                .map_err(|error| unusable(format!("cannot be created: {error}")))?;
         }
         let store = Self {
             path: path.to_owned(),
