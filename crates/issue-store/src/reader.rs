@@ -694,6 +694,17 @@ mod tests {
     }
 
     #[test]
+    fn a_list_walks_past_closed_issues_in_its_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("issues.db"), Options::default()).unwrap();
+        let numbers = "EXPLAIN QUERY PLAN SELECT num FROM issues WHERE status <> ? ORDER BY priority, created_at DESC";
+        let reader = store.reader().unwrap();
+        let mut explained = reader.connection.prepare(numbers).unwrap();
+        let plan: String = explained.query_row([3], |row| row.get(3)).unwrap();
+        assert_eq!(plan, "SCAN issues USING COVERING INDEX issues_in_order");
+    }
+
+    #[test]
     fn a_label_of_few_and_of_many_issues_gives_the_same_list() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("issues.db"), Options::default()).unwrap();
