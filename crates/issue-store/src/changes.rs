@@ -1,11 +1,13 @@
 //! The changes that a request makes, within its part of a transaction.
 
+mod blocking;
 mod dependencies;
 pub(crate) mod import;
 
+use std::cell::Cell;
+
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::blocking;
 use crate::error::{Doing as _, Error};
 use crate::fields::Fields;
 use crate::filter::{Conditions, ReadyFilter};
@@ -23,6 +25,9 @@ use crate::time::Timestamp;
 /// Draws of a random id before the database is taken for broken. A draw is taken with less than one in a thousand.
 const DRAWS: usize = 100;
 
+/// The issues that one request claims, at most: other writes wait for it.
+const MAX_CLAIMS: usize = 1_000;
+
 /// Makes the changes of one request.
 #[derive(Debug)]
 pub struct Changes<'a> {
@@ -30,6 +35,7 @@ pub struct Changes<'a> {
     ids: &'a mut Ids,
     prefix: &'a str,
     now: Timestamp,
+    visits_left: Cell<usize>,
 }
 
 impl<'a> Changes<'a> {
@@ -44,6 +50,7 @@ impl<'a> Changes<'a> {
             ids,
             prefix,
             now,
+            visits_left: Cell::new(blocking::MAX_VISITS),
         }
     }
 
@@ -207,7 +214,7 @@ impl<'a> Changes<'a> {
     /// assignees are left out.
     ///
     /// # Errors
-    /// The assignee is empty, or a condition is not allowed.
+    /// The assignee is empty, the limit is absent or too great, or a condition is not allowed.
     pub fn claim_ready(
         &mut self,
         actor: &str,
@@ -215,6 +222,8 @@ impl<'a> Changes<'a> {
         assignee: &str,
     ) -> Result<Vec<Issue>, Error> {
         check_assignee(assignee)?;
+        let limit = filter.limit.unwrap_or(u32::MAX);
+        check_number("limit", limit as usize, MAX_CLAIMS)?;
         let of_others = "assignee IN ('', ?)";
         let mut conditions =
             Conditions::of_ready(filter, |labels| is_rare(self.connection, labels))?;
@@ -255,7 +264,7 @@ impl<'a> Changes<'a> {
     /// they lose the dependency.
     ///
     /// # Errors
-    /// The issue does not exist, or others depend on it.
+    /// The issue does not exist, others depend on it, or too many do.
     pub fn delete(&mut self, actor: &str, id: &str, force: bool) -> Result<(), Error> {
         let num = num_of(self.connection, id)?;
         let dependents = dependents_of(self.connection, num)?;
@@ -266,6 +275,7 @@ impl<'a> Changes<'a> {
                 dependents: ids.take(CANDIDATES as usize).collect(),
             });
         }
+        self.visit(dependents.len() * blocking::NOTED_VISITS)?;
         for dependent in dependents {
             self.remove_dependency(actor, &dependent.id, id, Some(dependent.kind))?;
         }
@@ -463,8 +473,8 @@ impl<'a> Changes<'a> {
     fn note_status(&self, num: i64, before: Status, status: Status) -> Result<(), Error> {
         match (before, status) {
             (before, status) if before == status => Ok(()),
-            (_, Status::Closed) => blocking::finished_changed(self.connection, num, -1),
-            (Status::Closed, _) => blocking::finished_changed(self.connection, num, 1),
+            (_, Status::Closed) => self.finished_changed(num, -1),
+            (Status::Closed, _) => self.finished_changed(num, 1),
             _ => Ok(()),
         }
     }

@@ -3,7 +3,6 @@
 use rusqlite::params;
 
 use super::Changes;
-use crate::blocking;
 use crate::error::{Doing as _, Error};
 use crate::issue::{Dependency, DependencyKind, Status};
 use crate::reader::num_of;
@@ -12,7 +11,8 @@ impl Changes<'_> {
     /// Adds a dependency. One that exists in the same kind stays as it is, and the answer is false.
     ///
     /// # Errors
-    /// One of the issues does not exist, they are the same, or the dependency would close a circle of those that block.
+    /// One of the issues does not exist, they are the same, the dependency would close a circle of those that block, or
+    /// too many issues are concerned.
     pub fn add_dependency(
         &mut self,
         actor: &str,
@@ -143,23 +143,30 @@ impl Changes<'_> {
     ) -> Result<(), Error> {
         match kind {
             DependencyKind::Blocks if self.status(on)? != Status::Closed => {
-                blocking::blocker_changed(self.connection, num, by)
+                self.blocker_changed(num, by)
             }
-            DependencyKind::ParentChild if blocking::is_blocked(self.connection, on)? => {
-                blocking::parent_changed(self.connection, num, by)
-            }
+            DependencyKind::ParentChild if self.is_blocked(on)? => self.parent_changed(num, by),
             _ => Ok(()),
         }
     }
 
-    /// Returns true if an issue waits for another one, directly or through others.
+    /// Returns true if an issue waits for another one, directly or through others. Nothing is searched if no issue waits
+    /// for the other one, or if that one waits for the first already.
     fn reaches(&self, from: i64, to: i64) -> Result<bool, Error> {
         let statement = "WITH RECURSIVE reached (num) AS (
-                SELECT ?1 UNION SELECT depends_on FROM dependencies JOIN reached ON issue = num WHERE kind IN (0, 2))
-            SELECT EXISTS (SELECT 1 FROM reached WHERE num = ?2)";
-        self.connection
+                SELECT ?1 WHERE EXISTS (SELECT 1 FROM dependencies WHERE depends_on = ?2 AND kind IN (0, 2))
+                    AND NOT EXISTS (SELECT 1 FROM dependencies WHERE issue = ?2 AND depends_on = ?1 AND kind IN (0, 2))
+                UNION SELECT depends_on FROM dependencies JOIN reached ON issue = num WHERE kind IN (0, 2) LIMIT ?3)
+            SELECT count(*), coalesce(max(num = ?2), false) FROM reached";
+        let most = self.visits_left.get() as i64 + 1;
+        let (visited, is_reached): (i64, bool) = self
+            .connection
             .prepare_cached(statement)
-            .and_then(|mut statement| statement.query_row([from, to], |row| row.get(0)))
-            .doing("looking for a circle of dependencies")
+            .and_then(|mut statement| {
+                statement.query_row([from, to, most], |row| Ok((row.get(0)?, row.get(1)?)))
+            })
+            .doing("looking for a circle of dependencies")?;
+        self.visit(visited as usize)?;
+        Ok(is_reached)
     }
 }

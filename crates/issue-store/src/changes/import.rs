@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Changes;
 use crate::error::{Doing as _, Error};
 use crate::issue::{Comment, Event, Issue, Status};
+use crate::reader::{issue_of, num_of};
 use crate::request::{check_id, check_priority, check_title};
 use crate::time::Timestamp;
 
@@ -122,7 +123,13 @@ impl Changes<'_> {
 
     fn replace_record(&self, num: i64, record: &Record) -> Result<(), Error> {
         let issue = &record.issue;
-        self.unlink(num, None, None)?;
+        // A dependency that stays needs no search for a circle.
+        for dependency in issue_of(self.connection, num)?.dependencies {
+            if !issue.dependencies.contains(&dependency) {
+                let on = num_of(self.connection, &dependency.depends_on)?;
+                self.unlink(num, Some(on), Some(dependency.kind))?;
+            }
+        }
         // A record without events leaves those that are known.
         let events = (!record.events.is_empty()).then_some("events");
         for table in ["labels", "comments"].into_iter().chain(events) {

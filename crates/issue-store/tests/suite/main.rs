@@ -4,5 +4,6 @@
 
 mod crashes;
 mod disk_faults;
+mod limits;
 mod random;
 mod store;
