@@ -8,18 +8,18 @@ use std::cell::Cell;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use crate::conditions::{Conditions, READY_ORDER, is_rare, list};
 use crate::error::{Doing as _, Error};
 use crate::fields::Fields;
-use crate::filter::{Conditions, ReadyFilter};
+use crate::filter::ReadyFilter;
 use crate::ids::Ids;
 use crate::issue::{Comment, Dependency, DependencyKind, Issue, Status};
-use crate::reader::{
-    CANDIDATES, Loaded, READY_ORDER, dependents_of, is_rare, issue_of, labels_of, list, num_of,
-};
+use crate::reader::CANDIDATES;
 use crate::request::{
     MAX_DEPENDENCIES, NewIssue, Patch, check_id, check_label, check_labels, check_number,
     check_priority, check_title,
 };
+use crate::rows::{Loaded, dependents_of, issue_of, labels_of, num_of};
 use crate::time::Timestamp;
 
 /// Draws of a random id before the database is taken for broken. A draw is taken with less than one in a thousand.

@@ -175,6 +175,19 @@ pub struct Dependency {
     pub kind: DependencyKind,
 }
 
+/// An issue that depends on another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependent {
+    /// Its id.
+    pub id: String,
+    /// Its relation to the other one.
+    pub kind: DependencyKind,
+    /// Its progress.
+    pub status: Status,
+    /// Its title.
+    pub title: String,
+}
+
 /// The ways to write a dependency.
 #[derive(Deserialize)]
 #[serde(

@@ -16,6 +16,8 @@
 //! other writes wait.
 
 mod changes;
+mod check;
+mod conditions;
 mod error;
 mod fields;
 mod files;
@@ -25,6 +27,7 @@ mod issue;
 mod lock;
 mod reader;
 mod request;
+mod rows;
 mod schema;
 mod store;
 mod time;
@@ -36,9 +39,10 @@ pub use error::{Code, Error};
 pub use files::{file_beside, open_or_create};
 pub use filter::{Filter, ReadyFilter, Sort};
 pub use issue::{
-    Comment, Dependency, DependencyKind, Event, Issue, IssueType, MAX_PRIORITY, MAX_TITLE, Status,
+    Comment, Dependency, DependencyKind, Dependent, Event, Issue, IssueType, MAX_PRIORITY,
+    MAX_TITLE, Status,
 };
-pub use reader::{Dependent, Details, Page, Reader, Stats, TreeNode};
+pub use reader::{Details, Page, Reader, Stats, TreeNode};
 pub use request::{NewIssue, Patch};
 pub use store::{Durability, Options, Store};
 pub use time::Timestamp;

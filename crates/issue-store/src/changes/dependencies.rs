@@ -5,7 +5,7 @@ use rusqlite::params;
 use super::Changes;
 use crate::error::{Doing as _, Error};
 use crate::issue::{Dependency, DependencyKind, Status};
-use crate::reader::num_of;
+use crate::rows::num_of;
 
 impl Changes<'_> {
     /// Adds a dependency. One that exists in the same kind stays as it is, and the answer is false.

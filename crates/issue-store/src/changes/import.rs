@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::Changes;
 use crate::error::{Doing as _, Error};
 use crate::issue::{Comment, Event, Issue, Status};
-use crate::reader::{issue_of, num_of};
 use crate::request::{check_id, check_priority, check_title};
+use crate::rows::{issue_of, num_of};
 use crate::time::Timestamp;
 
 /// An issue with all that belongs to it, as [`Reader::export`](crate::Reader::export) returns it.
