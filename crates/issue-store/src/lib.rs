@@ -11,9 +11,9 @@
 //!
 //! Whether an issue is ready is stored with it: the number of unfinished issues that block it, and the number of its
 //! parents that are blocked. Both are columns that a partial index covers, so that reading the first ready issues costs
-//! the same in a database of any size. A write pays for it when it finishes or reopens an issue: one update for each
-//! issue that it blocked, and for the children of those whose state changed. The number of these is limited, because all
-//! other writes wait.
+//! the same in a database of any size. A write pays for it when it finishes or reopens an issue: it updates each issue
+//! that it blocked, and the children of those whose state changed. The number of these is limited, because all other
+//! writes wait.
 
 mod changes;
 mod check;

@@ -11,9 +11,9 @@ use crate::error::{Doing as _, Error};
 
 const DOING: &str = "noting which issues are blocked";
 const CHILDREN: &str = "issue FROM dependencies WHERE depends_on = ?1 AND kind = 2";
-/// The issues that a request may read to find circles: 50 ms.
+/// The issues that a request may read to find circles. Other writes wait for up to 0.2 s.
 pub(super) const MAX_VISITS: usize = 100_000;
-/// The issues that one takes the time to read while one is noted as blocked.
+/// Noting that an issue is blocked takes as long as reading this many.
 pub(super) const NOTED_VISITS: usize = 10;
 
 impl Changes<'_> {

@@ -1,7 +1,8 @@
 //! Requests that concern very many issues, while all other writes wait.
 
 use issue_store::{
-    Changes, Code, DependencyKind, Error, NewIssue, Options, ReadyFilter, Store, Timestamp, Writer,
+    Changes, Code, DependencyKind, Error, NewIssue, OnConflict, Options, ReadyFilter, Store,
+    Timestamp, Writer,
 };
 
 /// The issues `0`, `1`, … with dependencies that SQL gives.
@@ -117,6 +118,19 @@ fn the_search_for_a_circle_ends_at_its_limit_and_is_left_out_where_none_can_be()
         })
         .unwrap();
     assert_eq!(fixture.depend(&new.id, "100000"), None);
+    fixture.check();
+}
+
+#[test]
+fn an_import_of_what_is_there_searches_for_no_circle() {
+    let chain = "SELECT num, num - 1, 0 FROM issues WHERE num >= 1";
+    let mut fixture = Fixture::new(1_000, chain);
+    let page = fixture.store.reader().unwrap().export(-1, 1_000, false);
+    let mut records = page.unwrap().records;
+    // Each of these depends on one that stays, and one that stays depends on each.
+    records.retain(|record| record.num % 2 == 1);
+    let imported = fixture.apply(|changes| changes.import("a", &records, OnConflict::Replace));
+    assert_eq!(imported.unwrap().replaced, 500);
     fixture.check();
 }
 
