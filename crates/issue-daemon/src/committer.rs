@@ -158,7 +158,9 @@ impl Committer {
             if now >= self.forget_at || now.0 < self.forget_at.0 - FORGET_US {
                 self.forget_at = Timestamp(now.0 + FORGET_US);
                 let before = Timestamp(now.0 - ANSWERS_KEPT_US);
-                writer.apply(now, |changes| changes.forget_answers(before))?;
+                if !writer.apply(now, |changes| changes.forget_answers(before))? {
+                    self.forget_at = now;
+                }
             }
             Ok(())
         });

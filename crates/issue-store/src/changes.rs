@@ -358,14 +358,18 @@ impl<'a> Changes<'a> {
         Ok(())
     }
 
-    /// Removes answers that were stored before a time.
+    /// Removes answers that were stored before a time, up to 1,000, because other writes wait. Returns true if no other
+    /// is left.
     ///
     /// # Errors
     /// SQLite fails.
-    pub fn forget_answers(&mut self, before: Timestamp) -> Result<usize, Error> {
+    pub fn forget_answers(&mut self, before: Timestamp) -> Result<bool, Error> {
+        let statement =
+            "DELETE FROM answers WHERE key IN (SELECT key FROM answers WHERE at < ? LIMIT 1000)";
         self.connection
-            .prepare_cached("DELETE FROM answers WHERE at < ?")
+            .prepare_cached(statement)
             .and_then(|mut statement| statement.execute([before.0]))
+            .map(|removed| removed < 1_000)
             .doing("removing old idempotency keys")
     }
 

@@ -2,7 +2,9 @@
 
 use std::io::Write as _;
 
+use issue_store::{Changes, Options, Store, Timestamp};
 use serde_json::{Value, json};
+use test_kit::wait_until;
 
 use crate::support::Daemon;
 
@@ -100,6 +102,24 @@ fn a_write_happens_once_however_often_its_key_is_sent() {
     let other = json!({"operation": "create", "args": {"title": "b"}, "idempotency_key": "k"});
     assert_eq!(client.request(&other)["code"], "conflict");
     assert_eq!(client.data("count", json!({}))["count"], 1);
+}
+
+#[test]
+fn all_old_keys_are_removed_though_each_group_removes_a_part() {
+    let daemon = Daemon::new(&[]);
+    let store = Store::open(&daemon.database, Options::default()).unwrap();
+    let mut writer = store.writer().unwrap();
+    let keep = |changes: &mut Changes<'_>| {
+        (0..2_500).try_for_each(|number| changes.keep_answer(&number.to_string(), ""))
+    };
+    writer.apply(Timestamp(1), keep).unwrap();
+    let mut client = daemon.client();
+    wait_until("all old keys are removed", || {
+        client.create("a");
+        let count = "SELECT count(*) FROM answers";
+        let keys = writer.connection().query_row(count, [], |row| row.get(0));
+        keys == Ok(0)
+    });
 }
 
 #[test]

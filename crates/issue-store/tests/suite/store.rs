@@ -384,9 +384,17 @@ fn an_answer_is_stored_with_its_request_or_not_at_all() {
     assert!(failed.is_err());
     let answers = fixture.apply(|changes| Ok([changes.answer("key")?, changes.answer("other")?]));
     assert_eq!(answers.unwrap(), [Some("answer".to_owned()), None]);
+    let keep = |changes: &mut Changes<'_>| {
+        (0..1_000).try_for_each(|number| changes.keep_answer(&number.to_string(), ""))
+    };
+    fixture.apply(keep).unwrap();
     let now = fixture.now;
-    let forgotten = fixture.apply(|changes| changes.forget_answers(Timestamp(now + 1)));
-    assert_eq!(forgotten.unwrap(), 1);
+    for is_last in [false, true] {
+        let forgotten = fixture.apply(|changes| changes.forget_answers(Timestamp(now + 1)));
+        assert_eq!(forgotten.unwrap(), is_last);
+    }
+    let answer = fixture.apply(|changes| changes.answer("key"));
+    assert_eq!(answer.unwrap(), None);
 }
 
 #[test]
