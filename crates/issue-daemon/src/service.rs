@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use daemon_kit::MetricsPage;
 use issue_rpc::{
-    Answer, Code, Header, Operation, Request, Service, VERSION, WriteRequest, check_version,
+    Answer, Code, Header, Operation, Request, Service, VERSION, Write, WriteRequest, check_version,
     database_identity,
 };
 use issue_store::{Durability, Timestamp, file_beside};
@@ -50,7 +50,12 @@ impl Identity {
         match operation {
             Operation::Service(service) => Task::Service(header, service),
             Operation::Read(read) => Task::Read(header, read),
-            Operation::Write(write) => Task::Write(WriteRequest { header, write }),
+            Operation::Write(mut write) => {
+                if let Write::Batch(batch) = &mut write {
+                    batch.is_compatible = self.is_compatible;
+                }
+                Task::Write(WriteRequest { header, write })
+            }
         }
     }
 

@@ -104,8 +104,10 @@ fn answer(batch: &Batch, answers: &[Answer]) -> Answer {
         results: answers.iter().map(Answer::object).collect(),
     };
     match first {
-        None => Answer::success(&results),
-        Some((index, code)) => failure(batch, index, code, kept, failed).with_data(&results),
+        Some((index, code)) if !batch.is_compatible => {
+            failure(batch, index, code, kept, failed).with_data(&results)
+        }
+        _ => Answer::success(&results),
     }
 }
 

@@ -115,6 +115,8 @@ pub struct Batch {
     pub operations: Vec<BatchItem>,
     /// The reaction to a failure.
     pub mode: BatchMode,
+    /// True if the answer is a success whatever its operations are, as bd's daemon has it.
+    pub is_compatible: bool,
 }
 
 /// An operation of a batch: `Show` or a write, or the reason why it cannot be one.
@@ -455,6 +457,7 @@ impl From<BatchArgs<'_>> for Batch {
         Self {
             operations: operations.collect(),
             mode: args.mode,
+            is_compatible: false,
         }
     }
 }

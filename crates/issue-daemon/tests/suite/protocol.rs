@@ -235,11 +235,20 @@ fn a_lock_that_another_process_holds_is_busy_at_the_deadline_and_stops_no_reads(
 }
 
 #[test]
-fn a_compatible_daemon_answers_lists_with_arrays() {
+fn a_compatible_daemon_answers_in_the_shapes_of_bd() {
     let daemon = Daemon::new(&["--compat"]);
     let mut client = daemon.client();
     let id = client.create("a");
     assert_eq!(client.data("list", json!({}))[0]["id"], json!(id));
     assert_eq!(client.data("ready", json!({}))[0]["id"], json!(id));
     assert_eq!(client.data("stats", json!({}))["total_issues"], 1);
+    let operations = json!([
+        {"operation": "create", "args": {"title": "b"}},
+        {"operation": "show", "args": {"id": "none"}},
+        {"operation": "create", "args": {"title": "c"}},
+    ]);
+    let batch = client.data("batch", json!({"operations": operations}));
+    let results = batch["results"].as_array().unwrap();
+    let succeeded: Vec<&Value> = results.iter().map(|result| &result["success"]).collect();
+    assert_eq!(succeeded, [true, false]);
 }
