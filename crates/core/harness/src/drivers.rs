@@ -89,4 +89,20 @@ mod tests {
         let none = KnownDriver::from_manifest(&folder.path().join("none"));
         assert_eq!(none, None);
     }
+
+    #[test]
+    fn a_driver_is_found_in_a_room_and_in_a_project_without_rooms() {
+        let project = tempfile::tempdir().unwrap();
+        for (name, folder) in [("a", "crates/a"), ("b", "crates/drivers/b")] {
+            let folder = project.path().join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            let manifest =
+                format!("package = {{ name = '{name}', metadata.drover.protocol = 'p' }}");
+            std::fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+        }
+        let names = list(&Roots::from(project.path()))
+            .into_iter()
+            .map(|driver| driver.name);
+        assert_eq!(names.collect::<Vec<_>>(), ["a", "b"]);
+    }
 }

@@ -1,8 +1,6 @@
 //! Operations whose instructions are counted: an operation is recorded, the pacer decides the next start, and the event
 //! loop turns once.
 
-#[path = "support/operations.rs"]
-mod operations;
 #[path = "support/pacers.rs"]
 mod pacers;
 
@@ -25,6 +23,7 @@ use load::slots::Id;
 use measure::spec::{SeriesRole, SeriesSpec};
 use measure::tally::{Series, Tally};
 use pacers::{LONG, NOW};
+use test_kit::operations;
 
 const SERIES: &[SeriesSpec] = &[SeriesSpec::new("response", SeriesRole::Main)];
 const RESPONSE: Series = Series(0);

@@ -4,9 +4,11 @@
 //! - [`scaled`] and [`seed`]: how often a test repeats itself, and the numbers that it draws.
 //! - [`children`] and [`limit_open_files`]: find and limit running processes.
 //! - [`metrics`]: reads the metrics page of a program.
+//! - [`operations`]: the main function of the benches whose instructions are counted.
 //! - [`wait_until`]: waits for a condition.
 
 pub mod metrics;
+pub mod operations;
 mod processes;
 mod repeat;
 mod skip;

@@ -2,12 +2,11 @@
 
 #[path = "support/messages.rs"]
 mod messages;
-#[path = "../../../core/load/benches/support/operations.rs"]
-mod operations;
 
 use std::hint::black_box;
 
 use amqp_perftest::wire::{Event, Reader};
+use harness_testing::operations;
 use messages::{delivery, stamp, template};
 
 const BODY: [u8; 1024] = [b'x'; 1024];

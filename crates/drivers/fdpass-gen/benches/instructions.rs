@@ -1,13 +1,12 @@
 //! An operation whose instructions are counted: a record of a stream is read.
 
-#[path = "../../../core/load/benches/support/operations.rs"]
-mod operations;
 #[path = "support/streams.rs"]
 mod streams;
 
 use std::hint::black_box;
 
 use fdpass_gen::sse::Reader;
+use harness_testing::operations;
 
 fn main() {
     operations::run(&[("sse", read)]);

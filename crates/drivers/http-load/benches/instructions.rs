@@ -1,12 +1,11 @@
 //! An operation whose instructions are counted: an HTTP request is written and its response parsed.
 
-#[path = "../../../core/load/benches/support/operations.rs"]
-mod operations;
 #[path = "support/responses.rs"]
 mod responses;
 
 use std::hint::black_box;
 
+use harness_testing::operations;
 use http_load::{Exchange, Settings};
 
 fn main() {

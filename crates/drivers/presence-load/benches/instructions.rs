@@ -1,7 +1,5 @@
 //! An operation whose instructions are counted: an event of Socket.IO is read, parsed and audited.
 
-#[path = "../../../core/load/benches/support/operations.rs"]
-mod operations;
 #[path = "support/room.rs"]
 mod room;
 #[path = "support/server.rs"]
@@ -9,6 +7,7 @@ mod server;
 
 use std::hint::black_box;
 
+use harness_testing::operations;
 use presence_load::protocol::presence::Incoming;
 use presence_load::protocol::transport::{Event, Side};
 

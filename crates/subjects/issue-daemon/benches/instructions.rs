@@ -5,14 +5,13 @@
 
 #[path = "support/direct.rs"]
 mod direct;
-#[path = "../../../core/load/benches/support/operations.rs"]
-mod operations;
 
 use std::hint::black_box;
 
 use direct::{create, open, perform};
 use issue_rpc::Call;
 use serde_json::{Value, json};
+use test_kit::operations;
 
 /// Issues in the database.
 const ISSUES: usize = 100;

@@ -1,7 +1,7 @@
 //! The shape of the workspace: who may depend on whom, and what no file may hold.
 //!
-//! Nothing here names a driver or a daemon: a new one is judged by the kind that its name says, so that adding one
-//! takes no line outside its own folder.
+//! No rule names a driver or a daemon: a new one is judged by its room, so that adding one takes no line outside its
+//! own folder.
 
 mod language;
 mod members;
@@ -10,36 +10,50 @@ mod tree;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use subject::manifest::Manifest;
 use toml::{Table, Value};
 
-use crate::tidy::members::{Kind, Member, members};
+use crate::tidy::members::{may_use, members};
 use crate::tidy::tree::{entries, folders, read, root, rust_sources, sources};
 
 #[test]
-fn crates_depend_only_on_what_their_kind_may() {
+fn crates_depend_only_on_what_their_room_may() {
     let members = members();
-    let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
-    for member in &members {
-        let allowed = Kind::from_name(&member.name).may_use();
-        let inside = member
-            .dependencies()
-            .into_iter()
-            .map(|(name, _)| name.as_str())
-            .filter(|name| names.contains(name));
-        let forbidden: Vec<&str> = inside
-            .filter(|name| !allowed.contains(&Kind::from_name(name)))
-            // The tests of every crate may use it.
-            .filter(|name| Kind::from_name(name) != Kind::TestKit)
-            .collect();
-        assert!(
-            forbidden.is_empty(),
-            "{} must not depend on {forbidden:?}",
-            member.name
-        );
+    let mut found = Vec::new();
+    for one in &members {
+        for (name, _) in one.dependencies() {
+            let other = members.iter().find(|member| member.name == *name);
+            if other.is_some_and(|other| !may_use(one, other, !one.is_built_with(name))) {
+                found.push(format!("{} must not depend on {name}", one.name));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_module_by_path_lies_in_the_same_room() {
+    let crates = root().join("crates");
+    let room = |path: &Path| {
+        let below = path.strip_prefix(&crates).ok()?;
+        below.iter().next().map(ToOwned::to_owned)
+    };
+    for (path, text) in rust_sources() {
+        for by_path in text.split("#[path = \"").skip(1) {
+            let file = by_path.split('"').next().unwrap_or_default();
+            let Ok(module) = path.with_file_name(file).canonicalize() else {
+                continue;
+            };
+            assert_eq!(
+                room(&path),
+                room(&module),
+                "{} has a module of another room: {file}",
+                path.display()
+            );
+        }
     }
 }
 
@@ -48,34 +62,9 @@ fn a_driver_uses_the_conformance_cases_of_its_own_protocol_only() {
     let protocol = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
     for member in members() {
         for (name, _) in member.dependencies() {
-            let fits = Kind::from_name(name) != Kind::Conformance
-                || protocol(name) == protocol(&member.name);
+            let fits = !name.ends_with("-conformance") || protocol(name) == protocol(&member.name);
             assert!(fits, "{} must not depend on {name}", member.name);
         }
-    }
-}
-
-#[test]
-fn nothing_but_a_test_depends_on_a_mock_or_on_test_support() {
-    let built = |member: &Member| Kind::from_name(&member.name) != Kind::Testing;
-    for member in members().into_iter().filter(built) {
-        let built = member
-            .manifest
-            .get("dependencies")
-            .and_then(Value::as_table);
-        let for_tests: Vec<&String> = built
-            .into_iter()
-            .flat_map(Table::keys)
-            .filter(|name| {
-                let kind = Kind::from_name(name);
-                matches!(kind, Kind::Mock | Kind::Testing | Kind::TestKit)
-            })
-            .collect();
-        assert!(
-            for_tests.is_empty(),
-            "{} is built with {for_tests:?}",
-            member.name
-        );
     }
 }
 
@@ -389,49 +378,49 @@ fn scripts_can_be_run() {
 }
 
 #[test]
-fn the_kinds_keep_the_subject_apart_from_the_instrument() {
-    assert!(
-        !Kind::from_name("streaming-daemon")
-            .may_use()
-            .contains(&Kind::from_name("harness"))
-    );
-    assert!(
-        !Kind::from_name("fdpass-gen")
-            .may_use()
-            .contains(&Kind::from_name("http-load"))
-    );
-    assert!(
-        !Kind::from_name("fdpass-gen")
-            .may_use()
-            .contains(&Kind::from_name("streaming-daemon"))
-    );
-    assert!(
-        Kind::from_name("presence-load")
-            .may_use()
-            .contains(&Kind::from_name("presence-sdk"))
-    );
-    assert!(
-        !Kind::from_name("fdpass-gen")
-            .may_use()
-            .contains(&Kind::from_name("mock-llm"))
-    );
-    for instrument in [
-        "measure",
-        "load",
-        "subject",
-        "harness",
-        "fdpass-gen",
-        "drover",
+fn rooms_point_one_way() {
+    let members = members();
+    let find = |name: &str| members.iter().find(|member| member.name == name);
+    let member = |name: &str| find(name).expect("the crate is in a room");
+    let may = |one, other| may_use(member(one), member(other), false);
+    let tests_may = |one, other| may_use(member(one), member(other), true);
+    for (one, other) in [
+        ("fdpass-gen", "harness"),
+        ("amqp-perftest", "amqp-client"),
+        ("presence-load", "presence-sdk"),
+        ("issue-stress", "issue-rpc"),
+        ("amqp-client", "load"),
+        ("issue-daemon", "daemon-kit"),
+        ("issue-daemon", "build-version"),
+        ("harness", "load"),
+        ("program-pages", "http-load"),
     ] {
-        let allowed = Kind::from_name(instrument).may_use();
-        assert!(!allowed.contains(&Kind::DaemonKit), "{instrument}");
+        assert!(may(one, other), "{one} → {other}");
+        assert!(!tests_may(other, one), "{other} → {one}");
     }
-    for subject in ["streaming-daemon", "daemon-kit", "mock-llm", "issue-store"] {
-        let allowed = Kind::from_name(subject).may_use();
-        assert!(!allowed.contains(&Kind::Testing), "{subject}");
+    for (one, other) in [
+        ("streaming-daemon", "mock-llm"),
+        ("issue-daemon", "test-kit"),
+        ("subject", "harness-testing"),
+    ] {
+        assert!(tests_may(one, other) && !may(one, other), "{one} → {other}");
     }
-    for base in ["daemon-kit", "mock-llm", "measure"] {
-        assert_eq!(Kind::from_name(base).may_use(), [Kind::Features], "{base}");
+    for (one, other) in [
+        ("fdpass-gen", "http-load"),
+        ("fdpass-gen", "streaming-daemon"),
+        ("fdpass-gen", "daemon-kit"),
+        ("fdpass-gen", "mock-llm"),
+        ("streaming-daemon", "measure"),
+        ("streaming-daemon", "harness-testing"),
+        ("streaming-daemon", "null-broker"),
+        ("streaming-daemon", "http-daemon"),
+        ("mock-llm", "measure"),
+        ("null-broker", "drover"),
+        ("measure", "load"),
+        ("load", "issue-rpc"),
+        ("harness", "amqp-conformance"),
+    ] {
+        assert!(!tests_may(one, other), "{one} → {other}");
     }
 }
 

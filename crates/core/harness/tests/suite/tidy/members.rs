@@ -1,130 +1,28 @@
 //! The crates of the workspace, and what each may depend on.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
 use crate::tidy::tree::{folders, read, root};
 
-/// The purpose of a crate, as its name says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// `measure`, `linearizability`: computation on what was recorded.
-    Measure,
-    /// `load`: when operations start, and what happened to them.
-    Load,
-    /// `subject`: the daemon under test and its machine.
-    Subject,
-    /// `harness`: runs.
-    Harness,
-    /// `*-daemon`: a subject under test.
-    Daemon,
-    /// `daemon-kit`: what daemons have in common, and nothing that measures them.
-    DaemonKit,
-    /// `mock-*`: replaces a service or a system that a subject calls, in the tests of the subject.
-    Mock,
-    /// `*-sdk`, `*-store`, `*-rpc`: shared by a driver and a daemon because it is the subject's own client, storage or
-    /// protocol.
-    Library,
-    /// `*-cli`: the command line of a library, and nothing that measures it.
-    Cli,
-    /// `*-client`: the client side of a protocol, for drivers, instruments and conformance cases.
-    Client,
-    /// `null-*`: a peer that measures the driver itself.
-    Instrument,
-    /// `*-conformance`: functional cases for any daemon of a protocol.
-    Conformance,
-    /// `test-kit`: what the tests of all crates have in common.
-    TestKit,
-    /// `*-testing`: support for the tests of the instrument.
-    Testing,
-    /// `workspace-hack`: names features of indirect dependencies, and has no code.
-    Features,
-    /// `*-pages`: manual pages and completions of all programs.
-    Pages,
-    /// `build-*`: facts that a program is given as it is compiled.
-    Build,
-    /// Everything else: a driver, or the suite that runs them.
-    Driver,
-}
+/// The crates of core that depend on nothing here, so that those of every room may use them.
+const TOOLS: [&str; 3] = ["workspace-hack", "build-version", "test-kit"];
 
-impl Kind {
-    pub(crate) fn from_name(name: &str) -> Self {
-        match name {
-            "measure" | "linearizability" => Self::Measure,
-            "load" => Self::Load,
-            "subject" => Self::Subject,
-            "harness" => Self::Harness,
-            "daemon-kit" => Self::DaemonKit,
-            "test-kit" => Self::TestKit,
-            "workspace-hack" => Self::Features,
-            name if name.starts_with("build-") => Self::Build,
-            name if name.ends_with("-pages") => Self::Pages,
-            name if name.ends_with("-daemon") => Self::Daemon,
-            name if name.starts_with("mock-") => Self::Mock,
-            name if name.starts_with("null-") => Self::Instrument,
-            name if name.ends_with("-client") => Self::Client,
-            name if name.ends_with("-conformance") => Self::Conformance,
-            name if name.ends_with("-testing") => Self::Testing,
-            name if ["-sdk", "-store", "-rpc"]
-                .iter()
-                .any(|end| name.ends_with(end)) =>
-            {
-                Self::Library
-            }
-            name if name.ends_with("-cli") => Self::Cli,
-            _ => Self::Driver,
-        }
-    }
+/// The other crates of core: each may use those before it.
+const CORE: [&str; 7] = [
+    "measure",
+    "load",
+    "tls-client",
+    "subject",
+    "harness-testing",
+    "harness",
+    "drover",
+];
 
-    /// The rules: what a crate of this kind may depend on in the workspace.
-    pub(crate) fn may_use(self) -> &'static [Self] {
-        match self {
-            Self::Features | Self::Build | Self::TestKit => &[],
-            // The types of plans and manifests for their schemas.
-            Self::Pages => &[Self::Driver, Self::Harness, Self::Load, Self::Subject],
-            Self::Measure | Self::Mock | Self::DaemonKit => &[Self::Features],
-            // A mock only in tests.
-            Self::Library => &[Self::Features, Self::Library, Self::Mock],
-            Self::Cli => &[Self::Features, Self::Library],
-            // The subject shares no code with the instrument but the histogram.
-            Self::Load => &[Self::Measure],
-            Self::Subject => &[Self::Measure, Self::Load, Self::Testing],
-            Self::Harness => &[Self::Measure, Self::Load, Self::Subject, Self::Testing],
-            Self::Testing => &[Self::Measure, Self::Load, Self::Subject, Self::Harness],
-            Self::Daemon => &[
-                Self::Measure,
-                Self::Library,
-                Self::Mock,
-                Self::DaemonKit,
-                Self::Build,
-            ],
-            Self::Client => &[Self::Measure, Self::Load, Self::Client],
-            Self::Instrument | Self::Conformance => &[
-                Self::Measure,
-                Self::Load,
-                Self::Subject,
-                Self::Harness,
-                Self::Client,
-                Self::Testing,
-            ],
-            // An instrument only in tests. The conformance cases of its own protocol for `check`, so that each rule of
-            // the protocol is written once.
-            Self::Driver => &[
-                Self::Build,
-                Self::Measure,
-                Self::Load,
-                Self::Subject,
-                Self::Harness,
-                Self::Library,
-                Self::Client,
-                Self::Instrument,
-                Self::Testing,
-                Self::Conformance,
-            ],
-        }
-    }
-}
+/// The ends of the names of crates that a subject shares with its driver: its protocol with a client, and its storage.
+const CLIENTS: [&str; 2] = ["-rpc", "-store"];
 
 /// A crate of the workspace.
 #[derive(Debug)]
@@ -132,6 +30,33 @@ pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) folder: PathBuf,
     pub(crate) manifest: Table,
+}
+
+/// The arrows: returns true if one crate may depend on another, or with `for_tests` if only its tests may.
+pub(crate) fn may_use(one: &Member, other: &Member, for_tests: bool) -> bool {
+    let used = other.name.as_str();
+    let layer = |name: &str| CORE.iter().position(|known| *known == name);
+    if other.is_test_support() && !for_tests && !one.is_test_support() {
+        return false;
+    }
+    if TOOLS.contains(&used) {
+        return !TOOLS.contains(&one.name.as_str());
+    }
+    // Programs that users call are no libraries. Their manual pages are written from their command lines.
+    if other.is_driver() || used == "drover" {
+        return one.name.ends_with("-pages");
+    }
+    match (one.room(), other.room()) {
+        ("core", "core") => layer(&one.name) > layer(used) || other.is_test_support(),
+        ("drivers", "core" | "peers") => !other.is_mock(),
+        ("drivers", "drivers") => used.ends_with("-sdk"),
+        ("drivers", "subjects") => CLIENTS.iter().any(|end| used.ends_with(end)),
+        ("subjects", "subjects") => !used.ends_with("-daemon"),
+        ("subjects", "peers") => other.is_mock(),
+        // A mock replaces a service of a subject, whose tests share nothing with the instrument.
+        ("peers", "core" | "peers") => !one.is_mock() && !other.is_mock(),
+        _ => false,
+    }
 }
 
 impl Member {
@@ -149,6 +74,31 @@ impl Member {
             folder,
             manifest,
         }
+    }
+
+    fn room(&self) -> &str {
+        let room = self.folder.parent().and_then(Path::file_name);
+        room.and_then(OsStr::to_str).expect("a room has a name")
+    }
+
+    fn is_driver(&self) -> bool {
+        let metadata = self.manifest["package"].get("metadata");
+        metadata.is_some_and(|metadata| metadata.get("drover").is_some())
+    }
+
+    /// Replaces a service or a system that a subject calls.
+    fn is_mock(&self) -> bool {
+        self.name.starts_with("mock-")
+    }
+
+    fn is_test_support(&self) -> bool {
+        self.is_mock() || ["harness-testing", "test-kit"].contains(&self.name.as_str())
+    }
+
+    /// Returns true if it depends on another crate for its own code, not only for tests.
+    pub(crate) fn is_built_with(&self, name: &str) -> bool {
+        let built = self.manifest.get("dependencies").and_then(Value::as_table);
+        built.is_some_and(|built| built.contains_key(name))
     }
 
     /// Its dependencies of any sort, for tests and for one platform included.

@@ -1,12 +1,12 @@
 //! The main function of every bench `instructions`. `scripts/instructions` runs these programs under callgrind.
 
 /// The name of an operation, and a function that prepares it and performs it as often as its argument says.
-pub(crate) type Operation = (&'static str, fn(u64));
+pub type Operation = (&'static str, fn(u64));
 
 /// Performs an operation as often as the command line says: `OPERATION COUNT`. Otherwise, as in `cargo bench`, performs
 /// each operation once and prints its name.
 #[expect(clippy::print_stdout, reason = "the script reads the names")]
-pub(crate) fn run(operations: &[Operation]) {
+pub fn run(operations: &[Operation]) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
         [name, count] if !name.starts_with('-') => {
