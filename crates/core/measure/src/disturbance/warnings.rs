@@ -1,6 +1,6 @@
 //! Warnings about figures that were measured under a disturbance.
 //!
-//! All limits are defined here, each with its reason; `crates/README.md` lists them.
+//! All limits are defined here, each with its reason; `docs/src/reference/limits.md` lists them.
 
 use super::Disturbance;
 use crate::units;
