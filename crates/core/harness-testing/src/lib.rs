@@ -1,0 +1,36 @@
+//! Support for tests that run a driver as its users do. Only tests depend on it.
+//!
+//! - [`program`]: runs a program of the workspace and reads its result.
+//! - [`mod@reference`]: keeps the pages of names in `docs/` equal to the specifications of the drivers.
+//! - [`result`]: the result file, and the counts in it.
+//! - [`calibration`]: compares measured values with planned ones.
+//! - [`daemons`]: prepares the daemons of the workspace.
+//! - [`divided`]: runs that are divided over several programs.
+//! - [`processes`]: waits for conditions; observes, signals and limits processes.
+//! - [`hosts`]: network namespaces that lose packets, as hosts.
+//! - [`mistakes`]: makes wrong calls, and reads their messages.
+//! - [`page`]: serves a metrics page; [`metrics`] reads one.
+//! - [`peer`]: servers that a test plays, and proxies.
+//! - [`slurm`]: a Slurm cluster on this machine alone.
+//! - [`terminal`]: a program on a pseudo-terminal, and its screen.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed assumption fails the test that made it"
+)]
+
+pub mod calibration;
+pub mod daemons;
+pub mod divided;
+pub mod hosts;
+pub mod mistakes;
+pub mod page;
+pub mod peer;
+pub mod processes;
+pub mod program;
+pub mod reference;
+pub mod result;
+pub mod slurm;
+pub mod terminal;
+
+pub use test_kit::{metrics, operations, skip};

@@ -1,0 +1,153 @@
+//! Keeps the pages of names in `docs/` equal to the specifications of the drivers.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use measure::spec::{CounterSpec, ErrorCause, ErrorSpec, SeriesRole, SeriesSpec, Spec};
+use serde_json::Value;
+
+/// The meaning of each name, by the heading of its table and the name. People write it into the last column of the
+/// page; everything else is generated.
+type Meanings = BTreeMap<(String, String), String>;
+
+/// Checks that the page of a driver's names is that of its specification, and that each name is explained.
+/// `DROVER_BLESS=1` writes the page, with the explanations that it has.
+///
+/// # Panics
+/// The page differs, or a name has no explanation.
+#[track_caller]
+pub fn check(spec: &Spec) {
+    let path = path(&spec.driver);
+    let old = std::fs::read_to_string(&path).unwrap_or_default();
+    let page = page(spec, &meanings(&old));
+    if std::env::var_os("DROVER_BLESS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let published = std::fs::read_to_string(&path).unwrap_or_default();
+    let at = path.display();
+    assert!(
+        published == page,
+        "{at} is not that of the driver's specification: run this test with DROVER_BLESS=1, and explain new names in \
+         the last column"
+    );
+    let unexplained = page.lines().find(|line| line.ends_with("|  |"));
+    assert_eq!(unexplained, None, "{at}: explain it in the last column");
+}
+
+fn path(driver: &str) -> PathBuf {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/src/reference");
+    docs.join(format!("{driver}.md"))
+}
+
+/// Reads the last column of each table.
+fn meanings(page: &str) -> Meanings {
+    let (mut heading, mut found) = (String::new(), Meanings::new());
+    for line in page.lines() {
+        if let Some(text) = line.strip_prefix("## ") {
+            text.clone_into(&mut heading);
+        }
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        if let [name, .., meaning] = cells[..]
+            && name.starts_with('`')
+        {
+            found.insert((heading.clone(), name.to_owned()), meaning.to_owned());
+        }
+    }
+    found
+}
+
+fn page(spec: &Spec, meanings: &Meanings) -> String {
+    let (driver, protocol) = (&spec.driver, &spec.protocol);
+    let mut page = format!(
+        "# Names: {driver}\n\n<!-- Generated from the driver's specification, but for the column `meaning`. \
+         DROVER_BLESS=1 cargo test -p {driver} --test suite reference -->\n\n\
+         Results, [thresholds](thresholds.md) and reports call what `{driver}` measures by these names. Its protocol in \
+         manifests and plans is `{protocol}`.\n"
+    );
+    let mut table = |heading: &str, columns: &[&str], rows: Vec<Vec<String>>| {
+        let meaning = |name: &String| {
+            let key = (heading.to_owned(), name.clone());
+            meanings.get(&key).cloned().unwrap_or_default()
+        };
+        let rule = "| --- ".repeat(columns.len() + 1);
+        let _ = write!(
+            page,
+            "\n## {heading}\n\n| {} | meaning |\n{rule}|\n",
+            columns.join(" | ")
+        );
+        for row in rows {
+            let _ = writeln!(page, "| {} | {} |", row.join(" | "), meaning(&row[0]));
+        }
+    };
+    let lag = vec!["`lag`".to_owned(), "every report".to_owned()];
+    let series = spec.series.iter().map(series_row).chain([lag]);
+    table("Series", &["name", "shown in"], series.collect());
+    table(
+        "Errors",
+        &["name", "effect"],
+        spec.errors.iter().map(error_row).collect(),
+    );
+    let columns = ["name", "shown as", "role", "compared with the daemon's"];
+    table(
+        "Counters",
+        &columns,
+        spec.counters.iter().map(counter_row).collect(),
+    );
+    page
+}
+
+fn series_row(series: &SeriesSpec) -> Vec<String> {
+    let shown = match series.role {
+        SeriesRole::Headline => "every report, as its headline",
+        SeriesRole::Main => "every report",
+        SeriesRole::Detail => "full reports",
+    };
+    vec![format!("`{}`", series.name), shown.to_owned()]
+}
+
+fn error_row(error: &ErrorSpec) -> Vec<String> {
+    let effect = match error.cause {
+        ErrorCause::Failure => "fails the run",
+        ErrorCause::Expected => "none: the plan asks for it",
+        ErrorCause::Fault => "fails the run, unless a planned fault explains it",
+        ErrorCause::Exhausted => "the result is INVALID",
+    };
+    vec![format!("`{}`", error.name), effect.to_owned()]
+}
+
+fn counter_row(counter: &CounterSpec) -> Vec<String> {
+    let role = match serde_json::to_value(counter.role) {
+        Ok(Value::String(role)) => role.replace('_', " "),
+        other => panic!("{other:?}"),
+    };
+    let metrics: Vec<String> = counter
+        .daemon_metrics
+        .iter()
+        .map(|metric| format!("`{metric}`"))
+        .collect();
+    let metrics = match metrics.is_empty() {
+        true => "–".to_owned(),
+        false => metrics.join(", "),
+    };
+    vec![
+        format!("`{}`", counter.name),
+        counter.label.to_string(),
+        role,
+        metrics,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explanations_survive_a_new_page() {
+        let old = page(&Spec::UNKNOWN, &Meanings::new());
+        let explained = old.replace("| every report |  |", "| every report | lateness |");
+        let again = page(&Spec::UNKNOWN, &meanings(&explained));
+        assert_ne!(old, explained);
+        assert_eq!(again, explained);
+    }
+}

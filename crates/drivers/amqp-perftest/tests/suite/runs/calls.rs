@@ -1,0 +1,206 @@
+//! Calls that are refused, and what a right one prints.
+
+use std::path::Path;
+use std::process::Command;
+
+use amqp_perftest::settings::Settings;
+use null_broker::{NullBroker, Script};
+
+use super::program;
+use crate::support;
+
+/// Checks that the program refuses arguments with these words.
+fn refused(arguments: &[&str], names: &[&str]) {
+    support::refused(super::ENGINE, arguments, names);
+}
+
+#[test]
+fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
+    refused(&["--size", "27"], &["--size", "28 bytes"]);
+    refused(
+        &["--multi-ack-every", "5"],
+        &["--multi-ack-every", "--prefetch"],
+    );
+    refused(
+        &["--prefetch", "9", "--multi-ack-every", "5", "--auto-ack"],
+        &["--multi-ack-every", "auto_ack"],
+    );
+    refused(
+        &["--consumer-latency", "1s", "--auto-ack"],
+        &["--consumer-latency", "auto_ack"],
+    );
+    refused(&["--multi-ack-every", "0"], &["--multi-ack-every"]);
+    refused(&["--confirm", "0"], &["--confirm", "at least 1"]);
+    refused(&["--rate", "-3"], &["rate"]);
+    refused(&["--producers", "0", "--consumers", "0"], &["groups"]);
+    refused(&["--nack", "1.5"], &["--nack", "between 0 and 1"]);
+    refused(&["--queue", ""], &["--queue"]);
+    refused(
+        &["--queue-pattern", "q", "--queue-pattern-to", "3"],
+        &["--queue-pattern", "%d"],
+    );
+    refused(&["--body", "/nowhere/body"], &["--body", "/nowhere/body"]);
+    refused(&["--variable-size", "100"], &["BYTES:SECONDS"]);
+    refused(&["--variable-rate", "9"], &["RATE:SECONDS"]);
+    refused(
+        &["--variable-rate", "9:1", "--rate", "3"],
+        &["--variable-rate", "--rate"],
+    );
+    refused(
+        &["--message-properties", "priority=300"],
+        &["priority must be 0 to 255"],
+    );
+    refused(&["--churn", "queue", "--confirms"], &["--confirm", "churn"]);
+    refused(
+        &["--churn", "queue", "--predeclared"],
+        &["--predeclared", "binding"],
+    );
+    refused(
+        &["--churn", "queue", "--consumers", "2"],
+        &["--churn", "--consumers"],
+    );
+    refused(
+        &["--churn", "channel", "--producers", "5000"],
+        &["--producers", "1 to 1,000"],
+    );
+    refused(
+        &["--stream-queue", "--auto-ack"],
+        &["queue_type", "acknowledgements"],
+    );
+    refused(
+        &["--consumers", "1"],
+        &["--uri amqp://127.0.0.1:1/", "no process listens"],
+    );
+}
+
+#[test]
+fn a_broker_that_refuses_is_quoted_with_the_remedy() {
+    let script = Script {
+        queues: vec!["there".to_owned()],
+        ..Script::default()
+    };
+    let broker = NullBroker::start(script).unwrap();
+    let address = broker.uri().split_once('@').unwrap().1.to_owned();
+    let wrong = |uri: String, arguments: &[&str], names: &[&str]| {
+        let names = [names, &["--uri"]].concat();
+        program(&uri).args(arguments).refused(2, &names);
+    };
+    wrong(
+        format!("amqp://guest:wrong@{address}"),
+        &[],
+        &["403", "password"],
+    );
+    wrong(
+        format!("amqp://guest:guest@{address}elsewhere"),
+        &[],
+        &["530", "vhost"],
+    );
+    wrong(
+        broker.uri(),
+        &["--queue", "there"],
+        &["406", "--queue", "predeclared"],
+    );
+    wrong(
+        broker.uri(),
+        &["--predeclared"],
+        &["404", "declare it first"],
+    );
+    wrong(
+        "nonsense".to_owned(),
+        &[],
+        &["amqp://localhost:5672/", "user and password"],
+    );
+    wrong(format!("amqps://{address}"), &[], &["TLS"]);
+}
+
+#[test]
+fn what_is_predeclared_is_used_and_left() {
+    let script = Script {
+        queues: vec!["there".to_owned()],
+        ..Script::default()
+    };
+    let broker = NullBroker::start(script).unwrap();
+    // The second run finds it because the first has left it.
+    for _ in 0..2 {
+        let load = ["--queue", "there", "--predeclared", "--pmessages", "10"];
+        let run = program(&broker.uri()).args(load).run();
+        assert!(matches!(run.code, 0 | 3), "{}", run.stderr);
+        run.result.counts(&[("consumed", 10), ("lost", 0)]);
+    }
+}
+
+#[test]
+fn the_final_block_is_that_of_the_seed() {
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let load = ["-pmessages", "50", "-prefetch", "10"];
+    let text = program(&broker.uri()).args(load).run().stdout;
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("=== Performance Test Results ==="));
+    for piece in [
+        "Duration: ",
+        "Throughput:\n  Published: 50 messages (",
+        "  Consumed:  50 messages (",
+        "  Confirmed: 0 messages",
+        "Consumer Latency:\n  min:    ",
+        "  median: ",
+        "  75th:   ",
+        "  95th:   ",
+        "  99th:   ",
+        "  max:    ",
+    ] {
+        assert!(text.contains(piece), "{piece}: {text}");
+    }
+}
+
+#[test]
+fn check_asks_everything_of_a_broker() {
+    let broker = NullBroker::start(Script::default()).unwrap();
+    let mut command = Command::new(support::PROGRAM);
+    let output = command
+        .args(["check", "--uri", &broker.uri()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && said.contains("right, 12 cases"),
+        "{said}"
+    );
+    let script = Script {
+        drop: vec![0],
+        ..Script::default()
+    };
+    let broker = NullBroker::start(script).unwrap();
+    let mut command = Command::new(support::PROGRAM);
+    let output = command
+        .args(["check", "--uri", &broker.uri()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("WRONG: content"), "{said}");
+}
+
+#[test]
+fn every_plan_of_the_project_can_be_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../configs/amqp");
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    let plans: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|it| it == "toml"))
+        .collect();
+    assert!(plans.len() >= 7);
+    for path in plans {
+        let plan = load::plan::load::<Settings>(&path, &[]).unwrap();
+        Settings::validate(&plan).unwrap();
+        let suite = plan.suite.as_ref().unwrap();
+        suite.validate().unwrap();
+        let level = plan.level();
+        assert!(
+            level
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+            "{level}"
+        );
+        assert_eq!(plan.name, path.file_stem().unwrap().to_str().unwrap());
+    }
+}

@@ -1,0 +1,211 @@
+//! Calls and plans: what is refused, with field and remedy, and what is printed.
+
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::socket::SockType;
+
+use crate::drive;
+use crate::target::{Target, right};
+
+#[test]
+fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
+    drive::refused_naming(
+        &["--socket", "/nowhere/s"],
+        &["--socket /nowhere/s", "start the daemon"],
+    );
+    drive::refused_naming(&["--socket", "/dev/null"], &["--socket /dev/null"]);
+    drive::refused_naming(&["--connections", "0"], &["clients", "at least 1"]);
+    drive::refused_naming(&["--connections", "99999999999"], &["clients", "lower"]);
+    drive::refused_naming(&["--connections", "many"], &["--connections"]);
+    drive::refused_naming(&["--rate", "0"], &["rate"]);
+    drive::refused_naming(&["--rate", "-5"], &["rate"]);
+    drive::refused_naming(&["--rate", "inf"], &["--rate", "not a number"]);
+    drive::refused_naming(&["--ramp-up", "soon"], &["--ramp-up", "1m30s"]);
+    drive::refused_naming(&["--ramp-up", "2h"], &["ramp", "shorten"]);
+    drive::refused_naming(
+        &["--hold", "0s", "--ramp-up", "0s", "--rate", "5"],
+        &["timeline.measure"],
+    );
+    drive::refused_naming(&["--stream-timeout", "0s"], &["stream_timeout"]);
+    drive::refused_naming(
+        &["--data-file", "/nowhere/data"],
+        &["--data-file /nowhere/data"],
+    );
+    drive::refused_naming(&["--retry", "99"], &["retries"]);
+    drive::refused_naming(&["--message-delay", "500000000000h"], &["message_delay"]);
+    let quick = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../configs/fdpass/quick.toml"
+    );
+    drive::refused_naming(
+        &["--plan", quick, "--set", "level=../../x"],
+        &["level: `../../x`", "folder"],
+    );
+    drive::refused_naming(
+        &["--plan", quick, "--set", "timeline.measure=1s"],
+        &["groups[0].ramp", "lengthen timeline.measure"],
+    );
+    drive::refused_naming(&["--abort-after", "0"], &["abort_after"]);
+    drive::refused_naming(&["--never-read", "--abort-after", "3"], &["never_read"]);
+    drive::refused_naming(&["--daemon", "nonesuch"], &["nonesuch", "rust-streaming"]);
+    drive::refused_naming(
+        &["--output", "/nowhere/x.json"],
+        &["--output /nowhere/x.json"],
+    );
+    drive::refused_naming(&["--processes", "0"], &["--processes"]);
+    drive::refused_naming(&["--format", "pdf"], &["markdown"]);
+    drive::refused_naming(&["--nonsense"], &["--nonsense"]);
+}
+
+#[test]
+fn an_argument_that_is_no_text_and_a_reader_that_is_gone_are_no_panic() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let output = drive::program(folder.path())
+        .arg(std::ffi::OsStr::from_bytes(b"\xff"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = drive::program(folder.path())
+        .arg("--print-plan")
+        .stdout(writer)
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn a_payload_above_the_record_limit_is_refused_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data");
+    std::fs::write(&file, "x".repeat(16 << 20)).unwrap();
+    drive::refused_naming(
+        &["--data-file", file.to_str().unwrap()],
+        &["--data", "record limit", "16777216"],
+    );
+}
+
+#[test]
+fn a_socket_of_the_other_type_is_refused_where_one_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::Stream, |_| right(1));
+    drive::refused_naming(
+        &[
+            "--socket",
+            target.path().to_str().unwrap(),
+            "--socket-type",
+            "seqpacket",
+        ],
+        &["--socket-type auto"],
+    );
+    target.stop();
+}
+
+#[test]
+fn more_streams_than_files_can_be_open_names_limit_need_and_two_commands() {
+    let said = drive::refused_with(5, &["--connections", "5000000"]);
+    let (_, hard) =
+        nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
+    for part in [
+        "5000100",
+        &hard.to_string(),
+        "ulimit",
+        "prlimit",
+        "--instances",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_found_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let mut program = Command::new(env!("CARGO_BIN_EXE_fdpass-gen"));
+    let output = program
+        .arg("--socket")
+        .arg(target.path())
+        .args(["--out", "/proc/nowhere"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), said.contains("--out /proc/nowhere")),
+        (Some(2), true),
+        "{said}"
+    );
+    assert_eq!(target.stop(), 0);
+}
+
+#[test]
+fn a_plan_says_which_key_is_unknown_and_a_printed_plan_can_be_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "name = \"x\"\nconections = 5\n").unwrap();
+    drive::refused_naming(&["--plan", path], &["conections", "plan.toml"]);
+    drive::refused_naming(&["--plan", "/nowhere/plan.toml"], &["/nowhere/plan.toml"]);
+
+    let printed = drive::program(folder.path())
+        .args([
+            "--rate",
+            "12.5",
+            "--arrival",
+            "poisson",
+            "--data",
+            "{}",
+            "--print-plan",
+        ])
+        .output()
+        .unwrap();
+    std::fs::write(&file, &printed.stdout).unwrap();
+    let again = drive::program(folder.path())
+        .args(["--plan", path, "--print-plan"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&again.stdout),
+        String::from_utf8_lossy(&printed.stdout)
+    );
+    let changed = drive::program(folder.path())
+        .args(["--plan", path, "--set", "groups.0.rate=99", "--print-plan"])
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&changed.stdout).contains("rate = 99"),
+        "{}",
+        String::from_utf8_lossy(&changed.stderr)
+    );
+    drive::refused_naming(
+        &["--plan", path, "--set", "groups.0.nonsense=1"],
+        &["nonsense"],
+    );
+    drive::refused_naming(
+        &["--plan", path, "--set", "groups.7.rate=1"],
+        &["groups.7.rate"],
+    );
+}
+
+#[test]
+fn every_plan_of_the_project_can_be_run_and_printed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let plans = std::fs::read_dir(drive::root().join("configs/fdpass")).unwrap();
+    let plans = plans.flatten().map(|entry| entry.path());
+    for plan in plans.filter(|path| path.extension().is_some_and(|it| it == "toml")) {
+        let printed = |plan: &Path| {
+            let mut program = drive::program(folder.path());
+            let output = program.arg("--plan").arg(plan).arg("--print-plan").output();
+            let output = output.unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {said}", plan.display());
+            output.stdout
+        };
+        let first = printed(&plan);
+        let again = folder.path().join("again.toml");
+        std::fs::write(&again, &first).unwrap();
+        assert_eq!(printed(&again), first, "{}", plan.display());
+    }
+}

@@ -1,0 +1,77 @@
+//! Runs the program like a user, and reads its output.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use harness_testing::{program, result};
+use serde_json::Value;
+
+use crate::target::Target;
+
+/// Returns the root of the project, from which its daemons are launched.
+pub(crate) fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(3).unwrap().to_owned()
+}
+
+/// Returns the program, with results in `out`.
+pub(crate) fn program(out: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fdpass-gen"));
+    command.arg("--out").arg(out.join("results"));
+    command
+}
+
+/// Returns the program, for the socket of a target.
+pub(crate) fn on(out: &Path, target: &Target) -> Command {
+    let mut command = program(out);
+    command.arg("--socket").arg(target.path());
+    command
+}
+
+/// Starts the program, whose output nobody reads.
+pub(crate) fn start(program: &mut Command) -> Child {
+    let silent = program.stdout(Stdio::null()).stderr(Stdio::null());
+    silent.spawn().unwrap()
+}
+
+/// Runs the program on a socket; returns how it exited and the JSON of `--output`.
+pub(crate) fn drive(out: &Path, socket: &Path, arguments: &[&str]) -> (Output, Value) {
+    let json = out.join("output.json");
+    let output = program(out)
+        .arg("--socket")
+        .arg(socket)
+        .arg("--output")
+        .arg(&json)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let text = std::fs::read_to_string(&json).unwrap_or_else(|_| {
+        panic!(
+            "no result; stderr:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    });
+    (output, serde_json::from_str(&text).unwrap())
+}
+
+/// Runs the program with arguments that must be refused; returns its error.
+pub(crate) fn refused(arguments: &[&str]) -> String {
+    refused_with(2, arguments)
+}
+
+pub(crate) fn refused_with(code: i32, arguments: &[&str]) -> String {
+    refused_saying(code, arguments, &[])
+}
+
+pub(crate) fn refused_naming(arguments: &[&str], names: &[&str]) {
+    refused_saying(2, arguments, names);
+}
+
+#[track_caller]
+fn refused_saying(code: i32, arguments: &[&str], words: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let output = program(folder.path()).args(arguments).output().unwrap();
+    let said = program::ended_with(&output, code, words, &arguments);
+    assert_eq!(result::find(folder.path(), "result.json"), None);
+    said
+}

@@ -1,0 +1,108 @@
+//! Each scenario on a server that tells the truth, and on the daemons.
+
+use std::path::Path;
+
+use harness_testing::program::{CompletedRun, Program};
+use harness_testing::skip;
+
+use crate::server::{Server, call};
+
+const SCENARIOS: [(&str, u64); 7] = [
+    ("concurrent-agents", 8 * 100),
+    ("batch-operations", 4 * 50),
+    ("mixed-operations", 6 * 50),
+    ("timeouts", 4 * 25),
+    ("leaving-clients", 4 * 25),
+    ("unique-ids", 10 * 100),
+    ("polling-agents", 1),
+];
+
+/// Counters that are 0 if no answer contradicts the database.
+pub(crate) const CONTRADICTIONS: [(&str, u64); 10] = [
+    ("lost", 0),
+    ("phantom", 0),
+    ("duplicated", 0),
+    ("duplicate_ids", 0),
+    ("partial_batches", 0),
+    ("wrong_counts", 0),
+    ("not_linearizable", 0),
+    ("altered", 0),
+    ("foreign_listed", 0),
+    ("unlisted", 0),
+];
+
+#[track_caller]
+fn is_right(run: &CompletedRun, scenario: &str, least: u64) {
+    let result = &run.result;
+    result.counts(&CONTRADICTIONS);
+    assert_eq!(
+        result.error_kinds(),
+        <[&str; 0]>::default(),
+        "{scenario}: {}",
+        run.stdout
+    );
+    assert!(
+        result.operations("ok") >= least,
+        "{scenario}: {}",
+        run.stdout
+    );
+    result.adds_up();
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    for (scenario, least) in SCENARIOS {
+        let server = Server::start(None);
+        let mut arguments = vec!["--scenario", scenario];
+        if scenario == "polling-agents" {
+            arguments.extend(["--duration", "1s", "--batch-size", "100"]);
+        }
+        is_right(&call(&server.socket(), &arguments).run(), scenario, least);
+    }
+}
+
+/// Runs the scenarios on a daemon that the driver launches. A debug build of the driver would make a release build of
+/// the daemon, which the scenarios do not need: nothing is timed.
+fn on_daemon(name: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    if let Err(missing) = subject::daemon::Daemon::check_tools(&root, name) {
+        return skip(missing);
+    }
+    for (scenario, least) in SCENARIOS {
+        let program = Program::new(env!("CARGO_BIN_EXE_issue-stress"));
+        let mut arguments = vec!["--daemon", name, "--scenario", scenario];
+        if scenario == "polling-agents" {
+            arguments.extend(["--duration", "2s"]);
+        }
+        is_right(&program.args(arguments).run(), scenario, least);
+    }
+}
+
+#[test]
+fn the_daemon_keeps_its_promises_in_all_scenarios() {
+    on_daemon("issue-daemon");
+}
+
+#[test]
+fn so_do_processes_without_a_daemon() {
+    on_daemon("issue-direct");
+}
+
+#[test]
+fn an_open_loop_with_preloaded_issues_is_as_right() {
+    let server = Server::start(None);
+    let arguments = [
+        "--rate",
+        "200",
+        "--duration",
+        "1s",
+        "--preload",
+        "1500",
+        "--preload-dependencies",
+        "2",
+    ];
+    let run = call(&server.socket(), &arguments).run();
+    is_right(&run, "open loop", 1);
+    let [started, missed] = ["started", "missed"].map(|name| run.result.operations(name));
+    assert_eq!(started + missed, 200);
+}
