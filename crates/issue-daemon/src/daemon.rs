@@ -76,7 +76,7 @@ impl Daemon {
         store.check_structure()?;
         let context = Context {
             identity: Arc::new(Identity {
-                files: DatabaseFiles::new(&database),
+                files: Arc::new(DatabaseFiles::new(&database)),
                 database,
                 socket: socket.clone(),
                 durability: config.durability,

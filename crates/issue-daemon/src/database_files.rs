@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// SQLite goes on to write to a file that was removed. What is stored there ends with the process.
 #[derive(Debug)]
-pub(crate) struct DatabaseFiles {
+pub struct DatabaseFiles {
     /// Each path with the device and the number of its file. A file that is not there yet gets them when it is.
     known: Mutex<[(PathBuf, Option<FileId>); 3]>,
 }
@@ -27,7 +27,8 @@ pub(crate) struct FileChanged {
 
 impl DatabaseFiles {
     /// Notes the files of a database that are there.
-    pub(crate) fn new(database: &Path) -> Self {
+    #[must_use]
+    pub fn new(database: &Path) -> Self {
         let known = ["", "-wal", "-shm"].map(|end| {
             let mut path = database.as_os_str().to_owned();
             path.push(end);

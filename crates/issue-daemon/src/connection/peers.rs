@@ -206,7 +206,7 @@ impl World {
             database: PathBuf::from("/issues.db"),
             socket: PathBuf::from("/issues.sock"),
             durability: Durability::None,
-            files: DatabaseFiles::new(Path::new("/issues.db")),
+            files: Arc::new(DatabaseFiles::new(Path::new("/issues.db"))),
         };
         let health = Arc::new(Mutex::new(Health::Healthy));
         let services = Services::new(Arc::new(identity), Arc::<Counts>::default(), health);
