@@ -1,5 +1,6 @@
 //! Each lie of a server is found, under its own name.
 
+use crate::scenarios::CONTRADICTIONS;
 use crate::server::{Lie, Server, call};
 
 const SMALL: [&str; 4] = ["--agents", "2", "--ops", "20"];
@@ -10,18 +11,7 @@ fn found(lie: Lie, scenario: &str, counted: &[&str], failed: &[&str]) {
     let arguments = [&SMALL[..], &["--scenario", scenario, "--timeout", "500ms"]].concat();
     let run = call(&server.socket(), &arguments).run();
     let result = &run.result;
-    for name in [
-        "lost",
-        "phantom",
-        "duplicated",
-        "duplicate_ids",
-        "partial_batches",
-        "wrong_counts",
-        "not_linearizable",
-        "altered",
-        "foreign_listed",
-        "unlisted",
-    ] {
+    for (name, _) in CONTRADICTIONS {
         let number = result.count(name);
         assert_eq!(
             number > 0,
