@@ -85,8 +85,13 @@ pub(crate) struct Found {
     pub(crate) duplicate_ids: u64,
     pub(crate) partial_batches: u64,
     pub(crate) wrong_counts: u64,
-    /// Issues that are stored with another content than was sent.
+    /// Issues that are stored, or listed, with another content than was sent.
     pub(crate) altered: u64,
+    /// Issues of lists that are not in the database, or twice in a list.
+    pub(crate) foreign_listed: u64,
+    /// Issues that had to be in a list.
+    pub(crate) unlisted: u64,
+    pub(crate) unchecked_lists: u64,
 }
 
 impl Ledger {

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::history::Span;
-use crate::ledger::{Row, Rows};
+use crate::ledger::{Found, Row, Rows};
 
 /// Answers that are kept; further ones are left out of the check.
 const MAX_LISTS: usize = 2_000;
@@ -29,18 +29,6 @@ struct ListAnswer {
     is_of_all: bool,
     /// True if it has as many issues as it may.
     is_full: bool,
-}
-
-/// Contradictions between the answers and the database.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ListFindings {
-    /// Issues of answers that are not in the database, or twice in an answer.
-    pub(crate) foreign: u64,
-    /// Issues that had to be in an answer.
-    pub(crate) missing: u64,
-    /// Issues of answers with another title than in the database.
-    pub(crate) altered: u64,
-    pub(crate) left_out: u64,
 }
 
 impl Lists {
@@ -79,12 +67,9 @@ impl Lists {
         self.answers.append(&mut other.answers);
     }
 
-    /// Compares the answers with the rows of the database.
-    pub(crate) fn compare(&self, rows: &Rows) -> ListFindings {
-        let mut found = ListFindings {
-            left_out: self.left_out,
-            ..ListFindings::default()
-        };
+    /// Compares the answers with the rows of the database, and adds up the contradictions.
+    pub(crate) fn compare(&self, rows: &Rows, found: &mut Found) {
+        found.unchecked_lists += self.left_out;
         let by_id = rows.by_id();
         // In the order of `list`: urgent ones first, then new ones.
         let mut ordered: Vec<&Row> = rows.all().iter().rev().collect();
@@ -97,14 +82,13 @@ impl Lists {
             for (id, title) in &answer.issues {
                 let row = by_id.get(&**id);
                 let is_new = listed.insert(&**id);
-                found.foreign += u64::from(row.is_none() || !is_new);
+                found.foreign_listed += u64::from(row.is_none() || !is_new);
                 found.altered += u64::from(row.is_some_and(|row| row.title != *title));
             }
             if answer.is_of_all {
-                found.missing += self.missing(answer, &listed, &ordered);
+                found.unlisted += self.missing(answer, &listed, &ordered);
             }
         }
-        found
     }
 
     /// Returns how many issues had to be in an answer and are not. A closed issue is left aside: an answer may hide it.
@@ -156,8 +140,9 @@ mod tests {
             returned_ns: Some(20),
         };
         lists.add(span, listed.iter().copied(), 3, true);
-        let found = lists.compare(&rows(&["a", "b", "c", "d"]));
-        [found.foreign, found.missing, found.altered]
+        let mut found = Found::default();
+        lists.compare(&rows(&["a", "b", "c", "d"]), &mut found);
+        [found.foreign_listed, found.unlisted, found.altered]
     }
 
     #[test]

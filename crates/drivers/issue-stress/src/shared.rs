@@ -13,7 +13,6 @@ use load::recorder::Recorder;
 
 use crate::history::Span;
 use crate::ledger::{Ledger, Rows};
-use crate::lists::ListFindings;
 use crate::outcome::count;
 use crate::peers::Peer;
 use crate::probe::{Probe, disk_flushes};
@@ -148,12 +147,11 @@ impl Shared {
                 histories.assignee(&id, u32::MAX, span, Kind::Read(value));
             }
         }
-        let found = ledger.compare(self.run, &rows, settings.scenario.describes());
-        let lists = match settings.existing_database {
-            // Others may delete issues.
-            true => ListFindings::default(),
-            false => ledger.lists.compare(&rows),
-        };
+        let mut found = ledger.compare(self.run, &rows, settings.scenario.describes());
+        // Others may delete issues.
+        if !settings.existing_database {
+            ledger.lists.compare(&rows, &mut found);
+        }
         let checked = ledger.histories.check();
         for violation in checked.violations.iter().take(3) {
             harness::output::note(&format!("not linearizable: {violation}"));
@@ -165,10 +163,10 @@ impl Shared {
             (count::DUPLICATE_IDS, found.duplicate_ids),
             (count::PARTIAL_BATCHES, found.partial_batches),
             (count::WRONG_COUNTS, found.wrong_counts),
-            (count::ALTERED, found.altered + lists.altered),
-            (count::FOREIGN_LISTED, lists.foreign),
-            (count::UNLISTED, lists.missing),
-            (count::UNCHECKED_LISTS, lists.left_out),
+            (count::ALTERED, found.altered),
+            (count::FOREIGN_LISTED, found.foreign_listed),
+            (count::UNLISTED, found.unlisted),
+            (count::UNCHECKED_LISTS, found.unchecked_lists),
             (count::NOT_LINEARIZABLE, checked.violations.len() as u64),
             (count::UNDECIDED, checked.undecided),
             (count::CHECKED, checked.operations),

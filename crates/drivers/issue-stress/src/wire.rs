@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use issue_rpc::{Code, VERSION};
+use issue_rpc::{Code, VERSION, check_peer};
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -104,6 +104,7 @@ impl Wire {
                     Some(Errno::EMFILE | Errno::ENFILE) => outcome::DESCRIPTORS,
                     _ => outcome::CONNECT,
                 })?;
+            check_peer(&stream).map_err(|_| outcome::CONNECT)?;
             self.stream = Some(BufReader::with_capacity(READ_SIZE, stream));
         }
         Ok(())
@@ -210,4 +211,42 @@ pub(crate) fn unix_ms(later: Duration) -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     now.saturating_add(later).as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    use harness_testing::skip;
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, socket};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_sent_to_a_daemon_of_another_user() {
+        const NOBODY: u32 = 65_534;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let flags = SockFlag::empty();
+        let listener = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+        bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        // The peer of a client is the one who has called listen(2).
+        let listen = "import socket; socket.socket(fileno=0).listen()";
+        let mut program = Command::new("python3");
+        program
+            .args(["-c", listen])
+            .uid(NOBODY)
+            .stdin(listener.try_clone().unwrap());
+        let Ok(status) = program.status() else {
+            return skip("the right to start a program of another user");
+        };
+        assert!(status.success());
+        let mut wire = Wire::new(&path, "agent".to_owned());
+        assert_eq!(wire.connect().await, Err(outcome::CONNECT));
+        assert!(!wire.is_open());
+    }
 }

@@ -1,10 +1,13 @@
 //! Stores groups of requests, and keeps going when the disk does not.
 
+use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Duration;
 
 use issue_rpc::{Answer, Code};
 use issue_store::{Error, Store, Timestamp, Writer};
 
+use crate::database_files::DatabaseFiles;
 use crate::queue::{Group, Job};
 
 /// The pause between two attempts to write after a failure, in microseconds.
@@ -34,10 +37,11 @@ pub enum Health {
 ///
 /// After a failure the connection is not trusted any more (a sync that follows a failed one may succeed without having
 /// written anything), so it is closed. Writes are refused until a new one has stored a group; it is tried at most once a
-/// second.
+/// second. Writes are also refused while a file of the database is removed or replaced.
 #[derive(Debug)]
 pub struct Committer {
     store: Store,
+    files: Arc<DatabaseFiles>,
     writer: Option<Writer>,
     health: Health,
     /// The time before which no new connection is tried.
@@ -50,10 +54,11 @@ impl Committer {
     ///
     /// # Errors
     /// The database cannot be opened.
-    pub fn new(store: Store) -> Result<Self, Error> {
+    pub fn new(store: Store, files: Arc<DatabaseFiles>) -> Result<Self, Error> {
         Ok(Self {
             writer: Some(store.writer()?),
             store,
+            files,
             health: Health::Healthy,
             retry_at: Timestamp(0),
             forget_at: Timestamp(0),
@@ -69,32 +74,56 @@ impl Committer {
     /// Stores a group. Returns the answers in the order of its requests. Those that say success are as durable as the
     /// store's mode says.
     pub fn commit(&mut self, clock: impl Fn() -> Timestamp, group: &Group) -> Vec<Answer> {
+        let refuse = |problem: String| {
+            let answer = Answer::failure(Code::Internal, &problem);
+            vec![answer; group.jobs.len()]
+        };
+        if let Err(changed) = self.files.check() {
+            self.close(clock(), &changed);
+            return refuse(format!(
+                "the database is read-only: {changed}: nothing was stored"
+            ));
+        }
         let now = clock();
         if self.writer.is_none() && now < self.retry_at {
-            return vec![self.refusal(); group.jobs.len()];
+            return refuse(self.refusal());
         }
         match self.try_commit(clock, group) {
-            Ok(answers) => {
-                self.health = Health::Healthy;
-                answers
-            }
+            Ok(answers) => match self.files.check() {
+                Ok(()) => {
+                    self.health = Health::Healthy;
+                    answers
+                }
+                Err(changed) => {
+                    self.close(now, &changed);
+                    refuse(format!(
+                        "{changed}: the request may have been stored: look before you repeat it"
+                    ))
+                }
+            },
             Err(error) if error.code() == issue_store::Code::Busy => {
                 let problem = format!("{error}: nothing was stored: try again");
                 vec![Answer::failure(Code::Busy, &problem); group.jobs.len()]
             }
             Err(error) => {
                 self.fail(now, &error);
-                let problem = format!(
+                refuse(format!(
                     "{error}: the request was not stored, unless the daemon stops before its next write: look before \
                      you repeat it then, or give it an idempotency key"
-                );
-                vec![Answer::failure(Code::Internal, &problem); group.jobs.len()]
+                ))
             }
         }
     }
 
-    /// Notes a failure outside of a group, such as a panic.
-    pub(crate) fn fail(&mut self, now: Timestamp, error: &dyn std::fmt::Display) {
+    /// Notes a failure of the connection, such as a panic.
+    pub(crate) fn fail(&mut self, now: Timestamp, error: &dyn Display) {
+        self.close(now, error);
+        // SQLite may remove the log when it closes a connection that has failed.
+        self.files.forget_log();
+    }
+
+    /// Closes the connection, and refuses writes.
+    fn close(&mut self, now: Timestamp, error: &dyn Display) {
         self.writer = None;
         self.retry_at = Timestamp(now.0 + RETRY_US);
         if self.health == Health::Healthy {
@@ -105,8 +134,8 @@ impl Committer {
         }
     }
 
-    fn refusal(&self) -> Answer {
-        let problem = match &self.health {
+    fn refusal(&self) -> String {
+        match &self.health {
             Health::Healthy => {
                 "the database is being opened: nothing was stored: try again".to_owned()
             }
@@ -115,8 +144,7 @@ impl Committer {
                     "the database is read-only since {since}: {problem}: nothing was stored: writing is tried again every second"
                 )
             }
-        };
-        Answer::failure(Code::Internal, &problem)
+        }
     }
 
     fn try_commit(
@@ -183,4 +211,46 @@ impl Committer {
 pub(crate) fn expired() -> Answer {
     let problem = "the deadline passed before the request began: nothing was stored";
     Answer::failure(Code::Timeout, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use issue_rpc::{Operation, Request, WriteRequest};
+    use issue_store::Options;
+
+    use super::*;
+
+    #[test]
+    fn a_write_whose_file_is_removed_during_its_commit_may_have_been_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("issues.db");
+        let store = Store::open(&path, Options::default()).unwrap();
+        let reader = store.reader().unwrap();
+        let files = Arc::new(DatabaseFiles::new(&path));
+        let mut committer = Committer::new(store, files).unwrap();
+        let line = br#"{"operation":"create","args":{"title":"a"}}"#;
+        // The committer asks for the time after it has checked the files.
+        let clock = || {
+            let _ = std::fs::remove_file(&path);
+            Timestamp::now()
+        };
+        for part in ["may have been stored", "nothing was stored"] {
+            let Request { header, operation } = Request::parse(line).unwrap();
+            let Operation::Write(write) = operation else {
+                panic!("a create is a write");
+            };
+            let job = Job {
+                connection: 0,
+                bytes: line.len(),
+                request: WriteRequest { header, write },
+            };
+            let group = Group { jobs: vec![job] };
+            let answer = committer.commit(clock, &group)[0].line(None);
+            assert!(
+                answer.contains("was removed") && answer.contains(part),
+                "{answer}"
+            );
+            assert_eq!(reader.stats().unwrap().total, 1);
+        }
+    }
 }

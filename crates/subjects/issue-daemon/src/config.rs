@@ -40,6 +40,8 @@ pub struct Limits {
     pub in_flight: usize,
     /// The time in which a line must arrive, and in which a client must read some of its answers.
     pub stall_timeout: Duration,
+    /// Bytes of answers that wait for all clients before no long one is made.
+    pub answer_bytes: usize,
 }
 
 impl Default for Limits {
@@ -50,6 +52,7 @@ impl Default for Limits {
             queued: 100_000,
             in_flight: 1_024,
             stall_timeout: Duration::from_secs(30),
+            answer_bytes: 64 << 20,
         }
     }
 }

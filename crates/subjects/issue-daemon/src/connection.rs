@@ -29,8 +29,6 @@ use crate::workers::{Outcome, ReadWork, WorkResult, Workers};
 const LARGE_LINE: usize = 32 << 10;
 /// Bytes of answers that wait for a client before no more of its requests are read, and none begun.
 const OUTBOX: usize = 1 << 20;
-/// Bytes of answers that wait for all clients before no long one is made.
-const ALL_ANSWERS: usize = 64 << 20;
 /// The time in which a client must read something while others wait for the memory of its answers.
 const HURRY: Duration = Duration::from_secs(1);
 /// Bytes of requests that wait to begin before no more of the client's are read.
@@ -401,7 +399,7 @@ impl Connections {
         let open = self.open.borrow();
         let unsent = |connection: &Rc<Connection>| connection.state.borrow().outbox.len();
         self.long_reads.borrow().is_empty()
-            || open.values().map(unsent).sum::<usize>() < ALL_ANSWERS
+            || open.values().map(unsent).sum::<usize>() < self.limits.answer_bytes
     }
 
     fn send(&self, state: &mut State, line: &str) {

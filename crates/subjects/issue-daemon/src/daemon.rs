@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use daemon_kit::{MetricsServer, RateLimitedLog, SocketFile, UnixSocket, accept, finish_within};
-use issue_rpc::{check_socket_folder, database_identity, socket_path};
+use issue_rpc::{check_peer, check_socket_folder, database_identity, socket_path};
 use issue_store::{Options, Store};
 use nix::sys::socket::SockType;
-use nix::unistd::geteuid;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::interval;
@@ -76,7 +75,7 @@ impl Daemon {
         store.check_structure()?;
         let context = Context {
             identity: Arc::new(Identity {
-                files: DatabaseFiles::new(&database),
+                files: Arc::new(DatabaseFiles::new(&database)),
                 database,
                 socket: socket.clone(),
                 durability: config.durability,
@@ -223,7 +222,7 @@ async fn accept_all(
         .await;
         // Removes the tasks that have ended.
         while serving.try_join_next().is_some() {}
-        if !is_allowed(&stream) {
+        if check_peer(&stream).is_err() {
             add(&connections.services().counts.refused, 1);
             log.warn("refused a connection of another user");
             continue;
@@ -231,14 +230,6 @@ async fn accept_all(
         let connections = Rc::clone(connections);
         serving.spawn_local(async move { connections.serve(stream).await });
     }
-}
-
-/// Returns true if the process at the other end is of this user, or of root (SO_PEERCRED, unix(7)).
-fn is_allowed(stream: &UnixStream) -> bool {
-    let own = geteuid().as_raw();
-    stream
-        .peer_cred()
-        .is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
 /// Creates the folder of the database for this user alone, if only it is missing.

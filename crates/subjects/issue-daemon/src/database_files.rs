@@ -16,7 +16,7 @@ const TIME_STEP: Duration = Duration::from_secs(1);
 ///
 /// SQLite goes on to write to a file that was removed. What is stored there ends with the process.
 #[derive(Debug)]
-pub(crate) struct DatabaseFiles {
+pub struct DatabaseFiles {
     folder: PathBuf,
     known: Mutex<Known>,
 }
@@ -43,7 +43,8 @@ pub(crate) struct FileChanged {
 
 impl DatabaseFiles {
     /// Notes the files of a database that are there.
-    pub(crate) fn new(database: &Path) -> Self {
+    #[must_use]
+    pub fn new(database: &Path) -> Self {
         let mut files = ["", "-wal", "-shm"].map(|end| (file_beside(database, end), None));
         files[0].1 = file_id(metadata(database));
         let folder = None;

@@ -24,6 +24,7 @@ mod workers;
 pub use committer::{Committer, Health};
 pub use config::{Config, Limits};
 pub use daemon::Daemon;
+pub use database_files::DatabaseFiles;
 pub use options::Options;
 pub use queue::{Full, Group, Job, Queue};
 pub use session::{Session, Step, Task};

@@ -32,8 +32,23 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(code) => return code,
     };
+    give_long_answers_back();
     exit_code(NAME, serve(options.config(), passed))
 }
+
+/// Lets each long answer have pages of its own, which the system gets back with it. By default, glibc raises the size of
+/// such blocks to the size of those that are freed: of three lists of 13 MB that were read, 50 MiB stayed.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "only the C library can be told so")]
+fn give_long_answers_back() {
+    const FROM_BYTES: i32 = 1 << 20;
+    // SAFETY: sets a number (mallopt(3)), before there is another thread.
+    unsafe { nix::libc::mallopt(nix::libc::M_MMAP_THRESHOLD, FROM_BYTES) };
+}
+
+/// Other C libraries have no such setting.
+#[cfg(not(target_env = "gnu"))]
+fn give_long_answers_back() {}
 
 fn serve(config: Config, passed: Option<PassedSocket>) -> anyhow::Result<()> {
     open_files::raise_limit()?;

@@ -87,6 +87,7 @@ impl Options {
                 queued: self.max_queued,
                 in_flight: self.max_in_flight.max(1),
                 stall_timeout: Duration::from_secs(self.stall_timeout),
+                ..Limits::default()
             },
         }
     }

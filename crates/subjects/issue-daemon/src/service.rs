@@ -29,7 +29,7 @@ pub(crate) struct Identity {
     pub(crate) durability: Durability,
     /// True if answers have the shapes of bd's daemon.
     pub(crate) is_compatible: bool,
-    pub(crate) files: DatabaseFiles,
+    pub(crate) files: Arc<DatabaseFiles>,
 }
 
 impl Identity {

@@ -11,7 +11,7 @@ use issue_store::{Reader, Store, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use crate::committer::{Committer, Health, expired};
+use crate::committer::{Committer, expired};
 use crate::counts::{Counts, add};
 use crate::queue::{Full, Group, Job, Queue};
 use crate::service::{Identity, SharedHealth};
@@ -95,7 +95,7 @@ impl Workers {
             arrived: Condvar::new(),
         });
         let writer = Writing {
-            committer: Committer::new(store.clone())?,
+            committer: Committer::new(store.clone(), Arc::clone(&context.identity.files))?,
             queue: Arc::clone(&writes),
             context: context.clone(),
             outcomes: outcomes.clone(),
@@ -290,48 +290,23 @@ impl Writing {
             });
             // The daemon may have stopped waiting.
             let _ = self.outcomes.send(Ok(outcomes.collect()));
-            let was_healthy = *self.committer.health() == Health::Healthy;
             self.committer.maintain(Timestamp::now());
-            if was_healthy && *self.committer.health() != Health::Healthy {
-                self.context.identity.files.forget_log();
-            }
             self.note_health();
         }
         self.committer.finish();
     }
 
-    /// Stores a group, unless a file of the database was removed or replaced, before it or meanwhile.
     fn commit(&mut self, group: &Group) -> Vec<Answer> {
-        let identity = Arc::clone(&self.context.identity);
-        let files = &identity.files;
-        let answers = match files.check() {
-            Ok(()) => {
-                let answers = self.commit_to_files(group);
-                if *self.committer.health() != Health::Healthy {
-                    files.forget_log();
-                }
-                files.check().map(|()| answers)
-            }
-            changed => changed.map(|()| Vec::new()),
-        };
-        let answers = answers.unwrap_or_else(|changed| {
-            self.committer.fail(Timestamp::now(), &changed);
-            let problem = format!("the database is read-only: {changed}: nothing was stored");
-            vec![Answer::failure(Code::Internal, &problem); group.jobs.len()]
-        });
-        self.note_health();
-        answers
-    }
-
-    fn commit_to_files(&mut self, group: &Group) -> Vec<Answer> {
         let committed = catch_unwind(AssertUnwindSafe(|| {
             self.committer.commit(Timestamp::now, group)
         }));
-        committed.unwrap_or_else(|_| {
+        let answers = committed.unwrap_or_else(|_| {
             let problem = "the daemon has an error, which it reported on stderr: look before you repeat the request";
             self.committer.fail(Timestamp::now(), &"a request caused a panic");
             vec![Answer::failure(Code::Internal, problem); group.jobs.len()]
-        })
+        });
+        self.note_health();
+        answers
     }
 
     fn note_health(&self) {

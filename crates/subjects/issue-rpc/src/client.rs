@@ -1,6 +1,7 @@
 //! A client that waits for each answer, with one deadline for sending the request and reading the answer.
 
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -269,7 +270,10 @@ impl Client {
 
 /// Checks that a daemon of this user, or of root, has the other end (SO_PEERCRED, unix(7)): anybody could listen at a path
 /// that others can write.
-fn check_peer(stream: &UnixStream) -> io::Result<()> {
+///
+/// # Errors
+/// It is another user's, or `stream` is no socket.
+pub fn check_peer(stream: &impl AsFd) -> io::Result<()> {
     let peer = getsockopt(stream, PeerCredentials)?.uid();
     match is_trusted(peer, geteuid().as_raw()) {
         true => Ok(()),

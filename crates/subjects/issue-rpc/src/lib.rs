@@ -28,7 +28,7 @@ mod version;
 
 pub use access::{Access, Route};
 pub use answer::Answer;
-pub use client::{Call, Client, ClientError};
+pub use client::{Call, Client, ClientError, check_peer};
 pub use code::Code;
 pub use direct::Direct;
 pub use execute::{read, write};

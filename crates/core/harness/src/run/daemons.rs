@@ -1,10 +1,12 @@
 //! Manages the daemons of a run: one, or several side by side that share the load, and the services that they use.
 
 use std::future::{Future as _, poll_fn};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
 use std::net::IpAddr;
 use std::task::Poll;
 use std::time::Duration;
 
+use measure::redact;
 use measure::result::CounterComparison;
 use measure::result::DaemonInfo;
 use measure::spec::Spec;
@@ -324,8 +326,8 @@ async fn stop_all(
                 // Dropping the daemon kills it.
                 () = grace => {}
             }
-            if let (Ok(mut log), Ok(mut written)) = (log, std::fs::File::open(daemon.log_path())) {
-                let _ = std::io::copy(&mut written, &mut log);
+            if let (Ok(log), Ok(written)) = (log, std::fs::File::open(daemon.log_path())) {
+                let _ = keep_log(written, BufWriter::new(log));
             }
         });
     }
@@ -335,6 +337,17 @@ async fn stop_all(
             () = signals.next() => drop(hurry.send_replace(true)),
         }
     }
+}
+
+/// Copies a log without its secrets.
+fn keep_log(written: impl Read, mut log: impl Write) -> io::Result<()> {
+    let mut lines = BufReader::new(written);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        log.write_all(redact::text(&String::from_utf8_lossy(&line)).as_bytes())?;
+        line.clear();
+    }
+    log.flush()
 }
 
 /// Checks that the services that faults name are among the `known` ones of the daemon.
@@ -411,4 +424,21 @@ fn launched_only(field: &str, absent: bool) -> Result<(), Invalid> {
     absent
         .then_some(())
         .ok_or_else(|| Invalid::new(field, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_kept_without_secrets() {
+        let mut log = Vec::new();
+        let written =
+            "listening on amqp://guest:hunter2@host/\n\nstarted with --token=hunter2\nready";
+        keep_log(written.as_bytes(), &mut log).unwrap();
+        assert_eq!(
+            String::from_utf8(log).unwrap(),
+            "listening on amqp://guest:[redacted]@host/\n\nstarted with --token=[redacted]\nready"
+        );
+    }
 }

@@ -10,6 +10,8 @@ use nix::sys::socket::{
 };
 use subject::daemon::{Daemon, Options};
 
+use crate::usage::start_a_tree_and_wait_to_be_killed;
+
 /// Returns a command that plays a role for a project.
 pub(crate) fn command(role: &str, root: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -32,6 +34,7 @@ pub(crate) fn play() {
         Ok("http") => serve_http(),
         Ok("preparer") => prepare_what_is_trusted(),
         Ok("harness") => start_a_daemon_and_wait_to_be_killed(),
+        Ok("tree") => start_a_tree_and_wait_to_be_killed(),
         Ok("builder") => build_a_daemon_and_wait_to_be_killed(),
         _ => {}
     }

@@ -1,5 +1,6 @@
 //! Tests the sampler with real process trees.
 
+use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,9 +11,13 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use subject::usage::Sampler;
 
-/// A shell script with everything that it forks, killed at the end of the test.
+use crate::roles;
+
+/// A shell script with everything that it forks, killed at the end of the test, however that ends.
 struct Tree {
     shell: Child,
+    /// Kills the tree when its input ends, which it does with this program.
+    guard: Child,
     directory: tempfile::TempDir,
 }
 
@@ -26,8 +31,16 @@ impl Tree {
             .arg(directory.path().join("pids"))
             .stdin(Stdio::null())
             .process_group(0);
+        let shell = command.spawn().unwrap();
+        let mut guard = Command::new("sh");
+        guard
+            .args(["-c", "read -r end; kill -s KILL -- -$0"])
+            .arg(shell.id().to_string())
+            .stdin(Stdio::piped())
+            .process_group(0);
         Self {
-            shell: command.spawn().unwrap(),
+            shell,
+            guard: guard.spawn().unwrap(),
             directory,
         }
     }
@@ -48,6 +61,8 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
         let _ = killpg(
             Pid::from_raw(self.shell.id().cast_signed()),
             Signal::SIGKILL,
@@ -77,6 +92,30 @@ fn stat_field(pid: u32, number: usize) -> u64 {
 }
 
 const BUSY: &str = "while :; do :; done";
+
+/// Starts a busy tree, which writes its ids to the file `pids` in the folder of the role.
+pub(crate) fn start_a_tree_and_wait_to_be_killed() {
+    let _tree = Tree::start(&format!(
+        "({BUSY}) & echo $! $$ | tr ' ' '\\n' >$DROVER_TEST_ROOT/pids; wait"
+    ));
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn a_tree_goes_with_a_test_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut test = roles::command("tree", folder.path());
+    test.env("TMPDIR", folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    let mut test = test.spawn().unwrap();
+    let pids = wait_for_pids(&folder.path().join("pids"), 2);
+    test.kill().unwrap();
+    test.wait().unwrap();
+    wait_until("the tree has gone", || {
+        !pids.iter().any(|pid| is_running(*pid))
+    });
+}
 
 #[test]
 fn a_pre_forking_server_counts_once_and_whole() {

@@ -1,5 +1,6 @@
 //! Each lie of a server is found, under its own name.
 
+use crate::scenarios::CONTRADICTIONS;
 use crate::server::{Lie, Server, call};
 
 const SMALL: [&str; 4] = ["--agents", "2", "--ops", "20"];
@@ -10,18 +11,7 @@ fn found(lie: Lie, scenario: &str, counted: &[&str], failed: &[&str]) {
     let arguments = [&SMALL[..], &["--scenario", scenario, "--timeout", "500ms"]].concat();
     let run = call(&server.socket(), &arguments).run();
     let result = &run.result;
-    for name in [
-        "lost",
-        "phantom",
-        "duplicated",
-        "duplicate_ids",
-        "partial_batches",
-        "wrong_counts",
-        "not_linearizable",
-        "altered",
-        "foreign_listed",
-        "unlisted",
-    ] {
+    for (name, _) in CONTRADICTIONS {
         let number = result.count(name);
         assert_eq!(
             number > 0,
@@ -94,50 +84,46 @@ fn an_answer_that_is_none_is_found() {
 }
 
 #[test]
-fn a_stale_read_is_found() {
-    let server = Server::start(Some(Lie::Stale));
-    let arguments = [
-        "--scenario",
-        "mixed-operations",
-        "--agents",
-        "2",
-        "--ops",
-        "300",
-        "--shared-issues",
-        "1",
-    ];
-    let run = call(&server.socket(), &arguments).run();
-    assert_eq!(run.result.count("not_linearizable"), 1, "{}", run.stdout);
-    assert!(
-        run.stderr.contains("not linearizable: the assignee of"),
-        "{}",
-        run.stderr
-    );
-    assert!(
-        run.result.warned().contains(&"OutOfOrder"),
-        "{:?}",
-        run.result.warned()
-    );
-}
-
-#[test]
-fn a_ready_issue_that_is_left_out_is_found() {
-    let server = Server::start(Some(Lie::NothingReady));
-    let arguments = [
-        "--scenario",
-        "mixed-operations",
-        "--agents",
-        "2",
-        "--ops",
-        "300",
-    ];
-    let run = call(&server.socket(), &arguments).run();
-    assert!(run.result.count("not_linearizable") >= 1, "{}", run.stdout);
-    assert!(
-        run.stderr.contains("not linearizable: membership in ready"),
-        "{}",
-        run.stderr
-    );
+fn a_wrong_read_is_found() {
+    const SHARED: [&str; 2] = ["not_linearizable", "OutOfOrder"];
+    for (lie, [counted, warned], absent, text) in [
+        (
+            Lie::Stale,
+            SHARED,
+            &[][..],
+            "not linearizable: the assignee of",
+        ),
+        (
+            Lie::NothingReady,
+            SHARED,
+            &[],
+            "not linearizable: membership in ready",
+        ),
+        (
+            Lie::ForeignInList,
+            ["foreign_listed", "CountsDisagree"],
+            &["not_linearizable"],
+            "",
+        ),
+        (
+            Lie::MissingInList,
+            ["unlisted", "CountsDisagree"],
+            &["not_linearizable", "foreign_listed"],
+            "",
+        ),
+    ] {
+        let server = Server::start(Some(lie));
+        let scenario = ["--scenario", "mixed-operations", "--shared-issues", "1"];
+        let arguments = [&scenario[..], &["--agents", "2", "--ops", "300"]].concat();
+        let run = call(&server.socket(), &arguments).run();
+        assert!(run.result.count(counted) > 0, "{lie:?}: {}", run.stdout);
+        for name in absent {
+            assert_eq!(run.result.count(name), 0, "{lie:?}: {}", run.stdout);
+        }
+        let warnings = run.result.warned();
+        assert!(warnings.contains(&warned), "{lie:?}: {warnings:?}");
+        assert!(run.stderr.contains(text), "{lie:?}: {}", run.stderr);
+    }
 }
 
 #[test]
@@ -150,30 +136,6 @@ fn an_issue_that_is_stored_otherwise_than_it_was_sent_is_found() {
     found(Lie::Title, "concurrent-agents", &["altered"], &[]);
     found(Lie::Description, "concurrent-agents", &["altered"], &[]);
     found(Lie::Label, "concurrent-agents", &["altered"], &[]);
-}
-
-/// Runs mixed operations on a server that lies in lists. Returns the counters of lists.
-fn lists_of(lie: Lie) -> [u64; 2] {
-    let server = Server::start(Some(lie));
-    let scenario = ["--scenario", "mixed-operations"];
-    let arguments = [&scenario[..], &["--agents", "2", "--ops", "300"]].concat();
-    let run = call(&server.socket(), &arguments).run();
-    assert_eq!(run.result.count("not_linearizable"), 0, "{}", run.stdout);
-    let warned = run.result.warned();
-    assert!(warned.contains(&"CountsDisagree"), "{warned:?}");
-    ["foreign_listed", "unlisted"].map(|name| run.result.count(name))
-}
-
-#[test]
-fn an_issue_in_a_list_that_nobody_created_is_found() {
-    let [foreign, _] = lists_of(Lie::ForeignInList);
-    assert!(foreign > 0);
-}
-
-#[test]
-fn an_issue_that_a_list_leaves_out_is_found() {
-    let [foreign, unlisted] = lists_of(Lie::MissingInList);
-    assert!(foreign == 0 && unlisted > 0, "{foreign} {unlisted}");
 }
 
 #[test]

@@ -42,8 +42,10 @@ const ROUNDS: usize = 1_000;
 const ROUND: usize = 16;
 /// The length of the answer to `list`: more than a socket takes.
 const LONG_ANSWER: usize = 250_000;
-/// The length of the answer to a `list` of everything.
-const HUGE_ANSWER: usize = 4 << 20;
+/// The length of the answer to a `list` of everything: two of them fill an outbox.
+const HUGE_ANSWER: usize = 1 << 20;
+/// The bound on the answers that wait for all clients.
+const ALL_ANSWERS: usize = 4 << 20;
 
 /// A request of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +54,7 @@ enum Ask {
     Create,
     Show,
     List,
-    /// Its answer is longer than a socket and an outbox take.
+    /// Its answer is longer than a socket takes, and as long as an outbox.
     HugeList,
     /// So long that a reader parses it.
     LongCreate,
@@ -204,7 +206,7 @@ impl World {
             database: PathBuf::from("/issues.db"),
             socket: PathBuf::from("/issues.sock"),
             durability: Durability::None,
-            files: DatabaseFiles::new(Path::new("/issues.db")),
+            files: Arc::new(DatabaseFiles::new(Path::new("/issues.db"))),
         };
         let health = Arc::new(Mutex::new(Health::Healthy));
         let services = Services::new(Arc::new(identity), Arc::<Counts>::default(), health);
@@ -212,6 +214,7 @@ impl World {
             stall_timeout: Duration::ZERO,
             queued: 30,
             in_flight: 40,
+            answer_bytes: ALL_ANSWERS,
             ..Limits::default()
         };
         let (workers, pending) = Workers::without_threads(limits.queued);

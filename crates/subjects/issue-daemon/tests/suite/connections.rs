@@ -118,6 +118,29 @@ fn a_client_that_reads_no_answers_is_not_read_either_and_then_closed() {
 }
 
 #[test]
+fn the_memory_of_long_answers_is_given_back() {
+    let daemon = Daemon::new(&["--durability", "none"]);
+    let mut client = daemon.client();
+    let args = json!({"title": "t", "description": "d".repeat(3_000)});
+    let operations = vec![json!({"operation": "create", "args": args}); 1_000];
+    for _ in 0..4 {
+        client.data("batch", json!({ "operations": operations }));
+    }
+    let rss_mib = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
+        let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = rss.unwrap().trim().strip_suffix(" kB").unwrap();
+        kib.parse::<u64>().unwrap() >> 10
+    };
+    let before = rss_mib();
+    // 13 MB each.
+    for _ in 0..3 {
+        client.data("list", json!({}));
+    }
+    wait_until("most of it is given back", || rss_mib() < before + 25);
+}
+
+#[test]
 fn ten_thousand_connections_are_served_and_the_next_one_is_told_why_not() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();

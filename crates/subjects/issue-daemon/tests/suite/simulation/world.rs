@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 
-use issue_daemon::{Committer, Group, Health, Job, Queue, Session, Step, Task};
+use issue_daemon::{Committer, DatabaseFiles, Group, Health, Job, Queue, Session, Step, Task};
 use issue_rpc::{Answer, Code, Header, Operation, Read, Request, WriteRequest};
 use issue_store::{Options, Reader, Store, Timestamp};
 use mock_vfs::MockVfs;
@@ -122,12 +123,14 @@ impl World {
             seed: Some(self.seed ^ self.counts.crashes),
             ..Options::default()
         };
-        let store = Store::open(Path::new("issues.db"), options).unwrap();
+        // On the simulated disk. The committer sees no files of this name.
+        let path = Path::new("issues.db");
+        let store = Store::open(path, options).unwrap();
         let reader = store.reader().unwrap();
         assert_eq!(reader.check().unwrap(), Vec::<String>::new());
         self.counts.surfaced += self.model.compare_all(&reader);
         self.running = Some(Running {
-            committer: Committer::new(store).unwrap(),
+            committer: Committer::new(store, Arc::new(DatabaseFiles::new(path))).unwrap(),
             reader,
             queue: Queue::new(QUEUED),
             taken: None,
