@@ -153,6 +153,13 @@ mod tests {
     }
 
     #[test]
+    fn a_line_needs_three_samples_in_each_half() {
+        let of = |ramp| per_connection(&run(ramp, |_, open| 20_000.0 + 6.0 * open));
+        assert_eq!(of(5), None);
+        assert!(of(6).is_some());
+    }
+
+    #[test]
     fn connections_that_are_opened_at_once_have_no_figure() {
         assert_eq!(
             per_connection(&run(1, |_, open| 20_000.0 + 6.0 * open)),
