@@ -332,7 +332,7 @@ fn finish<D: Driver>(
     warnings.extend(findings.warnings);
     let offer = Offer::new(description.is_open_loop, &operations, description.longest);
     let throughput = Throughput::new(&total.measured, merge.measured_s, &offer, D::SPEC);
-    warnings.extend(throughput.backlog_note());
+    warnings.extend(throughput.backlog_note(&operations));
     let thresholds = plan.thresholds(D::SPEC)?;
     let mut result = RunResult {
         wall_s: merge.wall_s,

@@ -374,7 +374,7 @@ pub async fn run<D: Driver>(
     let throughput = Throughput::new(&view.total.measured, measured_s, &offer, D::SPEC);
     // Of shared operations, another part may have offered those that ended in this one.
     let is_whole = !shares_operations || divided.is_none();
-    warnings.extend(throughput.backlog_note().filter(|_| is_whole));
+    warnings.extend(throughput.backlog_note(&operations).filter(|_| is_whole));
     let mut result = RunResult {
         schema: SCHEMA,
         run_id: match (divided, start) {

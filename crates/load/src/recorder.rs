@@ -32,7 +32,7 @@ use thread::ThreadUsage;
 /// Nanoseconds of one second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-pub use measure::tally::{MISSED, OK, STARTED, UNFINISHED};
+pub use measure::tally::{MISSED, MISSED_WAITING, OK, STARTED, UNFINISHED};
 
 /// Counter of operations that start in the warm-up, and are in no total.
 pub const WARMUP: &str = "warmup";

@@ -13,6 +13,9 @@ const STEAL_INVALID_PCT: f64 = 10.0;
 const LOAD_LIMIT: f64 = 0.5;
 /// Started operations per missed one: up to one missed per 10,000 started operations is only a note.
 const STARTED_PER_MISSED: u64 = 10_000;
+/// Due operations per one that the driver did not begin: more than one of 100 is another load than the planned one. A
+/// daemon that does not serve as large a share is overloaded.
+const DUE_PER_UNDRIVEN: u64 = 100;
 /// Samples that a p99 needs so that ten of them lie beyond it.
 const MIN_SAMPLES: u64 = 1_000;
 
@@ -107,12 +110,17 @@ impl Warning {
         })
     }
 
-    /// Reports operations that were due and never started.
-    pub fn missed(operations: u64, started: u64) -> Option<Self> {
-        // A driver that wakes up a moment late misses the operations due just before the end.
-        let severity = match operations.saturating_mul(STARTED_PER_MISSED) > started {
-            true => Severity::Suspect,
-            false => Severity::Note,
+    /// Reports operations that were due and never started, for `waiting` of which the client still waited for the daemon.
+    /// The others are a load that the driver did not make.
+    pub fn missed(operations: u64, waiting: u64, started: u64) -> Option<Self> {
+        let undriven = operations.saturating_sub(waiting);
+        let severity = if undriven.saturating_mul(DUE_PER_UNDRIVEN) > started + operations {
+            Severity::Invalid
+        } else if operations.saturating_mul(STARTED_PER_MISSED) > started {
+            Severity::Suspect
+        } else {
+            // A driver that wakes up a moment late misses the operations due just before the end.
+            Severity::Note
         };
         (operations > 0).then(|| {
             Kind::Missed.warning(
@@ -327,6 +335,22 @@ mod tests {
         assert_eq!(of(Some(8.0), Some(2.0)), Some(Severity::Note));
         assert_eq!(of(Some(8.0), Some(2.2)), Some(Severity::Suspect));
         assert_eq!(of(None, Some(10.1)), Some(Severity::Invalid));
+    }
+
+    #[test]
+    fn a_hundredth_of_the_load_that_was_never_driven_is_invalid() {
+        let severity = |missed, waiting| {
+            let found = Warning::missed(missed, waiting, 10_000 - missed);
+            found.map(|warning| warning.severity)
+        };
+        assert_eq!(severity(0, 0), None);
+        assert_eq!(severity(1, 0), Some(Severity::Suspect));
+        assert_eq!(severity(100, 0), Some(Severity::Suspect));
+        assert_eq!(severity(101, 0), Some(Severity::Invalid));
+        assert_eq!(severity(10_000, 0), Some(Severity::Invalid));
+        // The daemon did not let them begin.
+        assert_eq!(severity(5_000, 5_000), Some(Severity::Suspect));
+        assert_eq!(severity(5_000, 4_899), Some(Severity::Invalid));
     }
 
     #[test]
