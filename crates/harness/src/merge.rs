@@ -16,6 +16,7 @@ use measure::result::{
 use measure::shard::{Clock, RunPart};
 use measure::spec::SeriesSpec;
 use measure::tally::{OK, STARTED, UNFINISHED, owned};
+use measure::threshold::Threshold;
 use measure::throughput::{Offer, Throughput};
 use measure::warning::{EndedBy, Kind, Warning};
 
@@ -375,10 +376,7 @@ fn finish<D: Driver>(
         ..first
     };
     audit::judge(&mut result);
-    result.thresholds = thresholds
-        .iter()
-        .map(|threshold| threshold.judge(&result))
-        .collect();
+    Threshold::judge_all(&thresholds, &mut result);
     result.redact();
     Ok(result)
 }

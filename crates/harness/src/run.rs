@@ -9,6 +9,7 @@ use measure::machine::Machine;
 use measure::result::{AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, SeriesResult};
 use measure::shard::{Role, RunPart};
 use measure::tally::owned;
+use measure::threshold::Threshold;
 use measure::throughput::{Offer, Throughput};
 use measure::warning::{Verdict, Warning};
 
@@ -421,10 +422,7 @@ pub async fn run<D: Driver>(
         shards: Vec::new(),
     };
     audit::judge(&mut result);
-    result.thresholds = thresholds
-        .iter()
-        .map(|threshold| threshold.judge(&result))
-        .collect();
+    Threshold::judge_all(&thresholds, &mut result);
     result.redact();
     daemons.close(folder, hurried, signals).await;
     Ok(result)

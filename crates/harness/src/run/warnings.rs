@@ -11,6 +11,7 @@ use measure::warning::Warning;
 
 use super::scrape::Counted;
 use load::driver::{Bounds, Driver, Phases, ValidPlan};
+use load::recorder::{WARMUP, WARMUP_FAILED};
 
 /// Returns the warnings that the totals give rise to.
 pub(crate) fn run_warnings<D: Driver>(
@@ -28,6 +29,11 @@ pub(crate) fn run_warnings<D: Driver>(
             operations.missed,
             total.counted(MISSED_WAITING),
             operations.started,
+        ),
+        Warning::warmup_failed(
+            total.counted(WARMUP_FAILED),
+            total.counted(WARMUP),
+            operations,
         ),
         Warning::few_samples(&D::SPEC.series[response.0].name, responses.len()),
         cfg!(debug_assertions).then(Warning::debug_build),

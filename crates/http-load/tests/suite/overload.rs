@@ -1,4 +1,4 @@
-//! Servers that are slower than the load: the report says so, whatever becomes of the requests.
+//! Servers that are slower than the load, or that fail at first: the report says so, whatever becomes of the requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,8 +13,10 @@ use harness_testing::program::CompletedRun;
 use crate::program::{adds_up, program};
 use crate::servers::OK;
 
-/// Answers each request of a connection, after calling a function.
-fn answer(mut stream: TcpStream, before: impl Fn()) -> Option<()> {
+const FAILED: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+
+/// Answers each request of a connection with what a function returns.
+fn answer(mut stream: TcpStream, response: impl Fn() -> &'static str) -> Option<()> {
     let mut request = Vec::new();
     loop {
         let mut bytes = [0; 1024];
@@ -22,8 +24,7 @@ fn answer(mut stream: TcpStream, before: impl Fn()) -> Option<()> {
         request.extend_from_slice(&bytes[..read]);
         if request.ends_with(b"\r\n\r\n") {
             request.clear();
-            before();
-            stream.write_all(OK.as_bytes()).ok()?;
+            stream.write_all(response().as_bytes()).ok()?;
         }
     }
 }
@@ -36,6 +37,7 @@ fn slow() -> SocketAddr {
             let _one = one_at_a_time.lock().unwrap();
             // The time that it works for a request: on a busy machine it is even slower.
             thread::sleep(Duration::from_millis(10));
+            OK
         })
     })
 }
@@ -87,6 +89,7 @@ fn a_rate_above_the_offered_one_is_noted_as_the_backlog_of_the_warm_up() {
                 // Longer than the warm-up, and shorter than the rest of the load by seconds.
                 thread::sleep(Duration::from_millis(700));
             }
+            OK
         })
     });
     let ran = run(server, "-c 4 -R 400 -d 4s", 1_600);
@@ -96,4 +99,24 @@ fn a_rate_above_the_offered_one_is_noted_as_the_backlog_of_the_warm_up() {
         .expect("half a second of requests waits")
         .to_string();
     assert!(message.contains("but 400/s were offered"), "{message}");
+}
+
+#[test]
+fn failures_of_the_warm_up_are_in_the_result() {
+    let requests = AtomicU64::new(0);
+    let server = peer::serve(move |stream| {
+        answer(stream, || match requests.fetch_add(1, Ordering::Relaxed) {
+            // The check before the load has the first ones; the warm-up has 100.
+            10..30 => FAILED,
+            _ => OK,
+        })
+    });
+    let ran = run(server, "-c 4 -R 200 -d 1s", 200);
+    assert_eq!(ran.result.operations("ok"), 200, "{}", ran.stdout);
+    let warning = ran.result.warning("WarmupFailed").expect("20 failed");
+    assert_eq!(
+        warning["message"],
+        "20 of 100 operations of the warm-up failed"
+    );
+    assert!(ran.result.warned().contains(&"WarmupFailed"), "{warning}");
 }

@@ -1,6 +1,7 @@
 //! Warnings about a run, each with its hint.
 
 use super::{Kind, Severity, Warning};
+use crate::result::Operations;
 use crate::units;
 
 /// CPU use of one worker, in percent of a core, above which the driver may be the bottleneck.
@@ -16,6 +17,9 @@ const STARTED_PER_MISSED: u64 = 10_000;
 /// Due operations per one that the driver did not begin: more than one of 100 is another load than the planned one. A
 /// daemon that does not serve as large a share is overloaded.
 const DUE_PER_UNDRIVEN: u64 = 100;
+/// Operations per one that failed: a share above one of 100 in the warm-up, and not after it, is another daemon than the
+/// one that was measured.
+const OPERATIONS_PER_FAILED: u64 = 100;
 /// Samples that a p99 needs so that ten of them lie beyond it.
 const MIN_SAMPLES: u64 = 1_000;
 
@@ -127,6 +131,23 @@ impl Warning {
                 severity,
                 format!("due and never started: {operations}"),
                 "the load was lower than planned: lower the rate or add processes",
+            )
+        })
+    }
+
+    /// Reports that `failed` of `begun` operations of the warm-up failed, which no other figure includes.
+    pub fn warmup_failed(failed: u64, begun: u64, measured: &Operations) -> Option<Self> {
+        let is_many = |failed: u64, of| failed.saturating_mul(OPERATIONS_PER_FAILED) > of;
+        let severity = match is_many(failed, begun) && !is_many(measured.failed, measured.started) {
+            true => Severity::Suspect,
+            false => Severity::Note,
+        };
+        (failed > 0).then(|| {
+            let [failed, begun] = [failed, begun.max(failed)].map(units::count);
+            Kind::WarmupFailed.warning(
+                severity,
+                format!("{failed} of {begun} operations of the warm-up failed"),
+                "the figures are those of the time after it: look in the daemon's log for what failed at first",
             )
         })
     }
@@ -351,6 +372,24 @@ mod tests {
         // The daemon did not let them begin.
         assert_eq!(severity(5_000, 5_000), Some(Severity::Suspect));
         assert_eq!(severity(5_000, 4_899), Some(Severity::Invalid));
+    }
+
+    #[test]
+    fn failures_of_the_warm_up_alone_are_suspect_from_a_hundredth_on() {
+        let severity = |failed, failed_after_it| {
+            let measured = Operations {
+                started: 800,
+                failed: failed_after_it,
+                ..Operations::default()
+            };
+            let found = Warning::warmup_failed(failed, 400, &measured);
+            found.map(|warning| warning.severity)
+        };
+        assert_eq!(severity(0, 0), None);
+        assert_eq!(severity(4, 0), Some(Severity::Note));
+        assert_eq!(severity(5, 0), Some(Severity::Suspect));
+        assert_eq!(severity(295, 8), Some(Severity::Suspect));
+        assert_eq!(severity(295, 9), Some(Severity::Note), "they are shown");
     }
 
     #[test]
