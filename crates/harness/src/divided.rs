@@ -60,8 +60,9 @@ const LOCAL_HEAD_START: Duration = Duration::from_millis(500);
 const REMOTE_HEAD_START: Duration = Duration::from_secs(5);
 /// Least time from the order to begin to the start, as a multiple of the time in which all shards saw the probes.
 const HEAD_START_PER_PROBE: u32 = 2;
-/// Number of probes. A shard may see the first one early, because the listing of the folder that its file system had
-/// kept was about to expire. The second comes when that of some shard is new, so it shows how long a listing is kept.
+/// Number of probes. A file system may keep the listing of a folder for a while. The first probe may arrive just when
+/// the listings of the shards expire; the second arrives when some are new, so both together take as long as a listing
+/// is kept.
 const PROBES: u64 = 2;
 /// Time before the start at which the wall clock is converted to the monotonic clock, and the workers are started.
 const CONVERTED_BEFORE: Duration = Duration::from_millis(200);

@@ -245,8 +245,9 @@ impl<T> LoopState<T> {
     }
 
     /// Counts operations as missed that the schedule made due and that will not start any more: those that a handler
-    /// took and did not begin (`waiting`), because a client waited for the daemon, and those still in the schedule. The loop calls this at its end, so a handler
-    /// calls it only if it knows earlier that nothing starts any more. Nothing is counted twice.
+    /// took and did not begin (`waiting`), because their clients waited for the daemon, and those still in the schedule.
+    /// The loop calls this at its end, so a handler calls it only if it knows earlier that nothing starts any more.
+    /// Nothing is counted twice.
     pub fn count_missed(&mut self, waiting: u64) {
         let missed = self.pacer.missed(clock::now());
         let more = waiting + missed - self.missed;

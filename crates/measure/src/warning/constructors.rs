@@ -14,11 +14,10 @@ const STEAL_INVALID_PCT: f64 = 10.0;
 const LOAD_LIMIT: f64 = 0.5;
 /// Started operations per missed one: up to one missed per 10,000 started operations is only a note.
 const STARTED_PER_MISSED: u64 = 10_000;
-/// Due operations per one that the driver did not begin: more than one of 100 is another load than the planned one. A
-/// daemon that does not serve as large a share is overloaded.
+/// Due operations per one that the driver did not begin: more than one of 100 is another load than the planned one. As
+/// large a share makes an overload, if it is the daemon that does not serve it.
 const DUE_PER_UNDRIVEN: u64 = 100;
-/// Operations per one that failed: a share above one of 100 in the warm-up, and not after it, is another daemon than the
-/// one that was measured.
+/// Operations per one that failed: more than one of 100 in the warm-up, and fewer after it, are a daemon that changed.
 const OPERATIONS_PER_FAILED: u64 = 100;
 /// Samples that a p99 needs so that ten of them lie beyond it.
 const MIN_SAMPLES: u64 = 1_000;
@@ -147,7 +146,7 @@ impl Warning {
             Kind::WarmupFailed.warning(
                 severity,
                 format!("{failed} of {begun} operations of the warm-up failed"),
-                "the figures are those of the time after it: look in the daemon's log for what failed at first",
+                "the figures cover only the time after it: look in the daemon's log for what failed at first",
             )
         })
     }
