@@ -194,7 +194,7 @@ impl Report {
         let base = self.base.map(|base| report::read(&[base])).transpose();
         let base = base.map_err(Failure::Call)?;
         if let Some(base) = &base {
-            report::require_same_plan(&suite, base).map_err(Failure::Call)?;
+            report::require_same_load(&suite, base).map_err(Failure::Call)?;
         }
         let text = suite_report::render(&suite, base.as_ref(), format).map_err(Failure::Call)?;
         output::print_report(format, &text)?;

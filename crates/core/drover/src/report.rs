@@ -1,14 +1,13 @@
 //! `drover report`: regenerates the pages of a suite from its files.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use harness::output;
 use harness::store::{self, RESULT};
 use measure::suite::{Suite, Unreached};
 
-use crate::project::{entries, listed};
+use crate::project::entries;
 use crate::record::{self, FILE};
 use crate::suite_report;
 
@@ -39,27 +38,17 @@ pub(crate) fn read(paths: &[PathBuf]) -> anyhow::Result<Suite> {
     Ok(whole)
 }
 
-/// Checks that an earlier suite has runs of a plan that this suite has too: figures of two plans are not comparable.
+/// Checks that an earlier suite has runs of the load of this suite: figures of two loads are not comparable.
 ///
 /// # Errors
-/// No plan is in both, with the names of both.
-pub(crate) fn require_same_plan(suite: &Suite, base: &Suite) -> anyhow::Result<()> {
-    let (now, before) = (plans(suite), plans(base));
-    ensure!(
-        now.is_empty() || before.is_empty() || !now.is_disjoint(&before),
-        "--base: has results of the plan {}, and this suite of {}: name an earlier suite of the same plan (`drover list` shows the suites)",
-        listed(&before),
-        listed(&now)
-    );
-    Ok(())
-}
-
-/// Returns the names of the plans that results come from; imported results have none.
-fn plans(suite: &Suite) -> BTreeSet<String> {
-    let names = suite.results.iter().map(|result| &result.plan["name"]);
-    names
-        .filter_map(|name| name.as_str().map(str::to_owned))
-        .collect()
+/// Another load, with what differs and the values of both.
+pub(crate) fn require_same_load(suite: &Suite, base: &Suite) -> anyhow::Result<()> {
+    match suite.other_load(base) {
+        Some(difference) => bail!(
+            "--base: {difference}: name an earlier suite of the same plan and target (`drover list` shows the suites)"
+        ),
+        None => Ok(()),
+    }
 }
 
 fn one(path: &Path) -> anyhow::Result<Suite> {

@@ -175,7 +175,12 @@ impl ToolReport {
             .into_iter()
             .chain(Warning::misleading(self.driver, &self.pitfalls))
             .chain(Warning::unfinished(operations.unfinished, EndedBy::Plan))
-            .chain(Warning::missed(operations.missed, operations.started))
+            // Their drivers miss operations if no client of theirs is free.
+            .chain(Warning::missed(
+                operations.missed,
+                operations.missed,
+                operations.started,
+            ))
             .collect();
         let series: Vec<SeriesSummary> = self
             .series

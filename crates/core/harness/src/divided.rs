@@ -7,10 +7,10 @@
 //! | `daemon.json` | the address of the daemon, from the program that launched it |
 //! | `ready-I` | shard I is ready to begin |
 //! | `failed-I` | the reason why shard I has no result |
-//! | `probe` | all shards are ready, from shard 0 |
-//! | `seen-I` | shard I has seen the probe: how long that took is how late the file system shows a file |
-//! | `go` | the instant of the start, from shard 0 once all shards have seen the probe |
-//! | `open-I`, `load-probe`, `load-seen-I`, `load` | the same for the load, if connections are opened before it |
+//! | `probe-0`, `probe-1` | all shards are ready, and have seen the probe before, from shard 0 |
+//! | `seen-0-I`, `seen-1-I` | shard I has seen the probe: how long that took is how late the file system shows a file |
+//! | `go` | the instant of the start, from shard 0 once all shards have seen both probes |
+//! | `open-I`, `load-probe-0`, …, `load` | the same for the load, if connections are opened before it |
 //! | `left-I` | how many operations shard I has begun and not ended, if others end them |
 //! | `progress` | all have begun their last, or the sum is 0 and nobody needs to wait any more, from the last shard |
 //! | `done-I` | shard I has ended; the last to end cleans up |
@@ -58,8 +58,12 @@ const REMOTE_POLL: Duration = Duration::from_millis(250);
 const LOCAL_HEAD_START: Duration = Duration::from_millis(500);
 /// The same for a network file system, whose clients see new files late: NFS by up to 3 s, unless configured otherwise.
 const REMOTE_HEAD_START: Duration = Duration::from_secs(5);
-/// Least time from the order to begin to the start, as a multiple of the time in which all shards saw the probe.
+/// Least time from the order to begin to the start, as a multiple of the time in which all shards saw the probes.
 const HEAD_START_PER_PROBE: u32 = 2;
+/// Number of probes. A file system may keep the listing of a folder for a while. The first probe may arrive just when
+/// the listings of the shards expire; the second arrives when some are new, so both together take as long as a listing
+/// is kept.
+const PROBES: u64 = 2;
 /// Time before the start at which the wall clock is converted to the monotonic clock, and the workers are started.
 const CONVERTED_BEFORE: Duration = Duration::from_millis(200);
 /// Longest sleep until the wall clock is read again: it may be set meanwhile.
@@ -78,18 +82,30 @@ pub(crate) const DAEMON_FOLDER: &str = "daemon";
 struct Meeting {
     /// Prefix of the file of each shard.
     ready: &'static str,
-    /// Name of the file that all shards must see first.
+    /// Prefix of the files that all shards must see first.
     probe: &'static str,
-    /// Prefix of the file of each shard that has seen it.
+    /// Prefix of the files of each shard that has seen one.
     seen: &'static str,
     /// Name of the file with the instant.
     go: &'static str,
 }
 
+impl Meeting {
+    /// Returns the name of a probe.
+    fn probe(&self, number: u64) -> String {
+        format!("{}{number}", self.probe)
+    }
+
+    /// Returns the prefix of the file of each shard that has seen a probe.
+    fn seen(&self, number: u64) -> String {
+        format!("{}{number}-", self.seen)
+    }
+}
+
 /// The start of the run.
 const START: Meeting = Meeting {
     ready: "ready-",
-    probe: "probe",
+    probe: "probe-",
     seen: "seen-",
     go: "go",
 };
@@ -97,7 +113,7 @@ const START: Meeting = Meeting {
 /// The start of the load, once all connections are open.
 const LOAD: Meeting = Meeting {
     ready: "open-",
-    probe: "load-probe",
+    probe: "load-probe-",
     seen: "load-seen-",
     go: "load",
 };
@@ -309,13 +325,15 @@ impl DividedRun {
             if share.index == 0 {
                 self.set_instant(meeting, share.of).await?;
             } else {
-                let missing = |folder: &Path| missing_shards(folder, meeting.ready, share.of);
-                let () = self.wait_for(meeting.probe, missing).await?;
-                write(&file(meeting.seen), &())?;
+                for probe in 0..PROBES {
+                    let missing = |folder: &Path| missing_shards(folder, meeting.ready, share.of);
+                    let () = self.wait_for(&meeting.probe(probe), missing).await?;
+                    write(&file(&meeting.seen(probe)), &())?;
+                }
             }
         }
         let missing = |folder: &Path| match self.share {
-            Some(share) => missing_shards(folder, meeting.seen, share.of),
+            Some(share) => missing_shards(folder, &meeting.seen(PROBES - 1), share.of),
             None => "the shards: start them with the same --result-dir".to_owned(),
         };
         let go: Go = self.wait_for(meeting.go, missing).await?;
@@ -336,7 +354,7 @@ impl DividedRun {
         Ok(go)
     }
 
-    /// Waits until all shards are ready and have seen a file, and sets the instant.
+    /// Waits until all shards are ready and have seen the probes, and sets the instant.
     async fn set_instant(&self, meeting: Meeting, of: u64) -> anyhow::Result<()> {
         for index in 0..of {
             let name = format!("{}{index}", meeting.ready);
@@ -356,11 +374,13 @@ impl DividedRun {
             }
         }
         let written = Instant::now();
-        write(&self.folder.join(meeting.probe), &())?;
-        for index in 1..of {
-            let missing = |folder: &Path| missing_shards(folder, meeting.seen, of);
-            let name = format!("{}{index}", meeting.seen);
-            let () = self.wait_for(&name, missing).await?;
+        for probe in 0..PROBES {
+            write(&self.folder.join(meeting.probe(probe)), &())?;
+            let seen = meeting.seen(probe);
+            for index in 1..of {
+                let missing = |folder: &Path| missing_shards(folder, &seen, of);
+                let () = self.wait_for(&format!("{seen}{index}"), missing).await?;
+            }
         }
         let head_start = head_start(written.elapsed(), is_local(&self.folder));
         let head_start = u64::try_from(head_start.as_nanos()).expect("a short time");
@@ -461,8 +481,8 @@ fn refuse_late(late_ns: u64) -> anyhow::Result<()> {
     }
 }
 
-/// Returns the time from the order to begin to the start, if all shards have seen the probe after `probed`: its way there,
-/// and that of the answers back.
+/// Returns the time from the order to begin to the start, if all shards have seen the probes after `probed`: their way
+/// there, and the way of the answers back.
 fn head_start(probed: Duration, is_local: bool) -> Duration {
     let least = match is_local {
         true => LOCAL_HEAD_START,

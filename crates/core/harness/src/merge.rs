@@ -16,6 +16,7 @@ use measure::result::{
 use measure::shard::{Clock, RunPart};
 use measure::spec::SeriesSpec;
 use measure::tally::{OK, STARTED, UNFINISHED, owned};
+use measure::threshold::Threshold;
 use measure::throughput::{Offer, Throughput};
 use measure::warning::{EndedBy, Kind, Warning};
 
@@ -332,7 +333,7 @@ fn finish<D: Driver>(
     warnings.extend(findings.warnings);
     let offer = Offer::new(description.is_open_loop, &operations, description.longest);
     let throughput = Throughput::new(&total.measured, merge.measured_s, &offer, D::SPEC);
-    warnings.extend(throughput.backlog_note());
+    warnings.extend(throughput.backlog_note(&operations));
     let thresholds = plan.thresholds(D::SPEC)?;
     let mut result = RunResult {
         wall_s: merge.wall_s,
@@ -375,10 +376,7 @@ fn finish<D: Driver>(
         ..first
     };
     audit::judge(&mut result);
-    result.thresholds = thresholds
-        .iter()
-        .map(|threshold| threshold.judge(&result))
-        .collect();
+    Threshold::judge_all(&thresholds, &mut result);
     result.redact();
     Ok(result)
 }

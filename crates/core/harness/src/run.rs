@@ -9,6 +9,7 @@ use measure::machine::Machine;
 use measure::result::{AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, SeriesResult};
 use measure::shard::{Role, RunPart};
 use measure::tally::owned;
+use measure::threshold::Threshold;
 use measure::throughput::{Offer, Throughput};
 use measure::warning::{Verdict, Warning};
 
@@ -374,7 +375,7 @@ pub async fn run<D: Driver>(
     let throughput = Throughput::new(&view.total.measured, measured_s, &offer, D::SPEC);
     // Of shared operations, another part may have offered those that ended in this one.
     let is_whole = !shares_operations || divided.is_none();
-    warnings.extend(throughput.backlog_note().filter(|_| is_whole));
+    warnings.extend(throughput.backlog_note(&operations).filter(|_| is_whole));
     let mut result = RunResult {
         schema: SCHEMA,
         run_id: match (divided, start) {
@@ -421,10 +422,7 @@ pub async fn run<D: Driver>(
         shards: Vec::new(),
     };
     audit::judge(&mut result);
-    result.thresholds = thresholds
-        .iter()
-        .map(|threshold| threshold.judge(&result))
-        .collect();
+    Threshold::judge_all(&thresholds, &mut result);
     result.redact();
     daemons.close(folder, hurried, signals).await;
     Ok(result)

@@ -32,10 +32,12 @@ use thread::ThreadUsage;
 /// Nanoseconds of one second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-pub use measure::tally::{MISSED, OK, STARTED, UNFINISHED};
+pub use measure::tally::{MISSED, MISSED_WAITING, OK, STARTED, UNFINISHED};
 
 /// Counter of operations that start in the warm-up, and are in no total.
 pub const WARMUP: &str = "warmup";
+/// Counter of operations of the warm-up that fail.
+pub const WARMUP_FAILED: &str = "warmup_failed";
 
 /// Maximum number of tallies of one thread. If its seconds are not read in time because all processors are busy,
 /// memory would grow by some MiB per second and thread. At this limit the thread waits instead, and is late.
@@ -142,6 +144,7 @@ impl Recorder {
     /// Counts an operation of the warm-up that fails.
     pub fn error_of_warmup(&self) {
         let state = &mut *self.0.borrow_mut();
+        state.tally.count(WARMUP_FAILED, 1);
         state.tally.measured.failed += u64::from(state.is_within());
     }
 

@@ -6,9 +6,7 @@ use crate::regression::LinearFit;
 use crate::result::{Cost, Resources, RunResult};
 use crate::usage::UsageSummary;
 
-/// Minimum number of samples while connections are opened: three for the line of each half.
-const MIN_SAMPLES: usize = 6;
-/// Minimum number of samples after that. They show whether memory stops to grow when connections do.
+/// Minimum number of samples after all connections are open. They show whether memory stops to grow when connections do.
 const MIN_SAMPLES_AFTER: usize = 3;
 /// Share of the most connections at which all of them count as opened.
 const OPENED: f64 = 0.95;
@@ -34,10 +32,11 @@ impl RunResult {
             .iter()
             .position(|(open, _)| *open >= OPENED * most)?;
         let (ramp, after) = samples.split_at(opened + 1);
-        if ramp.len() < MIN_SAMPLES || after.len() < MIN_SAMPLES_AFTER {
+        if after.len() < MIN_SAMPLES_AFTER {
             return None;
         }
         let line = LinearFit::through(ramp).filter(LinearFit::exceeds_noise)?;
+        // The line of each half needs three samples.
         let (first, second) = ramp.split_at(ramp.len() / 2);
         let [first, second] = [first, second].map(LinearFit::through);
         let [first, second] = [first?.slope, second?.slope];
@@ -150,6 +149,13 @@ mod tests {
         assert_eq!(per_connection(&run(10, collected)), None);
         // It does not change.
         assert_eq!(per_connection(&run(10, |_, _| 40_000.0)), None);
+    }
+
+    #[test]
+    fn a_line_needs_three_samples_in_each_half() {
+        let of = |ramp| per_connection(&run(ramp, |_, open| 20_000.0 + 6.0 * open));
+        assert_eq!(of(5), None);
+        assert!(of(6).is_some());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The load of a run: runs are repetitions of each other only if their loads are the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -58,11 +58,11 @@ impl Suite {
         let sentences = levels.iter().map(|level| {
             let at_level = runs().filter(|(run, _)| run.level == *level);
             let loads: Vec<&Value> = at_level.map(|(_, load)| load).collect();
-            let mut paths = BTreeSet::new();
+            let mut differences = BTreeMap::new();
             for other in &loads[1..] {
-                add_differences("", loads[0], other, &mut paths);
+                add_differences("", loads[0], other, &mut differences);
             }
-            let paths: Vec<String> = paths.into_iter().collect();
+            let paths: Vec<String> = differences.into_keys().collect();
             format!(
                 "The runs at level {level} are not repetitions of each other, and are shown apart: their loads differ in {}.",
                 paths.join(", ")
@@ -76,14 +76,53 @@ impl Suite {
         }
         sentences
     }
+
+    /// Returns how the load of an earlier suite differs from the load of this one: a field and both its values, for a daemon
+    /// and level that both have, or a run of each if they have none in common. Returns `None` for the same load.
+    pub fn other_load(&self, earlier: &Self) -> Option<String> {
+        let of_same = |run| {
+            let others = earlier.results.iter();
+            others.filter(move |other| daemon_at_level(other) == daemon_at_level(run))
+        };
+        let mut runs = self.results.iter();
+        if runs.all(|run| of_same(run).next().is_none()) {
+            let (before, now) = (earlier.results.first()?, self.results.first()?);
+            let [before, now] = [before, now].map(daemon_at_level);
+            return Some(format!("has runs of {before}, and this suite of {now}"));
+        }
+        self.results.iter().find_map(|run| {
+            let mut differences = BTreeMap::new();
+            for other in of_same(run) {
+                add_differences("", &load_of(other), &load_of(run), &mut differences);
+            }
+            let (field, (before, now)) = differences.pop_first()?;
+            let of = daemon_at_level(run);
+            Some(format!(
+                "has runs of {of} with {field} = {before}, and this suite with {now}"
+            ))
+        })
+    }
+}
+
+/// Returns the daemon of a run, and its level if it has one.
+fn daemon_at_level(run: &RunResult) -> String {
+    match run.level.as_str() {
+        "" => run.daemon.name.clone(),
+        level => format!("{} at {level}", run.daemon.name),
+    }
 }
 
 fn load_of(run: &RunResult) -> Value {
     load(&run.plan, &run.daemon.target)
 }
 
-/// Adds the paths of the fields whose values differ: `driver.path`, `groups.0.clients`.
-fn add_differences(path: &str, one: &Value, other: &Value, paths: &mut BTreeSet<String>) {
+/// Adds the paths of the fields whose values differ (`driver.path`, `groups.0.clients`), with the values.
+fn add_differences(
+    path: &str,
+    one: &Value,
+    other: &Value,
+    differences: &mut BTreeMap<String, (Value, Value)>,
+) {
     let below = |name: &str| match path {
         "" => name.to_owned(),
         _ => format!("{path}.{name}"),
@@ -92,16 +131,16 @@ fn add_differences(path: &str, one: &Value, other: &Value, paths: &mut BTreeSet<
         (one, other) if one == other => {}
         (Value::Object(fields), Value::Object(others)) => {
             for name in fields.keys().chain(others.keys()) {
-                add_differences(&below(name), &one[name], &other[name], paths);
+                add_differences(&below(name), &one[name], &other[name], differences);
             }
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
             for (index, (one, other)) in one.iter().zip(other).enumerate() {
-                add_differences(&below(&index.to_string()), one, other, paths);
+                add_differences(&below(&index.to_string()), one, other, differences);
             }
         }
         _ => {
-            paths.insert(path.to_owned());
+            differences.insert(path.to_owned(), (one.clone(), other.clone()));
         }
     }
 }

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 /// Replacement for a secret.
@@ -60,8 +61,6 @@ const TOKEN_BEGINS: &[&str] = &[
 const LEAST_TOKEN: usize = 20;
 /// Characters that end an unquoted value in a text.
 const ENDS_OF_VALUE: &[char] = &['&', ';', ',', '#', ')', ']', '}', '<', '>', '"', '\'', '`'];
-/// Characters that end a URI in a text.
-const ENDS_OF_URI: &[char] = &['"', '\'', '`', '<', '>'];
 
 /// Returns the text without its secrets.
 #[must_use]
@@ -205,30 +204,10 @@ fn option_name(word: &str) -> Option<&str> {
 
 /// Normalizes a name: lower case, percent-decoded, without word separators.
 fn normalized(name: &str) -> String {
-    let decoded = percent_decoded(name.trim());
-    let letters = decoded
-        .chars()
-        .filter(|letter| !matches!(letter, '-' | '_' | '.'));
+    let decoded = percent_decode_str(name.trim()).decode_utf8_lossy();
+    let letters = decoded.chars();
+    let letters = letters.filter(|letter| !matches!(letter, '-' | '_' | '.'));
     letters.flat_map(char::to_lowercase).collect()
-}
-
-/// Decodes percent-encoding where it is valid.
-fn percent_decoded(text: &str) -> Cow<'_, str> {
-    if !text.contains('%') {
-        return Cow::Borrowed(text);
-    }
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let digits = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        let byte = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        decoded.push(byte.unwrap_or(bytes[at]));
-        at += if byte.is_some() { 3 } else { 1 };
-    }
-    Cow::Owned(String::from_utf8_lossy(&decoded).into_owned())
 }
 
 /// Returns the positions of the secrets in a text, in no order. Secrets may be nested.
@@ -261,13 +240,17 @@ fn is_unredacted(text: &str, value: &Range<usize>) -> bool {
     !value.is_empty() && !text[value.start..].starts_with(PLACEHOLDER)
 }
 
+/// Returns true for a character that ends a URI in a text.
+fn ends_uri(letter: char) -> bool {
+    letter.is_whitespace() || matches!(letter, '"' | '\'' | '`' | '<' | '>')
+}
+
 /// Returns the password of the URI whose `://` is at `at`. For an http URI without a password it returns the user,
 /// which is a token then.
 fn userinfo(text: &str, at: usize) -> Option<Range<usize>> {
     let begin = at + "://".len();
     let rest = &text[begin..];
-    let is_end = |letter: char| letter.is_whitespace() || ENDS_OF_URI.contains(&letter);
-    let token = &rest[..rest.find(is_end).unwrap_or(rest.len())];
+    let token = &rest[..rest.find(ends_uri).unwrap_or(rest.len())];
     // In a list of URIs, each one ends before the scheme of the next.
     let token = match token.find("://") {
         Some(next) => {
@@ -306,10 +289,9 @@ fn userinfo(text: &str, at: usize) -> Option<Range<usize>> {
 
 /// Returns the password of `user:password@` whose `@` is at `at`, outside of a URI.
 fn pair(text: &str, at: usize) -> Option<Range<usize>> {
-    let is_end = |letter: char| letter.is_whitespace() || ENDS_OF_URI.contains(&letter);
     let begin = text[..at]
         .char_indices()
-        .rfind(|(_, letter)| is_end(*letter))
+        .rfind(|(_, letter)| ends_uri(*letter))
         .map_or(0, |(end, letter)| end + letter.len_utf8());
     let before = &text[begin..at];
     // An image of a container may be named by its digest, and `mailto:` is a scheme.

@@ -30,6 +30,11 @@ pub const OK: &str = "ok";
 pub const UNFINISHED: &str = "unfinished";
 /// Counter of operations that were due and never begun.
 pub const MISSED: &str = "missed";
+/// Counter of the missed operations whose client was still waiting for the daemon.
+pub const MISSED_WAITING: &str = "missed_waiting";
+
+/// Counters that a result stores as its operations.
+pub(crate) const OPERATIONS: [&str; 5] = [STARTED, OK, UNFINISHED, MISSED, MISSED_WAITING];
 
 /// Smallest value that a histogram distinguishes, in nanoseconds.
 pub const LOWEST_NS: u64 = 1;

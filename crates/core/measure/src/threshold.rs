@@ -9,7 +9,7 @@ use crate::result::{RunResult, ThresholdResult};
 use crate::similar::{is_typing_error, similar, suggest};
 use crate::spec::Spec;
 use crate::units::Unit;
-use crate::warning::Verdict;
+use crate::warning::{Kind, Verdict, Warning};
 
 /// A requirement that a run must meet.
 #[derive(Debug, Clone)]
@@ -103,6 +103,31 @@ impl Threshold {
             }),
             None => Ok(threshold),
         }
+    }
+
+    /// Evaluates thresholds for a result, which gets a note about each that limits an unknown counter.
+    pub fn judge_all(thresholds: &[Self], result: &mut RunResult) {
+        result.thresholds = thresholds.iter().map(|own| own.judge(result)).collect();
+        let unknown = thresholds
+            .iter()
+            .filter_map(|own| own.never_counted(result));
+        let notes: Vec<Warning> = unknown.collect();
+        result.warnings.extend(notes);
+    }
+
+    /// Returns a note if the threshold limits a counter that nobody knows: it may be misspelled.
+    fn never_counted(&self, result: &RunResult) -> Option<Warning> {
+        let Subject::Count(name) = &self.subject else {
+            return None;
+        };
+        let is_counted = result.counts.contains_key(name);
+        let mut known = result.spec.counters.iter();
+        if is_counted || known.any(|counter| counter.name == *name) {
+            return None;
+        }
+        let message = format!("`{}`: nothing was ever counted as `{name}`", self.text);
+        let hint = "correct the name if it is wrong: the threshold is judged as if it were 0";
+        Some(Kind::NeverCounted.note(message, hint))
     }
 
     /// Evaluates the threshold for a result.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::result::Operations;
 use crate::spec::{CounterRole, Spec};
-use crate::tally::{self, MISSED, Measured, OK, STARTED, UNFINISHED};
+use crate::tally::{self, Measured, OK, OPERATIONS};
 use crate::units;
 use crate::warning::{Kind, Warning};
 
@@ -27,9 +27,6 @@ const QUEUED_SHARE: f64 = 0.5;
 /// Standard deviations of a Poisson count by which the operations that ended must exceed those offered, so that a few
 /// that were open when the measured time began are not mistaken for a backlog.
 const MIN_DEVIATIONS: f64 = 3.0;
-
-/// Counters that a result stores as its operations.
-const STORED_ELSEWHERE: [&str; 4] = [STARTED, OK, UNFINISHED, MISSED];
 
 /// Operations that ended in the measured time, whenever they started. It includes operations started in the warm-up and
 /// excludes operations that ended in the drain phase.
@@ -102,7 +99,7 @@ impl Throughput {
             let counter = spec.counter(name);
             counter.is_none_or(|counter| counter.role != CounterRole::Held)
         };
-        counts.retain(|name, _| !STORED_ELSEWHERE.contains(&name.as_str()) && is_sum(name));
+        counts.retain(|name, _| !OPERATIONS.contains(&name.as_str()) && is_sum(name));
         let line = measured.responses.line();
         let grows = line.is_some_and(|line| {
             line.slope > MIN_GROWTH && line.slope > MIN_STANDARD_ERRORS * line.slope_error
@@ -153,24 +150,33 @@ impl Throughput {
         (self.measured_s > 0.0).then(|| number as f64 / self.measured_s)
     }
 
-    /// Returns true if clearly more operations ended than were due. The others are a backlog of the warm-up, so a rate of
-    /// the measured time says nothing about the load that was asked for.
-    pub fn includes_backlog(&self) -> bool {
-        self.offered.is_some_and(|offered| {
+    /// Returns true if clearly more operations ended than were due, or if only operations of the warm-up succeeded. They
+    /// are its backlog, so a rate of the measured time says nothing about the load that was asked for.
+    pub fn includes_backlog(&self, operations: &Operations) -> bool {
+        let has_more = self.offered.is_some_and(|offered| {
             let more = (self.ok + self.failed) as f64 - offered as f64;
             let share = (1.0 - MIN_ENDED_SHARE) * offered as f64;
             more > share.max(MIN_DEVIATIONS * (offered as f64).sqrt())
-        })
+        });
+        has_more || (operations.ok == 0 && self.ok > 0)
     }
 
     /// Returns a note if the rates include a backlog of the warm-up.
-    pub fn backlog_note(&self) -> Option<Warning> {
-        let offered = self.per_second(self.offered.filter(|_| self.includes_backlog())?)?;
-        let ended = self.per_second(self.ok + self.failed)?;
-        let [ended, offered] = [ended, offered].map(units::per_second);
-        let message = format!(
-            "{ended} ended in the measured time, but {offered} were offered: the rates include the warm-up's backlog, and are not compared"
-        );
+    pub fn backlog_note(&self, operations: &Operations) -> Option<Warning> {
+        if !self.includes_backlog(operations) {
+            return None;
+        }
+        let ended = units::per_second(self.per_second(self.ok + self.failed)?);
+        let due = match (operations.ok, self.offered) {
+            (1.., Some(offered)) => {
+                let offered = units::per_second(self.per_second(offered)?);
+                format!("{offered} were offered: the rates include the warm-up's backlog")
+            }
+            _ => "no operation that began in it succeeded: the rates are the warm-up's backlog"
+                .to_owned(),
+        };
+        let message =
+            format!("{ended} ended in the measured time, but {due}, and are not compared");
         let hint = "make the warm-up longer, so that its backlog ends before the measured time, and find out what slowed it down";
         Some(Kind::WarmupBacklog.note(message, hint))
     }
@@ -208,7 +214,7 @@ impl fmt::Display for Overload {
 mod tests {
     use crate::regression::RegressionSums;
     use crate::spec::CounterSpec;
-    use crate::tally::add;
+    use crate::tally::{STARTED, add};
 
     use super::*;
 
@@ -295,22 +301,28 @@ mod tests {
             };
             Throughput::new(&measured(ok, 0, 0.0, 0.01), 3.0, &offer, &Spec::default())
         };
-        let late = of(1_771, Some(1_500));
-        let note = late.backlog_note().unwrap();
+        let note = |ended, offered, ok| {
+            let operations = Operations {
+                ok,
+                ..Operations::default()
+            };
+            let note = of(ended, offered).backlog_note(&operations);
+            note.map_or(String::new(), |note| note.message)
+        };
+        let late = note(1_771, Some(1_500), 1_500);
         assert!(
-            late.includes_backlog()
-                && note
-                    .message
-                    .starts_with("590/s ended in the measured time, but 500/s were offered"),
-            "{}",
-            note.message
+            late.starts_with("590/s ended in the measured time, but 500/s were offered"),
+            "{late}"
         );
-        assert!(!of(1_510, Some(1_500)).includes_backlog());
-        assert!(!of(104, Some(100)).includes_backlog(), "open at the begin");
+        assert_eq!(note(1_510, Some(1_500), 1_500), "");
+        assert_eq!(note(104, Some(100), 100), "", "open at the begin");
+        assert_eq!(note(1_771, None, 1_771), "", "a closed loop offers nothing");
+        let all = note(267, Some(6_000), 0);
         assert!(
-            !of(1_771, None).includes_backlog(),
-            "a closed loop offers nothing"
+            all.contains("89.0/s ended in the measured time, but no operation"),
+            "{all}"
         );
+        assert_eq!(note(0, Some(6_000), 0), "");
     }
 
     #[test]

@@ -76,6 +76,10 @@ pub enum Kind {
     DaemonProcesses,
     /// The rates include operations of the warm-up that ended late.
     WarmupBacklog,
+    /// Operations of the warm-up failed.
+    WarmupFailed,
+    /// A threshold limits a counter that the driver does not know and that was never counted.
+    NeverCounted,
     /// Shards of a divided run have no result.
     ShardsMissing,
     /// A shard of a divided run began late, or the clocks of the machines differ.
@@ -131,6 +135,8 @@ impl Kind {
             Self::DaemonNotMeasured => "daemon not measured",
             Self::DaemonProcesses => "daemon's processes",
             Self::WarmupBacklog => "warm-up's backlog",
+            Self::WarmupFailed => "failures in the warm-up",
+            Self::NeverCounted => "unknown counters",
             Self::ShardsMissing => "missing shards",
             Self::ShardsApart => "shards apart",
         }
@@ -172,6 +178,8 @@ impl Kind {
             | Self::Imported
             | Self::DaemonNotMeasured
             | Self::WarmupBacklog
+            | Self::WarmupFailed
+            | Self::NeverCounted
             | Self::ShardsMissing => false,
         }
     }

@@ -2,6 +2,7 @@
 
 use harness_testing::mistakes::refused;
 use harness_testing::program::ended_with;
+use serde_json::Value;
 
 use crate::support::{Project, ends_with, messages};
 
@@ -85,12 +86,6 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
 #[test]
 fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
     let project = Project::new(SUITE);
-    // The scripted driver copies it.
-    let template = project.path("template.json");
-    let text = std::fs::read_to_string(&template).unwrap();
-    let mut result: serde_json::Value = serde_json::from_str(&text).unwrap();
-    result["plan"]["name"] = "tiny".into();
-    std::fs::write(&template, result.to_string()).unwrap();
     ends_with(
         &project
             .drover(&["run", "tiny", "--force"])
@@ -100,9 +95,11 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
     );
     assert_eq!(project.log(), ["a/5/1"]);
     let now = project.suite("tiny");
-    result["plan"]["name"] = "another".into();
-    let base = project.file("base/result.json", &result.to_string());
-    let compare = |base: &std::path::Path| {
+    let compare = |change: fn(&mut Value)| {
+        let text = std::fs::read_to_string(now.join("a/5/1/result.json")).unwrap();
+        let mut earlier = serde_json::from_str(&text).unwrap();
+        change(&mut earlier);
+        let base = project.file("base/result.json", &earlier.to_string());
         let arguments = [
             "report",
             now.to_str().unwrap(),
@@ -113,10 +110,26 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
         let arguments = [&arguments[..], &[base.to_str().unwrap()]].concat();
         project.drover(&arguments).output().unwrap()
     };
-    let output = compare(&base);
-    ends_with(&output, 2);
-    for part in ["--base", "the plan another", "drover list"] {
-        assert!(messages(&output).contains(part), "{}", messages(&output));
+    ends_with(&compare(|run| run["plan"]["name"] = "renamed".into()), 0);
+    let others: [(fn(&mut Value), &str); 3] = [
+        (
+            |run| run["plan"]["groups"][0]["workers"] = 6.into(),
+            "a at 5 with groups.0.workers = 6, and this suite with 1000",
+        ),
+        (
+            |run| run["daemon"]["target"] = "x.sock".into(),
+            "target = \"x.sock\"",
+        ),
+        (
+            |run| run["daemon"]["name"] = "b".into(),
+            "runs of b at 5, and this suite of a at 5",
+        ),
+    ];
+    for (change, difference) in others {
+        let output = compare(change);
+        ends_with(&output, 2);
+        for part in ["--base", difference, "drover list"] {
+            assert!(messages(&output).contains(part), "{}", messages(&output));
+        }
     }
-    ends_with(&compare(&template), 0);
 }

@@ -116,7 +116,7 @@ fn a_folder_that_shows_files_late_gets_a_longer_head_start() {
 }
 
 #[tokio::test]
-async fn the_start_is_set_once_every_shard_has_seen_a_file_of_this_moment() {
+async fn the_start_is_set_once_every_shard_has_seen_both_probes_of_this_moment() {
     let folder = tempfile::tempdir().unwrap();
     let shard = |index| {
         let share = Some(Share { index, of: 2 });
@@ -133,12 +133,11 @@ async fn the_start_is_set_once_every_shard_has_seen_a_file_of_this_moment() {
     };
     write(&folder.path().join("ready-1"), &ready).unwrap();
     let start = tokio::spawn(async move { first.meet(START, "here").await });
-    let () = second
-        .wait_for(START.probe, |_| String::new())
-        .await
-        .unwrap();
-    assert!(!folder.path().join(START.go).exists());
-    write(&folder.path().join("seen-1"), &()).unwrap();
+    for (probe, seen) in [("probe-0", "seen-0-1"), ("probe-1", "seen-1-1")] {
+        let () = second.wait_for(probe, |_| String::new()).await.unwrap();
+        assert!(!folder.path().join(START.go).exists());
+        write(&folder.path().join(seen), &()).unwrap();
+    }
     let before = clock::unix_ns();
     let go = start.await.unwrap().unwrap();
     assert!(go.at_unix_ns > before);

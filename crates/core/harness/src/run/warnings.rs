@@ -6,11 +6,12 @@ use measure::disturbance::Context;
 use measure::machine::Machine;
 use measure::result::{AuditInputs, CounterComparison, Operations, ServiceResult, Usage};
 use measure::spec::{CounterSpec, ErrorCause, Spec};
-use measure::tally::Tally;
+use measure::tally::{MISSED_WAITING, Tally};
 use measure::warning::Warning;
 
 use super::scrape::Counted;
 use load::driver::{Bounds, Driver, Phases, ValidPlan};
+use load::recorder::{WARMUP, WARMUP_FAILED};
 
 /// Returns the warnings that the totals give rise to.
 pub(crate) fn run_warnings<D: Driver>(
@@ -24,7 +25,16 @@ pub(crate) fn run_warnings<D: Driver>(
         Warning::generator_late(&total.lag, responses, load.plan.is_paced()),
         Warning::driver_exhausted(&exhausted(D::SPEC, total)),
         nothing_succeeded(D::SPEC, total, operations),
-        Warning::missed(operations.missed, operations.started),
+        Warning::missed(
+            operations.missed,
+            total.counted(MISSED_WAITING),
+            operations.started,
+        ),
+        Warning::warmup_failed(
+            total.counted(WARMUP_FAILED),
+            total.counted(WARMUP),
+            operations,
+        ),
         Warning::few_samples(&D::SPEC.series[response.0].name, responses.len()),
         cfg!(debug_assertions).then(Warning::debug_build),
     ];

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::driver::{Cancellation, Phases, Worker};
 use crate::opening_phase::WorkerOpening;
 use crate::pacer::{Pacer, Start, Tick};
-use crate::recorder::{MISSED, Recorder, WARMUP};
+use crate::recorder::{MISSED, MISSED_WAITING, Recorder, WARMUP};
 use crate::schedule::Share;
 
 /// Interval of the timers of [`Pacing::Quantum`].
@@ -245,14 +245,18 @@ impl<T> LoopState<T> {
     }
 
     /// Counts operations as missed that the schedule made due and that will not start any more: those that a handler
-    /// took and did not begin (`waiting`), and those still in the schedule. The loop calls this at its end, so a handler
-    /// calls it only if it knows earlier that nothing starts any more. Nothing is counted twice.
+    /// took and did not begin (`waiting`), because their clients waited for the daemon, and those still in the schedule.
+    /// The loop calls this at its end, so a handler calls it only if it knows earlier that nothing starts any more.
+    /// Nothing is counted twice.
     pub fn count_missed(&mut self, waiting: u64) {
         let missed = self.pacer.missed(clock::now());
         let more = waiting + missed - self.missed;
         self.missed = missed;
         if more > 0 {
             self.record.count(MISSED, more);
+        }
+        if waiting > 0 {
+            self.record.count(MISSED_WAITING, waiting);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::metrics;
 use crate::result::RunResult;
 use crate::spec::{CounterRole, CounterSpec, CounterUnit, OperationKind, SeriesRole, SeriesSpec};
 use crate::suite::Suite;
-use crate::tally::{MISSED, OK, STARTED, UNFINISHED};
+use crate::tally::OPERATIONS;
 
 use super::comparison::{Comparison, Repetitions};
 use super::distinct::distinct;
@@ -12,8 +12,6 @@ use super::text::plain;
 
 /// The driver's own lateness, shown after its series.
 pub(super) const LAG: &str = "lag";
-/// Counters of operations, which have their own columns.
-const OPERATIONS: [&str; 4] = [STARTED, OK, UNFINISHED, MISSED];
 
 /// Returns the main series among `all`, in the order of the specifications; `all` if none of them is a main series.
 pub(super) fn main_series<'a>(suite: &'a Suite, all: Vec<&'a str>) -> Vec<&'a str> {

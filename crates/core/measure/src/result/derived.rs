@@ -4,7 +4,6 @@ use super::{FaultResult, Operations, RunResult, Second, SeriesResult};
 use crate::imported::SeriesSummary;
 use crate::spec::{CounterRole, ErrorCause};
 use crate::tally::OK;
-use crate::throughput::Throughput;
 use crate::usage::UsageSummary;
 use crate::warning::Kind;
 
@@ -159,7 +158,7 @@ impl RunResult {
     /// Returns true if the rates include a backlog of the warm-up, which makes them no measure of the daemon.
     pub fn rates_include_backlog(&self) -> bool {
         let throughput = self.throughput.as_ref();
-        throughput.is_some_and(Throughput::includes_backlog)
+        throughput.is_some_and(|throughput| throughput.includes_backlog(&self.operations))
     }
 
     /// Returns the rate of the counter `name` per second of the measured time, whenever the operations started.

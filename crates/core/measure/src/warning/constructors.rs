@@ -1,6 +1,7 @@
 //! Warnings about a run, each with its hint.
 
 use super::{Kind, Severity, Warning};
+use crate::result::Operations;
 use crate::units;
 
 /// CPU use of one worker, in percent of a core, above which the driver may be the bottleneck.
@@ -13,6 +14,11 @@ const STEAL_INVALID_PCT: f64 = 10.0;
 const LOAD_LIMIT: f64 = 0.5;
 /// Started operations per missed one: up to one missed per 10,000 started operations is only a note.
 const STARTED_PER_MISSED: u64 = 10_000;
+/// Due operations per one that the driver did not begin: more than one of 100 is another load than the planned one. As
+/// large a share makes an overload, if it is the daemon that does not serve it.
+const DUE_PER_UNDRIVEN: u64 = 100;
+/// Operations per one that failed: more than one of 100 in the warm-up, and fewer after it, are a daemon that changed.
+const OPERATIONS_PER_FAILED: u64 = 100;
 /// Samples that a p99 needs so that ten of them lie beyond it.
 const MIN_SAMPLES: u64 = 1_000;
 
@@ -107,18 +113,40 @@ impl Warning {
         })
     }
 
-    /// Reports operations that were due and never started.
-    pub fn missed(operations: u64, started: u64) -> Option<Self> {
-        // A driver that wakes up a moment late misses the operations due just before the end.
-        let severity = match operations.saturating_mul(STARTED_PER_MISSED) > started {
-            true => Severity::Suspect,
-            false => Severity::Note,
+    /// Reports operations that were due and never started, for `waiting` of which the client still waited for the daemon.
+    /// The others are a load that the driver did not make.
+    pub fn missed(operations: u64, waiting: u64, started: u64) -> Option<Self> {
+        let undriven = operations.saturating_sub(waiting);
+        let severity = if undriven.saturating_mul(DUE_PER_UNDRIVEN) > started + operations {
+            Severity::Invalid
+        } else if operations.saturating_mul(STARTED_PER_MISSED) > started {
+            Severity::Suspect
+        } else {
+            // A driver that wakes up a moment late misses the operations due just before the end.
+            Severity::Note
         };
         (operations > 0).then(|| {
             Kind::Missed.warning(
                 severity,
                 format!("due and never started: {operations}"),
                 "the load was lower than planned: lower the rate or add processes",
+            )
+        })
+    }
+
+    /// Reports that `failed` of `begun` operations of the warm-up failed, which no other figure includes.
+    pub fn warmup_failed(failed: u64, begun: u64, measured: &Operations) -> Option<Self> {
+        let is_many = |failed: u64, of| failed.saturating_mul(OPERATIONS_PER_FAILED) > of;
+        let severity = match is_many(failed, begun) && !is_many(measured.failed, measured.started) {
+            true => Severity::Suspect,
+            false => Severity::Note,
+        };
+        (failed > 0).then(|| {
+            let [failed, begun] = [failed, begun.max(failed)].map(units::count);
+            Kind::WarmupFailed.warning(
+                severity,
+                format!("{failed} of {begun} operations of the warm-up failed"),
+                "the figures cover only the time after it: look in the daemon's log for what failed at first",
             )
         })
     }
@@ -327,6 +355,40 @@ mod tests {
         assert_eq!(of(Some(8.0), Some(2.0)), Some(Severity::Note));
         assert_eq!(of(Some(8.0), Some(2.2)), Some(Severity::Suspect));
         assert_eq!(of(None, Some(10.1)), Some(Severity::Invalid));
+    }
+
+    #[test]
+    fn a_hundredth_of_the_load_that_was_never_driven_is_invalid() {
+        let severity = |missed, waiting| {
+            let found = Warning::missed(missed, waiting, 10_000 - missed);
+            found.map(|warning| warning.severity)
+        };
+        assert_eq!(severity(0, 0), None);
+        assert_eq!(severity(1, 0), Some(Severity::Suspect));
+        assert_eq!(severity(100, 0), Some(Severity::Suspect));
+        assert_eq!(severity(101, 0), Some(Severity::Invalid));
+        assert_eq!(severity(10_000, 0), Some(Severity::Invalid));
+        // The daemon did not let them begin.
+        assert_eq!(severity(5_000, 5_000), Some(Severity::Suspect));
+        assert_eq!(severity(5_000, 4_899), Some(Severity::Invalid));
+    }
+
+    #[test]
+    fn failures_of_the_warm_up_alone_are_suspect_from_a_hundredth_on() {
+        let severity = |failed, failed_after_it| {
+            let measured = Operations {
+                started: 800,
+                failed: failed_after_it,
+                ..Operations::default()
+            };
+            let found = Warning::warmup_failed(failed, 400, &measured);
+            found.map(|warning| warning.severity)
+        };
+        assert_eq!(severity(0, 0), None);
+        assert_eq!(severity(4, 0), Some(Severity::Note));
+        assert_eq!(severity(5, 0), Some(Severity::Suspect));
+        assert_eq!(severity(295, 8), Some(Severity::Suspect));
+        assert_eq!(severity(295, 9), Some(Severity::Note), "they are shown");
     }
 
     #[test]

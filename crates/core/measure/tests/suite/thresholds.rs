@@ -16,6 +16,21 @@ fn judged(result: &RunResult, text: &str) -> (Option<String>, bool) {
     (judged.measured, judged.met)
 }
 
+#[test]
+fn a_threshold_on_a_counter_that_nobody_knows_is_noted() {
+    let mut result = example::full();
+    result.warnings.clear();
+    let texts = ["counts.events > 0", "counts.nothing < 5"];
+    let thresholds = texts.map(|text| Threshold::parse(text, SERIES).unwrap());
+    Threshold::judge_all(&thresholds, &mut result);
+    assert!(result.thresholds.iter().all(|threshold| threshold.met));
+    let messages = result.warnings.iter().map(|warning| &warning.message);
+    assert_eq!(
+        messages.collect::<Vec<_>>(),
+        ["`counts.nothing < 5`: nothing was ever counted as `nothing`"]
+    );
+}
+
 /// The example: 1,000 started, 995 ok, 2 rejected, 1 reset, 2 unfinished; `first_byte` has a p99 of 375 µs.
 #[test]
 fn each_figure_is_read_where_it_stands_and_held_against_its_bound() {

@@ -14,6 +14,7 @@ mod held;
 mod latency;
 mod left_server;
 mod mistakes;
+mod overload;
 mod paths;
 mod program;
 mod redirect_runs;

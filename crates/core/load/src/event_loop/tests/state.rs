@@ -53,7 +53,9 @@ fn every_operation_of_the_schedule_is_started_or_missed_once() {
     // The handler took three and did not begin them; the loop counts again at its end.
     state.count_missed(3);
     state.count_missed(0);
-    assert_eq!(recorded(run).counts(), [21, 0, 79 + 3, 0]);
+    let recorded = recorded(run);
+    assert_eq!(recorded.counts(), [21, 0, 79 + 3, 0]);
+    assert_eq!(recorded.count(crate::recorder::MISSED_WAITING), 3);
 }
 
 #[test]

@@ -1,0 +1,122 @@
+//! Servers that are slower than the load, or that fail at first: the report says so, whatever becomes of the requests.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use harness_testing::peer;
+use harness_testing::program::CompletedRun;
+
+use crate::program::{adds_up, program};
+use crate::servers::OK;
+
+const FAILED: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+
+/// Answers each request of a connection with what a function returns.
+fn answer(mut stream: TcpStream, response: impl Fn() -> &'static str) -> Option<()> {
+    let mut request = Vec::new();
+    loop {
+        let mut bytes = [0; 1024];
+        let read = stream.read(&mut bytes).ok().filter(|read| *read > 0)?;
+        request.extend_from_slice(&bytes[..read]);
+        if request.ends_with(b"\r\n\r\n") {
+            request.clear();
+            stream.write_all(response().as_bytes()).ok()?;
+        }
+    }
+}
+
+/// Starts a server that answers one request at a time, at most 100 in a second.
+fn slow() -> SocketAddr {
+    let one_at_a_time = Mutex::new(());
+    peer::serve(move |stream| {
+        answer(stream, || {
+            let _one = one_at_a_time.lock().unwrap();
+            // The time that it works for a request: on a busy machine it is even slower.
+            thread::sleep(Duration::from_millis(10));
+            OK
+        })
+    })
+}
+
+/// Runs a load with a warm-up of half a second.
+fn run(server: SocketAddr, load: &str, due: u64) -> CompletedRun {
+    let url = format!("http://{server}/");
+    let load: Vec<&str> = load.split(' ').collect();
+    let warmed = ["--warmup", "500ms", url.as_str()];
+    let ran = program(&load).args(warmed).run();
+    adds_up(&ran, Some(due));
+    ran
+}
+
+#[test]
+fn a_load_that_times_out_is_headed_as_an_overload() {
+    let ran = run(slow(), "-c 10 -R 2000 -d 1s --timeout 1s", 2_000);
+    assert!(ran.result.operations("failed") > 1_000, "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("overload  overloaded: offered 2,000/s"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn nothing_succeeds_beside_a_rate_without_a_word() {
+    // The backlog of the warm-up alone takes ten seconds.
+    let load = "-c 10 -R 2000 -d 1s --timeout 60s --set timeline.drain=100ms";
+    let ran = run(slow(), load, 2_000);
+    assert_eq!(ran.result.operations("ok"), 0, "{}", ran.stdout);
+    let served = &ran.result["throughput"]["ok"];
+    assert!(served.as_u64().unwrap() > 0, "{served}");
+    assert!(ran.stdout.contains("  overload  "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("warm-up's backlog"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_rate_above_the_offered_one_is_noted_as_the_backlog_of_the_warm_up() {
+    let connections = AtomicU64::new(0);
+    let held = Mutex::new(false);
+    let server = peer::serve(move |stream| {
+        // The check before the load has the first two.
+        let is_of_load = connections.fetch_add(1, Ordering::Relaxed) >= 2;
+        answer(stream, || {
+            let mut was_held = held.lock().unwrap();
+            if is_of_load && !*was_held {
+                *was_held = true;
+                // Longer than the warm-up, and shorter than the rest of the load by seconds.
+                thread::sleep(Duration::from_millis(700));
+            }
+            OK
+        })
+    });
+    let ran = run(server, "-c 4 -R 400 -d 4s", 1_600);
+    assert_eq!(ran.result.operations("ok"), 1_600, "{}", ran.stdout);
+    let warning = ran.result.warning("WarmupBacklog");
+    let message = warning
+        .expect("half a second of requests waits")
+        .to_string();
+    assert!(message.contains("but 400/s were offered"), "{message}");
+}
+
+#[test]
+fn failures_of_the_warm_up_are_in_the_result() {
+    let requests = AtomicU64::new(0);
+    let server = peer::serve(move |stream| {
+        answer(stream, || match requests.fetch_add(1, Ordering::Relaxed) {
+            // The check before the load has the first ones; the warm-up has 100.
+            10..30 => FAILED,
+            _ => OK,
+        })
+    });
+    let ran = run(server, "-c 4 -R 200 -d 1s", 200);
+    assert_eq!(ran.result.operations("ok"), 200, "{}", ran.stdout);
+    let warning = ran.result.warning("WarmupFailed").expect("20 failed");
+    assert_eq!(
+        warning["message"],
+        "20 of 100 operations of the warm-up failed"
+    );
+    assert!(ran.result.warned().contains(&"WarmupFailed"), "{warning}");
+}
