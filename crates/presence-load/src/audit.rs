@@ -365,7 +365,7 @@ impl Audit {
             EventType::Update => {
                 let (n, t) = self.stamp((receiver, member), event, users, now)?;
                 // Its new connection may overtake what was under way on one that broke.
-                let is_overtaken = sender.has_broken && hash(&event.conn_id) != sender.connection;
+                let is_overtaken = sender.has_ever_broken && hash(&event.conn_id) != sender.connection;
                 let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
                 (is_new && !is_own).then_some(t)
             }
@@ -491,7 +491,7 @@ impl Audit {
         let sender = &room[member as usize].sender;
         let presence = self.presences[receiver as usize * self.size() + member as usize];
         presence.is_behind(sender.memberships)
-            || sender.has_broken && room.iter().all(|user| user.sender.connection != connection)
+            || sender.has_ever_broken && room.iter().all(|user| user.sender.connection != connection)
     }
 
     /// Returns the stamp of an event, if its sender can have sent it.

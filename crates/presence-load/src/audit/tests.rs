@@ -547,14 +547,22 @@ fn behind(receive: impl Fn(&mut Room)) -> (u64, u64, u64) {
 
 #[test]
 fn a_late_update_of_a_connection_that_broke_is_not_wrong() {
-    for (connection, has_broken, wrong) in [("c1", true, 0), ("c1", false, 1), ("c2", true, 1)] {
+    for (connection, broken, wrong) in [
+        ("c1", &[true][..], 0),
+        ("c1", &[false], 1),
+        ("c2", &[true], 1),
+        // A connection that was left comes after the one that broke.
+        ("c1", &[true, false], 0),
+    ] {
         let mut room = Room::new();
         room.users[1].sender.n = 1;
         for next in ["c7", "c8"] {
             room.connect(1, next);
             room.announce(0, EventType::Join, next);
         }
-        room.users[1].sender.has_broken = has_broken;
+        for has_broken in broken {
+            room.users[1].sender.end(*has_broken);
+        }
         let mut update = room.event(1, 1, 0);
         (update.seq, update.conn_id) = (None, connection.into());
         room.receive(0, &update);
@@ -564,10 +572,12 @@ fn a_late_update_of_a_connection_that_broke_is_not_wrong() {
 
 #[test]
 fn a_new_connection_may_overtake_what_was_under_way_on_one_that_broke() {
-    for (has_broken, duplicated) in [(true, 0), (false, 1)] {
+    for (broken, duplicated) in [(&[true][..], 0), (&[false], 1), (&[true, false], 0)] {
         let mut room = Room::new();
         room.users[1].sender.n = 1;
-        room.users[1].sender.has_broken = has_broken;
+        for has_broken in broken {
+            room.users[1].sender.end(*has_broken);
+        }
         room.connect(1, "c7");
         let mut update = room.event(1, 1, 0);
         update.seq = None;
