@@ -357,15 +357,17 @@ impl Audit {
             self.counts.foreign += 1;
             return None;
         };
-        let user = &users[self.first_of_room(receiver) + member as usize];
+        let index = self.first_of_room(receiver) + member as usize;
+        let user = &users[index];
         let sender = &user.sender;
         let is_own = self.part.member_of(receiver) == member;
-        let kind = self.compare(event, user, now);
+        let kind = self.compare(event, index, user, now);
         match kind {
             EventType::Update => {
                 let (n, t) = self.stamp((receiver, member), event, users, now)?;
                 // Its new connection may overtake what was under way on one that broke.
-                let is_overtaken = sender.has_ever_broken && hash(&event.conn_id) != sender.connection;
+                let is_overtaken =
+                    sender.has_ever_broken && hash(&event.conn_id) != sender.connection;
                 let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
                 (is_new && !is_own).then_some(t)
             }
@@ -381,7 +383,6 @@ impl Audit {
             }
             EventType::Leave => {
                 if user.phase == Phase::Joined && sender.is_certain(hash(&event.conn_id)) {
-                    let index = self.first_of_room(receiver) + member as usize;
                     let unasked = &mut self.unasked[index];
                     (unasked.count, unasked.at) = (unasked.count + 1, now);
                 }
@@ -393,7 +394,13 @@ impl Audit {
     }
 
     /// Compares the epoch and the time of an event with what its sender knows, and returns its true type.
-    fn compare(&mut self, event: &PresenceEvent<'_>, user: &User, now: u64) -> EventType {
+    fn compare(
+        &mut self,
+        event: &PresenceEvent<'_>,
+        index: usize,
+        user: &User,
+        now: u64,
+    ) -> EventType {
         let sender = &user.sender;
         let since = event.stamp.map_or(0, |stamp| stamp.t);
         // A stamp that nobody sent is counted by itself.
@@ -411,7 +418,8 @@ impl Audit {
             && (1..=u64::from(sender.n)).contains(&stamp.n)
             && sender.has_changed(stamp.n as u32, stamp.t);
         let kind = match event.kind {
-            EventType::Join if is_update => EventType::Update,
+            // Its node may add a member again that the others had removed, in its present state.
+            EventType::Join if is_update && self.unasked[index].count == 0 => EventType::Update,
             EventType::Update if is_join => EventType::Join,
             kind => kind,
         };
@@ -491,7 +499,8 @@ impl Audit {
         let sender = &room[member as usize].sender;
         let presence = self.presences[receiver as usize * self.size() + member as usize];
         presence.is_behind(sender.memberships)
-            || sender.has_ever_broken && room.iter().all(|user| user.sender.connection != connection)
+            || sender.has_ever_broken
+                && room.iter().all(|user| user.sender.connection != connection)
     }
 
     /// Returns the stamp of an event, if its sender can have sent it.

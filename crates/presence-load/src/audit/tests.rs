@@ -501,6 +501,24 @@ fn a_member_that_another_node_had_removed_comes_back_without_its_knowledge() {
 }
 
 #[test]
+fn a_member_that_its_node_adds_again_joins_in_its_present_state() {
+    let mut room = Room::new().with_clock();
+    room.send(1, 1);
+    let join = PresenceEvent {
+        kind: EventType::Join,
+        seq: None,
+        ..room.event(1, 1, 0)
+    };
+    for receiver in [0, 2] {
+        room.announce(receiver, EventType::Leave, "c1");
+    }
+    for receiver in [0, 2] {
+        room.receive(receiver, &join);
+    }
+    assert_eq!(room.audit.counts, counted(4));
+}
+
+#[test]
 fn a_receiver_that_is_behind_gets_events_of_connections_that_are_long_gone() {
     use EventType::{Join, Leave};
     let mut room = Room::new();
