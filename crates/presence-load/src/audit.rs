@@ -357,11 +357,10 @@ impl Audit {
             self.counts.foreign += 1;
             return None;
         };
-        let index = self.first_of_room(receiver) + member as usize;
-        let user = &users[index];
+        let user = &users[self.first_of_room(receiver) + member as usize];
         let sender = &user.sender;
         let is_own = self.part.member_of(receiver) == member;
-        let kind = self.compare(event, index, user, now);
+        let kind = self.compare(event, (receiver, member), user, now);
         match kind {
             EventType::Update => {
                 let (n, t) = self.stamp((receiver, member), event, users, now)?;
@@ -383,6 +382,7 @@ impl Audit {
             }
             EventType::Leave => {
                 if user.phase == Phase::Joined && sender.is_certain(hash(&event.conn_id)) {
+                    let index = self.first_of_room(receiver) + member as usize;
                     let unasked = &mut self.unasked[index];
                     (unasked.count, unasked.at) = (unasked.count + 1, now);
                 }
@@ -397,7 +397,7 @@ impl Audit {
     fn compare(
         &mut self,
         event: &PresenceEvent<'_>,
-        index: usize,
+        (receiver, member): (u32, u32),
         user: &User,
         now: u64,
     ) -> EventType {
@@ -418,13 +418,20 @@ impl Audit {
             && (1..=u64::from(sender.n)).contains(&stamp.n)
             && sender.has_changed(stamp.n as u32, stamp.t);
         let kind = match event.kind {
-            // Its node may add a member again that the others had removed, in its present state.
-            EventType::Join if is_update && self.unasked[index].count == 0 => EventType::Update,
+            // A node that has missed the join, or removed the member, tells of it later, in its present state.
+            EventType::Join if is_update && self.knows(receiver, member, sender) => {
+                EventType::Update
+            }
             EventType::Update if is_join => EventType::Join,
             kind => kind,
         };
         self.counts.wrong_type += u64::from(kind != event.kind);
         kind
+    }
+
+    /// Returns true if a receiver was told that a sender has joined with its connection, and not that it has left.
+    fn knows(&mut self, receiver: u32, member: u32, sender: &Sender) -> bool {
+        self.presence(receiver, member).knows(sender.memberships)
     }
 
     /// Follows the room's sequence. Returns the place of the event, if the server numbers its events and the receiver's

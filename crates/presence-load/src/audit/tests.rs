@@ -511,11 +511,28 @@ fn a_member_that_its_node_adds_again_joins_in_its_present_state() {
     };
     for receiver in [0, 2] {
         room.announce(receiver, EventType::Leave, "c1");
-    }
-    for receiver in [0, 2] {
         room.receive(receiver, &join);
     }
     assert_eq!(room.audit.counts, counted(4));
+}
+
+#[test]
+fn a_join_that_a_node_has_missed_is_told_later_in_the_present_state() {
+    let mut room = Room::new().with_clock();
+    room.leave(NOW);
+    room.come_back("c7");
+    room.users[1].sender.join_stamp = ORIGIN;
+    room.send(1, 1);
+    let join = PresenceEvent {
+        kind: EventType::Join,
+        conn_id: "c7".into(),
+        seq: None,
+        ..room.event(1, 1, 0)
+    };
+    for wrong_type in [0, 1] {
+        room.receive(0, &join);
+        assert_eq!(room.audit.counts.wrong_type, wrong_type);
+    }
 }
 
 #[test]
