@@ -209,11 +209,12 @@ pub fn run<H: Handler>(mut handler: H, mut cx: Context<H>) -> anyhow::Result<()>
         cx.state.count_begun();
         cx.state.end_turn();
         let deadline = cx.state.deadline(handler.drained(&cx));
-        if cx.state.has_ended(handler.is_idle(&cx), deadline) {
+        let is_idle = handler.is_idle(&cx);
+        if cx.state.has_ended(is_idle, deadline) {
             break;
         }
         let next = next_start.min(next_timer).min(next_sweep).min(next_turn);
-        let until = cx.state.wait_until(next, deadline);
+        let until = cx.state.wait_until(next, deadline, is_idle);
         handler.before_wait(until, &mut cx);
         cx.is_in_burst = cx.state.pacer.is_in_burst(cx.state.now);
         let events = cx.serve(&mut handler, until)?;

@@ -214,10 +214,14 @@ impl Recorder {
     }
 
     /// Registers that the loop, whose turn began at `now`, turns again at `until` or earlier. Returns the time until
-    /// which it may wait, which is short, so that a stall is noticed. A turn that [`tick`](Self::tick) sees later than
-    /// promised is a stall.
-    pub fn wait_until(&self, until: u64, now: u64) -> u64 {
-        self.0.borrow_mut().stalls.promise(until, now)
+    /// which it may wait, which is short, so that a stall is noticed, unless the loop `rests`: no operation is open. A
+    /// turn that [`tick`](Self::tick) sees later than promised is a stall.
+    pub fn wait_until(&self, until: u64, now: u64, rests: bool) -> u64 {
+        let mut state = self.0.borrow_mut();
+        if rests {
+            state.active.rest(now);
+        }
+        state.stalls.promise(until, now, rests)
     }
 
     /// Sends off every second that is over at `now`, and returns the end of the running one.

@@ -95,8 +95,8 @@ pub fn find(target: &Target) -> Vec<Result<Listeners, NotFound>> {
     let inodes = sockets
         .iter()
         .flat_map(|found| found.inodes.iter().copied());
-    let holders = holders::find(&inodes.collect());
     let parents = parents();
+    let holders = holders::find(&inodes.collect(), parents.keys().copied());
     let found = target.addresses.iter().zip(&local).zip(&sockets);
     found
         .map(|((address, local), sockets)| {
@@ -105,6 +105,17 @@ pub fn find(target: &Target) -> Vec<Result<Listeners, NotFound>> {
             listeners(address, local, sockets, &holders, &parents)
         })
         .collect()
+}
+
+/// Returns true if exactly these processes hold the sockets of a target. Looks through their open files alone.
+#[must_use]
+pub fn are_held_by(target: &Target, processes: &BTreeSet<u32>) -> bool {
+    let local = target.addresses.iter().map(LocalAddress::from_address);
+    let sockets = local.flatten().map(|address| Sockets::find(&address));
+    let inodes = sockets.flat_map(|found| found.inodes).collect();
+    let holders = holders::find(&inodes, processes.iter().copied());
+    holders.len() == inodes.len()
+        && holders.into_values().flatten().collect::<BTreeSet<u32>>() == *processes
 }
 
 /// Returns true if `pid` is one of `roots` or descends from one.

@@ -16,18 +16,17 @@ mod counts;
 mod presence;
 mod room;
 mod shown;
+mod snapshot;
 mod window;
 
 use crate::population::Part;
-use crate::protocol::ProtocolError;
-use crate::protocol::presence::{EventType, Member, PresenceEvent};
+use crate::protocol::presence::{EventType, PresenceEvent};
 use crate::users::{Memberships, Phase, Sender, User, hash};
 
 use clock::ServerClock;
 pub(crate) use counts::AuditCounts;
 use presence::{Connection, Presence};
 pub use room::AuditedRoom;
-use shown::Shown;
 use window::{Arrival, Window};
 
 /// The audit of the rooms of one worker.
@@ -218,121 +217,6 @@ impl Audit {
         }
     }
 
-    /// Checks the snapshot of a join that was sent at `sent` and acknowledged at `now`, and begins to compare from there.
-    /// Returns the number of its members.
-    ///
-    /// # Errors
-    /// The snapshot can't be read.
-    pub(crate) fn joined<'a>(
-        &mut self,
-        receiver: u32,
-        (sent, now, seq): (u64, u64, Option<u64>),
-        snapshot: impl Iterator<Item = Result<Member<'a>, ProtocolError>>,
-        users: &[User],
-    ) -> Result<u64, ProtocolError> {
-        let (room, first) = (self.part.room_of(receiver), self.first_of_room(receiver));
-        let mut members = 0;
-        let mut shown = Shown::new(self.size());
-        let mut shown_before = Shown::new(self.size());
-        for entry in snapshot {
-            let entry = entry?;
-            members += 1;
-            let Some(member) = self.part.member_named(room, &entry.user_id) else {
-                continue;
-            };
-            let sender = &users[first + member as usize].sender;
-            let connection = hash(&entry.conn_id);
-            // The user may have been here before, in this run or in an earlier one.
-            if connection == sender.left && sender.left_at < sent {
-                self.counts.lingering += 1;
-            } else if connection == sender.previous {
-                shown_before.add(member);
-            } else if connection == sender.connection {
-                if shown.add(member) {
-                    self.counts.snapshot_errors += 1;
-                }
-                if member == self.part.member_of(receiver) {
-                    self.clock.learn(entry.last_seen_ms, (sent, now));
-                }
-                let user = &users[first + member as usize];
-                let n = entry.stamp.and_then(|stamp| u32::try_from(stamp.n).ok());
-                let n = n.filter(|_| self.is_entry_right(&entry, user, (sent, now)));
-                self.shown(receiver, member, n, sender);
-            }
-        }
-        for member in 0..self.size() {
-            let user = &users[first + member];
-            let member = member as u32;
-            if !shown.has(member) {
-                self.not_shown(receiver, member, user, sent);
-            }
-            let is_coming = matches!(user.phase, Phase::Joining | Phase::Joined);
-            // If it was joined all the time, its absence is an error of the snapshot.
-            let will_join = !shown.has(member) && is_coming && user.sender.joined_at >= sent;
-            let memberships = user.sender.memberships;
-            let presence = self.presence(receiver, member);
-            let shows = (shown_before.has(member), shown.has(member));
-            presence.compare(shows, will_join, memberships);
-        }
-        self.begin_sequence(receiver, seq);
-        Ok(members)
-    }
-
-    /// Returns true if a snapshot that was made between two times may show a user like this.
-    fn is_entry_right(&self, entry: &Member<'_>, user: &User, (sent, now): (u64, u64)) -> bool {
-        let sender = &user.sender;
-        let is_certain = !sender.memberships.is_uncertain && sender.join_stamp > 0;
-        let was_joined = is_certain && user.phase == Phase::Joined && sender.joined_at < sent;
-        let is_epoch = !was_joined || self.is_epoch(entry.epoch, user);
-        let is_state = entry.stamp.is_none_or(|stamp| {
-            let n = u32::try_from(stamp.n).unwrap_or(u32::MAX).min(sender.n);
-            !is_certain || stamp.t == sender.join_stamp || sender.has_changed(n, stamp.t)
-        });
-        let is_padding = entry
-            .padding
-            .is_some_and(|letters| letters == 0 || letters == self.padding);
-        let since = if is_certain { sender.join_stamp } else { 0 };
-        let is_time = self.clock.is_between(entry.last_seen_ms, (since, now));
-        is_epoch && is_state && is_padding && is_time
-    }
-
-    /// Returns true if an epoch may be that of a joined user.
-    fn is_epoch(&self, epoch: Option<u64>, user: &User) -> bool {
-        user.epoch == 0 || epoch.is_none_or(|epoch| epoch == user.epoch)
-    }
-
-    /// Begins to compare with a member's number in the snapshot.
-    fn shown(&mut self, receiver: u32, member: u32, n: Option<u32>, sender: &Sender) {
-        let window = self.window(receiver, member);
-        let (acked, arrived) = (window.last, window.seen);
-        let n = n.filter(|n| (acked..=sender.n).contains(n));
-        *window = Window::after(n.unwrap_or(acked).max(arrived));
-        self.counts.snapshot_errors += u64::from(n.is_none());
-    }
-
-    /// Checks that a member that the snapshot does not show was not joined all the time since the join was sent.
-    fn not_shown(&mut self, receiver: u32, member: u32, user: &User, sent: u64) {
-        let sender = &user.sender;
-        let is_own = self.part.member_of(receiver) == member;
-        let was_joined = sender.joined_at < sent && user.phase == Phase::Joined;
-        let is_missing = is_own || (was_joined && user.can_send());
-        let window = self.window(receiver, member);
-        let arrived = window.seen;
-        *window = Window::after(match arrived {
-            0 => sender.acked,
-            arrived => arrived,
-        });
-        self.counts.snapshot_errors += u64::from(is_missing);
-    }
-
-    fn begin_sequence(&mut self, receiver: u32, seq: Option<u64>) {
-        let state = &mut self.receivers[receiver as usize];
-        state.membership = Membership::Member;
-        // Events may have arrived while the join was under way.
-        state.base = seq.unwrap_or(0).max(state.base);
-        state.window = Window::after(0);
-    }
-
     /// Checks an event that `receiver` got at `now`. Returns the intended start of the change, if it is a new change of
     /// another user.
     pub(crate) fn event(
@@ -360,12 +244,13 @@ impl Audit {
         let user = &users[self.first_of_room(receiver) + member as usize];
         let sender = &user.sender;
         let is_own = self.part.member_of(receiver) == member;
-        let kind = self.compare(event, user, now);
+        let kind = self.compare(event, (receiver, member), user, now);
         match kind {
             EventType::Update => {
                 let (n, t) = self.stamp((receiver, member), event, users, now)?;
                 // Its new connection may overtake what was under way on one that broke.
-                let is_overtaken = sender.has_broken && hash(&event.conn_id) != sender.connection;
+                let is_overtaken =
+                    sender.has_ever_broken && hash(&event.conn_id) != sender.connection;
                 let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
                 (is_new && !is_own).then_some(t)
             }
@@ -393,7 +278,13 @@ impl Audit {
     }
 
     /// Compares the epoch and the time of an event with what its sender knows, and returns its true type.
-    fn compare(&mut self, event: &PresenceEvent<'_>, user: &User, now: u64) -> EventType {
+    fn compare(
+        &mut self,
+        event: &PresenceEvent<'_>,
+        (receiver, member): (u32, u32),
+        user: &User,
+        now: u64,
+    ) -> EventType {
         let sender = &user.sender;
         let since = event.stamp.map_or(0, |stamp| stamp.t);
         // A stamp that nobody sent is counted by itself.
@@ -411,12 +302,20 @@ impl Audit {
             && (1..=u64::from(sender.n)).contains(&stamp.n)
             && sender.has_changed(stamp.n as u32, stamp.t);
         let kind = match event.kind {
-            EventType::Join if is_update => EventType::Update,
+            // A node that has missed the join, or removed the member, tells of it later, in its present state.
+            EventType::Join if is_update && self.knows(receiver, member, sender) => {
+                EventType::Update
+            }
             EventType::Update if is_join => EventType::Join,
             kind => kind,
         };
         self.counts.wrong_type += u64::from(kind != event.kind);
         kind
+    }
+
+    /// Returns true if a receiver was told that a sender has joined with its connection, and not that it has left.
+    fn knows(&mut self, receiver: u32, member: u32, sender: &Sender) -> bool {
+        self.presence(receiver, member).knows(sender.memberships)
     }
 
     /// Follows the room's sequence. Returns the place of the event, if the server numbers its events and the receiver's
@@ -491,7 +390,8 @@ impl Audit {
         let sender = &room[member as usize].sender;
         let presence = self.presences[receiver as usize * self.size() + member as usize];
         presence.is_behind(sender.memberships)
-            || sender.has_broken && room.iter().all(|user| user.sender.connection != connection)
+            || sender.has_ever_broken
+                && room.iter().all(|user| user.sender.connection != connection)
     }
 
     /// Returns the stamp of an event, if its sender can have sent it.

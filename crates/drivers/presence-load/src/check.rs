@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use harness::cli::lines_of_files;
 use harness::failure::Failure;
 use harness::verify::check::{self, Finding};
+use load::driver::Address;
 use subject::daemon::Endpoint;
-use tls_client::TlsOptions;
 
 use crate::protocol::presence::{EventType, Stamp};
 use crate::settings::{Settings, Transport};
@@ -21,6 +21,8 @@ use client::{Client, JoinAnswer};
 
 /// Maximum time for each step.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// The options of a run that say how users reach a server.
+const REACHING: [&str; 5] = ["transport", "auth", "headers", "namespace", "subprotocols"];
 
 /// Options of the `check` subcommand.
 #[derive(Debug, Args)]
@@ -30,47 +32,75 @@ pub struct CheckOptions {
     /// Check servers that are already running
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
-    /// Choose how the users reach the server
-    #[arg(long, value_enum, default_value = "websocket")]
-    transport: Transport,
+    #[command(flatten)]
+    reaching: Reaching,
+}
+
+/// The settings of a check, which takes some of the options of a run.
+#[derive(Debug)]
+struct Reaching(Settings);
+
+impl Args for Reaching {
+    fn augment_args(command: Command) -> Command {
+        let run = Settings::augment_args(Command::new("run"));
+        let shared = run.get_arguments();
+        command.args(shared.filter(|it| REACHING.contains(&it.get_id().as_str())))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Reaching {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let text = |name| matches.get_one::<String>(name).cloned();
+        let texts = |name| matches.get_many::<String>(name).unwrap_or_default();
+        let transport = matches.get_one::<Transport>("transport");
+        Ok(Self(Settings {
+            // Only the answers are checked; the daemons use self-signed certificates.
+            tls_insecure: true,
+            transport: transport.copied().unwrap_or_default(),
+            auth: text("auth"),
+            headers: texts("headers").cloned().collect(),
+            namespace: text("namespace"),
+            subprotocols: texts("subprotocols").cloned().collect(),
+            ..Settings::default()
+        }))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// Checks the named servers. Returns true if each answered correctly.
 pub(crate) fn run(typed: &CheckOptions) -> Result<bool, Failure> {
-    let settings = Settings {
-        // Only the answers are checked; the daemons use self-signed certificates.
-        tls_insecure: true,
-        transport: typed.transport,
-        ..Settings::default()
-    };
-    let tls = settings.tls();
+    let mut settings = typed.reaching.0.clone();
+    settings.read_secrets()?;
+    let settings = settings;
     if typed.urls.is_empty() {
         return check::check_daemons(&SPEC.protocol, &typed.options, |name, endpoint| {
             vec![Finding {
                 name: name.to_owned(),
-                found: check_daemon(endpoint, &settings, &tls),
+                found: check_daemon(endpoint, &settings),
             }]
         });
     }
     let mut all_right = true;
     for url in lines_of_files("URL", typed.urls.clone())? {
-        let server = Server::parse(&url, &tls)?;
+        let server = Server::new(&Address::Url(url.clone()), &settings)?;
         let found = verify(&server, &settings);
         all_right &= check::print(&[Finding { name: url, found }])?;
     }
     Ok(all_right)
 }
 
-fn check_daemon(
-    endpoint: &Endpoint,
-    settings: &Settings,
-    tls: &TlsOptions,
-) -> anyhow::Result<String> {
-    let url = endpoint
-        .url
-        .as_deref()
-        .context("its manifest has no `url`")?;
-    verify(&Server::parse(url, tls)?, settings)
+fn check_daemon(endpoint: &Endpoint, settings: &Settings) -> anyhow::Result<String> {
+    let url = endpoint.url.clone();
+    let url = url.context("its manifest has no `url`")?;
+    verify(&Server::new(&Address::Url(url), settings)?, settings)
 }
 
 /// Joins a room of its own with two users: a heartbeat of one must reach both, and its leave the other. Returns what was

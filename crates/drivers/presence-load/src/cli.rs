@@ -45,7 +45,7 @@ pub enum Command {
     /// Without arguments, check builds and launches every daemon in daemons/ that serves presence. It skips a daemon
     /// whose toolchain is missing, unless DROVER_REQUIRE_ALL=1.
     #[command(after_help = EXIT_CODES)]
-    Check(check::CheckOptions),
+    Check(Box<check::CheckOptions>),
     /// Run the conformance cases on any presence server and report those it fails
     ///
     /// A launched server is started again for cases that need other settings; on a running server these cases are

@@ -30,15 +30,10 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(plan: &Plan<Settings>, target: &Target) -> anyhow::Result<Self> {
         let settings = &plan.driver;
-        let tls = settings.tls();
         let servers = target.addresses.iter();
-        let mut servers: Vec<Server> = servers
-            .map(|address| Server::new(address, &tls))
+        let servers: Vec<Server> = servers
+            .map(|address| Server::new(address, settings))
             .collect::<Result<_, _>>()?;
-        let access = settings.access()?;
-        for server in &mut servers {
-            server.endpoint.access = access.clone();
-        }
         if servers.len() > MAX_SERVERS {
             let problem = format!(
                 "{} URLs are more than {MAX_SERVERS}: give fewer",

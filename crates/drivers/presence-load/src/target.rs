@@ -10,6 +10,7 @@ use tls_client::{TlsClient, TlsOptions};
 use url::Url;
 
 use crate::protocol::transport::{Access, Endpoint};
+use crate::settings::Settings;
 
 /// The path of Socket.IO, if a URL names none.
 const PATH: &str = "/socket.io/";
@@ -31,13 +32,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns the server of an address.
+    /// Returns the server of an address, as clients with these settings reach it.
     ///
     /// # Errors
-    /// An invalid URL, another scheme, a host that can't be resolved, or unusable certificates.
-    pub(crate) fn new(address: &Address, tls: &TlsOptions) -> Result<Self, Invalid> {
+    /// An invalid URL, another scheme, a host that can't be resolved, unusable certificates, or credentials that can't be
+    /// sent.
+    pub(crate) fn new(address: &Address, settings: &Settings) -> Result<Self, Invalid> {
         match address {
-            Address::Url(url) => Self::parse(url, tls),
+            Address::Url(url) => {
+                let mut server = Self::parse(url, &settings.tls())?;
+                server.endpoint.access = settings.access()?;
+                Ok(server)
+            }
             Address::Socket(path) => Err(Invalid::new(
                 format!("the socket {}", path.display()),
                 format!("presence servers listen on TCP: {REMEDY}"),
@@ -48,8 +54,8 @@ impl Server {
     /// Parses a URL. If a host has several addresses, the first is used by all workers.
     ///
     /// # Errors
-    /// The same as those of [`new`](Self::new).
-    pub(crate) fn parse(url: &str, tls: &TlsOptions) -> Result<Self, Invalid> {
+    /// An invalid URL, another scheme, a host that can't be resolved, or unusable certificates.
+    fn parse(url: &str, tls: &TlsOptions) -> Result<Self, Invalid> {
         let shown = redact::uri(url).into_owned();
         let wrong =
             |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {REMEDY}"));

@@ -77,6 +77,8 @@ pub(crate) struct Sender {
     pub(crate) joined_at: u64,
     /// True if its last membership but this one ended with its connection.
     pub(crate) has_broken: bool,
+    /// True once any has: what was under way on its connection may be carried out after memberships that ended orderly.
+    pub(crate) has_ever_broken: bool,
     /// Its joins and leaves.
     pub(crate) memberships: Memberships,
     /// The hash of the last connection whose leave was acknowledged, and the time of that.
@@ -111,6 +113,13 @@ impl Sender {
             self.connection = connection;
             self.memberships.begin();
         }
+    }
+
+    /// Ends its membership, with its connection if that broke.
+    pub(crate) fn end(&mut self, has_broken: bool) {
+        self.joined_at = u64::MAX;
+        self.has_broken = has_broken;
+        self.has_ever_broken |= has_broken;
     }
 
     /// Registers that its leave was acknowledged.

@@ -226,7 +226,7 @@ impl ExternalProcesses {
                 false => Warning::running_daemon_replaced(ended, &list(&self.successors), after_s),
             });
         }
-        if self.are_named {
+        if self.are_named || listeners::are_held_by(&self.target, &self.holders) {
             return None;
         }
         let now = self.listening()?.holders;

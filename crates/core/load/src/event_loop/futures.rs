@@ -108,11 +108,12 @@ fn turn<H: AsyncHandler>(
     state.count_begun();
     state.end_turn();
     let deadline = state.deadline(handler.drained(state));
-    if state.has_ended(handler.is_idle(state), deadline) {
+    let is_idle = handler.is_idle(state);
+    if state.has_ended(is_idle, deadline) {
         return Ok(None);
     }
     let next = next_start.min(next_timer).min(next_turn);
-    Ok(Some(state.wait_until(next, deadline)))
+    Ok(Some(state.wait_until(next, deadline, is_idle)))
 }
 
 /// Starts what is due. Returns when the next operation is due.

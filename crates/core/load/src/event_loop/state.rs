@@ -219,9 +219,11 @@ impl<T> LoopState<T> {
     }
 
     /// Returns until when the loop may wait, given the earliest of the times at which something is to be done.
-    pub(super) fn wait_until(&self, next: u64, deadline: u64) -> u64 {
+    pub(super) fn wait_until(&self, next: u64, deadline: u64, is_idle: bool) -> u64 {
         let next = next.min(self.second_ends).min(deadline);
-        self.record.wait_until(next, self.now)
+        // Until the load begins it may be brought forward, which wakes nobody.
+        let rests = is_idle && self.now >= self.phases.begin;
+        self.record.wait_until(next, self.now, rests)
     }
 
     /// Ends the load now: nothing starts any more, and what was due is missed.

@@ -288,6 +288,21 @@ fn nothing_that_is_due_past_the_end_starts() {
 }
 
 #[test]
+fn a_loop_without_an_open_operation_wakes_for_what_is_due_only() {
+    let rate = [Stage {
+        from: 5.0,
+        to: 5.0,
+        over: Duration::from_secs(3_600),
+    }];
+    let schedule = Schedule::rate(&rate, Arrival::Constant, 1, Share::ALL);
+    let (worker, run) = Run::new(schedule, clock::now(), 500, 60_000);
+    let (seen, _) = run.run(worker, Options::default(), |_| {});
+    // Of each operation its start and its end, the three timers, and ends of seconds.
+    let due = 2 * seen.starts.len() + 3;
+    assert!(seen.turns.len() <= due + 3, "{seen:?}");
+}
+
+#[test]
 fn operations_that_had_to_wait_are_missed() {
     let schedule = Schedule::spread(5, Duration::ZERO, Share::ALL);
     let (worker, run) = Run::new(schedule, clock::now(), 5, 10);

@@ -84,6 +84,12 @@ impl Active {
         self.at_turn = self.now;
     }
 
+    /// Ends the turn at once: no operation is open, and nothing changes until something is due.
+    pub(super) fn rest(&mut self, now: u64) {
+        self.begin_turn(now);
+        self.changed = 0;
+    }
+
     /// Integrates the operations that are open now up to `end`: others will end them.
     pub(super) fn leave_open(&mut self, end: u64) {
         self.integral_ns += self.now * end.saturating_sub(self.integrated_until) as i64;

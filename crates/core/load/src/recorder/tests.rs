@@ -58,7 +58,7 @@ fn stalls(turns: &[(u64, u64)]) -> Vec<(u64, Stalls)> {
     let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
     for (now, until) in turns {
         record.tick(now * MS);
-        assert!(record.wait_until(until * MS, now * MS) <= now * MS + HEARTBEAT_NS);
+        assert!(record.wait_until(until * MS, now * MS, false) <= now * MS + HEARTBEAT_NS);
     }
     record.finish(Ok(()));
     let mut found = Vec::new();
@@ -122,7 +122,7 @@ fn a_turn_that_works_for_long_is_no_stall() {
     let (_give, take) = std::sync::mpsc::channel();
     let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
     record.tick(MS);
-    record.wait_until(MS, MS);
+    record.wait_until(MS, MS, false);
     let begun = clock::thread_cpu_ns();
     while clock::thread_cpu_ns() < begun + 30 * MS {}
     record.tick(32 * MS);

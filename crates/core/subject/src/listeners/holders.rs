@@ -13,22 +13,17 @@ use crate::usage::stat::{Stat, status_value};
 /// Longest command line that is kept, characters.
 const LONGEST_COMMAND: usize = 120;
 
-/// Returns the processes that hold each of these sockets open, of those whose files this user may look at.
-pub(super) fn find(inodes: &BTreeSet<u64>) -> BTreeMap<u64, BTreeSet<u32>> {
+/// Returns which of these processes hold each of these sockets open, of those whose files this user may look at.
+pub(super) fn find(
+    inodes: &BTreeSet<u64>,
+    processes: impl Iterator<Item = u32>,
+) -> BTreeMap<u64, BTreeSet<u32>> {
     let mut holders: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     if inodes.is_empty() {
         return holders;
     }
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for process in entries {
-        let Some(pid) = process
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
-            continue;
-        };
-        let path = process.path().join("fd");
+    for pid in processes {
+        let path = format!("/proc/{pid}/fd");
         let (Ok(folder), Ok(names)) = (File::open(&path), fs::read_dir(&path)) else {
             continue;
         };

@@ -75,6 +75,18 @@ fn a_server_at_the_ipv6_wildcard_is_found_by_every_address_of_this_machine() {
 }
 
 #[test]
+fn sockets_are_held_by_the_processes_that_were_found_until_one_changes() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = Target::of_urls(vec![format!("http://{}/", listener.local_addr().unwrap())]);
+    let holders = found(&target).unwrap().holders;
+    assert!(listeners::are_held_by(&target, &holders));
+    let more = BTreeSet::from([1, std::process::id()]);
+    assert!(!listeners::are_held_by(&target, &more));
+    drop(listener);
+    assert!(!listeners::are_held_by(&target, &holders));
+}
+
+#[test]
 fn a_master_and_its_workers_are_one_tree_with_the_master_at_its_root() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");

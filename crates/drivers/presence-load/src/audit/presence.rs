@@ -99,6 +99,14 @@ impl Presence {
         }
     }
 
+    /// Returns true if the current connection's join has arrived, or need not, and its leave has not.
+    pub(super) fn knows(mut self, sender: Memberships) -> bool {
+        self.advance(sender);
+        let join = bit(Connection::Current, Memberships::JOIN);
+        let leave = bit(Connection::Current, Memberships::LEAVE);
+        (self.bits | self.bits >> 4) & join != 0 && self.bits & leave == 0
+    }
+
     /// Takes back the leave of the current connection: its sender is still joined.
     pub(super) fn retract_leave(&mut self, sender: Memberships) {
         self.advance(sender);

@@ -90,8 +90,7 @@ impl Engine<'_> {
             return false;
         }
         let is_orderly = state.lost_at == 0;
-        state.sender.joined_at = u64::MAX;
-        state.sender.has_broken = !is_orderly;
+        state.sender.end(!is_orderly);
         match is_orderly {
             true => load.audit.leave(user, &load.users),
             false => load.audit.end(user),

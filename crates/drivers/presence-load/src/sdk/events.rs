@@ -108,8 +108,7 @@ impl Engine<'_> {
         let state = &mut load.users[user as usize];
         state.phase = Phase::Joining;
         state.sent = clock::now();
-        state.sender.joined_at = u64::MAX;
-        state.sender.has_broken = true;
+        state.sender.end(true);
         state.sender.memberships.set_uncertain();
         state.sender.acked_before = state.sender.acked;
     }

@@ -77,8 +77,7 @@ impl<'a> Load<'a> {
         self.fail_requests(user, ended, cx);
         let state = &mut self.users[user as usize];
         let phase = state.phase;
-        state.sender.joined_at = u64::MAX;
-        state.sender.has_broken = ended != Ended::Left;
+        state.sender.end(ended != Ended::Left);
         match ended {
             Ended::Left => self.audit.leave(user, &self.users),
             Ended::Lost(_) | Ended::Cut => self.audit.end(user),

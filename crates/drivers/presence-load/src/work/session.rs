@@ -213,9 +213,8 @@ impl<'a> Load<'a> {
         if state.phase != Phase::Joined {
             return;
         }
-        state.sender.joined_at = u64::MAX;
         // The server no longer sends events to it, so those that are missing may be on no way.
-        state.sender.has_broken = true;
+        state.sender.end(true);
         state.sender.memberships.set_uncertain();
         self.audit.end(user);
         self.counts.expired += 1;

@@ -159,3 +159,15 @@ fn check_uses_the_transport_that_was_chosen() {
         assert_eq!(server.requests(), (0, 0));
     }
 }
+
+#[test]
+fn check_reaches_a_server_that_asks_for_auth() {
+    let server = Server::start(Script {
+        auth: Some(r#"{"token":"app-token"}"#),
+        ..Script::default()
+    });
+    let (is_right, stdout) = check(&server, &[]);
+    assert!(!is_right && stdout.contains("--auth"), "{stdout}");
+    let (is_right, stdout) = check(&server, &["--auth", r#"{ "token": "app-token" }"#]);
+    assert!(is_right, "{stdout}");
+}
