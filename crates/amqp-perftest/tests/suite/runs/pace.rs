@@ -176,7 +176,7 @@ fn consumers_that_need_the_drain_phase_are_not_said_to_keep_up() {
     let line = text.lines().find(|line| line.contains("Consumed:"));
     let (count, rate) = line.unwrap().split_once(" messages (").unwrap();
     assert!(count.ends_with("  200"), "{text}");
-    // One per 20 ms.
+    // At most one per 20 ms: a busy driver has processed fewer in the measured second.
     let rate: f64 = rate.strip_suffix(" msg/s)").unwrap().parse().unwrap();
-    assert!(rate > 0.0 && rate <= 55.0, "{text}");
+    assert!(rate <= 55.0, "{text}");
 }
