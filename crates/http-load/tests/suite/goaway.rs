@@ -197,7 +197,7 @@ fn on_nginx(directive: &str, load: &[&str], check: impl Fn(&ResultFile)) {
     let configuration = CONFIGURATION.replace("KEEPALIVE", directive);
     fs::write(limited.join("nginx.conf"), configuration).unwrap();
     for version in [&[][..], &["--http2", "--set", "endpoint=h2c"]] {
-        let fixed = ["--quiet", "-t", "1", "--warmup", "0s", "--timeout", "10s"];
+        let fixed = ["--quiet", "-t", "1", "--warmup", "0s", "--timeout", "5min"];
         let call = [&fixed[..], &["--daemon", "limited"], load, version].concat();
         let mut call = Program::new(PROGRAM).args(call);
         call.command()
