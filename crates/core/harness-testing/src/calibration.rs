@@ -1,7 +1,11 @@
 //! Calibration: what a driver measures on a peer with known delays.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use load::clock;
 
 use crate::result::ResultFile;
 
@@ -49,6 +53,30 @@ pub fn calibrate<T>(
         found.push(open.iter().map(wrong).collect::<Vec<_>>());
     }
     panic!("{found:#?}");
+}
+
+/// Measures how late this machine wakes a thread while `body` runs, in ms at the 99th percentile; returns that and the
+/// result of `body`.
+pub fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
+    const ASLEEP: Duration = Duration::from_millis(1);
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&over);
+    // Not scoped: a panic of `body` would wait for it.
+    let watching = std::thread::spawn(move || {
+        let mut late = Vec::new();
+        while !is_over.load(Ordering::Relaxed) {
+            let begins = clock::now();
+            // Measures how late this sleep ends.
+            std::thread::sleep(ASLEEP);
+            late.push(clock::now() - begins - ASLEEP.as_nanos() as u64);
+        }
+        late.sort_unstable();
+        late.get(late.len() * 99 / 100).copied().unwrap_or(0)
+    });
+    let of_body = body();
+    over.store(true, Ordering::Relaxed);
+    let late_ns = watching.join().expect("sorting does not panic");
+    (late_ns as f64 / 1e6, of_body)
 }
 
 #[cfg(test)]

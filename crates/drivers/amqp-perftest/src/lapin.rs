@@ -155,7 +155,7 @@ impl<'a> Clients<'a> {
         }
         if self.state.ends_now(shared) {
             for Consumer { role, io } in &mut self.consumers {
-                role.acknowledge_all(io);
+                role.acknowledge_all(&self.state, io);
             }
         }
     }

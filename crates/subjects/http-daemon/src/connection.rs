@@ -10,6 +10,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -64,6 +65,8 @@ pub(crate) struct Connection {
     since: Cell<u32>,
     /// True while a write waits for the client.
     blocked: Cell<bool>,
+    /// True once a request is left without an answer: no write shows then that the client has left.
+    stalled: Cell<bool>,
     /// True with HTTP/2, which has several requests at once: bytes between them are not a request head.
     multiplexed: Cell<bool>,
     order: Cell<Order>,
@@ -81,6 +84,7 @@ impl Connection {
             phase: Cell::new(Phase::Idle),
             since: Cell::new(clock.get()),
             blocked: Cell::new(false),
+            stalled: Cell::new(false),
             multiplexed: Cell::new(false),
             order: Cell::new(Order::None),
             task: RefCell::new(None),
@@ -110,10 +114,25 @@ impl Connection {
         Busy(Rc::clone(self))
     }
 
-    /// Returns an order if the connection has taken too long in its phase.
+    /// Leaves a request without an answer until the client ends its side of the connection.
+    pub(crate) fn stall(&self) {
+        self.stalled.set(true);
+    }
+
+    /// Returns true if the client has ended its side of the connection, whatever it sent before.
+    fn is_ended(&self) -> bool {
+        self.with_socket(|socket| {
+            let ended = PollFlags::from_bits_retain(nix::libc::POLLRDHUP);
+            let mut polled = [PollFd::new(socket, ended)];
+            poll(&mut polled, PollTimeout::ZERO) == Ok(1)
+        })
+    }
+
+    /// Returns an order if the connection has taken too long in its phase, or nobody waits for it any more.
     pub(crate) fn judge(&self, timeouts: Timeouts) -> Order {
         let age = self.clock.get().wrapping_sub(self.since.get());
         match self.phase.get() {
+            _ if self.stalled.get() && self.is_ended() => Order::Close,
             _ if self.blocked.get() && age > timeouts.head => Order::Expired,
             Phase::Head if age > timeouts.head => Order::TimedOut,
             Phase::Idle if age > timeouts.idle => Order::Expired,

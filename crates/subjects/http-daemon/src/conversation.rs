@@ -114,6 +114,8 @@ async fn serve_http1(
     let protocol = http1::Builder::new()
         .max_buf_size(worker.resources.config.performance.request_buffer_size)
         .header_read_timeout(None)
+        // A client that has ended its side may wait for its answer (RFC 9112, 9.6).
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), service);
     drive(worker, connection, protocol).await
 }

@@ -150,7 +150,7 @@ pub(crate) async fn commit(fault: Fault, busy: Busy, counts: Counts) -> Answer {
             let body = Body::paced(Bytes::from_static(&[0; DRIP]), DRIPS, delay, busy);
             return answer(StatusCode::OK, "text/plain", body);
         }
-        Fault::Stall => {}
+        Fault::Stall => connection.stall(),
         Fault::Close => connection.order(Order::Close),
         Fault::Reset => {
             reset_on_close(connection);

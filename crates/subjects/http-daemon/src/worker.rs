@@ -53,6 +53,20 @@ pub(crate) struct Worker {
     ended: Notify,
 }
 
+/// An admitted connection. Dropping it frees its entry and its count, also if its task panics.
+struct Admitted {
+    worker: Rc<Worker>,
+    index: usize,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.worker.connections.borrow_mut().remove(self.index);
+        self.worker.counts.close();
+        self.worker.ended.notify_one();
+    }
+}
+
 enum Listener {
     Tcp { listener: TcpListener, secure: bool },
     Unix(UnixListener),
@@ -145,12 +159,13 @@ impl Worker {
             spawn_local(Rc::clone(self).close_gracefully(connection));
             return;
         }
-        let place = self.connections.borrow_mut().insert(Rc::clone(&connection));
-        let worker = Rc::clone(self);
+        let admitted = Admitted {
+            index: self.connections.borrow_mut().insert(Rc::clone(&connection)),
+            worker: Rc::clone(self),
+        };
         spawn_local(async move {
-            let ended = serve(&worker, &connection, secure).await;
-            worker.connections.borrow_mut().remove(place);
-            match ended {
+            let worker = &admitted.worker;
+            match serve(worker, &connection, secure).await {
                 Ended::Well => {}
                 Ended::TimedOut => {
                     worker.counts.add(Counter::Timeouts, 1);
@@ -158,13 +173,11 @@ impl Worker {
                         worker.counts.answered(408, 1);
                         connection.write_raw(TOO_SLOW);
                     }
-                    Rc::clone(&worker).close_gracefully(connection).await;
+                    Rc::clone(worker).close_gracefully(connection).await;
                 }
                 Ended::Idle => worker.counts.add(Counter::Timeouts, 1),
-                Ended::Refused => Rc::clone(&worker).close_gracefully(connection).await,
+                Ended::Refused => Rc::clone(worker).close_gracefully(connection).await,
             }
-            worker.counts.close();
-            worker.ended.notify_one();
         });
     }
 
@@ -244,5 +257,61 @@ impl Connection {
                 _ => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::Arc;
+
+    use daemon_kit::MetricsPage;
+
+    use super::*;
+    use crate::counts::{Limits, Shared};
+    use crate::options::Config;
+
+    #[test]
+    fn a_connection_whose_task_panics_leaves_no_entry() {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default());
+        let runtime = runtime.unwrap();
+        let _entered = runtime.enter();
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.server.root = folder.path().to_owned();
+        let counters = Shared::new(1).unwrap();
+        let resources = Resources {
+            config: Arc::new(config),
+            counters,
+            page: Arc::new(MetricsPage::new()),
+            limits: Limits { max: 1, room: 1 },
+            tls: None,
+        };
+        let worker = Rc::new(Worker::new(resources, counters.worker(0, 1, 0)).unwrap());
+        let connect = || {
+            let (mut client, server) = unix::UnixStream::pair().unwrap();
+            server.set_nonblocking(true).unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+            let stream = Stream::Unix(tokio::net::UnixStream::from_std(server).unwrap());
+            let (clock, turns) = (worker.clock.clone(), worker.turns.clone());
+            let connection = Connection::new(stream, clock, turns, worker.counts);
+            (client, connection)
+        };
+        let (_client, connection) = connect();
+        // The task panics when it reads, because the socket is borrowed.
+        connection
+            .with_socket(|_| {
+                runtime.block_on(async {
+                    worker.admit(Rc::clone(&connection), false);
+                    timeout(Duration::from_secs(30), worker.ended.notified()).await
+                })
+            })
+            .expect("the connection has ended");
+        assert!(worker.connections.borrow().is_empty());
+        let (_client, connection) = connect();
+        runtime.block_on(async { worker.admit(connection, false) });
+        assert_eq!(worker.connections.borrow().len(), 1, "there is room again");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use amqp_client::stamp;
 use harness::cli::two_dashes;
 use harness::failure::Failure;
 use load::plan::Invalid;
@@ -142,6 +143,11 @@ pub(super) fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
             "-Q" | "--global-qos" if is_number => {
                 words.extend(["--global-qos".into(), "--prefetch".into()]);
             }
+            // PerfTest enlarges bodies to its stamp of 12 bytes.
+            "-s" | "--size" if next.parse::<usize>().is_ok_and(|size| size < stamp::BYTES) => {
+                words.extend([word, stamp::BYTES.to_string().into()]);
+                typed.next();
+            }
             "--nack" if text == option && next.parse::<f64>().is_err() => {
                 let problem = "takes the share of deliveries to refuse here: use --nack 1 for all";
                 return Err(Invalid::new(format!("{option} (--nack)"), problem).into());
@@ -182,6 +188,7 @@ mod tests {
                 "--pmessages 5 --global-qos --prefetch 3",
             ),
             ("-ad true -ad false -ad", "--auto-delete --auto-delete"),
+            ("-s 12 -s 0 --size 100", "-s 28 -s 28 --size 100"),
             ("--queue -a", "--queue -a"),
         ] {
             assert_eq!(spelled(typed).unwrap(), expected);

@@ -206,8 +206,9 @@ pub(super) async fn take_rest(engine: &Engine<'_>, index: usize) {
             deliver(&delivery);
         }
     }
-    let Consumer { role, io } = &mut engine.clients.borrow_mut().consumers[index];
-    role.acknowledge_all(io);
+    let clients = &mut *engine.clients.borrow_mut();
+    let Consumer { role, io } = &mut clients.consumers[index];
+    role.acknowledge_all(&clients.state, io);
 }
 
 impl Consumer {

@@ -112,7 +112,7 @@ impl Consumer {
     pub(crate) fn leave(&mut self, state: &WorkerState<'_>) {
         let given_back = self.busy.len() as u64 + u64::from(self.unacknowledged);
         state.run.ledger.given_back(given_back);
-        self.busy.clear();
+        self.take_busy(state);
         self.unacknowledged = 0;
         self.subscription = Subscription::None;
         self.next_get = u64::MAX;
@@ -155,6 +155,9 @@ impl Consumer {
             redelivered: received.redelivered,
             counts: state.accept(self.number, received, now),
         };
+        if auto_ack {
+            state.counts.consumed += u64::from(delivery.counts);
+        }
         if !state.is_timed {
             if !auto_ack {
                 self.acknowledge(state, delivery, io);
@@ -205,6 +208,7 @@ impl Consumer {
             redelivered,
             counts,
         } = delivery;
+        state.counts.consumed += u64::from(counts);
         let settings = &state.run.plan.driver;
         if !redelivered {
             let refuses = settings.refuses(self.delivered);
@@ -227,14 +231,22 @@ impl Consumer {
 
     /// Acknowledges all arrived deliveries, processed or not: an arrived message must neither go to another consumer
     /// nor be taken for one that never arrived.
-    pub(crate) fn acknowledge_all(&mut self, io: &mut impl Perform) {
+    pub(crate) fn acknowledge_all(&mut self, state: &WorkerState<'_>, io: &mut impl Perform) {
         let open = (self.unacknowledged > 0).then_some(self.last);
-        if let Some(tag) = self.busy.back().map(|(_, last)| last.tag).or(open) {
+        if let Some(tag) = self.take_busy(state).or(open) {
             let multiple = true;
             io.perform(Action::Ack { tag, multiple });
-            self.busy.clear();
             self.unacknowledged = 0;
         }
+    }
+
+    /// Ends the processing of all deliveries, and counts them as consumed: they have arrived. Returns the last tag.
+    fn take_busy(&mut self, state: &WorkerState<'_>) -> Option<u64> {
+        let counted = self.busy.iter().filter(|(_, delivery)| delivery.counts);
+        state.record.count(count::CONSUMED, counted.count() as u64);
+        let last = self.busy.back().map(|(_, last)| last.tag);
+        self.busy.clear();
+        last
     }
 
     /// Acknowledges processed deliveries, and polls if that is due. Returns when the next of both is due.
@@ -326,7 +338,7 @@ impl Consumer {
 
     /// Marks it as done, unless another message comes.
     fn finish(&mut self, state: &WorkerState<'_>, io: &mut impl Perform) {
-        self.acknowledge_all(io);
+        self.acknowledge_all(state, io);
         self.quota.finish(&state.run.ending);
     }
 }

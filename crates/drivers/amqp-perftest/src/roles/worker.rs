@@ -132,7 +132,8 @@ impl<'a> WorkerState<'a> {
         ends
     }
 
-    /// Takes an arrived message into account. Returns true if it is measured.
+    /// Takes an arrived message into account. Returns true if it is measured: it then counts as consumed once it is
+    /// processed.
     #[inline]
     pub(crate) fn accept(&mut self, consumer: u32, received: &ReceivedMessage, now: u64) -> bool {
         let run = self.run;
@@ -152,7 +153,6 @@ impl<'a> WorkerState<'a> {
                 });
                 let counts = run.counts(stamp.stream);
                 if counts {
-                    self.counts.consumed += 1;
                     self.counts.redelivered += u64::from(received.redelivered);
                 } else {
                     self.counts.consumed_of_warmup += 1;

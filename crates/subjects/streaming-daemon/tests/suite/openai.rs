@@ -108,13 +108,6 @@ fn start_on(base: &str, http: Http, change: impl FnOnce(&mut Config)) -> Running
     })
 }
 
-/// Starts a daemon with a short backend timeout.
-fn start_hasty(base: &str, http: Http) -> Running {
-    start_on(base, http, |config| {
-        config.openai.as_mut().unwrap().timeout = Duration::from_millis(200);
-    })
-}
-
 fn payload(pattern: &str) -> Vec<u8> {
     format!(r#"{{"prompt":"p","test_pattern":"{pattern}"}}"#).into_bytes()
 }
@@ -213,17 +206,21 @@ fn every_pattern_comes_through_on_every_way_to_the_backend() {
 fn a_silent_backend_is_given_up_before_the_head_with_504_and_after_it_without_an_end() {
     for_each_way(|transport, http| {
         let llm = Llm::start(transport, |_| {});
-        let daemon = start_hasty(&llm.base, http);
-        for name in ["stall-head", "stall"] {
+        // The head of the second must come in time on a busy machine.
+        for (name, timeout_ms) in [("stall-head", 200), ("stall", 2_000)] {
+            let daemon = start_on(&llm.base, http, |config| {
+                let openai = config.openai.as_mut().unwrap();
+                openai.timeout = Duration::from_millis(timeout_ms);
+            });
             let answer = daemon.ask(&payload(name));
             assert_eq!(
                 answer,
                 expected(name),
                 "{name} over {transport:?}, {http:?}"
             );
+            assert_eq!(daemon.stream_errors("backend_timeout"), 1);
+            assert_eq!(backend_metric(&daemon, "errors_total"), 1);
         }
-        assert_eq!(daemon.stream_errors("backend_timeout"), 2);
-        assert_eq!(backend_metric(&daemon, "errors_total"), 2);
         wait_until("the end of both requests", || llm.counts.canceled() == 2);
     });
 }
@@ -439,14 +436,24 @@ fn a_client_that_never_reads_runs_into_the_write_timeout_and_cancels_its_request
 #[test]
 fn five_hundred_streams_at_once_are_all_whole() {
     const MANY: u64 = 500;
+    const PIECES: u32 = 4;
+    let contents = events(Pattern::FourKChunks, PIECES);
+    let expected = format!("{HEAD}{contents}{DONE}");
     for_each_way(|transport, http| {
         let llm = Llm::start(transport, |settings| {
-            settings.delay = Duration::from_millis(40)
+            settings.tokens = PIECES;
+            settings.delay = Duration::ZERO;
         });
-        let daemon = start_on(&llm.base, http, |_| {});
-        let clients: Vec<_> = (0..MANY).map(|_| daemon.hand_over(b"{}")).collect();
+        let daemon = start_on(&llm.base, http, |config| {
+            config.write_timeout = Duration::from_secs(3600);
+        });
+        // None of them ends before its client reads.
+        let payload = payload("4k-chunks");
+        let narrow = |_| hand_over_narrow_client(&daemon, &payload);
+        let clients: Vec<_> = (0..MANY).map(narrow).collect();
+        wait_until("all requests", || llm.counts.requests() == MANY);
         for client in clients {
-            assert_eq!(read_all(client), expected("plain"));
+            assert!(read_all(client) == expected);
         }
         let connections = llm.counts.connections();
         let most = if http == Http::Two { 7 } else { MANY };
@@ -456,7 +463,7 @@ fn five_hundred_streams_at_once_are_all_whole() {
         );
         let summary = daemon.stop();
         assert_eq!((summary.completed, summary.failed), (MANY, 0));
-        assert!(summary.peak_concurrent > 300, "{summary:?}");
+        assert_eq!(summary.peak_concurrent, MANY);
     });
 }
 

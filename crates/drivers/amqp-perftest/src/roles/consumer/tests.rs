@@ -80,8 +80,10 @@ fn deliveries_are_acknowledged_in_groups_and_the_rest_at_the_end() {
     let mut fixture = Fixture::new(&run);
     let actions: Vec<_> = (1..=4).map(|tag| fixture.deliver(tag, ORIGIN)).collect();
     assert_eq!(actions, [vec![], vec![], vec![ack(3, true)], vec![]]);
-    fixture.consumer.acknowledge_all(&mut fixture.actions);
-    fixture.consumer.acknowledge_all(&mut fixture.actions);
+    for _ in 0..2 {
+        let (state, actions) = (&fixture.state, &mut fixture.actions);
+        fixture.consumer.acknowledge_all(state, actions);
+    }
     assert_eq!(fixture.actions, [ack(4, true)]);
     assert_eq!(fixture.consumed(), 4);
 }
@@ -111,6 +113,26 @@ fn a_delivery_is_acknowledged_once_it_is_processed() {
     consumer.leave(state);
     assert_eq!(consumer.due(), u64::MAX);
     assert_eq!(run.ledger.in_queues_again(), 1, "the second returns");
+}
+
+#[test]
+fn a_delivery_that_waits_for_the_rate_counts_once_it_is_processed() {
+    let settings = Settings {
+        consumer_rate: Some(1.0),
+        ..Settings::default()
+    };
+    let run = run(settings, Some(100.0), 1);
+    for (is_over, consumed) in [(false, 1), (true, 3)] {
+        let mut fixture = Fixture::new(&run);
+        for tag in 1..=3 {
+            fixture.deliver(tag, ORIGIN);
+        }
+        if is_over {
+            let (state, actions) = (&fixture.state, &mut fixture.actions);
+            fixture.consumer.acknowledge_all(state, actions);
+        }
+        assert_eq!(fixture.consumed(), consumed);
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn refused(arguments: &[&str], names: &[&str]) {
 
 #[test]
 fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
-    refused(&["--size", "27"], &["--size", "28 bytes"]);
+    refused(&["--set", "driver.size=27"], &["--size", "28 bytes"]);
     refused(
         &["--multi-ack-every", "5"],
         &["--multi-ack-every", "--prefetch"],

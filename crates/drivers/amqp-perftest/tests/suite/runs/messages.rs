@@ -41,7 +41,9 @@ fn every_message_is_published_confirmed_and_consumed_once() {
             "--confirm",
             "64",
         ];
-        let (code, result) = run(Script::default(), &[&load, shape].concat());
+        // It ends when all is consumed, however long that takes.
+        let until = ["--duration", "5min", "--drain", "5min"];
+        let (code, result) = run(Script::default(), &[&load, shape, &until].concat());
         nothing_failed(code, &result);
         result.counts(&[
             ("published", 10_000),
@@ -226,7 +228,8 @@ fn a_body_that_is_not_as_it_was_sent_is_a_failure() {
             ..Script::default()
         };
         let load = ["--pmessages", "100", "--prefetch", "50"];
-        let (code, result) = run(corrupt, &[&load, kind].concat());
+        let until = ["--drain", "5min"];
+        let (code, result) = run(corrupt, &[&load, kind, &until].concat());
         let (damaged, lost) = (result.count("damaged"), result.count("lost"));
         assert_eq!(
             (code, &result["operations"]["ok"]),
