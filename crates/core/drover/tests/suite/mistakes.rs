@@ -95,7 +95,8 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
     );
     assert_eq!(project.log(), ["a/5/1"]);
     let now = project.suite("tiny");
-    let compare = |change: fn(&mut Value)| {
+    type Change = fn(&mut Value);
+    let compare = |change: Change| {
         let text = std::fs::read_to_string(now.join("a/5/1/result.json")).unwrap();
         let mut earlier = serde_json::from_str(&text).unwrap();
         change(&mut earlier);
@@ -111,7 +112,7 @@ fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
         project.drover(&arguments).output().unwrap()
     };
     ends_with(&compare(|run| run["plan"]["name"] = "renamed".into()), 0);
-    let others: [(fn(&mut Value), &str); 3] = [
+    let others: [(Change, &str); 3] = [
         (
             |run| run["plan"]["groups"][0]["workers"] = 6.into(),
             "a at 5 with groups.0.workers = 6, and this suite with 1000",
