@@ -69,16 +69,10 @@ class Presence {
     const now = Date.now();
     data.epoch = Math.max(now, data.epoch + 1);
     const member = { roomId, userId, state, epoch: data.epoch, lastSeenMs: now };
-    // Before the snapshot is taken: an event between the two would be lost. It may come before the answer instead.
-    socket.join(channel(roomId));
-    const { snapshot, seq, expired } = await this.#store.join(socket.id, member).catch((error) => {
-      if (!data.member) socket.leave(channel(roomId));
-      throw error;
-    });
+    const { snapshot, seq, expired } = await this.#store.join(socket.id, member);
     for (const one of expired) this.#publishExpired(one);
     this.#setMember(socket, member);
     data.hasExpired = false;
-    // The membership that has expired may have been its own.
     socket.join(channel(roomId));
     this.#metrics.joins += 1;
     this.#publish('join', socket.id, member, { state, seq });

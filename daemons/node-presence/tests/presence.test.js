@@ -3,7 +3,6 @@
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
 
-const { MemoryStore } = require('../src/memory-store.js');
 const { connect, serve } = require('./support/clients.js');
 
 test('a joiner gets the snapshot with itself, and its own join with the seq of the snapshot', async () => {
@@ -174,30 +173,3 @@ test('the metrics page counts connections, members, requests, events and deliver
 function seqs(events) {
   return events.map(({ seq }) => seq);
 }
-
-test('an event after the snapshot reaches the joiner, also before the answer', async (context) => {
-  const url = await serve();
-  const [ann, bob] = [await connect(url), await connect(url)];
-  await ann.join('r', 'ann');
-  const { join } = MemoryStore.prototype;
-  context.mock.method(MemoryStore.prototype, 'join', async function (...args) {
-    const answer = await join.apply(this, args);
-    await ann.heartbeat({ patchState: { n: 1 } });
-    return answer;
-  });
-  assert.equal((await bob.join('r', 'bob')).seq, 2);
-  assert.deepEqual(seqs(await bob.received(2)), [3, 2]);
-});
-
-test('a join that fails leaves no member behind', async (context) => {
-  const url = await serve();
-  const [ann, bob] = [await connect(url), await connect(url)];
-  const mock = context.mock.method(MemoryStore.prototype, 'join', async () => {
-    throw new Error('out of reach');
-  });
-  assert.equal((await bob.join('r', 'bob')).ok, false);
-  mock.mock.restore();
-  await ann.join('r', 'ann');
-  assert.equal((await bob.join('s', 'bob')).ok, true);
-  assert.deepEqual((await bob.received(1)).map(({ roomId }) => roomId), ['s']);
-});
