@@ -8,22 +8,17 @@ use anyhow::{Context as _, ensure};
 use load::driver::{Driver, ValidPlan};
 use load::limits;
 use load::plan::{Invalid, Plan};
-use measure::audit;
 use measure::merge::{Merge, SecondMerge};
-use measure::result::{
-    AuditInputs, CounterComparison, DaemonInfo, Operations, RunResult, Second, SeriesResult, Usage,
-};
+use measure::result::{AuditInputs, DaemonInfo, RunResult, Second, Usage};
 use measure::shard::{Clock, RunPart};
 use measure::spec::SeriesSpec;
-use measure::tally::{OK, STARTED, UNFINISHED, owned};
-use measure::threshold::Threshold;
-use measure::throughput::{Offer, Throughput};
+use measure::tally::{OK, STARTED, UNFINISHED};
 use measure::warning::{EndedBy, Kind, Warning};
 
 use crate::divided::{DAEMON_FOLDER, lacks_daemon_part, shard_folder, shard_of_folder};
 use crate::failure::Failure;
+use crate::run::conclude::{Observed, Scope, conclude};
 use crate::run::scrape::Counted;
-use crate::run::warnings::{compared, counter_warnings, run_warnings};
 use crate::store::{self, LEDGERS, RESULT, SECONDS};
 
 /// Bytes that are read ahead from the seconds of each shard.
@@ -256,7 +251,7 @@ fn count_open(seconds: &mut [Second]) {
     }
 }
 
-/// Makes the result of the sum.
+/// Concludes the sum.
 fn finish<D: Driver>(
     mut merge: Merge,
     rows: Vec<Rows>,
@@ -279,22 +274,19 @@ fn finish<D: Driver>(
         settlement.apply(&mut merge.total, &mut seconds)?;
         count_open(&mut seconds);
     }
-    let total = &merge.total;
-    let operations = Operations::from_tally(total, &seconds);
     let mut warnings: Vec<Warning> = Warning::shards_missing(&missing, part.of)
         .into_iter()
         .collect();
     warnings.append(&mut merge.warnings);
-    if shares_operations {
-        let ended_by = match warnings
-            .iter()
-            .any(|warning| warning.kind == Kind::Interrupted)
-        {
-            true => EndedBy::Interrupt,
-            false => EndedBy::Plan,
-        };
-        warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
-    }
+    let unmeasured = merge.unmeasured.take();
+    warnings.extend(unmeasured.filter(|_| merge.daemon.is_none()));
+    let was_raised = |kind| warnings.iter().any(|warning| warning.kind == kind);
+    let ended_by = if was_raised(Kind::Interrupted) {
+        EndedBy::Interrupt
+    } else {
+        EndedBy::Plan
+    };
+    let is_short = !missing.is_empty() || was_raised(Kind::WorkersFailed);
     if merge.hosts() > 1 {
         let clocks = merge.shards.values().filter_map(|shard| {
             let warning = Warning::clock_uncertain(shard.clock)?;
@@ -310,34 +302,14 @@ fn finish<D: Driver>(
     if merge.answers_differ() {
         warnings.push(Warning::shards_answered_differently());
     }
-    // The build of this program is not the one that drove the load.
-    let of_sum = run_warnings::<D>(total, &operations, &load).into_iter();
-    warnings.extend(of_sum.filter(|warning| warning.kind != Kind::DebugBuild));
-    let findings = D::findings(plan, total);
-    let is_short = !missing.is_empty()
-        || warnings
-            .iter()
-            .any(|warning| warning.kind == Kind::WorkersFailed);
-    let compared: Vec<CounterComparison> = compared(
-        D::SPEC,
-        |_, counter| {
-            let (count, complete) = *merge.daemon_counts.get(counter)?;
-            let number = count as f64;
-            Some(Counted { number, complete })
-        },
-        &findings.bounds,
-        total,
-        is_short,
-    );
-    warnings.extend(counter_warnings(&compared));
-    warnings.extend(findings.warnings);
-    let offer = Offer::new(description.is_open_loop, &operations, description.longest);
-    let throughput = Throughput::new(&total.measured, merge.measured_s, &offer, D::SPEC);
-    warnings.extend(throughput.backlog_note(&operations));
+    let daemon_counts = merge.daemon_counts.iter().map(|(counter, counts)| {
+        let (number, complete) = (counts.0 as f64, counts.1);
+        (counter.clone(), Counted { number, complete })
+    });
+    let daemon_counts = daemon_counts.collect();
     let thresholds = plan.thresholds(D::SPEC)?;
-    let mut result = RunResult {
+    let facts = RunResult {
         wall_s: merge.wall_s,
-        plan_sentence: description.sentence.clone(),
         daemon: DaemonInfo {
             instances: merge.instances,
             ..first.daemon
@@ -345,15 +317,6 @@ fn finish<D: Driver>(
         processes: merge.processes,
         threads: merge.threads,
         warnings,
-        throughput: Some(throughput),
-        operations,
-        counts: owned(&total.counts),
-        errors: owned(&total.errors),
-        series: total
-            .series()
-            .filter_map(|(name, values)| SeriesResult::from_distribution(name, values))
-            .collect(),
-        lag: SeriesResult::from_distribution("lag", &total.lag),
         usage: Usage {
             daemon: merge.daemon.take(),
             driver: merge.driver.take(),
@@ -366,17 +329,24 @@ fn finish<D: Driver>(
         answer: merge.answer().cloned(),
         audit_inputs: AuditInputs {
             worker_cpu_pct: merge.worker_cpu_pct,
-            compared,
             opening: merge.opening.take(),
-            ..description.audit_inputs.clone()
+            ..AuditInputs::default()
         },
         part: None,
         shards: std::mem::take(&mut merge.shards).into_values().collect(),
-        seconds,
         ..first
     };
-    audit::judge(&mut result);
-    Threshold::judge_all(&thresholds, &mut result);
-    result.redact();
-    Ok(result)
+    let observed = Observed {
+        scope: Scope::Sum,
+        total: merge.total,
+        seconds,
+        measured_s: merge.measured_s,
+        ended_by: shares_operations.then_some(ended_by),
+        daemon_counts,
+        is_short,
+        workers: merge.threads,
+        thresholds,
+        facts,
+    };
+    Ok(conclude::<D>(&load, observed))
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use measure::audit;
 use measure::machine::Machine;
-use measure::result::{AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, SeriesResult};
+use measure::result::{AuditInputs, DaemonInfo, RunResult, SCHEMA, Second};
 use measure::shard::{Role, RunPart};
-use measure::tally::owned;
+use measure::spec::Spec;
+use measure::tally::Tally;
 use measure::threshold::Threshold;
-use measure::throughput::{Offer, Throughput};
-use measure::warning::{Verdict, Warning};
+use measure::warning::Warning;
 
+pub(crate) mod conclude;
 mod daemons;
 mod external;
 mod faults;
@@ -22,18 +22,19 @@ mod running_load;
 pub(crate) mod scrape;
 mod seconds_spool;
 mod shared_operations;
-pub(crate) mod warnings;
+mod warnings;
 
 pub use external::External;
 
+use conclude::{Observed, Scope, conclude};
 use daemons::Daemons;
 use external::ExternalProcesses;
 use faults::Faults;
 use live_outputs::LiveOutputs;
 use resource_monitor::ResourceMonitor;
-use running_load::RunningLoad;
+use running_load::{LoadOutcome, RunningLoad};
 use seconds_spool::SecondsSpool;
-use warnings::{compared, counter_warnings, disturbances, measured_s, run_warnings, slowest_ns};
+use warnings::{measured_s, slowest_ns};
 
 use crate::divided::{DividedRun, Program, PublishedDaemon};
 use crate::exporter::Exporter;
@@ -41,13 +42,14 @@ use crate::live::LiveFile;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::{self, Folder};
-use load::driver::{Checked, Driver, Findings, Target, ValidPlan};
-use load::plan::Invalid;
+use load::driver::{Checked, Driver, Target, ValidPlan};
+use load::plan::{Invalid, Plan};
 use load::schedule::Share;
 use load::workers::WorkerRange;
 use load::{clock, recorder};
-use subject::daemon::Prepared;
-use subject::{headroom, host, listeners};
+use subject::daemon::Prepared as PreparedDaemon;
+use subject::listeners::{self, Listeners, NotFound};
+use subject::{headroom, host};
 
 /// The daemon's metrics by name.
 type Gauges = BTreeMap<String, f64>;
@@ -89,6 +91,11 @@ impl Settings {
         }
     }
 
+    /// Returns true if this program, or a process that it starts, drives load.
+    fn drives_load(&self) -> bool {
+        self.role() != Role::Daemon
+    }
+
     /// Returns true if workers of other processes have a part in the run.
     fn is_spread(&self) -> bool {
         self.processes > 1 || self.share().of > 1
@@ -104,7 +111,7 @@ impl Settings {
 #[derive(Debug)]
 pub enum Subject {
     /// A daemon that is launched for the run.
-    Launched(Box<Prepared>),
+    Launched(Box<PreparedDaemon>),
     /// A daemon that runs already.
     External(External),
 }
@@ -149,37 +156,64 @@ pub async fn run<D: Driver>(
     folder: &Folder,
     signals: &mut Signals,
 ) -> anyhow::Result<RunResult> {
+    let mut prepared = prepare::<D>(load, subject, settings, folder, signals).await?;
+    let mut started = start(&mut prepared, load, subject, settings, folder, signals).await?;
+    let ended = drive(&mut started, &mut prepared, load, signals).await;
+    let hurried = ended.ending.is_hurried();
+    let observing = observe(
+        &mut prepared,
+        started,
+        ended,
+        load,
+        subject,
+        settings,
+        folder,
+    );
+    let result = conclude::<D>(load, observing.await?);
+    prepared.daemons.close(folder, hurried, signals).await;
+    Ok(result)
+}
+
+/// A run whose daemon is ready and has answered as the driver expects.
+struct Prepared<D> {
+    driver: Arc<D>,
+    daemons: Daemons,
+    /// The processes behind each address of the target.
+    listeners: Vec<Result<Listeners, NotFound>>,
+    checked: Checked,
+    machine: Machine,
+    view: LiveOutputs,
+    /// The plan as the result has it.
+    plan: serde_json::Value,
+    thresholds: Vec<Threshold>,
+}
+
+/// Launches the daemon, and checks its answers and the limits of both sides.
+async fn prepare<D: Driver>(
+    load: &ValidPlan<D::Config>,
+    subject: &Subject,
+    settings: &Settings,
+    folder: &Folder,
+    signals: &mut Signals,
+) -> anyhow::Result<Prepared<D>> {
     let ValidPlan { plan, description } = load;
     let divided = settings.divided.as_ref();
-    let stored = match divided {
-        Some(divided) => divided.plan.clone(),
-        None => plan.clone().untyped()?.to_json()?,
-    };
     // Thresholds are for the whole load.
-    let thresholds = match divided {
-        Some(_) => Vec::new(),
-        None => plan.thresholds(D::SPEC)?,
+    let (stored, thresholds) = match divided {
+        Some(divided) => (divided.plan.clone(), Vec::new()),
+        None => (
+            plan.clone().untyped()?.to_json()?,
+            plan.thresholds(D::SPEC)?,
+        ),
     };
-    let drives_load = settings.role() != Role::Daemon;
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
-    // The folder of a run has its number.
-    let number = folder.path().file_name().unwrap_or_default();
-    let labels = [
-        ("plan", plan.name.clone()),
-        ("daemon", subject.name().to_owned()),
-        ("level", plan.level()),
-        ("run", number.to_string_lossy().into_owned()),
-    ];
     let exporter = settings.metrics_addr;
     let exporter = exporter
-        .map(|address| exporter_at(address, &labels))
+        .map(|address| exporter_at(address, plan, subject, folder))
         .transpose()?;
-    let mut daemons = unless_interrupted(
-        signals,
-        Daemons::open(plan, subject, settings.listen, &progress),
-    )
-    .await??;
+    let opening = Daemons::open(plan, subject, settings.listen, &progress);
+    let daemons = unless_interrupted(signals, opening).await??;
     if let (Some(divided), Role::Daemon) = (divided, settings.role()) {
         divided.publish(&PublishedDaemon {
             name: subject.name().to_owned(),
@@ -188,54 +222,20 @@ pub async fn run<D: Driver>(
         })?;
     }
     let of_subject = |error| of_subject(error, subject);
-    let workers = settings.workers_here();
-    let driver = Arc::new(D::setup(plan, &daemons.target, &workers).map_err(of_subject)?);
+    let driver = D::setup(plan, &daemons.target, &settings.workers_here()).map_err(of_subject)?;
+    let driver = Arc::new(driver);
     let mut checked = Checked::default();
-    if drives_load {
+    if settings.drives_load() {
         progress.step("checking the answers");
-        // A thread of its own, so that a daemon that does not answer does not block the handling of an interruption.
-        let checking = {
-            let driver = Arc::clone(&driver);
-            tokio::task::spawn_blocking(move || driver.check())
-        };
-        let done = unless_interrupted(signals, checking).await?;
-        checked = done?.map_err(of_subject)?;
+        checked = check(&driver, signals).await?.map_err(of_subject)?;
     }
-    let found = {
-        let target = daemons.target.clone();
-        tokio::task::spawn_blocking(move || listeners::find(&target)).await?
-    };
+    let target = daemons.target.clone();
+    let listeners = tokio::task::spawn_blocking(move || listeners::find(&target)).await?;
     let open_at_once = settings.share().count(description.open_at_once);
-    headroom::require(&daemons.target, open_at_once, &found)?;
-    let (processes, unknown) = match subject {
-        Subject::Launched(_) => (None, None),
-        Subject::External(external) => ExternalProcesses::open(external, &found),
-    };
-    let described = processes.as_ref().map(ExternalProcesses::describe);
-
+    headroom::require(&daemons.target, open_at_once, &listeners)?;
     let held = description.audit_inputs.held;
     progress.count_opening(held.map(|held| settings.share().count(held)), D::SPEC);
-    let monitoring =
-        |siblings: Vec<u32>| ResourceMonitor::open(&daemons, D::SPEC, processes, siblings, folder);
-    let (target, learned) = (&daemons.target, &checked.learned);
-    let host = &machine.hostname;
-    let starting = RunningLoad::start(&driver, load, settings, target, learned, host);
-    let (mut running, mut monitor) = match divided {
-        None => {
-            let monitor = monitoring(Vec::new()).await?;
-            (starting.await?, monitor)
-        }
-        // The parts check the daemon at different times, so its counters are read after the last check.
-        Some(divided) => {
-            progress.step("waiting for the other parts of the run");
-            let running = unless_interrupted(signals, starting).await??;
-            (running, monitoring(divided.siblings(host)).await?)
-        }
-    };
-    let start = running.common_start;
-    let began_unix = start.map_or_else(clock::unix_ns, |start| start.unix_ns);
-    let steal = host::StealTime::start();
-    let mut view = LiveOutputs {
+    let view = LiveOutputs {
         progress,
         exporter,
         line: if settings.quiet {
@@ -247,185 +247,307 @@ pub async fn run<D: Driver>(
         seconds: SecondsSpool::beside(folder)?,
         live: LiveFile::create(folder),
     };
-    let mut faults = Faults::new(&plan.faults, &running.phases);
+    Ok(Prepared {
+        driver,
+        daemons,
+        listeners,
+        checked,
+        machine,
+        view,
+        plan: stored,
+        thresholds,
+    })
+}
+
+/// Performs every operation once, in a thread of its own, so that a daemon that does not answer does not block the
+/// handling of an interruption.
+async fn check<D: Driver>(
+    driver: &Arc<D>,
+    signals: &mut Signals,
+) -> anyhow::Result<anyhow::Result<Checked>> {
+    let driver = Arc::clone(driver);
+    let checking = tokio::task::spawn_blocking(move || driver.check());
+    Ok(unless_interrupted(signals, checking).await??)
+}
+
+/// A run whose load has begun.
+struct Started {
+    running: RunningLoad,
+    monitor: ResourceMonitor,
+    faults: Faults,
+    steal: host::StealTime,
+    /// The first start, nanoseconds since 1970.
+    began_unix: u64,
+    /// The processes of a daemon that ran already, as the result names them; and a warning if they are not known.
+    processes: (Option<String>, Option<Warning>),
+}
+
+/// Begins the load, together with the other parts if the run is divided.
+async fn start<D: Driver>(
+    prepared: &mut Prepared<D>,
+    load: &ValidPlan<D::Config>,
+    subject: &Subject,
+    settings: &Settings,
+    folder: &Folder,
+    signals: &mut Signals,
+) -> anyhow::Result<Started> {
+    let (processes, unknown) = match subject {
+        Subject::Launched(_) => (None, None),
+        Subject::External(external) => ExternalProcesses::open(external, &prepared.listeners),
+    };
+    let described = processes.as_ref().map(ExternalProcesses::describe);
+    let (daemons, host) = (&prepared.daemons, &prepared.machine.hostname);
+    let monitoring =
+        |siblings: Vec<u32>| ResourceMonitor::open(daemons, D::SPEC, processes, siblings, folder);
+    let learned = &prepared.checked.learned;
+    let target = &daemons.target;
+    let starting = RunningLoad::start(&prepared.driver, load, settings, target, learned, host);
+    let (running, monitor) = match &settings.divided {
+        None => {
+            let monitor = monitoring(Vec::new()).await?;
+            (starting.await?, monitor)
+        }
+        // The parts check the daemon at different times, so its counters are read after the last check.
+        Some(divided) => {
+            let progress = &mut prepared.view.progress;
+            progress.step("waiting for the other parts of the run");
+            let running = unless_interrupted(signals, starting).await??;
+            (running, monitoring(divided.siblings(host)).await?)
+        }
+    };
+    let began_unix = running
+        .common_start
+        .map_or_else(clock::unix_ns, |start| start.unix_ns);
+    Ok(Started {
+        faults: Faults::new(&load.plan.faults, &running.phases),
+        running,
+        monitor,
+        steal: host::StealTime::start(),
+        began_unix,
+        processes: (described, unknown),
+    })
+}
+
+/// The end of a load.
+struct Ended {
+    ending: LoadOutcome,
+    wall_s: f64,
+    measured_s: f64,
+    steal_pct: Option<f64>,
+}
+
+/// Watches the load until it ends.
+async fn drive<D: Driver>(
+    started: &mut Started,
+    prepared: &mut Prepared<D>,
+    load: &ValidPlan<D::Config>,
+    signals: &mut Signals,
+) -> Ended {
+    let Started {
+        running,
+        monitor,
+        faults,
+        ..
+    } = started;
+    let (view, daemons) = (&mut prepared.view, &mut prepared.daemons);
+    let planned = load.plan.planned();
     let ending = running
-        .drive(
-            &mut view,
-            &mut daemons,
-            &mut monitor,
-            &mut faults,
-            signals,
-            plan.planned(),
-        )
+        .drive(view, daemons, monitor, faults, signals, planned)
         .await;
     let over = clock::now();
-    let wall_s = over.saturating_sub(running.phases.origin) as f64 / 1e9;
-    let measured_s = measured_s(&running.phases, running.cancellation.requested_at(), over);
-    let steal_pct = steal.pct();
-    monitor.finish(&daemons, ending.is_hurried()).await;
+    let ended = Ended {
+        wall_s: over.saturating_sub(running.phases.origin) as f64 / 1e9,
+        measured_s: measured_s(&running.phases, running.cancellation.requested_at(), over),
+        steal_pct: started.steal.pct(),
+        ending,
+    };
+    monitor.finish(daemons, ended.ending.is_hurried()).await;
     view.progress.finish();
+    ended
+}
 
-    let (ended_by, hurried) = (ending.reason(), ending.is_hurried());
-    let mut warnings = ending.warnings;
-    let (mut seconds, lost) = view.seconds.read_back();
-    let mut cleaned = None;
-    // The last part to leave cleans up: the others are done with the daemon then.
-    let is_last = || divided.is_none_or(|divided| divided.leave().unwrap_or(false));
-    if drives_load && settings.is_spread() && is_last() {
-        let driver = Arc::clone(&driver);
-        let cleaning = tokio::task::spawn_blocking(move || driver.clean_up());
-        // What it did not do, and why, is on stderr.
-        cleaned = cleaning.await.ok().and_then(Result::ok).flatten();
-    }
-    let shared = running.ledgers(driver.as_ref()).await?;
-    let shares_operations = shared.is_some();
-    let mut ledgers = 0;
-    if let Some(mut lines) = shared {
-        ledgers = lines.len() as u64;
-        lines.extend(cleaned);
-        if divided.is_none() {
-            let is_complete = ledgers == settings.processes;
-            let mut lines = lines.into_iter().map(Ok);
-            let settled = D::settle(plan, &mut lines, is_complete, &view.total)
-                .and_then(|settled| Ok(settled.apply(&mut view.total, &mut seconds)?));
-            warnings.extend(
-                settled
-                    .err()
-                    .map(|error| Warning::ledger_lost(&format!("{error:#}"))),
-            );
-        } else if let Err(error) = folder.write_ledgers(&lines) {
-            ledgers = 0;
-            warnings.push(Warning::ledger_lost(&error.to_string()));
-        }
-    }
-    warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
-    let operations = Operations::from_tally(&view.total, &seconds);
-    warnings.extend(Warning::unfinished(operations.unfinished, ended_by));
-    warnings.extend(unknown);
-    warnings.extend(monitor.changed_processes(running.phases.origin));
-    warnings.extend(faults.not_injected());
-    let part = divided.zip(start).map(|(divided, start)| RunPart {
-        late_ns: running.late_ns,
-        measured: view.total.measured.clone(),
-        shares_operations,
-        ledgers,
+/// Collects what was observed of the load.
+async fn observe<D: Driver>(
+    prepared: &mut Prepared<D>,
+    mut started: Started,
+    mut ended: Ended,
+    load: &ValidPlan<D::Config>,
+    subject: &Subject,
+    settings: &Settings,
+    folder: &Folder,
+) -> anyhow::Result<Observed> {
+    let (mut seconds, lost) = prepared.view.seconds.read_back();
+    let settling = settle(
+        prepared,
+        &mut started.running,
+        load,
+        settings,
+        folder,
+        &mut seconds,
+    );
+    let (ledgers, unsettled) = settling.await?;
+    let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
+    let daemon_counts = started.monitor.daemon_counts(D::SPEC);
+    let divided = settings.divided.as_ref().zip(started.running.common_start);
+    let part = divided.map(|(divided, start)| RunPart {
+        late_ns: started.running.late_ns,
+        measured: total.measured.clone(),
+        shares_operations: ledgers.is_some(),
+        ledgers: ledgers.unwrap_or(0),
         ..divided.part(&start)
     });
-    if let Some(part) = &part {
-        warnings.extend(Warning::shard_late(part.late_ns));
+    let scope = part.as_ref().map_or(Scope::Run, |part| Scope::Part {
+        drives_load: settings.drives_load(),
+        shares_operations: part.shares_operations,
+    });
+    let ended_by = ended.ending.reason();
+    let mut warnings = std::mem::take(&mut ended.ending.warnings);
+    warnings.extend(unsettled);
+    warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
+    let late = part.as_ref().map_or(0, |part| part.late_ns);
+    warnings.extend(Warning::shard_late(late));
+    let (daemons, has_counters) = (&prepared.daemons, !daemon_counts.is_empty());
+    warnings.extend(started.warnings(daemons, D::SPEC, has_counters, &total));
+    let is_short = started.running.collector.failures().next().is_some();
+    let workers = started.running.workers;
+    let facts = facts(prepared, started, &ended, load, subject, settings, &seconds);
+    Ok(Observed {
+        scope,
+        total,
+        seconds,
+        measured_s: ended.measured_s,
+        ended_by: Some(ended_by),
+        daemon_counts,
+        is_short,
+        workers,
+        thresholds: std::mem::take(&mut prepared.thresholds),
+        facts: RunResult {
+            warnings,
+            part,
+            ..facts
+        },
+    })
+}
+
+impl Started {
+    /// Returns the warnings about the daemon's processes and pages, the faults, the machine, and the rows of samples.
+    fn warnings(
+        &mut self,
+        daemons: &Daemons,
+        spec: &Spec,
+        has_counters: bool,
+        total: &Tally,
+    ) -> Vec<Warning> {
+        let (_, unknown) = &mut self.processes;
+        let mut warnings: Vec<Warning> = unknown.take().into_iter().collect();
+        let origin = self.running.phases.origin;
+        warnings.extend(self.monitor.changed_processes(origin));
+        warnings.extend(self.faults.not_injected());
+        warnings.extend(daemons.without_counters(spec, has_counters));
+        // Unix sockets have their own queues, which the watch reads.
+        if daemons.target.sockets().is_empty()
+            && let Some(system) = self.monitor.system()
+        {
+            warnings.extend(system.warnings(slowest_ns(total)));
+        }
+        let lost_rows = self.monitor.lost_rows.as_ref();
+        warnings.extend(lost_rows.map(|error| Warning::rows_lost(&error.to_string())));
+        warnings
     }
-    let findings = match drives_load {
-        true => D::findings(plan, &view.total),
-        false => Findings::default(),
-    };
-    if drives_load {
-        warnings.extend(run_warnings::<D>(&view.total, &operations, load));
-    }
-    let compared = compared(
-        D::SPEC,
-        |metric, _| monitor.daemon_counters.counted(metric),
-        &findings.bounds,
-        &view.total,
-        running.collector.failures().next().is_some(),
-    );
-    // The daemon has served all shards, or none of this program.
-    if divided.is_none() {
-        warnings.extend(counter_warnings(&compared));
-    }
-    warnings.extend(daemons.without_counters(D::SPEC, &compared));
-    warnings.extend(findings.warnings);
-    // Unix sockets have their own queues, which the watch reads.
-    if daemons.target.sockets().is_empty()
-        && let Some(system) = monitor.system()
-    {
-        warnings.extend(system.warnings(slowest_ns(&view.total)));
-    }
-    warnings.extend(
-        monitor
-            .lost_rows
-            .as_ref()
-            .map(|error| Warning::rows_lost(&error.to_string())),
-    );
+}
+
+/// Returns the fields of the result that do not follow from the totals.
+fn facts<D: Driver>(
+    prepared: &mut Prepared<D>,
+    started: Started,
+    ended: &Ended,
+    load: &ValidPlan<D::Config>,
+    subject: &Subject,
+    settings: &Settings,
+    seconds: &[Second],
+) -> RunResult {
+    let (running, began_unix) = (&started.running, started.began_unix);
+    let phases = &running.phases;
     // The seconds of opening and warm-up are in no figure.
-    let warmup_s = (running.phases.measure - running.phases.origin) as f64 / 1e9;
-    if shares_operations && divided.is_some() {
-        // The others are about outcomes, which only the sum of all parts has.
-        warnings.retain(|warning| warning.kind.is_local());
-    }
-    let (usage, services, resources) = monitor.summary(running.phases.origin, warmup_s, &seconds);
-    let audit_inputs = AuditInputs {
-        worker_cpu_pct: Some(running.collector.busiest_pct((wall_s * 1e9) as u64)),
-        compared,
-        opening: running.opening_time(description.opening),
-        ..description.audit_inputs.clone()
-    };
-    let machine = Machine {
-        steal_pct,
-        ..machine
-    };
-    warnings.extend(disturbances(
-        &machine,
-        &usage,
-        &services,
-        description.busy_waits,
-        &audit_inputs,
-        running.workers,
-    ));
-    let offer = Offer::new(description.is_open_loop, &operations, description.longest);
-    let throughput = Throughput::new(&view.total.measured, measured_s, &offer, D::SPEC);
-    // Of shared operations, another part may have offered those that ended in this one.
-    let is_whole = !shares_operations || divided.is_none();
-    warnings.extend(throughput.backlog_note(&operations).filter(|_| is_whole));
-    let mut result = RunResult {
+    let warmup_s = (phases.measure - phases.origin) as f64 / 1e9;
+    let (usage, services, resources) = started.monitor.summary(phases.origin, warmup_s, seconds);
+    let wall_ns = (ended.wall_s * 1e9) as u64;
+    RunResult {
         schema: SCHEMA,
-        run_id: match (divided, start) {
-            (Some(divided), Some(start)) => divided.run_id(&start),
-            _ => format!("{began_unix:x}-{:x}", std::process::id()),
+        run_id: match settings.divided.as_ref().zip(running.common_start) {
+            Some((divided, start)) => divided.run_id(&start),
+            None => format!("{began_unix:x}-{:x}", std::process::id()),
         },
         driver: D::SPEC.driver.clone().into_owned(),
         spec: D::SPEC.clone(),
         started_at: store::timestamp_of(began_unix),
-        wall_s,
-        plan: stored,
-        phases: Some(plan.phases()),
-        plan_sentence: description.sentence.clone(),
-        level: plan.level(),
+        wall_s: ended.wall_s,
+        plan: prepared.plan.take(),
+        phases: Some(load.plan.phases()),
+        level: load.plan.level(),
         daemon: DaemonInfo {
-            process: described,
-            ..daemons.info(subject)
+            process: started.processes.0,
+            ..prepared.daemons.info(subject)
         },
-        machine,
+        machine: Machine {
+            steal_pct: ended.steal_pct,
+            ..prepared.machine.clone()
+        },
         processes: settings.processes,
         threads: settings.processes * settings.threads,
-        verdict: Verdict::Valid,
-        warnings,
-        operations,
-        throughput: Some(throughput),
-        counts: owned(&view.total.counts),
-        errors: owned(&view.total.errors),
-        series: view
-            .total
-            .series()
-            .filter_map(|(name, values)| SeriesResult::from_distribution(name, values))
-            .collect(),
-        lag: SeriesResult::from_distribution("lag", &view.total.lag),
-        seconds,
         usage,
         services,
         resources,
-        thresholds: Vec::new(),
-        faults: faults.done,
-        answer: checked.answer,
-        imported: None,
-        audit_inputs,
-        part,
-        shards: Vec::new(),
+        faults: started.faults.done,
+        answer: prepared.checked.answer.take(),
+        audit_inputs: AuditInputs {
+            worker_cpu_pct: Some(running.collector.busiest_pct(wall_ns)),
+            opening: running.opening_time(load.description.opening),
+            ..AuditInputs::default()
+        },
+        ..RunResult::default()
+    }
+}
+
+/// Settles operations that begin in one process and end in another, or stores the ledgers for the merge. Returns the
+/// number of ledgers, absent if there are no such operations, and a warning if something of them is lost.
+async fn settle<D: Driver>(
+    prepared: &mut Prepared<D>,
+    running: &mut RunningLoad,
+    load: &ValidPlan<D::Config>,
+    settings: &Settings,
+    folder: &Folder,
+    seconds: &mut [Second],
+) -> anyhow::Result<(Option<u64>, Option<Warning>)> {
+    let (driver, total) = (&prepared.driver, &mut prepared.view.total);
+    let divided = settings.divided.as_ref();
+    let mut cleaned = None;
+    // The last part to leave cleans up: the others are done with the daemon then.
+    let is_last = || divided.is_none_or(|divided| divided.leave().unwrap_or(false));
+    if settings.drives_load() && settings.is_spread() && is_last() {
+        let driver = Arc::clone(driver);
+        let cleaning = tokio::task::spawn_blocking(move || driver.clean_up());
+        // What it did not do, and why, is on stderr.
+        cleaned = cleaning.await.ok().and_then(Result::ok).flatten();
+    }
+    let Some(mut lines) = running.ledgers(driver.as_ref()).await? else {
+        return Ok((None, None));
     };
-    audit::judge(&mut result);
-    Threshold::judge_all(&thresholds, &mut result);
-    result.redact();
-    daemons.close(folder, hurried, signals).await;
-    Ok(result)
+    let ledgers = lines.len() as u64;
+    lines.extend(cleaned);
+    if divided.is_some() {
+        let unsaved = folder.write_ledgers(&lines).err();
+        let unsaved = unsaved.map(|error| Warning::ledger_lost(&error.to_string()));
+        let ledgers = if unsaved.is_some() { 0 } else { ledgers };
+        return Ok((Some(ledgers), unsaved));
+    }
+    let mut lines = lines.into_iter().map(Ok);
+    let is_complete = ledgers == settings.processes;
+    let settled = D::settle(&load.plan, &mut lines, is_complete, total)
+        .and_then(|settled| Ok(settled.apply(total, seconds)?));
+    let unsettled = settled.err();
+    let unsettled = unsettled.map(|error| Warning::ledger_lost(&format!("{error:#}")));
+    Ok((Some(ledgers), unsettled))
 }
 
 /// Waits for a step before the load.
@@ -459,8 +581,22 @@ fn addresses(target: &Target) -> String {
     addresses.collect::<Vec<_>>().join(", ")
 }
 
-fn exporter_at(address: SocketAddr, labels: &[(&str, String)]) -> Result<Exporter, Invalid> {
-    Exporter::listen(address, labels).map_err(|error| {
+/// Starts the exporter of the driver's metrics.
+fn exporter_at<C>(
+    address: SocketAddr,
+    plan: &Plan<C>,
+    subject: &Subject,
+    folder: &Folder,
+) -> Result<Exporter, Invalid> {
+    // The folder of a run has its number.
+    let number = folder.path().file_name().unwrap_or_default();
+    let labels = [
+        ("plan", plan.name.clone()),
+        ("daemon", subject.name().to_owned()),
+        ("level", plan.level()),
+        ("run", number.to_string_lossy().into_owned()),
+    ];
+    Exporter::listen(address, &labels).map_err(|error| {
         let problem = format!("{error:#}: if the port is taken, choose another");
         Invalid::new(format!("--metrics-addr {address}"), problem)
     })

@@ -15,7 +15,7 @@ use crate::tally::{
     Counts, DecodeError, Decoder, Distribution, MISSED, OK, STARTED, Series, Tally, UNFINISHED,
 };
 use crate::usage::UsageSummary;
-use crate::warning::Warning;
+use crate::warning::{Kind, Warning};
 
 /// Name of the series of the driver's lateness in seconds and results.
 const LAG: &str = "lag";
@@ -59,6 +59,8 @@ pub struct Merge {
     pub shards: BTreeMap<u64, ShardSummary>,
     /// Warnings of single parts that also hold for the whole, with the name of the part.
     pub warnings: Vec<Warning>,
+    /// The reason why the first part did not measure its daemon. It holds for the whole if no part did.
+    pub unmeasured: Option<Warning>,
     /// Longest duration of a shard, seconds.
     pub wall_s: f64,
     /// Longest measured time of a shard, seconds.
@@ -100,6 +102,7 @@ impl Merge {
             first: None,
             shards: BTreeMap::new(),
             warnings: Vec::new(),
+            unmeasured: None,
             wall_s: 0.0,
             measured_s: 0.0,
             processes: 0,
@@ -257,7 +260,9 @@ impl Merge {
     fn add_warnings(&mut self, result: &mut RunResult, part: &RunPart) {
         let host = &result.machine.hostname;
         for warning in result.warnings.drain(..) {
-            if warning.kind.is_local() {
+            if warning.kind == Kind::DaemonNotMeasured {
+                self.unmeasured.get_or_insert(warning);
+            } else if warning.kind.is_local() {
                 self.warnings.push(warning.of_part(part.shard, host));
             }
         }

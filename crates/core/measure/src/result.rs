@@ -33,7 +33,7 @@ pub const SCHEMA: u32 = 2;
 /// A run of a plan against a daemon.
 ///
 /// The counts are consistent: `operations.started = operations.ok + Σ errors + operations.unfinished`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// Version of this format; it increases when a field changes.
     pub schema: u32,

@@ -263,11 +263,12 @@ pub struct Warning {
 
 /// The trustworthiness of a result, derived from its warnings.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
     /// No warning is more severe than a note.
+    #[default]
     Valid,
     /// At least one warning says that figures may be wrong. Read the warnings before the figures.
     Suspect,

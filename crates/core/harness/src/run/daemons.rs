@@ -7,7 +7,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use measure::redact;
-use measure::result::CounterComparison;
 use measure::result::DaemonInfo;
 use measure::spec::Spec;
 use measure::warning::Warning;
@@ -184,14 +183,10 @@ impl Daemons {
         self.instances.len().max(self.pages.len())
     }
 
-    /// Returns a note if a metrics page was given that has no counter to compare.
-    pub(super) fn without_counters(
-        &self,
-        spec: &Spec,
-        compared: &[CounterComparison],
-    ) -> Option<Warning> {
+    /// Returns a note if a metrics page was given, and none of the counters that the driver compares was on it.
+    pub(super) fn without_counters(&self, spec: &Spec, has_counters: bool) -> Option<Warning> {
         let metrics = spec.compared().map(|(metric, _)| metric);
-        let was_given = !self.pages.is_empty() && compared.is_empty();
+        let was_given = !self.pages.is_empty() && !has_counters;
         was_given.then(|| Warning::nothing_compared(&metrics.collect::<Vec<_>>()))
     }
 

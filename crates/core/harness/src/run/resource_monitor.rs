@@ -1,5 +1,6 @@
 //! Samples the resource use of daemon and driver during a run.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::Gauges;
 use super::daemons::{Daemons, Instance, Part};
 use super::external::ExternalProcesses;
-use super::scrape::{self, DaemonCounters, Scrape, ScrapeTarget};
+use super::scrape::{self, Counted, DaemonCounters, Scrape, ScrapeTarget};
 use crate::store::Folder;
 use load::clock;
 use subject::host::ControlGroups;
@@ -44,7 +45,7 @@ pub(super) struct ResourceMonitor {
     snapshots: Vec<Snapshot>,
     /// A sample whose pages have not arrived yet.
     fetching: Option<(Snapshot, JoinHandle<Vec<Scrape>>)>,
-    pub(super) daemon_counters: DaemonCounters,
+    daemon_counters: DaemonCounters,
     /// Largest value of each metric of the daemon.
     gauges: Gauges,
     /// The metric in the last of the reference tool's columns, if the driver has one.
@@ -253,6 +254,19 @@ impl ResourceMonitor {
         let pages = pages.unwrap_or_default();
         self.note(&pages);
         self.daemon_counters.close(&pages);
+    }
+
+    /// Returns the daemons' counts, by the names of the driver's counters that are compared with them. If a daemon has
+    /// several metrics for one counter, the first is meant.
+    pub(super) fn daemon_counts(&self, spec: &Spec) -> BTreeMap<String, Counted> {
+        let mut counts = BTreeMap::new();
+        for (metric, counter) in spec.compared() {
+            if let Some(counted) = self.daemon_counters.counted(metric) {
+                let name = counter.name.clone().into_owned();
+                counts.entry(name).or_insert(counted);
+            }
+        }
+        counts
     }
 
     /// Returns what became of the processes of a daemon that ran already; `origin` is the instant of the first start.

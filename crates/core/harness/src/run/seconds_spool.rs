@@ -50,7 +50,7 @@ impl SecondsSpool {
     }
 
     /// Returns all seconds in order, and the reason if some are missing.
-    pub(super) fn read_back(mut self) -> (Vec<Second>, Option<String>) {
+    pub(super) fn read_back(&mut self) -> (Vec<Second>, Option<String>) {
         let mut seconds = Vec::new();
         let lost = self.read(&mut seconds).err().map(|error| error.to_string());
         seconds.append(&mut self.kept);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn rows_are_held_on_disk_and_come_back_as_they_were() {
-        let seconds = filled(tempfile::tempfile().unwrap());
+        let mut seconds = filled(tempfile::tempfile().unwrap());
         assert!(seconds.kept.is_empty());
         assert_eq!(
             seconds.read_back(),
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn rows_that_a_full_disk_does_not_take_are_kept_in_memory() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let seconds = filled(full);
+        let mut seconds = filled(full);
         assert_eq!(seconds.kept.len(), 20);
         assert_eq!(
             seconds.read_back().0,

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use measure::disturbance::Context;
-use measure::machine::Machine;
-use measure::result::{AuditInputs, CounterComparison, Operations, ServiceResult, Usage};
+use measure::result::{CounterComparison, Operations, RunResult};
 use measure::spec::{CounterSpec, ErrorCause, Spec};
 use measure::tally::{MISSED_WAITING, Tally};
 use measure::warning::Warning;
@@ -14,7 +13,7 @@ use load::driver::{Bounds, Driver, Phases, ValidPlan};
 use load::recorder::{WARMUP, WARMUP_FAILED};
 
 /// Returns the warnings that the totals give rise to.
-pub(crate) fn run_warnings<D: Driver>(
+pub(super) fn run_warnings<D: Driver>(
     total: &Tally,
     operations: &Operations,
     load: &ValidPlan<D::Config>,
@@ -46,21 +45,22 @@ pub(crate) fn run_warnings<D: Driver>(
     found.into_iter().flatten().collect()
 }
 
-/// Returns the warnings about disturbances of daemon and driver. The load average before the start counts only if the CPU
-/// use of other processes was not measured: in a suite it is mostly the load of the run before.
-pub(super) fn disturbances(
-    machine: &Machine,
-    usage: &Usage,
-    services: &[ServiceResult],
-    busy_waits: bool,
-    inputs: &AuditInputs,
-    workers: u64,
-) -> Vec<Warning> {
+/// Returns the warnings about disturbances of daemon and driver, which has so many `workers`. The load average before the
+/// start counts only if the CPU use of other processes was not measured: in a suite it is mostly the load of the run
+/// before.
+pub(super) fn disturbances(facts: &RunResult, busy_waits: bool, workers: u64) -> Vec<Warning> {
+    let RunResult {
+        machine,
+        usage,
+        services,
+        audit_inputs,
+        ..
+    } = facts;
     let context = Context {
         workers,
         busy_waits,
-        closed: inputs.users.is_some(),
-        worker_cpu_pct: inputs.worker_cpu_pct.unwrap_or(0.0),
+        closed: audit_inputs.users.is_some(),
+        worker_cpu_pct: audit_inputs.worker_cpu_pct.unwrap_or(0.0),
         forced_switches: usage
             .driver
             .as_ref()
@@ -100,19 +100,18 @@ fn nothing_succeeded(spec: &Spec, total: &Tally, operations: &Operations) -> Opt
     (operations.ok == 0).then(|| Warning::nothing_succeeded(operations.failed, most))
 }
 
-/// Returns the driver's counters beside those of the daemons, which `daemon_count` tells for a metric of the daemon and
-/// the driver's counter. If daemons were started again, their counts after the
-/// last page are lost: they may then have counted less than the driver, but never more.
-pub(crate) fn compared(
+/// Returns the driver's counters beside those of the daemons, which are named as the driver's. If daemons were started
+/// again, their counts after the last page are lost: they may then have counted less than the driver, but never more.
+pub(super) fn compared(
     spec: &'static Spec,
-    daemon_count: impl Fn(&str, &str) -> Option<Counted>,
+    daemon_counts: &BTreeMap<String, Counted>,
     bounds: &BTreeMap<&str, Bounds>,
     total: &Tally,
     driver_short: bool,
 ) -> Vec<CounterComparison> {
-    let compared = |(metric, counter): (&str, &CounterSpec)| {
+    let compared = |counter: &CounterSpec| {
         let name = counter.name.as_ref();
-        let daemon = daemon_count(metric, name)?;
+        let daemon = daemon_counts.get(name)?;
         let bounds = bounds.get(name).copied().unwrap_or_default();
         Some(CounterComparison {
             name: name.to_owned(),
@@ -122,11 +121,11 @@ pub(crate) fn compared(
             driver_short: driver_short || bounds.daemon_more,
         })
     };
-    spec.compared().filter_map(compared).collect()
+    spec.counters.iter().filter_map(compared).collect()
 }
 
 /// Returns a warning for each counter that does not agree.
-pub(crate) fn counter_warnings(compared: &[CounterComparison]) -> impl Iterator<Item = Warning> {
+pub(super) fn counter_warnings(compared: &[CounterComparison]) -> impl Iterator<Item = Warning> {
     let differing = compared.iter().filter(|compared| !compared.agrees());
     differing.map(|of| Warning::counts_disagree(&of.name, of.driver, of.daemon))
 }
@@ -149,6 +148,8 @@ pub(super) fn measured_s(phases: &Phases, requested_at: u64, over: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use measure::disturbance::Disturbance;
+    use measure::machine::Machine;
+    use measure::result::Usage;
     use measure::warning::Kind;
 
     use super::*;
@@ -169,7 +170,12 @@ mod tests {
                 }),
                 ..Usage::default()
             };
-            let found = disturbances(&machine, &usage, &[], false, &AuditInputs::default(), 1);
+            let facts = RunResult {
+                machine,
+                usage,
+                ..RunResult::default()
+            };
+            let found = disturbances(&facts, false, 1);
             found.iter().any(|warning| warning.kind == Kind::NoisyHost)
         };
         assert!(is_noted(None));

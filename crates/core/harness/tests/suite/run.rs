@@ -1,9 +1,12 @@
 //! Tests a run with a test driver: workers that fail, and the time and the counts of a run.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use harness::divided::DividedRun;
+use harness::merge::merge;
 use harness::run::{External, Settings, Subject, run};
 use harness::signals::Signals;
 use harness::store::Folder;
@@ -12,9 +15,10 @@ use load::clock::{self, Timer};
 use load::driver::{Cancellation, Checked, Description, Driver, Target, ValidPlan, Worker};
 use load::pacer::Tick;
 use load::plan::{Group, Invalid, Plan, Timeline};
-use load::schedule::Arrival;
+use load::schedule::{Arrival, Share};
 use load::workers::WorkerRange;
 use measure::result::RunResult;
+use measure::shard::Role;
 use measure::spec::{SeriesRole, SeriesSpec, Spec};
 use measure::tally::Series;
 use measure::warning::{Kind, Verdict};
@@ -133,13 +137,25 @@ fn plan(behaviour: Behaviour) -> Plan<ToySettings> {
 fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> {
     let out = tempfile::tempdir()?;
     let folder = Folder::reserve(out.path(), "host", "toy", "none", "1")?;
+    let result = play_into(&folder, behaviour, None)?;
+    let path = folder.write_result(&result)?;
+    let kept: RunResult = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    assert_eq!(kept, result, "what is stored is what is known");
+    Ok((result, out))
+}
+
+fn play_into(
+    folder: &Folder,
+    behaviour: Behaviour,
+    divided: Option<DividedRun>,
+) -> anyhow::Result<RunResult> {
     let settings = Settings {
         processes: 1,
         threads: 2,
         metrics_addr: None,
         quiet: true,
         listen: None,
-        divided: None,
+        divided,
     };
     let subject = External::new(
         Target::at(PathBuf::from("/nowhere")),
@@ -152,14 +168,10 @@ fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let result = runtime.block_on(async {
+    runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        run::<Toy>(&plan, &subject, &settings, &folder, &mut signals).await
-    })?;
-    let path = folder.write_result(&result)?;
-    let kept: RunResult = serde_json::from_str(&std::fs::read_to_string(path)?)?;
-    assert_eq!(kept, result, "what is stored is what is known");
-    Ok((result, out))
+        run::<Toy>(&plan, &subject, &settings, folder, &mut signals).await
+    })
 }
 
 fn failure(result: &RunResult) -> String {
@@ -248,4 +260,33 @@ fn a_thread_that_hangs_does_not_outlive_the_second_interruption() {
     );
     assert!(result.operations.add_up());
     assert!(result.operations.ok >= 3, "{:?}", result.operations);
+}
+
+#[test]
+fn a_merge_of_one_shard_is_the_run() {
+    for behaviour in [Behaviour::Work, Behaviour::OneFails, Behaviour::OnePanics] {
+        let whole = tempfile::tempdir().unwrap();
+        let stored = plan(behaviour).untyped().unwrap().to_json().unwrap();
+        let share = Some(Share { index: 0, of: 1 });
+        let limit = Duration::from_secs(60);
+        let divided =
+            DividedRun::new(Role::Both, share, whole.path(), None, limit, stored).unwrap();
+        let folder = Folder::at(&divided.result_folder()).unwrap();
+        let run = play_into(&folder, behaviour, Some(divided)).unwrap();
+        folder.write_part(&run).unwrap();
+        let merged = merge::<Toy>(whole.path()).unwrap();
+        // Warnings name the shard, samples have whole seconds, and a disturbance is that of one machine.
+        let kinds = |result: &RunResult| -> BTreeSet<String> {
+            let kinds = result.warnings.iter().map(|warning| warning.kind);
+            kinds.map(|kind| format!("{kind:?}")).collect()
+        };
+        assert_eq!(kinds(&merged), kinds(&run));
+        let mut expected = run.clone();
+        expected.part = None;
+        expected.shards.clone_from(&merged.shards);
+        expected.warnings.clone_from(&merged.warnings);
+        expected.resources.clone_from(&merged.resources);
+        expected.usage.clone_from(&merged.usage);
+        assert_eq!(merged, expected);
+    }
 }
