@@ -110,6 +110,17 @@ fn measure_knows_no_runtime_clock_file_or_socket() {
     }
 }
 
+#[test]
+fn numbers_do_not_know_reports() {
+    let src = root().join("crates/core/measure/src");
+    for (path, text) in rust_sources() {
+        let is_number = path.starts_with(&src) && !path.starts_with(src.join("report"));
+        if is_number && path != src.join("report.rs") {
+            assert!(!text.contains("report::"), "{}", path.display());
+        }
+    }
+}
+
 /// Words of drivers' specifications that are also plain words of reports, or the scheme of a URL.
 const PLAIN_WORDS: [&str; 5] = ["lost", "open", "opened", "held", "http"];
 
