@@ -164,7 +164,7 @@ impl RunResult {
     /// Returns the rate of the counter `name` per second of the measured time, whenever the operations started.
     /// Operations that ended in the drain phase are not included. Returns `None` if no time was measured.
     ///
-    /// For a result without a [`Throughput`], the rate covers the full seconds of the
+    /// For a result without a [`Throughput`](crate::throughput::Throughput), the rate covers the full seconds of the
     /// measured time; for an imported one, the whole run.
     pub fn per_second(&self, name: &str) -> Option<f64> {
         match &self.throughput {
