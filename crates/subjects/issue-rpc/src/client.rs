@@ -272,7 +272,7 @@ impl Client {
 /// that others can write.
 ///
 /// # Errors
-/// It is another user's, or `stream` is no socket.
+/// It is another user's, or `stream` is not a socket.
 pub fn check_peer(stream: &impl AsFd) -> io::Result<()> {
     let peer = getsockopt(stream, PeerCredentials)?.uid();
     match is_trusted(peer, geteuid().as_raw()) {

@@ -69,7 +69,7 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Makes the conditions of ready issues, as [`of_list`](Self::of_list) those of a list.
+    /// Makes the conditions of ready issues.
     pub(crate) fn of_ready(
         filter: &ReadyFilter,
         is_rare: impl Fn(&[String]) -> Result<bool, Error>,

@@ -45,8 +45,8 @@ pub(super) fn run_warnings<D: Driver>(
     found.into_iter().flatten().collect()
 }
 
-/// Returns the warnings about disturbances of daemon and driver, which has so many `workers`. The load average before the
-/// start counts only if the CPU use of other processes was not measured: in a suite it is mostly the load of the run
+/// Returns the warnings about disturbances of the daemon and of the driver with its `workers`. The load average before
+/// the start counts only if the CPU use of other processes was not measured: in a suite it is mostly the load of the run
 /// before.
 pub(super) fn disturbances(facts: &RunResult, busy_waits: bool, workers: u64) -> Vec<Warning> {
     let RunResult {

@@ -113,8 +113,8 @@ impl Warning {
         })
     }
 
-    /// Reports operations that were due and never started, for `waiting` of which the client still waited for the daemon.
-    /// The others are a load that the driver did not make.
+    /// Reports operations that were due and never started. `waiting` of them had a client that still waited for the
+    /// daemon; the others are a load that the driver did not make.
     pub fn missed(operations: u64, waiting: u64, started: u64) -> Option<Self> {
         let undriven = operations.saturating_sub(waiting);
         let severity = if undriven.saturating_mul(DUE_PER_UNDRIVEN) > started + operations {
