@@ -339,10 +339,16 @@ fn the_times_are_those_of_the_clients_that_read_where_only_a_share_does_not() {
     assert!((18..=22).contains(&slow), "{slow}");
     assert_eq!(result["errors"], json!({ "unread": slow }));
     assert_eq!(json["connections_completed"], 100 - slow);
+    // On a busy machine a stream may end before it is seen that the daemon has taken it.
+    let unmeasured = result["counts"]["take_unmeasured"].as_u64().unwrap_or(0);
     let series = result["series"].as_array().unwrap();
     for values in series.iter().filter(|values| values["name"] != "drift") {
         let name = values["name"].as_str().unwrap();
-        let expected = if name == "gap" { 0 } else { 100 - slow };
+        let expected = match name {
+            "gap" => 0,
+            "take" => 100 - slow - unmeasured,
+            _ => 100 - slow,
+        };
         assert_eq!(values["count"], expected, "{name}");
     }
     let code = output.status.code();

@@ -207,7 +207,7 @@ fn users_whose_leave_is_not_answered_come_back_and_are_counted() {
 fn users_that_cannot_come_back_are_counted() {
     for cut in ["0", "1"] {
         let server = Server::wrong(Wrong::RefuseJoinsFrom(6, "room_full"));
-        let arguments = ["--churn", "5", "--churn-cut", cut, "--ack-timeout", "300ms"];
+        let arguments = ["--churn", "5", "--churn-cut", cut];
         let run = sdk(&server, &arguments).run();
         let result = &run.result;
         let away = result.count("churn_left") + result.count("churn_cut");
