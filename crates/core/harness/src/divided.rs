@@ -244,12 +244,15 @@ impl DividedRun {
         }
     }
 
-    /// Publishes the daemon that this program has launched.
+    /// Publishes the daemon that this program has launched, unless it is for the program's own share.
     ///
     /// # Errors
     /// The error of the file system.
     pub(crate) fn publish(&self, daemon: &PublishedDaemon) -> anyhow::Result<()> {
-        write(&self.folder.join(DAEMON), daemon)
+        match self.share {
+            Some(_) => Ok(()),
+            None => write(&self.folder.join(DAEMON), daemon),
+        }
     }
 
     /// Waits for the daemon that another part launches.
@@ -301,11 +304,11 @@ impl DividedRun {
     }
 
     /// Says that all connections of this shard are open, if it has any, and returns the instant at which the load of all
-    /// shards begins, in Unix nanoseconds; `None` if they do not agree on one.
+    /// shards begins, in Unix nanoseconds; `None` if they do not agree on one. It may be later than planned.
     pub(crate) async fn load_begin(self, host: String) -> Option<u64> {
-        // Shards that know the start need no common folder.
+        // Shards that know the start need no common folder: their load begins when planned.
         if self.start_at.is_some() {
-            return None;
+            return Some(u64::MAX);
         }
         let go = self.meet(LOAD, &host).await;
         go.ok().map(|go| go.at_unix_ns)

@@ -72,33 +72,31 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the task of this program.
-    fn role(&self) -> Role {
-        self.divided.as_ref().map_or(Role::Both, DividedRun::role)
+    /// Returns the number of workers of this program: none if it only launches the daemon.
+    fn workers(&self) -> u64 {
+        match &self.divided {
+            Some(divided) if divided.role() == Role::Daemon => 0,
+            _ => self.processes * self.threads,
+        }
     }
 
-    /// Returns the workers of this process: none if it only launches the daemon, or starts processes that have them.
+    /// Returns the workers of this process: none if it starts processes that have them.
     fn workers_here(&self) -> WorkerRange {
-        let total = self.processes * self.threads;
         WorkerRange {
             first: 0,
-            count: match (self.role(), self.processes) {
-                (Role::Daemon, _) | (_, 2..) => 0,
-                _ => total,
+            count: if self.processes > 1 {
+                0
+            } else {
+                self.workers()
             },
-            total,
+            total: self.processes * self.threads,
             shard: self.share(),
         }
     }
 
-    /// Returns true if this program, or a process that it starts, drives load.
-    fn drives_load(&self) -> bool {
-        self.role() != Role::Daemon
-    }
-
-    /// Returns true if workers of other processes have a part in the run.
+    /// Returns true if workers of other processes drive load with those of this process, or instead of them.
     fn is_spread(&self) -> bool {
-        self.processes > 1 || self.share().of > 1
+        self.workers() > self.threads || self.share().of > 1
     }
 
     /// Returns the part of the load that this program drives.
@@ -214,7 +212,7 @@ async fn prepare<D: Driver>(
         .transpose()?;
     let opening = Daemons::open(plan, subject, settings.listen, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
-    if let (Some(divided), Role::Daemon) = (divided, settings.role()) {
+    if let Some(divided) = divided {
         divided.publish(&PublishedDaemon {
             name: subject.name().to_owned(),
             target: daemons.target.clone(),
@@ -225,7 +223,7 @@ async fn prepare<D: Driver>(
     let driver = D::setup(plan, &daemons.target, &settings.workers_here()).map_err(of_subject)?;
     let driver = Arc::new(driver);
     let mut checked = Checked::default();
-    if settings.drives_load() {
+    if settings.workers() > 0 {
         progress.step("checking the answers");
         checked = check(&driver, signals).await?.map_err(of_subject)?;
     }
@@ -315,9 +313,8 @@ async fn start<D: Driver>(
             (running, monitoring(divided.siblings(host)).await?)
         }
     };
-    let began_unix = running
-        .common_start
-        .map_or_else(clock::unix_ns, |start| start.unix_ns);
+    let common = running.common.as_ref();
+    let began_unix = common.map_or_else(clock::unix_ns, |common| common.start.unix_ns);
     Ok(Started {
         faults: Faults::new(&load.plan.faults, &running.phases),
         running,
@@ -388,16 +385,16 @@ async fn observe<D: Driver>(
     let (ledgers, unsettled) = settling.await?;
     let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
     let daemon_counts = started.monitor.daemon_counts(D::SPEC);
-    let divided = settings.divided.as_ref().zip(started.running.common_start);
-    let part = divided.map(|(divided, start)| RunPart {
-        late_ns: started.running.late_ns,
+    let common = started.running.common.as_ref();
+    let part = common.map(|common| RunPart {
+        late_ns: common.late_ns,
         measured: total.measured.clone(),
         shares_operations: ledgers.is_some(),
         ledgers: ledgers.unwrap_or(0),
-        ..divided.part(&start)
+        ..common.run.part(&common.start)
     });
     let scope = part.as_ref().map_or(Scope::Run, |part| Scope::Part {
-        drives_load: settings.drives_load(),
+        drives_load: started.running.worker_count > 0,
         shares_operations: part.shares_operations,
     });
     let ended_by = ended.ending.reason();
@@ -409,7 +406,7 @@ async fn observe<D: Driver>(
     let (daemons, has_counters) = (&prepared.daemons, !daemon_counts.is_empty());
     warnings.extend(started.warnings(daemons, D::SPEC, has_counters, &total));
     let is_short = started.running.collector.failures().next().is_some();
-    let workers = started.running.workers;
+    let workers = started.running.worker_count;
     let facts = facts(prepared, started, &ended, load, subject, settings, &seconds);
     Ok(Observed {
         scope,
@@ -474,8 +471,8 @@ fn facts<D: Driver>(
     let wall_ns = (ended.wall_s * 1e9) as u64;
     RunResult {
         schema: SCHEMA,
-        run_id: match settings.divided.as_ref().zip(running.common_start) {
-            Some((divided, start)) => divided.run_id(&start),
+        run_id: match &running.common {
+            Some(common) => common.run.run_id(&common.start),
             None => format!("{began_unix:x}-{:x}", std::process::id()),
         },
         driver: D::SPEC.driver.clone().into_owned(),
@@ -524,7 +521,7 @@ async fn settle<D: Driver>(
     let mut cleaned = None;
     // The last part to leave cleans up: the others are done with the daemon then.
     let is_last = || divided.is_none_or(|divided| divided.leave().unwrap_or(false));
-    if settings.drives_load() && settings.is_spread() && is_last() {
+    if settings.is_spread() && is_last() {
         let driver = Arc::clone(driver);
         let cleaning = tokio::task::spawn_blocking(move || driver.clean_up());
         // What it did not do, and why, is on stderr.
