@@ -401,8 +401,6 @@ async fn observe<D: Driver>(
     let mut warnings = std::mem::take(&mut ended.ending.warnings);
     warnings.extend(unsettled);
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
-    let late = part.as_ref().map_or(0, |part| part.late_ns);
-    warnings.extend(Warning::shard_late(late));
     let (daemons, has_counters) = (&prepared.daemons, !daemon_counts.is_empty());
     warnings.extend(started.warnings(daemons, D::SPEC, has_counters, &total));
     let is_short = started.running.collector.failures().next().is_some();
