@@ -47,8 +47,10 @@ pub(super) struct RunningLoad {
     pub(super) worker_count: u64,
     /// The longest time that one operation may take, nanoseconds.
     longest_ns: u64,
-    /// The start of a divided run.
-    pub(super) common: Option<CommonStart>,
+    /// The start that a divided run has in all parts.
+    pub(super) common: Option<(DividedRun, Start)>,
+    /// Time from the start until all workers were running, nanoseconds.
+    pub(super) late_ns: u64,
     /// Operations that workers of several processes share, if they do.
     shared: Option<SharedOperations>,
 }
@@ -62,15 +64,6 @@ enum Workers {
     Processes(Processes),
     /// Other programs, while this one only has the daemon. The task ends with their load.
     Shards(JoinHandle<()>),
-}
-
-/// The start that a program has in common with the others of a divided run.
-#[derive(Debug)]
-pub(super) struct CommonStart {
-    pub(super) run: DividedRun,
-    pub(super) start: Start,
-    /// Time from the start until all workers were running, nanoseconds.
-    pub(super) late_ns: u64,
 }
 
 /// The opening of connections before the load.
@@ -136,16 +129,12 @@ impl RunningLoad {
         } else {
             None
         };
-        let mut common = match &settings.divided {
-            Some(run) => Some(CommonStart {
-                start: run.start(host).await?,
-                run: run.clone(),
-                late_ns: 0,
-            }),
+        let common = match &settings.divided {
+            Some(divided) => Some((divided.clone(), divided.start(host).await?)),
             None => None,
         };
         let (origin, unix_ns) = match &common {
-            Some(common) => (common.start.origin, common.start.unix_ns),
+            Some((_, start)) => (start.origin, start.unix_ns),
             None => {
                 let origin = clock::now() + HEAD_START_NS;
                 (origin, origin + clock::wall_offset())
@@ -158,11 +147,10 @@ impl RunningLoad {
                 processes.go::<D>(origin, unix_ns, opening, &send).await?;
                 Workers::Processes(processes)
             }
-            (None, Some(common)) if count == 0 => {
+            (None, Some((divided, start))) if count == 0 => {
                 let rest = phases.drained.saturating_sub(clock::now());
-                let results = common.run.clone();
-                let results = results.all_results(common.start.of, Duration::from_nanos(rest));
-                Workers::Shards(tokio::spawn(results))
+                let rest = Duration::from_nanos(rest);
+                Workers::Shards(tokio::spawn(divided.clone().all_results(start.of, rest)))
             }
             (None, _) => Workers::Threads(Threads::start(
                 driver,
@@ -177,14 +165,9 @@ impl RunningLoad {
                 &send,
             )?),
         };
-        if let Some(common) = &mut common {
-            common.late_ns = clock::now().saturating_sub(origin);
-        }
+        let late_ns = clock::now().saturating_sub(origin);
         let opening = opening.map_or(Opening::Planned, |phase| {
-            let common = common
-                .as_ref()
-                .map(|common| (common.run.clone(), common.start));
-            let begin = load_begin(Arc::clone(&phase), common, host.to_owned());
+            let begin = load_begin(Arc::clone(&phase), common.clone(), host.to_owned());
             Opening::Pending(phase, tokio::spawn(begin))
         });
         Ok(Self {
@@ -196,6 +179,7 @@ impl RunningLoad {
             workers,
             worker_count: count,
             common,
+            late_ns,
             shared,
             longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
         })
