@@ -312,8 +312,8 @@ async fn start<D: Driver>(
             (running, monitoring(divided.siblings(host)).await?)
         }
     };
-    let common = running.common.as_ref();
-    let began_unix = common.map_or_else(clock::unix_ns, |(_, start)| start.unix_ns);
+    let divided = running.divided.as_ref();
+    let began_unix = divided.map_or_else(clock::unix_ns, |(_, start)| start.unix_ns);
     Ok(Started {
         faults: Faults::new(&load.plan.faults, &running.phases),
         running,

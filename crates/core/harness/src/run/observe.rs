@@ -27,8 +27,8 @@ pub(super) async fn observe<D: Driver>(
     let (ledgers, unsettled) = settle(prepared, &mut started.running, &mut seconds).await?;
     let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
     let daemon_counts = started.monitor.daemon_counts(D::SPEC);
-    let common = started.running.common.as_ref();
-    let part = common.map(|(divided, start)| RunPart {
+    let divided = started.running.divided.as_ref();
+    let part = divided.map(|(divided, start)| RunPart {
         late_ns: started.running.late_ns,
         measured: total.measured.clone(),
         shares_operations: ledgers.is_some(),
@@ -108,7 +108,7 @@ fn facts<D: Driver>(
     let wall_ns = (ended.wall_s * 1e9) as u64;
     RunResult {
         schema: SCHEMA,
-        run_id: match &running.common {
+        run_id: match &running.divided {
             Some((divided, start)) => divided.run_id(start),
             None => format!("{began_unix:x}-{:x}", std::process::id()),
         },

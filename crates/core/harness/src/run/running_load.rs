@@ -47,22 +47,22 @@ pub(super) struct RunningLoad {
     pub(super) worker_count: u64,
     /// The longest time that one operation may take, nanoseconds.
     longest_ns: u64,
-    /// The start that a divided run has in all parts.
-    pub(super) common: Option<(DividedRun, Start)>,
+    /// The part of this program in a divided run, and the start that all parts have in common.
+    pub(super) divided: Option<(DividedRun, Start)>,
     /// Time from the start until all workers were running, nanoseconds.
     pub(super) late_ns: u64,
     /// Operations that workers of several processes share, if they do.
     shared: Option<SharedOperations>,
 }
 
-/// The place where the load of a run is made.
+/// The workers of a run, by the programs that have them.
 #[derive(Debug)]
 enum Workers {
     /// Threads of this program.
     Threads(Threads),
     /// Processes that this program has started.
     Processes(Processes),
-    /// Other programs, while this one only has the daemon. The task ends with their load.
+    /// The other shards have all of them, and this program the daemon. The task ends with their load.
     Shards(JoinHandle<()>),
 }
 
@@ -129,11 +129,11 @@ impl RunningLoad {
         } else {
             None
         };
-        let common = match &settings.divided {
+        let divided = match &settings.divided {
             Some(divided) => Some((divided.clone(), divided.start(host).await?)),
             None => None,
         };
-        let (origin, unix_ns) = match &common {
+        let (origin, unix_ns) = match &divided {
             Some((_, start)) => (start.origin, start.unix_ns),
             None => {
                 let origin = clock::now() + HEAD_START_NS;
@@ -141,7 +141,7 @@ impl RunningLoad {
             }
         };
         let phases = Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default());
-        let workers = match (processes, &common) {
+        let workers = match (processes, &divided) {
             (Some(mut processes), _) => {
                 let opening = opening.as_ref();
                 processes.go::<D>(origin, unix_ns, opening, &send).await?;
@@ -167,7 +167,7 @@ impl RunningLoad {
         };
         let late_ns = clock::now().saturating_sub(origin);
         let opening = opening.map_or(Opening::Planned, |phase| {
-            let begin = load_begin(Arc::clone(&phase), common.clone(), host.to_owned());
+            let begin = load_begin(Arc::clone(&phase), divided.clone(), host.to_owned());
             Opening::Pending(phase, tokio::spawn(begin))
         });
         Ok(Self {
@@ -178,7 +178,7 @@ impl RunningLoad {
             collector,
             workers,
             worker_count: count,
-            common,
+            divided,
             late_ns,
             shared,
             longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
@@ -445,13 +445,13 @@ impl Opening {
 /// Returns the begin of the load once all connections are open; in a divided run, of all shards, if they agree on one.
 async fn load_begin(
     opening: Arc<OpeningPhase>,
-    common: Option<(DividedRun, Start)>,
+    divided: Option<(DividedRun, Start)>,
     host: String,
 ) -> Option<u64> {
     opening.all_open().await;
-    match common {
+    match divided {
         None => Some(clock::now() + HEAD_START_NS),
-        Some((run, start)) => Some(start.monotonic(run.load_begin(host).await?)),
+        Some((divided, start)) => Some(start.monotonic(divided.load_begin(host).await?)),
     }
 }
 
