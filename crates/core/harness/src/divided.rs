@@ -304,11 +304,11 @@ impl DividedRun {
     }
 
     /// Says that all connections of this shard are open, if it has any, and returns the instant at which the load of all
-    /// shards begins, in Unix nanoseconds; `None` if they do not agree on one. It may be later than planned.
+    /// shards begins, in Unix nanoseconds; `None` if they do not agree on one.
     pub(crate) async fn load_begin(self, host: String) -> Option<u64> {
-        // Shards that know the start need no common folder: their load begins when planned.
+        // Shards that know the start need no common folder.
         if self.start_at.is_some() {
-            return Some(u64::MAX);
+            return None;
         }
         let go = self.meet(LOAD, &host).await;
         go.ok().map(|go| go.at_unix_ns)

@@ -62,19 +62,19 @@ enum Workers {
     Threads(Threads),
     /// Processes that this program has started.
     Processes(Processes),
-    /// The other shards have all of them, and this program the daemon. The task ends with their load.
+    /// All are in the shards, and this program has the daemon. The task ends with the load of the shards.
     Shards(JoinHandle<()>),
 }
 
 /// The opening of connections before the load.
 #[derive(Debug)]
 enum Opening {
-    /// The load begins when planned, with the connections that are open by then, if there are any.
-    Planned,
+    /// Nothing is opened before the load.
+    Absent,
     /// The task ends once all connections are open, with the begin of the load, if the shards agree on one.
     Pending(Arc<OpeningPhase>, JoinHandle<Option<u64>>),
-    /// All connections were open before the load.
-    Complete,
+    /// The begin of the load is known.
+    Over(Arc<OpeningPhase>),
 }
 
 /// The end of the load.
@@ -166,7 +166,7 @@ impl RunningLoad {
             )?),
         };
         let late_ns = clock::now().saturating_sub(origin);
-        let opening = opening.map_or(Opening::Planned, |phase| {
+        let opening = opening.map_or(Opening::Absent, |phase| {
             let begin = load_begin(Arc::clone(&phase), divided.clone(), host.to_owned());
             Opening::Pending(phase, tokio::spawn(begin))
         });
@@ -290,34 +290,32 @@ impl RunningLoad {
 
     /// Begins the load earlier than planned, now that all connections are open, unless it is about to begin by itself.
     async fn bring_forward(&mut self, begin: Option<u64>, faults: &mut Faults) {
-        let opening = std::mem::replace(&mut self.opening, Opening::Planned);
-        // After the begin, workers that have ended count as open.
-        let (Opening::Pending(phase, _), Some(begin), true) =
-            (opening, begin, clock::now() < self.phases.begin)
-        else {
+        let opening = std::mem::replace(&mut self.opening, Opening::Absent);
+        let Opening::Pending(phase, _) = opening else {
             return;
         };
-        self.opening = Opening::Complete;
-        if begin >= self.phases.begin {
-            return;
+        if let Some(begin) = begin.filter(|begin| *begin < self.phases.begin) {
+            self.phases = self.phases.with_begin(begin);
+            phase.begin_at(begin);
+            self.cancellation.wake();
+            if let Workers::Processes(processes) = &mut self.workers {
+                processes.begin_at(begin).await;
+            }
+            faults.begin_at(begin);
         }
-        self.phases = self.phases.with_begin(begin);
-        phase.begin_at(begin);
-        self.cancellation.wake();
-        if let Workers::Processes(processes) = &mut self.workers {
-            processes.begin_at(begin).await;
-        }
-        faults.begin_at(begin);
+        self.opening = Opening::Over(phase);
     }
 
     /// Returns the duration of the opening, if the plan has one.
     pub(super) fn opening_time(&self, limit: Option<Duration>) -> Option<OpeningTime> {
-        let limit = limit?;
+        let (Opening::Pending(phase, _) | Opening::Over(phase)) = &self.opening else {
+            return None;
+        };
         let took_ns = self.phases.begin - self.phases.origin;
         Some(OpeningTime {
             took_s: took_ns as f64 / 1e9,
-            limit_s: limit.as_secs_f64(),
-            complete: matches!(self.opening, Opening::Complete),
+            limit_s: limit?.as_secs_f64(),
+            complete: phase.was_complete_at(self.phases.begin),
         })
     }
 
