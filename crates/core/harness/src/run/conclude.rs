@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use load::driver::{Driver, Findings, ValidPlan};
 use measure::audit;
-use measure::result::{AuditInputs, Operations, RunResult, Second, SeriesResult};
+use measure::result::{AuditInputs, OpeningTime, Operations, RunResult, Second, SeriesResult};
 use measure::tally::{Tally, owned};
 use measure::threshold::Threshold;
 use measure::throughput::{Offer, Throughput};
@@ -60,8 +60,10 @@ pub(crate) struct Observed {
     pub(crate) workers: u64,
     /// Thresholds of the whole load; a part has none.
     pub(crate) thresholds: Vec<Threshold>,
-    /// The other fields of the result. Its warnings are those that only the observer can raise, and its audit inputs
-    /// have only what was observed.
+    /// CPU use of the busiest worker, percent of a core.
+    pub(crate) worker_cpu_pct: Option<f64>,
+    pub(crate) opening: Option<OpeningTime>,
+    /// The fields of the result that nothing here derives. Its warnings are those that only the observer can raise.
     pub(crate) facts: RunResult,
 }
 
@@ -78,10 +80,9 @@ pub(crate) fn conclude<D: Driver>(
     } else {
         Findings::default()
     };
-    let inputs = std::mem::take(&mut observed.facts.audit_inputs);
     observed.facts.audit_inputs = AuditInputs {
-        worker_cpu_pct: inputs.worker_cpu_pct,
-        opening: inputs.opening,
+        worker_cpu_pct: observed.worker_cpu_pct,
+        opening: observed.opening.take(),
         compared: compared(
             D::SPEC,
             &observed.daemon_counts,

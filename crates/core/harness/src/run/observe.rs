@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use measure::machine::Machine;
-use measure::result::{AuditInputs, DaemonInfo, RunResult, SCHEMA, Second};
+use measure::result::{DaemonInfo, RunResult, SCHEMA, Second};
 use measure::shard::RunPart;
 use measure::spec::Spec;
 use measure::tally::Tally;
@@ -45,24 +45,26 @@ pub(super) async fn observe<D: Driver>(
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
     let (daemons, has_counters) = (&prepared.daemons, !daemon_counts.is_empty());
     warnings.extend(started.warnings(daemons, D::SPEC, has_counters, &total));
-    let is_short = started.running.collector.failures().next().is_some();
-    let workers = started.running.worker_count;
-    let facts = facts(prepared, started, &ended, &seconds);
+    let running = &started.running;
+    let is_short = running.collector.failures().next().is_some();
+    let wall_ns = (ended.wall_s * 1e9) as u64;
     Ok(Observed {
         scope,
         total,
-        seconds,
         measured_s: ended.measured_s,
         ended_by: Some(ended_by),
         daemon_counts,
         is_short,
-        workers,
+        workers: running.worker_count,
         thresholds: std::mem::take(&mut prepared.thresholds),
+        worker_cpu_pct: Some(running.collector.busiest_pct(wall_ns)),
+        opening: running.opening_time(prepared.load.description.opening),
         facts: RunResult {
             warnings,
             part,
-            ..facts
+            ..facts(prepared, started, &ended, &seconds)
         },
+        seconds,
     })
 }
 
@@ -105,7 +107,6 @@ fn facts<D: Driver>(
     // The seconds of opening and warm-up are in no figure.
     let warmup_s = (phases.measure - phases.origin) as f64 / 1e9;
     let (usage, services, resources) = started.monitor.summary(phases.origin, warmup_s, seconds);
-    let wall_ns = (ended.wall_s * 1e9) as u64;
     RunResult {
         schema: SCHEMA,
         run_id: match &running.divided {
@@ -134,11 +135,6 @@ fn facts<D: Driver>(
         resources,
         faults: started.faults.done,
         answer: prepared.checked.answer.take(),
-        audit_inputs: AuditInputs {
-            worker_cpu_pct: Some(running.collector.busiest_pct(wall_ns)),
-            opening: running.opening_time(load.description.opening),
-            ..AuditInputs::default()
-        },
         ..RunResult::default()
     }
 }
