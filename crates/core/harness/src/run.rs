@@ -278,8 +278,8 @@ struct Started {
     began_unix: u64,
     /// The processes of a daemon that ran already, as the result names them.
     process: Option<String>,
-    /// Present if they are not known.
-    not_measured: Option<Warning>,
+    /// Present if they are not known, or are not the processes that listen.
+    processes_warning: Option<Warning>,
 }
 
 /// Begins the load, together with the other parts if the run is divided.
@@ -288,7 +288,7 @@ async fn start<D: Driver>(
     signals: &mut Signals,
 ) -> anyhow::Result<Started> {
     let (load, settings, folder) = (prepared.load, prepared.settings, prepared.folder);
-    let (processes, not_measured) = match prepared.subject {
+    let (processes, processes_warning) = match prepared.subject {
         Subject::Launched(_) => (None, None),
         Subject::External(external) => ExternalProcesses::open(external, &prepared.listeners),
     };
@@ -321,7 +321,7 @@ async fn start<D: Driver>(
         steal: host::StealTime::start(),
         began_unix,
         process,
-        not_measured,
+        processes_warning,
     })
 }
 

@@ -129,8 +129,10 @@ mod tests {
         drop(first);
         assert!(at_once().await.is_err());
         assert_eq!(third.brought_forward(), None);
+        assert!(!opening.was_complete_at(u64::MAX));
         third.report_open();
         opening.all_open().await;
+        assert!(opening.was_complete_at(u64::MAX) && !opening.was_complete_at(0));
         opening.begin_at(7);
         assert_eq!(third.brought_forward(), Some(7));
         assert_eq!(third.brought_forward(), None);

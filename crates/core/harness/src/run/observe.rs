@@ -77,7 +77,7 @@ impl Started {
         has_counters: bool,
         total: &Tally,
     ) -> Vec<Warning> {
-        let mut warnings = Vec::from_iter(self.not_measured.take());
+        let mut warnings = Vec::from_iter(self.processes_warning.take());
         let origin = self.running.phases.origin;
         warnings.extend(self.monitor.changed_processes(origin));
         warnings.extend(self.faults.not_injected());
