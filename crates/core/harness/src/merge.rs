@@ -67,9 +67,10 @@ struct Ledgers {
 
 impl Ledgers {
     fn add(&mut self, file: PathBuf, is_complete: bool) {
-        match file.exists() {
-            true => self.files.push(file),
-            false => self.is_short = true,
+        if file.exists() {
+            self.files.push(file);
+        } else {
+            self.is_short = true;
         }
         self.is_short |= !is_complete;
     }
