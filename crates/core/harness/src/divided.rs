@@ -244,12 +244,15 @@ impl DividedRun {
         }
     }
 
-    /// Publishes the daemon that this program has launched.
+    /// Publishes the daemon that this program has launched, unless it is for the program's own share.
     ///
     /// # Errors
     /// The error of the file system.
     pub(crate) fn publish(&self, daemon: &PublishedDaemon) -> anyhow::Result<()> {
-        write(&self.folder.join(DAEMON), daemon)
+        match self.share {
+            Some(_) => Ok(()),
+            None => write(&self.folder.join(DAEMON), daemon),
+        }
     }
 
     /// Waits for the daemon that another part launches.
@@ -441,9 +444,10 @@ impl DividedRun {
         missing: impl Fn(&Path) -> String,
     ) -> anyhow::Result<T> {
         let deadline = Instant::now() + self.limit;
-        let poll = match is_local(&self.folder) {
-            true => LOCAL_POLL,
-            false => REMOTE_POLL,
+        let poll = if is_local(&self.folder) {
+            LOCAL_POLL
+        } else {
+            REMOTE_POLL
         };
         loop {
             let (failed, found) = look(&self.folder, name)?;
@@ -484,9 +488,10 @@ fn refuse_late(late_ns: u64) -> anyhow::Result<()> {
 /// Returns the time from the order to begin to the start, if all shards have seen the probes after `probed`: their way
 /// there, and the way of the answers back.
 fn head_start(probed: Duration, is_local: bool) -> Duration {
-    let least = match is_local {
-        true => LOCAL_HEAD_START,
-        false => REMOTE_HEAD_START,
+    let least = if is_local {
+        LOCAL_HEAD_START
+    } else {
+        REMOTE_HEAD_START
     };
     least.max(probed * HEAD_START_PER_PROBE)
 }

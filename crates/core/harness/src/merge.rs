@@ -9,7 +9,7 @@ use load::driver::{Driver, ValidPlan};
 use load::limits;
 use load::plan::{Invalid, Plan};
 use measure::merge::{Merge, SecondMerge};
-use measure::result::{AuditInputs, DaemonInfo, RunResult, Second, Usage};
+use measure::result::{DaemonInfo, RunResult, Second, Usage};
 use measure::shard::{Clock, RunPart};
 use measure::spec::SeriesSpec;
 use measure::tally::{OK, STARTED, UNFINISHED};
@@ -67,9 +67,10 @@ struct Ledgers {
 
 impl Ledgers {
     fn add(&mut self, file: PathBuf, is_complete: bool) {
-        match file.exists() {
-            true => self.files.push(file),
-            false => self.is_short = true,
+        if file.exists() {
+            self.files.push(file);
+        } else {
+            self.is_short = true;
         }
         self.is_short |= !is_complete;
     }
@@ -327,11 +328,6 @@ fn finish<D: Driver>(
         resources: merge.take_resources(),
         faults: std::mem::take(&mut merge.faults),
         answer: merge.answer().cloned(),
-        audit_inputs: AuditInputs {
-            worker_cpu_pct: merge.worker_cpu_pct,
-            opening: merge.opening.take(),
-            ..AuditInputs::default()
-        },
         part: None,
         shards: std::mem::take(&mut merge.shards).into_values().collect(),
         ..first
@@ -346,6 +342,8 @@ fn finish<D: Driver>(
         is_short,
         workers: merge.threads,
         thresholds,
+        worker_cpu_pct: merge.worker_cpu_pct,
+        opening: merge.opening,
         facts,
     };
     Ok(conclude::<D>(&load, observed))

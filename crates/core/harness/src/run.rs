@@ -5,10 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use measure::machine::Machine;
-use measure::result::{AuditInputs, DaemonInfo, RunResult, SCHEMA, Second};
-use measure::shard::{Role, RunPart};
-use measure::spec::Spec;
-use measure::tally::Tally;
+use measure::result::RunResult;
+use measure::shard::Role;
 use measure::threshold::Threshold;
 use measure::warning::Warning;
 
@@ -17,6 +15,7 @@ mod daemons;
 mod external;
 mod faults;
 mod live_outputs;
+mod observe;
 mod resource_monitor;
 mod running_load;
 pub(crate) mod scrape;
@@ -26,22 +25,23 @@ mod warnings;
 
 pub use external::External;
 
-use conclude::{Observed, Scope, conclude};
+use conclude::conclude;
 use daemons::Daemons;
 use external::ExternalProcesses;
 use faults::Faults;
 use live_outputs::LiveOutputs;
+use observe::observe;
 use resource_monitor::ResourceMonitor;
 use running_load::{LoadOutcome, RunningLoad};
 use seconds_spool::SecondsSpool;
-use warnings::{measured_s, slowest_ns};
+use warnings::measured_s;
 
 use crate::divided::{DividedRun, Program, PublishedDaemon};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::store::{self, Folder};
+use crate::store::Folder;
 use load::driver::{Checked, Driver, Target, ValidPlan};
 use load::plan::{Invalid, Plan};
 use load::schedule::Share;
@@ -72,33 +72,31 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the task of this program.
-    fn role(&self) -> Role {
-        self.divided.as_ref().map_or(Role::Both, DividedRun::role)
+    /// Returns the number of workers of this program: none if it only launches the daemon.
+    fn workers(&self) -> u64 {
+        match &self.divided {
+            Some(divided) if divided.role() == Role::Daemon => 0,
+            _ => self.processes * self.threads,
+        }
     }
 
-    /// Returns the workers of this process: none if it only launches the daemon, or starts processes that have them.
+    /// Returns the workers of this process: none if it starts processes that have them.
     fn workers_here(&self) -> WorkerRange {
-        let total = self.processes * self.threads;
         WorkerRange {
             first: 0,
-            count: match (self.role(), self.processes) {
-                (Role::Daemon, _) | (_, 2..) => 0,
-                _ => total,
+            count: if self.processes > 1 {
+                0
+            } else {
+                self.workers()
             },
-            total,
+            total: self.processes * self.threads,
             shard: self.share(),
         }
     }
 
-    /// Returns true if this program, or a process that it starts, drives load.
-    fn drives_load(&self) -> bool {
-        self.role() != Role::Daemon
-    }
-
-    /// Returns true if workers of other processes have a part in the run.
+    /// Returns true if workers of other processes drive load with those of this process, or instead of them.
     fn is_spread(&self) -> bool {
-        self.processes > 1 || self.share().of > 1
+        self.workers() > self.threads || self.share().of > 1
     }
 
     /// Returns the part of the load that this program drives.
@@ -157,25 +155,21 @@ pub async fn run<D: Driver>(
     signals: &mut Signals,
 ) -> anyhow::Result<RunResult> {
     let mut prepared = prepare::<D>(load, subject, settings, folder, signals).await?;
-    let mut started = start(&mut prepared, load, subject, settings, folder, signals).await?;
-    let ended = drive(&mut started, &mut prepared, load, signals).await;
+    let mut started = start(&mut prepared, signals).await?;
+    let ended = drive(&mut started, &mut prepared, signals).await;
     let hurried = ended.ending.is_hurried();
-    let observing = observe(
-        &mut prepared,
-        started,
-        ended,
-        load,
-        subject,
-        settings,
-        folder,
-    );
-    let result = conclude::<D>(load, observing.await?);
+    let observed = observe(&mut prepared, started, ended).await?;
+    let result = conclude::<D>(load, observed);
     prepared.daemons.close(folder, hurried, signals).await;
     Ok(result)
 }
 
 /// A run whose daemon is ready and has answered as the driver expects.
-struct Prepared<D> {
+struct Prepared<'a, D: Driver> {
+    load: &'a ValidPlan<D::Config>,
+    subject: &'a Subject,
+    settings: &'a Settings,
+    folder: &'a Folder,
     driver: Arc<D>,
     daemons: Daemons,
     /// The processes behind each address of the target.
@@ -189,13 +183,13 @@ struct Prepared<D> {
 }
 
 /// Launches the daemon, and checks its answers and the limits of both sides.
-async fn prepare<D: Driver>(
-    load: &ValidPlan<D::Config>,
-    subject: &Subject,
-    settings: &Settings,
-    folder: &Folder,
+async fn prepare<'a, D: Driver>(
+    load: &'a ValidPlan<D::Config>,
+    subject: &'a Subject,
+    settings: &'a Settings,
+    folder: &'a Folder,
     signals: &mut Signals,
-) -> anyhow::Result<Prepared<D>> {
+) -> anyhow::Result<Prepared<'a, D>> {
     let ValidPlan { plan, description } = load;
     let divided = settings.divided.as_ref();
     // Thresholds are for the whole load.
@@ -214,7 +208,7 @@ async fn prepare<D: Driver>(
         .transpose()?;
     let opening = Daemons::open(plan, subject, settings.listen, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
-    if let (Some(divided), Role::Daemon) = (divided, settings.role()) {
+    if let Some(divided) = divided {
         divided.publish(&PublishedDaemon {
             name: subject.name().to_owned(),
             target: daemons.target.clone(),
@@ -225,7 +219,7 @@ async fn prepare<D: Driver>(
     let driver = D::setup(plan, &daemons.target, &settings.workers_here()).map_err(of_subject)?;
     let driver = Arc::new(driver);
     let mut checked = Checked::default();
-    if settings.drives_load() {
+    if settings.workers() > 0 {
         progress.step("checking the answers");
         checked = check(&driver, signals).await?.map_err(of_subject)?;
     }
@@ -248,6 +242,10 @@ async fn prepare<D: Driver>(
         live: LiveFile::create(folder),
     };
     Ok(Prepared {
+        load,
+        subject,
+        settings,
+        folder,
         driver,
         daemons,
         listeners,
@@ -278,24 +276,23 @@ struct Started {
     steal: host::StealTime,
     /// The first start, nanoseconds since 1970.
     began_unix: u64,
-    /// The processes of a daemon that ran already, as the result names them; and a warning if they are not known.
-    processes: (Option<String>, Option<Warning>),
+    /// The processes of a daemon that ran already, as the result names them.
+    process: Option<String>,
+    /// Present if they are not known, or are not the processes that listen.
+    processes_warning: Option<Warning>,
 }
 
 /// Begins the load, together with the other parts if the run is divided.
 async fn start<D: Driver>(
-    prepared: &mut Prepared<D>,
-    load: &ValidPlan<D::Config>,
-    subject: &Subject,
-    settings: &Settings,
-    folder: &Folder,
+    prepared: &mut Prepared<'_, D>,
     signals: &mut Signals,
 ) -> anyhow::Result<Started> {
-    let (processes, unknown) = match subject {
+    let (load, settings, folder) = (prepared.load, prepared.settings, prepared.folder);
+    let (processes, processes_warning) = match prepared.subject {
         Subject::Launched(_) => (None, None),
         Subject::External(external) => ExternalProcesses::open(external, &prepared.listeners),
     };
-    let described = processes.as_ref().map(ExternalProcesses::describe);
+    let process = processes.as_ref().map(ExternalProcesses::describe);
     let (daemons, host) = (&prepared.daemons, &prepared.machine.hostname);
     let monitoring =
         |siblings: Vec<u32>| ResourceMonitor::open(daemons, D::SPEC, processes, siblings, folder);
@@ -315,16 +312,16 @@ async fn start<D: Driver>(
             (running, monitoring(divided.siblings(host)).await?)
         }
     };
-    let began_unix = running
-        .common_start
-        .map_or_else(clock::unix_ns, |start| start.unix_ns);
+    let divided = running.divided.as_ref();
+    let began_unix = divided.map_or_else(clock::unix_ns, |(_, start)| start.unix_ns);
     Ok(Started {
         faults: Faults::new(&load.plan.faults, &running.phases),
         running,
         monitor,
         steal: host::StealTime::start(),
         began_unix,
-        processes: (described, unknown),
+        process,
+        processes_warning,
     })
 }
 
@@ -339,8 +336,7 @@ struct Ended {
 /// Watches the load until it ends.
 async fn drive<D: Driver>(
     started: &mut Started,
-    prepared: &mut Prepared<D>,
-    load: &ValidPlan<D::Config>,
+    prepared: &mut Prepared<'_, D>,
     signals: &mut Signals,
 ) -> Ended {
     let Started {
@@ -350,7 +346,7 @@ async fn drive<D: Driver>(
         ..
     } = started;
     let (view, daemons) = (&mut prepared.view, &mut prepared.daemons);
-    let planned = load.plan.planned();
+    let planned = prepared.load.plan.planned();
     let ending = running
         .drive(view, daemons, monitor, faults, signals, planned)
         .await;
@@ -364,190 +360,6 @@ async fn drive<D: Driver>(
     monitor.finish(daemons, ended.ending.is_hurried()).await;
     view.progress.finish();
     ended
-}
-
-/// Collects what was observed of the load.
-async fn observe<D: Driver>(
-    prepared: &mut Prepared<D>,
-    mut started: Started,
-    mut ended: Ended,
-    load: &ValidPlan<D::Config>,
-    subject: &Subject,
-    settings: &Settings,
-    folder: &Folder,
-) -> anyhow::Result<Observed> {
-    let (mut seconds, lost) = prepared.view.seconds.read_back();
-    let settling = settle(
-        prepared,
-        &mut started.running,
-        load,
-        settings,
-        folder,
-        &mut seconds,
-    );
-    let (ledgers, unsettled) = settling.await?;
-    let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
-    let daemon_counts = started.monitor.daemon_counts(D::SPEC);
-    let divided = settings.divided.as_ref().zip(started.running.common_start);
-    let part = divided.map(|(divided, start)| RunPart {
-        late_ns: started.running.late_ns,
-        measured: total.measured.clone(),
-        shares_operations: ledgers.is_some(),
-        ledgers: ledgers.unwrap_or(0),
-        ..divided.part(&start)
-    });
-    let scope = part.as_ref().map_or(Scope::Run, |part| Scope::Part {
-        drives_load: settings.drives_load(),
-        shares_operations: part.shares_operations,
-    });
-    let ended_by = ended.ending.reason();
-    let mut warnings = std::mem::take(&mut ended.ending.warnings);
-    warnings.extend(unsettled);
-    warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
-    let late = part.as_ref().map_or(0, |part| part.late_ns);
-    warnings.extend(Warning::shard_late(late));
-    let (daemons, has_counters) = (&prepared.daemons, !daemon_counts.is_empty());
-    warnings.extend(started.warnings(daemons, D::SPEC, has_counters, &total));
-    let is_short = started.running.collector.failures().next().is_some();
-    let workers = started.running.workers;
-    let facts = facts(prepared, started, &ended, load, subject, settings, &seconds);
-    Ok(Observed {
-        scope,
-        total,
-        seconds,
-        measured_s: ended.measured_s,
-        ended_by: Some(ended_by),
-        daemon_counts,
-        is_short,
-        workers,
-        thresholds: std::mem::take(&mut prepared.thresholds),
-        facts: RunResult {
-            warnings,
-            part,
-            ..facts
-        },
-    })
-}
-
-impl Started {
-    /// Returns the warnings about the daemon's processes and pages, the faults, the machine, and the rows of samples.
-    fn warnings(
-        &mut self,
-        daemons: &Daemons,
-        spec: &Spec,
-        has_counters: bool,
-        total: &Tally,
-    ) -> Vec<Warning> {
-        let (_, unknown) = &mut self.processes;
-        let mut warnings: Vec<Warning> = unknown.take().into_iter().collect();
-        let origin = self.running.phases.origin;
-        warnings.extend(self.monitor.changed_processes(origin));
-        warnings.extend(self.faults.not_injected());
-        warnings.extend(daemons.without_counters(spec, has_counters));
-        // Unix sockets have their own queues, which the watch reads.
-        if daemons.target.sockets().is_empty()
-            && let Some(system) = self.monitor.system()
-        {
-            warnings.extend(system.warnings(slowest_ns(total)));
-        }
-        let lost_rows = self.monitor.lost_rows.as_ref();
-        warnings.extend(lost_rows.map(|error| Warning::rows_lost(&error.to_string())));
-        warnings
-    }
-}
-
-/// Returns the fields of the result that do not follow from the totals.
-fn facts<D: Driver>(
-    prepared: &mut Prepared<D>,
-    started: Started,
-    ended: &Ended,
-    load: &ValidPlan<D::Config>,
-    subject: &Subject,
-    settings: &Settings,
-    seconds: &[Second],
-) -> RunResult {
-    let (running, began_unix) = (&started.running, started.began_unix);
-    let phases = &running.phases;
-    // The seconds of opening and warm-up are in no figure.
-    let warmup_s = (phases.measure - phases.origin) as f64 / 1e9;
-    let (usage, services, resources) = started.monitor.summary(phases.origin, warmup_s, seconds);
-    let wall_ns = (ended.wall_s * 1e9) as u64;
-    RunResult {
-        schema: SCHEMA,
-        run_id: match settings.divided.as_ref().zip(running.common_start) {
-            Some((divided, start)) => divided.run_id(&start),
-            None => format!("{began_unix:x}-{:x}", std::process::id()),
-        },
-        driver: D::SPEC.driver.clone().into_owned(),
-        spec: D::SPEC.clone(),
-        started_at: store::timestamp_of(began_unix),
-        wall_s: ended.wall_s,
-        plan: prepared.plan.take(),
-        phases: Some(load.plan.phases()),
-        level: load.plan.level(),
-        daemon: DaemonInfo {
-            process: started.processes.0,
-            ..prepared.daemons.info(subject)
-        },
-        machine: Machine {
-            steal_pct: ended.steal_pct,
-            ..prepared.machine.clone()
-        },
-        processes: settings.processes,
-        threads: settings.processes * settings.threads,
-        usage,
-        services,
-        resources,
-        faults: started.faults.done,
-        answer: prepared.checked.answer.take(),
-        audit_inputs: AuditInputs {
-            worker_cpu_pct: Some(running.collector.busiest_pct(wall_ns)),
-            opening: running.opening_time(load.description.opening),
-            ..AuditInputs::default()
-        },
-        ..RunResult::default()
-    }
-}
-
-/// Settles operations that begin in one process and end in another, or stores the ledgers for the merge. Returns the
-/// number of ledgers, absent if there are no such operations, and a warning if something of them is lost.
-async fn settle<D: Driver>(
-    prepared: &mut Prepared<D>,
-    running: &mut RunningLoad,
-    load: &ValidPlan<D::Config>,
-    settings: &Settings,
-    folder: &Folder,
-    seconds: &mut [Second],
-) -> anyhow::Result<(Option<u64>, Option<Warning>)> {
-    let (driver, total) = (&prepared.driver, &mut prepared.view.total);
-    let divided = settings.divided.as_ref();
-    let mut cleaned = None;
-    // The last part to leave cleans up: the others are done with the daemon then.
-    let is_last = || divided.is_none_or(|divided| divided.leave().unwrap_or(false));
-    if settings.drives_load() && settings.is_spread() && is_last() {
-        let driver = Arc::clone(driver);
-        let cleaning = tokio::task::spawn_blocking(move || driver.clean_up());
-        // What it did not do, and why, is on stderr.
-        cleaned = cleaning.await.ok().and_then(Result::ok).flatten();
-    }
-    let Some(mut lines) = running.ledgers(driver.as_ref()).await? else {
-        return Ok((None, None));
-    };
-    let ledgers = lines.len() as u64;
-    lines.extend(cleaned);
-    if divided.is_some() {
-        let unsaved = folder.write_ledgers(&lines).err();
-        let unsaved = unsaved.map(|error| Warning::ledger_lost(&error.to_string()));
-        let ledgers = if unsaved.is_some() { 0 } else { ledgers };
-        return Ok((Some(ledgers), unsaved));
-    }
-    let mut lines = lines.into_iter().map(Ok);
-    let is_complete = ledgers == settings.processes;
-    let settled = D::settle(&load.plan, &mut lines, is_complete, total)
-        .and_then(|settled| Ok(settled.apply(total, seconds)?));
-    let unsettled = settled.err();
-    let unsettled = unsettled.map(|error| Warning::ledger_lost(&format!("{error:#}")));
-    Ok((Some(ledgers), unsettled))
 }
 
 /// Waits for a step before the load.

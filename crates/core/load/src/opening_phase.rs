@@ -11,11 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
+use crate::clock;
+
 /// The opening by the workers of one process, or of a whole run.
 #[derive(Debug)]
 pub struct OpeningPhase {
     /// Number of workers that have not opened all of their connections.
     pending: AtomicU64,
+    /// Time at which the last of them had, nanoseconds of CLOCK_MONOTONIC; `u64::MAX` before.
+    opened_at: AtomicU64,
     /// Start of the load, nanoseconds of CLOCK_MONOTONIC; `u64::MAX` until it is brought forward.
     begin: AtomicU64,
     all_open: Notify,
@@ -27,6 +31,7 @@ impl OpeningPhase {
     pub fn new(workers: u64) -> Self {
         Self {
             pending: AtomicU64::new(workers),
+            opened_at: AtomicU64::new(u64::MAX),
             begin: AtomicU64::new(u64::MAX),
             all_open: Notify::new(),
         }
@@ -35,6 +40,7 @@ impl OpeningPhase {
     /// Counts workers that have opened all of their connections, or have ended. Each must be counted once.
     pub fn opened_by(&self, workers: u64) {
         if self.pending.fetch_sub(workers, Ordering::AcqRel) == workers {
+            self.opened_at.store(clock::now(), Ordering::Release);
             self.all_open.notify_one();
         }
     }
@@ -44,6 +50,12 @@ impl OpeningPhase {
         if self.pending.load(Ordering::Acquire) > 0 {
             self.all_open.notified().await;
         }
+    }
+
+    /// Returns true if all connections were open before `begin`. Workers that end count as open from then on.
+    #[must_use]
+    pub fn was_complete_at(&self, begin: u64) -> bool {
+        self.opened_at.load(Ordering::Acquire) < begin
     }
 
     /// Brings the load forward to `begin`.
@@ -117,8 +129,10 @@ mod tests {
         drop(first);
         assert!(at_once().await.is_err());
         assert_eq!(third.brought_forward(), None);
+        assert!(!opening.was_complete_at(u64::MAX));
         third.report_open();
         opening.all_open().await;
+        assert!(opening.was_complete_at(u64::MAX) && !opening.was_complete_at(0));
         opening.begin_at(7);
         assert_eq!(third.brought_forward(), Some(7));
         assert_eq!(third.brought_forward(), None);

@@ -86,102 +86,72 @@ pub enum Kind {
     ShardsApart,
 }
 
+/// The place of a warning in a list: one that may cause others comes before them.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    Effect,
+    Cause,
+}
+
+/// The figures of a divided run that a warning is about: of one part, or only of all parts together.
+enum Scope {
+    Part,
+    Whole,
+}
+
 impl Kind {
-    /// Returns true for a kind that may cause other warnings and is therefore listed before them.
-    fn is_cause(self) -> bool {
-        matches!(
-            self,
-            Self::NoisyHost
-                | Self::OtherWork
-                | Self::Throttled
-                | Self::SharedCpus
-                | Self::DriverExhausted
-                | Self::DaemonDied
-                | Self::WorkersFailed
-                | Self::ShardsMissing
-        )
+    /// Returns its subject in a few words, its place in a list, and the figures that it is raised on.
+    const fn describe(self) -> (&'static str, Order, Scope) {
+        use Order::{Cause, Effect};
+        use Scope::{Part, Whole};
+        match self {
+            Self::GeneratorLate => ("late starts", Effect, Part),
+            Self::GeneratorCpuBound => ("driver's CPU", Effect, Part),
+            Self::WorkersFailed => ("failed workers", Cause, Part),
+            Self::NothingSucceeded => ("nothing succeeded", Effect, Whole),
+            Self::Unfinished => ("unfinished operations", Effect, Part),
+            Self::Missed => ("missed starts", Effect, Whole),
+            Self::DaemonDied => ("daemon exited", Cause, Part),
+            Self::FewSamples => ("few samples", Effect, Whole),
+            Self::DebugBuild => ("debug build", Effect, Part),
+            Self::NoisyHost => ("busy machine", Cause, Part),
+            Self::CountsDisagree => ("counts disagree", Effect, Whole),
+            Self::Audit => ("audit", Effect, Whole),
+            Self::Duplicated => ("duplicates", Effect, Whole),
+            Self::OutOfOrder => ("wrong order", Effect, Whole),
+            Self::ListenOverflow => ("accept queue full", Effect, Part),
+            Self::Retransmits => ("retransmissions", Effect, Part),
+            Self::AnswersDiffer => ("answers differ", Effect, Whole),
+            Self::Interrupted => ("interrupted", Effect, Part),
+            Self::RowsLost => ("lost rows", Effect, Part),
+            Self::Imported => ("imported", Effect, Whole),
+            Self::OtherWork => ("other processes", Cause, Part),
+            Self::Stalled => ("stalls", Effect, Part),
+            Self::Throttled => ("CPU quota", Cause, Part),
+            Self::DriverExhausted => ("driver's limits", Cause, Part),
+            Self::SharedCpus => ("shared CPUs", Cause, Part),
+            Self::Unfilled => ("unfilled load", Effect, Part),
+            Self::FaultsNotInjected => ("faults not injected", Effect, Part),
+            Self::DaemonNotMeasured => ("daemon not measured", Effect, Whole),
+            Self::DaemonProcesses => ("daemon's processes", Effect, Part),
+            Self::WarmupBacklog => ("warm-up's backlog", Effect, Whole),
+            Self::WarmupFailed => ("failures in the warm-up", Effect, Whole),
+            Self::NeverCounted => ("unknown counters", Effect, Whole),
+            Self::ShardsMissing => ("missing shards", Cause, Whole),
+            Self::ShardsApart => ("shards apart", Effect, Part),
+        }
     }
 
     /// Returns the subject in a few words, to count warnings by it.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::GeneratorLate => "late starts",
-            Self::GeneratorCpuBound => "driver's CPU",
-            Self::WorkersFailed => "failed workers",
-            Self::NothingSucceeded => "nothing succeeded",
-            Self::Unfinished => "unfinished operations",
-            Self::Missed => "missed starts",
-            Self::DaemonDied => "daemon exited",
-            Self::FewSamples => "few samples",
-            Self::DebugBuild => "debug build",
-            Self::NoisyHost => "busy machine",
-            Self::CountsDisagree => "counts disagree",
-            Self::Audit => "audit",
-            Self::Duplicated => "duplicates",
-            Self::OutOfOrder => "wrong order",
-            Self::ListenOverflow => "accept queue full",
-            Self::Retransmits => "retransmissions",
-            Self::AnswersDiffer => "answers differ",
-            Self::Interrupted => "interrupted",
-            Self::RowsLost => "lost rows",
-            Self::Imported => "imported",
-            Self::OtherWork => "other processes",
-            Self::Stalled => "stalls",
-            Self::Throttled => "CPU quota",
-            Self::DriverExhausted => "driver's limits",
-            Self::SharedCpus => "shared CPUs",
-            Self::Unfilled => "unfilled load",
-            Self::FaultsNotInjected => "faults not injected",
-            Self::DaemonNotMeasured => "daemon not measured",
-            Self::DaemonProcesses => "daemon's processes",
-            Self::WarmupBacklog => "warm-up's backlog",
-            Self::WarmupFailed => "failures in the warm-up",
-            Self::NeverCounted => "unknown counters",
-            Self::ShardsMissing => "missing shards",
-            Self::ShardsApart => "shards apart",
-        }
+        self.describe().0
     }
 
     /// Returns true if a warning about one part of a divided run also holds for the whole run. The others are examined
     /// again on the merged figures.
     #[must_use]
     pub fn is_local(self) -> bool {
-        match self {
-            Self::GeneratorLate
-            | Self::GeneratorCpuBound
-            | Self::WorkersFailed
-            | Self::Unfinished
-            | Self::DaemonDied
-            | Self::DebugBuild
-            | Self::NoisyHost
-            | Self::ListenOverflow
-            | Self::Retransmits
-            | Self::Interrupted
-            | Self::RowsLost
-            | Self::OtherWork
-            | Self::Stalled
-            | Self::Throttled
-            | Self::DriverExhausted
-            | Self::SharedCpus
-            | Self::Unfilled
-            | Self::FaultsNotInjected
-            | Self::DaemonProcesses
-            | Self::ShardsApart => true,
-            Self::NothingSucceeded
-            | Self::Missed
-            | Self::FewSamples
-            | Self::CountsDisagree
-            | Self::Audit
-            | Self::Duplicated
-            | Self::OutOfOrder
-            | Self::AnswersDiffer
-            | Self::Imported
-            | Self::DaemonNotMeasured
-            | Self::WarmupBacklog
-            | Self::WarmupFailed
-            | Self::NeverCounted
-            | Self::ShardsMissing => false,
-        }
+        matches!(self.describe().2, Scope::Part)
     }
 
     /// Creates a warning that keeps the result VALID.
@@ -300,8 +270,9 @@ pub fn verdict(warnings: &[Warning]) -> Verdict {
 /// causes.
 pub fn sort(warnings: &mut [Warning]) {
     warnings.sort_by_key(|warning| {
-        let is_severe_cause = warning.kind.is_cause() && warning.severity > Severity::Note;
-        std::cmp::Reverse((is_severe_cause, warning.severity, warning.kind.is_cause()))
+        let (_, order, _) = warning.kind.describe();
+        let is_severe_cause = order == Order::Cause && warning.severity > Severity::Note;
+        std::cmp::Reverse((is_severe_cause, warning.severity, order))
     });
 }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use load::driver::{Driver, Findings, ValidPlan};
 use measure::audit;
-use measure::result::{AuditInputs, Operations, RunResult, Second, SeriesResult};
+use measure::result::{AuditInputs, OpeningTime, Operations, RunResult, Second, SeriesResult};
 use measure::tally::{Tally, owned};
 use measure::threshold::Threshold;
 use measure::throughput::{Offer, Throughput};
-use measure::warning::{EndedBy, Kind, Warning};
+use measure::warning::EndedBy;
 
 use super::scrape::Counted;
-use super::warnings::{compared, counter_warnings, disturbances, run_warnings};
+use super::warnings::{compared, raise};
 
 /// The load that was observed. Each is judged by what its observer can know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,8 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    fn has_load(self) -> bool {
+    /// Returns true unless it is a part that only launched the daemon.
+    pub(super) fn has_load(self) -> bool {
         !matches!(
             self,
             Self::Part {
@@ -59,13 +60,42 @@ pub(crate) struct Observed {
     pub(crate) workers: u64,
     /// Thresholds of the whole load; a part has none.
     pub(crate) thresholds: Vec<Threshold>,
-    /// The other fields of the result. Its warnings are those that only the observer can raise, and its audit inputs
-    /// have only what was observed.
+    /// CPU use of the busiest worker, percent of a core.
+    pub(crate) worker_cpu_pct: Option<f64>,
+    pub(crate) opening: Option<OpeningTime>,
+    /// The fields of the result that nothing here derives. Its warnings are those that only the observer can raise.
     pub(crate) facts: RunResult,
 }
 
 /// Derives the figures, the warnings and the verdict of a load.
-pub(crate) fn conclude<D: Driver>(load: &ValidPlan<D::Config>, observed: Observed) -> RunResult {
+pub(crate) fn conclude<D: Driver>(
+    load: &ValidPlan<D::Config>,
+    mut observed: Observed,
+) -> RunResult {
+    let description = &load.description;
+    let total = &observed.total;
+    let operations = Operations::from_tally(total, &observed.seconds);
+    let findings = if observed.scope.has_load() {
+        D::findings(&load.plan, total)
+    } else {
+        Findings::default()
+    };
+    observed.facts.audit_inputs = AuditInputs {
+        worker_cpu_pct: observed.worker_cpu_pct,
+        opening: observed.opening.take(),
+        compared: compared(
+            D::SPEC,
+            &observed.daemon_counts,
+            &findings.bounds,
+            total,
+            observed.is_short,
+        ),
+        ..description.audit_inputs.clone()
+    };
+    let offer = Offer::new(description.is_open_loop, &operations, description.longest);
+    let throughput = Throughput::new(&total.measured, observed.measured_s, &offer, D::SPEC);
+    let of_driver = findings.warnings;
+    let raised = raise::<D>(load, &observed, &operations, &throughput, of_driver);
     let Observed {
         scope,
         total,
@@ -73,38 +103,7 @@ pub(crate) fn conclude<D: Driver>(load: &ValidPlan<D::Config>, observed: Observe
         mut facts,
         ..
     } = observed;
-    let operations = Operations::from_tally(&total, &seconds);
-    let findings = if scope.has_load() {
-        D::findings(&load.plan, &total)
-    } else {
-        Findings::default()
-    };
-    facts.audit_inputs = AuditInputs {
-        worker_cpu_pct: facts.audit_inputs.worker_cpu_pct,
-        opening: facts.audit_inputs.opening.take(),
-        compared: compared(
-            D::SPEC,
-            &observed.daemon_counts,
-            &findings.bounds,
-            &total,
-            observed.is_short,
-        ),
-        ..load.description.audit_inputs.clone()
-    };
-    let description = &load.description;
-    let offer = Offer::new(description.is_open_loop, &operations, description.longest);
-    let throughput = Throughput::new(&total.measured, observed.measured_s, &offer, D::SPEC);
-    let unfinished = observed
-        .ended_by
-        .and_then(|ended_by| Warning::unfinished(operations.unfinished, ended_by));
-    facts.warnings.extend(unfinished);
-    let derived = derived_warnings::<D>(load, scope, &total, &operations, findings, &facts);
-    facts.warnings.extend(derived);
-    if scope != Scope::Sum {
-        let of_machine = disturbances(&facts, description.busy_waits, observed.workers);
-        facts.warnings.extend(of_machine);
-    }
-    facts.warnings.extend(throughput.backlog_note(&operations));
+    facts.warnings.extend(raised);
     if let Scope::Part {
         shares_operations: true,
         ..
@@ -131,29 +130,4 @@ pub(crate) fn conclude<D: Driver>(load: &ValidPlan<D::Config>, observed: Observe
     Threshold::judge_all(&observed.thresholds, &mut result);
     result.redact();
     result
-}
-
-/// Returns the warnings about the totals, about the daemon's counters, and of the driver.
-fn derived_warnings<D: Driver>(
-    load: &ValidPlan<D::Config>,
-    scope: Scope,
-    total: &Tally,
-    operations: &Operations,
-    findings: Findings,
-    facts: &RunResult,
-) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    if scope.has_load() {
-        warnings = run_warnings::<D>(total, operations, load);
-    }
-    if scope == Scope::Sum {
-        // The build of this program is not the one that drove the load.
-        warnings.retain(|warning| warning.kind != Kind::DebugBuild);
-    }
-    // The daemon has served all parts, not only this one.
-    if !matches!(scope, Scope::Part { .. }) {
-        warnings.extend(counter_warnings(&facts.audit_inputs.compared));
-    }
-    warnings.extend(findings.warnings);
-    warnings
 }

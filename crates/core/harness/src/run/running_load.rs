@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use measure::result::OpeningTime;
-use measure::shard::Role;
 use measure::units;
 use measure::warning::{EndedBy, Kind, Warning};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -39,32 +38,43 @@ const LAST_LINES: usize = 20;
 #[derive(Debug)]
 pub(super) struct RunningLoad {
     pub(super) phases: Phases,
-    /// The opening of all workers; absent once all their connections are open.
-    opening: Option<Arc<OpeningPhase>>,
-    /// The opening of all workers, from then until the load is brought forward.
-    brought_forward: Option<Arc<OpeningPhase>>,
-    /// True if all connections were open before the load began.
-    all_open: bool,
+    opening: Opening,
     pub(super) cancellation: Arc<Cancellation>,
-    pub(super) worker_seconds: UnboundedReceiver<WorkerSecond>,
+    worker_seconds: UnboundedReceiver<WorkerSecond>,
     pub(super) collector: Collector,
-    pub(super) threads: Option<Threads>,
-    pub(super) processes: Option<Processes>,
-    pub(super) workers: u64,
+    workers: Workers,
+    /// Number of workers of this program.
+    pub(super) worker_count: u64,
     /// The longest time that one operation may take, nanoseconds.
     longest_ns: u64,
-    /// The start that all parts of a divided run have in common.
-    pub(super) common_start: Option<Start>,
-    /// Time from the common start until all workers were running, nanoseconds.
+    /// The part of this program in a divided run, and the start that all parts have in common.
+    pub(super) divided: Option<(DividedRun, Start)>,
+    /// Time from the start until all workers were running, nanoseconds.
     pub(super) late_ns: u64,
-    /// The part of this program in a divided run, and the name of its machine.
-    divided: Option<(DividedRun, String)>,
-    /// Ends with the instant at which the load of all shards begins, while they open their connections.
-    load_begin: Option<JoinHandle<Option<u64>>>,
-    /// Ends with the load of the shards, if this program only launches the daemon.
-    shards: Option<JoinHandle<()>>,
     /// Operations that workers of several processes share, if they do.
     shared: Option<SharedOperations>,
+}
+
+/// The workers of a run, by the programs that have them.
+#[derive(Debug)]
+enum Workers {
+    /// Threads of this program.
+    Threads(Threads),
+    /// Processes that this program has started.
+    Processes(Processes),
+    /// All are in the shards, and this program has the daemon. The task ends with the load of the shards.
+    Shards(JoinHandle<()>),
+}
+
+/// The opening of connections before the load.
+#[derive(Debug)]
+enum Opening {
+    /// Nothing is opened before the load.
+    Absent,
+    /// The task ends once all connections are open, with the begin of the load, if the shards agree on one.
+    Pending(Arc<OpeningPhase>, JoinHandle<Option<u64>>),
+    /// The begin of the load is known.
+    Over(Arc<OpeningPhase>),
 }
 
 /// The end of the load.
@@ -106,51 +116,48 @@ impl RunningLoad {
     ) -> anyhow::Result<Self> {
         let (send, worker_seconds) = tokio::sync::mpsc::unbounded_channel();
         let cancellation = Arc::new(Cancellation::new()?);
-        let workers = match settings.role() {
-            Role::Daemon => 0,
-            _ => settings.processes * settings.threads,
-        };
-        let is_spread = settings.is_spread() && workers > 0;
-        let shared = (is_spread && load.description.shares_operations)
+        let (count, share) = (settings.workers(), settings.share());
+        let shared = (settings.is_spread() && load.description.shares_operations)
             .then(|| SharedOperations::new(driver, settings.divided.as_ref()));
         let clean = recorder::empty_tally(driver.as_ref());
-        let collector = Collector::new(workers, clean, shared.is_some());
+        let collector = Collector::new(count, clean, shared.is_some());
         let limit = load.description.opening;
-        let opening = limit.map(|_| Arc::new(OpeningPhase::new(workers)));
-        let mut processes = match settings.processes {
-            _ if workers == 0 => None,
-            1 => None,
-            several => {
-                let share = settings.share();
-                let threads = settings.threads;
-                Some(Processes::start::<D>(load, learned, target, several, threads, share).await?)
-            }
+        let opening = limit.map(|_| Arc::new(OpeningPhase::new(count)));
+        let processes = if count > settings.threads {
+            let (several, threads) = (settings.processes, settings.threads);
+            Some(Processes::start::<D>(load, learned, target, several, threads, share).await?)
+        } else {
+            None
         };
-        let common_start = match &settings.divided {
-            Some(divided) => Some(divided.start(host).await?),
+        let divided = match &settings.divided {
+            Some(divided) => Some((divided.clone(), divided.start(host).await?)),
             None => None,
         };
-        let origin =
-            common_start.map_or_else(|| clock::now() + HEAD_START_NS, |start| start.origin);
-        let unix_ns =
-            common_start.map_or_else(|| origin + clock::wall_offset(), |start| start.unix_ns);
-        let phases = Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default());
-        let threads = match &mut processes {
-            Some(processes) => {
-                processes
-                    .go::<D>(origin, unix_ns, opening.as_ref(), &send)
-                    .await?;
-                None
+        let (origin, unix_ns) = match &divided {
+            Some((_, start)) => (start.origin, start.unix_ns),
+            None => {
+                let origin = clock::now() + HEAD_START_NS;
+                (origin, origin + clock::wall_offset())
             }
-            None if workers == 0 => None,
-            None => Some(Threads::start(
+        };
+        let phases = Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default());
+        let workers = match (processes, &divided) {
+            (Some(mut processes), _) => {
+                let opening = opening.as_ref();
+                processes.go::<D>(origin, unix_ns, opening, &send).await?;
+                Workers::Processes(processes)
+            }
+            (None, Some((divided, start))) if count == 0 => {
+                let rest = phases.drained.saturating_sub(clock::now());
+                let rest = Duration::from_nanos(rest);
+                Workers::Shards(tokio::spawn(divided.clone().all_results(start.of, rest)))
+            }
+            (None, _) => Workers::Threads(Threads::start(
                 driver,
                 load,
                 WorkerRange {
-                    first: 0,
-                    count: workers,
-                    total: workers,
-                    shard: settings.share(),
+                    shard: share,
+                    ..WorkerRange::all(count)
                 },
                 (phases, unix_ns),
                 opening.as_ref(),
@@ -159,37 +166,20 @@ impl RunningLoad {
             )?),
         };
         let late_ns = clock::now().saturating_sub(origin);
-        // The load of others, as far as the plan tells its length.
-        let shards = match (&settings.divided, common_start) {
-            (Some(divided), Some(start)) if workers == 0 => {
-                let longest = phases.drained - phases.origin;
-                let rest = Duration::from_nanos((origin + longest).saturating_sub(clock::now()));
-                Some(tokio::spawn(divided.clone().all_results(start.of, rest)))
-            }
-            _ => None,
-        };
-        let divided = settings.divided.clone();
-        let divided = divided.map(|divided| (divided, host.to_owned()));
-        let load_begin = divided
-            .as_ref()
-            .filter(|_| workers == 0 && limit.is_some())
-            .map(|(divided, host)| tokio::spawn(divided.clone().load_begin(host.clone())));
+        let opening = opening.map_or(Opening::Absent, |phase| {
+            let begin = load_begin(Arc::clone(&phase), divided.clone(), host.to_owned());
+            Opening::Pending(phase, tokio::spawn(begin))
+        });
         Ok(Self {
             phases,
-            opening: opening.filter(|_| workers > 0),
-            brought_forward: None,
-            all_open: false,
+            opening,
             cancellation,
             worker_seconds,
             collector,
-            threads,
-            processes,
             workers,
+            worker_count: count,
             divided,
-            load_begin,
-            common_start,
-            late_ns: common_start.map_or(0, |_| late_ns),
-            shards,
+            late_ns,
             shared,
             longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
         })
@@ -216,14 +206,8 @@ impl RunningLoad {
         while !self.is_over() || (ending.warnings.is_empty() && faults.is_returning()) {
             tokio::select! {
                 Some(worker_second) = self.worker_seconds.recv() => self.add_worker_second(worker_second, view),
-                () = shards_ended(&mut self.shards) => self.shards = None,
-                () = all_open(self.opening.as_ref()) => self.connections_are_open(faults).await,
-                begin = common_begin(&mut self.load_begin) => {
-                    self.load_begin = None;
-                    if let (Some(begin), Some(start)) = (begin, self.common_start) {
-                        self.bring_forward(start.monotonic(begin), faults).await;
-                    }
-                }
+                () = self.workers.shards_ended() => {}
+                begin = self.opening.load_begin() => self.bring_forward(begin, faults).await,
                 _ = every_second.tick() => monitor.snapshot(daemons),
                 _ = counting.tick(), if self.shared.is_some() => self.look_for_progress().await,
                 pages = monitor.pages() => {
@@ -249,7 +233,7 @@ impl RunningLoad {
         if let Some(first) = failures.first() {
             ending.warnings.push(Warning::workers_failed(
                 failures.len() as u64,
-                self.workers,
+                self.worker_count,
                 first,
             ));
         }
@@ -258,15 +242,20 @@ impl RunningLoad {
 
     /// Tells the workers the progress of operations that they share with others.
     async fn look_for_progress(&mut self) {
-        let Some(shared) = &mut self.shared else {
-            return;
-        };
-        let open = shared.open(self.processes.as_ref());
-        if let Some(news) = open.and_then(|open| shared.news(open)) {
-            if let Some(processes) = &mut self.processes {
+        let open = self.open_operations().zip(self.shared.as_mut());
+        if let Some(news) = open.and_then(|(open, shared)| shared.news(open)) {
+            if let Workers::Processes(processes) = &mut self.workers {
                 processes.progress(news).await;
             }
             self.cancellation.wake();
+        }
+    }
+
+    /// Returns how many operations the workers of this program have begun and not ended; `None` while they may begin more.
+    fn open_operations(&self) -> Option<i64> {
+        match &self.workers {
+            Workers::Processes(processes) => processes.open_operations(),
+            _ => (self.shared.as_ref()?.open)(),
         }
     }
 
@@ -279,64 +268,54 @@ impl RunningLoad {
         &mut self,
         driver: &D,
     ) -> anyhow::Result<Option<Vec<String>>> {
-        let Some(shared) = &mut self.shared else {
+        if self.shared.is_none() {
             return Ok(None);
-        };
-        let ledgers = match &mut self.processes {
-            Some(processes) => processes.ledgers().await,
-            None => vec![driver.ledger()?],
+        }
+        let ledgers = match &mut self.workers {
+            Workers::Processes(processes) => processes.ledgers().await,
+            _ => vec![driver.ledger()?],
         };
         // Other parts may wait for what this one has begun.
-        let open = shared.open(self.processes.as_ref());
-        open.into_iter().for_each(|open| shared.report(open));
+        if let Some((open, shared)) = self.open_operations().zip(self.shared.as_mut()) {
+            shared.report(open);
+        }
         Ok(Some(ledgers))
     }
 
-    /// Returns true once all workers have ended, and those of other programs if this one only launches the daemon.
+    /// Returns true once all workers have ended, and the shards if this program only launches the daemon.
     fn is_over(&self) -> bool {
-        self.collector.over() && self.shards.is_none()
+        let others_run = matches!(&self.workers, Workers::Shards(load) if !load.is_finished());
+        self.collector.over() && !others_run
     }
 
-    /// Begins the load now that all connections are open; in a divided run, once those of all shards are.
-    async fn connections_are_open(&mut self, faults: &mut Faults) {
-        self.brought_forward = self.opening.take();
-        self.all_open = true;
-        match &self.divided {
-            None => {
-                self.bring_forward(clock::now() + HEAD_START_NS, faults)
-                    .await
-            }
-            Some((divided, host)) => {
-                let waiting = divided.clone().load_begin(host.clone());
-                self.load_begin = Some(tokio::spawn(waiting));
-            }
-        }
-    }
-
-    /// Begins the load earlier than planned, unless it is about to begin by itself.
-    async fn bring_forward(&mut self, begin: u64, faults: &mut Faults) {
-        if begin >= self.phases.begin {
+    /// Begins the load earlier than planned, now that all connections are open, unless it is about to begin by itself.
+    async fn bring_forward(&mut self, begin: Option<u64>, faults: &mut Faults) {
+        let opening = std::mem::replace(&mut self.opening, Opening::Absent);
+        let Opening::Pending(phase, _) = opening else {
             return;
+        };
+        if let Some(begin) = begin.filter(|begin| *begin < self.phases.begin) {
+            self.phases = self.phases.with_begin(begin);
+            phase.begin_at(begin);
+            self.cancellation.wake();
+            if let Workers::Processes(processes) = &mut self.workers {
+                processes.begin_at(begin).await;
+            }
+            faults.begin_at(begin);
         }
-        self.phases = self.phases.with_begin(begin);
-        if let Some(opening) = self.brought_forward.take() {
-            opening.begin_at(begin);
-        }
-        self.cancellation.wake();
-        if let Some(processes) = &mut self.processes {
-            processes.begin_at(begin).await;
-        }
-        faults.begin_at(begin);
+        self.opening = Opening::Over(phase);
     }
 
     /// Returns the duration of the opening, if the plan has one.
     pub(super) fn opening_time(&self, limit: Option<Duration>) -> Option<OpeningTime> {
-        let limit = limit?;
+        let (Opening::Pending(phase, _) | Opening::Over(phase)) = &self.opening else {
+            return None;
+        };
         let took_ns = self.phases.begin - self.phases.origin;
         Some(OpeningTime {
             took_s: took_ns as f64 / 1e9,
-            limit_s: limit.as_secs_f64(),
-            complete: self.all_open,
+            limit_s: limit?.as_secs_f64(),
+            complete: phase.was_complete_at(self.phases.begin),
         })
     }
 
@@ -363,7 +342,7 @@ impl RunningLoad {
     ) {
         let worker = worker_second.worker;
         let read = self.collector.add(worker_second);
-        if let Some(threads) = &self.threads {
+        if let Workers::Threads(threads) = &self.workers {
             threads.give_back(worker, read);
         }
         self.show_seconds(view);
@@ -413,15 +392,12 @@ impl RunningLoad {
 
     /// Ends workers that have not ended by themselves. A thread can't be killed, so that it is left behind.
     fn kill(&mut self, view: &mut LiveOutputs) {
-        match &mut self.processes {
-            Some(processes) => {
-                processes.kill("its process did not end after the second interruption");
-            }
-            None => {
-                self.collector
-                    .give_up("its thread did not end after the second interruption");
-                self.show_seconds(view);
-            }
+        if let Workers::Processes(processes) = &mut self.workers {
+            processes.kill("its process did not end after the second interruption");
+        } else {
+            self.collector
+                .give_up("its thread did not end after the second interruption");
+            self.show_seconds(view);
         }
     }
 
@@ -435,35 +411,45 @@ impl RunningLoad {
 
     pub(super) async fn stop_within(&mut self, grace_ns: u64) {
         self.cancellation.request(grace_ns);
-        self.shards = None;
-        if let Some(processes) = &mut self.processes {
-            processes.stop(grace_ns).await;
+        match &mut self.workers {
+            Workers::Threads(_) => {}
+            Workers::Processes(processes) => processes.stop(grace_ns).await,
+            Workers::Shards(load) => load.abort(),
         }
     }
 }
 
-/// Returns once all connections of an opening are open; never if there is no opening.
-async fn all_open(opening: Option<&Arc<OpeningPhase>>) {
-    match opening {
-        Some(opening) => opening.all_open().await,
-        None => std::future::pending().await,
+impl Workers {
+    /// Returns once the load of the shards has ended; never if this program drives load, or if it was seen before.
+    async fn shards_ended(&mut self) {
+        match self {
+            // A panic of the watch ends the run as the last result does.
+            Self::Shards(load) if !load.is_finished() => drop(load.await),
+            _ => std::future::pending().await,
+        }
     }
 }
 
-/// Returns the instant at which the load of all shards begins, if they agree on one; never if nobody waits for it.
-async fn common_begin(waiting: &mut Option<JoinHandle<Option<u64>>>) -> Option<u64> {
-    match waiting {
-        Some(waiting) => waiting.await.ok().flatten(),
-        None => std::future::pending().await,
+impl Opening {
+    /// Returns the begin of the load once all connections are open; never if nothing is opened.
+    async fn load_begin(&mut self) -> Option<u64> {
+        match self {
+            Self::Pending(_, begin) => begin.await.ok().flatten(),
+            _ => std::future::pending().await,
+        }
     }
 }
 
-/// Returns once the load of the shards has ended; never if this program drives the load.
-async fn shards_ended(shards: &mut Option<JoinHandle<()>>) {
-    match shards {
-        // A panic of the watch ends the run as the last result does.
-        Some(shards) => drop(shards.await),
-        None => std::future::pending().await,
+/// Returns the begin of the load once all connections are open; in a divided run, of all shards, if they agree on one.
+async fn load_begin(
+    opening: Arc<OpeningPhase>,
+    divided: Option<(DividedRun, Start)>,
+    host: String,
+) -> Option<u64> {
+    opening.all_open().await;
+    match divided {
+        None => Some(clock::now() + HEAD_START_NS),
+        Some((divided, start)) => Some(start.monotonic(divided.load_begin(host).await?)),
     }
 }
 

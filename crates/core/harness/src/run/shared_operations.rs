@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use load::driver::{Driver, SharedProgress};
-use load::workers::{COUNTING, Processes};
+use load::workers::COUNTING;
 
 use crate::divided::DividedRun;
 
@@ -15,7 +15,8 @@ const LOOKING: Duration = Duration::from_millis(250);
 
 /// The operations that workers of this process share with those of others.
 pub(super) struct SharedOperations {
-    open: Box<dyn Fn() -> Option<i64> + Send + Sync>,
+    /// Counts the operations that this process has begun and not ended.
+    pub(super) open: Box<dyn Fn() -> Option<i64> + Send + Sync>,
     tell: Box<dyn Fn(SharedProgress) + Send + Sync>,
     divided: Option<DividedRun>,
     /// The last number of open operations that was reported to the other parts.
@@ -50,15 +51,6 @@ impl SharedOperations {
         match self.divided {
             Some(_) => LOOKING,
             None => COUNTING,
-        }
-    }
-
-    /// Returns how many operations the workers of this program have begun and not ended; `None` while they may begin
-    /// more. They are in `processes`, or in this one.
-    pub(super) fn open(&self, processes: Option<&Processes>) -> Option<i64> {
-        match processes {
-            Some(processes) => processes.open_operations(),
-            None => (self.open)(),
         }
     }
 

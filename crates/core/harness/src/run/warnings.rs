@@ -6,21 +6,39 @@ use measure::disturbance::Context;
 use measure::result::{CounterComparison, Operations, RunResult};
 use measure::spec::{CounterSpec, ErrorCause, Spec};
 use measure::tally::{MISSED_WAITING, Tally};
+use measure::throughput::Throughput;
 use measure::warning::Warning;
 
+use super::conclude::{Observed, Scope};
 use super::scrape::Counted;
 use load::driver::{Bounds, Driver, Phases, ValidPlan};
 use load::recorder::{WARMUP, WARMUP_FAILED};
 
-/// Returns the warnings that the totals give rise to.
-pub(super) fn run_warnings<D: Driver>(
-    total: &Tally,
-    operations: &Operations,
+/// Returns the warnings that follow from what was observed of a load, with the driver's own.
+pub(super) fn raise<D: Driver>(
     load: &ValidPlan<D::Config>,
+    observed: &Observed,
+    operations: &Operations,
+    throughput: &Throughput,
+    of_driver: Vec<Warning>,
 ) -> Vec<Warning> {
+    let Observed {
+        scope,
+        total,
+        facts,
+        ..
+    } = observed;
     let response = load.description.response;
     let responses = total.distribution(response);
-    let mut found = vec![
+    // The build of a program that merges is not the one that drove the load.
+    let drove_load = scope.has_load() && *scope != Scope::Sum;
+    let ended = operations.ok + operations.failed + operations.unfinished;
+    let late_ns = facts.part.as_ref().map_or(0, |part| part.late_ns);
+    let mut raised: Vec<Warning> = [
+        Warning::shard_late(late_ns),
+        observed
+            .ended_by
+            .and_then(|ended_by| Warning::unfinished(operations.unfinished, ended_by)),
         Warning::generator_late(&total.lag, responses, load.plan.is_paced()),
         Warning::driver_exhausted(&exhausted(D::SPEC, total)),
         nothing_succeeded(D::SPEC, total, operations),
@@ -35,20 +53,31 @@ pub(super) fn run_warnings<D: Driver>(
             operations,
         ),
         Warning::few_samples(&D::SPEC.series[response.0].name, responses.len()),
-        cfg!(debug_assertions).then(Warning::debug_build),
-    ];
-    if !operations.add_up() {
-        let ended = operations.ok + operations.failed + operations.unfinished;
-        let disagree = Warning::operations_disagree(operations.started, ended);
-        found.push(Some(disagree));
+        (cfg!(debug_assertions) && drove_load).then(Warning::debug_build),
+        (!operations.add_up()).then(|| Warning::operations_disagree(operations.started, ended)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    // The daemon has served all parts, not only one.
+    if !matches!(scope, Scope::Part { .. }) {
+        let compared = facts.audit_inputs.compared.iter();
+        let differing = compared.filter(|compared| !compared.agrees());
+        raised.extend(differing.map(|of| Warning::counts_disagree(&of.name, of.driver, of.daemon)));
     }
-    found.into_iter().flatten().collect()
+    raised.extend(of_driver);
+    if *scope != Scope::Sum {
+        let busy_waits = load.description.busy_waits;
+        raised.extend(disturbances(facts, busy_waits, observed.workers));
+    }
+    raised.extend(throughput.backlog_note(operations));
+    raised
 }
 
 /// Returns the warnings about disturbances of the daemon and of the driver with its `workers`. The load average before
 /// the start counts only if the CPU use of other processes was not measured: in a suite it is mostly the load of the run
 /// before.
-pub(super) fn disturbances(facts: &RunResult, busy_waits: bool, workers: u64) -> Vec<Warning> {
+fn disturbances(facts: &RunResult, busy_waits: bool, workers: u64) -> Vec<Warning> {
     let RunResult {
         machine,
         usage,
@@ -122,12 +151,6 @@ pub(super) fn compared(
         })
     };
     spec.counters.iter().filter_map(compared).collect()
-}
-
-/// Returns a warning for each counter that does not agree.
-pub(super) fn counter_warnings(compared: &[CounterComparison]) -> impl Iterator<Item = Warning> {
-    let differing = compared.iter().filter(|compared| !compared.agrees());
-    differing.map(|of| Warning::counts_disagree(&of.name, of.driver, of.daemon))
 }
 
 /// Returns the longest time of any series, nanoseconds.

@@ -42,6 +42,7 @@ enum Behaviour {
     OneFails,
     OneHangs,
     CheckFails,
+    OpensLate,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,7 +59,11 @@ impl Driver for Toy {
 
     fn validate(plan: &mut Plan<ToySettings>) -> Result<Description, Invalid> {
         let sentence = "Play.".to_owned();
-        Ok(Description::new(plan, &SPEC, sentence, RESPONSE, 0))
+        let opens = plan.driver.behaviour == Behaviour::OpensLate;
+        Ok(Description {
+            opening: opens.then_some(Duration::from_millis(100)),
+            ..Description::new(plan, &SPEC, sentence, RESPONSE, 0)
+        })
     }
 
     fn setup(plan: &Plan<ToySettings>, _: &Target, _: &WorkerRange) -> anyhow::Result<Self> {
@@ -96,6 +101,7 @@ impl Driver for Toy {
             match self.0 {
                 Behaviour::OnePanics if first && done == 3 => panic!("out of luck"),
                 Behaviour::OneFails if first && done == 3 => anyhow::bail!("out of words"),
+                Behaviour::OpensLate => worker.opening.report_open(),
                 Behaviour::OneHangs if first && done == 3 => {
                     hang_and_interrupt(&worker.cancellation)
                 }
@@ -234,6 +240,13 @@ fn an_error_of_one_worker_is_told_with_its_reason() {
 fn nothing_is_measured_where_the_check_fails() {
     let error = format!("{:#}", play(Behaviour::CheckFails).unwrap_err());
     assert!(error.contains("the answer is wrong"), "{error}");
+}
+
+#[test]
+fn connections_that_open_after_the_load_has_begun_do_not_complete_the_opening() {
+    let (result, _) = play(Behaviour::OpensLate).unwrap();
+    let opening = result.audit_inputs.opening.unwrap();
+    assert_eq!((opening.took_s, opening.complete), (0.1, false));
 }
 
 /// In a process of its own, since it interrupts the whole process.

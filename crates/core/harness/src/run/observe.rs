@@ -1,0 +1,179 @@
+//! Collects what is known of a run once its load has ended.
+
+use std::sync::Arc;
+
+use measure::machine::Machine;
+use measure::result::{DaemonInfo, RunResult, SCHEMA, Second};
+use measure::shard::RunPart;
+use measure::spec::Spec;
+use measure::tally::Tally;
+use measure::warning::Warning;
+
+use super::conclude::{Observed, Scope};
+use super::daemons::Daemons;
+use super::running_load::RunningLoad;
+use super::warnings::slowest_ns;
+use super::{Ended, Prepared, Started};
+use crate::store;
+use load::driver::Driver;
+
+/// Collects what was observed of the load.
+pub(super) async fn observe<D: Driver>(
+    prepared: &mut Prepared<'_, D>,
+    mut started: Started,
+    mut ended: Ended,
+) -> anyhow::Result<Observed> {
+    let (mut seconds, lost) = prepared.view.seconds.read_back();
+    let (ledgers, unsettled) = settle(prepared, &mut started.running, &mut seconds).await?;
+    let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
+    let daemon_counts = started.monitor.daemon_counts(D::SPEC);
+    let divided = started.running.divided.as_ref();
+    let part = divided.map(|(divided, start)| RunPart {
+        late_ns: started.running.late_ns,
+        measured: total.measured.clone(),
+        shares_operations: ledgers.is_some(),
+        ledgers: ledgers.unwrap_or(0),
+        ..divided.part(start)
+    });
+    let scope = part.as_ref().map_or(Scope::Run, |part| Scope::Part {
+        drives_load: started.running.worker_count > 0,
+        shares_operations: part.shares_operations,
+    });
+    let ended_by = ended.ending.reason();
+    let mut warnings = std::mem::take(&mut ended.ending.warnings);
+    warnings.extend(unsettled);
+    warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
+    let (daemons, has_counters) = (&prepared.daemons, !daemon_counts.is_empty());
+    warnings.extend(started.warnings(daemons, D::SPEC, has_counters, &total));
+    let running = &started.running;
+    let is_short = running.collector.failures().next().is_some();
+    let wall_ns = (ended.wall_s * 1e9) as u64;
+    Ok(Observed {
+        scope,
+        total,
+        measured_s: ended.measured_s,
+        ended_by: Some(ended_by),
+        daemon_counts,
+        is_short,
+        workers: running.worker_count,
+        thresholds: std::mem::take(&mut prepared.thresholds),
+        worker_cpu_pct: Some(running.collector.busiest_pct(wall_ns)),
+        opening: running.opening_time(prepared.load.description.opening),
+        facts: RunResult {
+            warnings,
+            part,
+            ..facts(prepared, started, &ended, &seconds)
+        },
+        seconds,
+    })
+}
+
+impl Started {
+    /// Returns the warnings about the daemon's processes and pages, the faults, the machine, and the rows of samples.
+    fn warnings(
+        &mut self,
+        daemons: &Daemons,
+        spec: &Spec,
+        has_counters: bool,
+        total: &Tally,
+    ) -> Vec<Warning> {
+        let mut warnings = Vec::from_iter(self.processes_warning.take());
+        let origin = self.running.phases.origin;
+        warnings.extend(self.monitor.changed_processes(origin));
+        warnings.extend(self.faults.not_injected());
+        warnings.extend(daemons.without_counters(spec, has_counters));
+        // Unix sockets have their own queues, which the watch reads.
+        if daemons.target.sockets().is_empty()
+            && let Some(system) = self.monitor.system()
+        {
+            warnings.extend(system.warnings(slowest_ns(total)));
+        }
+        let lost_rows = self.monitor.lost_rows.as_ref();
+        warnings.extend(lost_rows.map(|error| Warning::rows_lost(&error.to_string())));
+        warnings
+    }
+}
+
+/// Returns the fields of the result that do not follow from the totals.
+fn facts<D: Driver>(
+    prepared: &mut Prepared<'_, D>,
+    started: Started,
+    ended: &Ended,
+    seconds: &[Second],
+) -> RunResult {
+    let (load, settings) = (prepared.load, prepared.settings);
+    let (running, began_unix) = (&started.running, started.began_unix);
+    let phases = &running.phases;
+    // The seconds of opening and warm-up are in no figure.
+    let warmup_s = (phases.measure - phases.origin) as f64 / 1e9;
+    let (usage, services, resources) = started.monitor.summary(phases.origin, warmup_s, seconds);
+    RunResult {
+        schema: SCHEMA,
+        run_id: match &running.divided {
+            Some((divided, start)) => divided.run_id(start),
+            None => format!("{began_unix:x}-{:x}", std::process::id()),
+        },
+        driver: D::SPEC.driver.clone().into_owned(),
+        spec: D::SPEC.clone(),
+        started_at: store::timestamp_of(began_unix),
+        wall_s: ended.wall_s,
+        plan: prepared.plan.take(),
+        phases: Some(load.plan.phases()),
+        level: load.plan.level(),
+        daemon: DaemonInfo {
+            process: started.process,
+            ..prepared.daemons.info(prepared.subject)
+        },
+        machine: Machine {
+            steal_pct: ended.steal_pct,
+            ..prepared.machine.clone()
+        },
+        processes: settings.processes,
+        threads: settings.processes * settings.threads,
+        usage,
+        services,
+        resources,
+        faults: started.faults.done,
+        answer: prepared.checked.answer.take(),
+        ..RunResult::default()
+    }
+}
+
+/// Settles operations that begin in one process and end in another, or stores the ledgers for the merge. Returns the
+/// number of ledgers, absent if there are no such operations, and a warning if something of them is lost.
+async fn settle<D: Driver>(
+    prepared: &mut Prepared<'_, D>,
+    running: &mut RunningLoad,
+    seconds: &mut [Second],
+) -> anyhow::Result<(Option<u64>, Option<Warning>)> {
+    let (load, settings) = (prepared.load, prepared.settings);
+    let (driver, total) = (&prepared.driver, &mut prepared.view.total);
+    let divided = settings.divided.as_ref();
+    let mut cleaned = None;
+    // The last part to leave cleans up: the others are done with the daemon then.
+    let is_last = || divided.is_none_or(|divided| divided.leave().unwrap_or(false));
+    if settings.is_spread() && is_last() {
+        let driver = Arc::clone(driver);
+        let cleaning = tokio::task::spawn_blocking(move || driver.clean_up());
+        // What it did not do, and why, is on stderr.
+        cleaned = cleaning.await.ok().and_then(Result::ok).flatten();
+    }
+    let Some(mut lines) = running.ledgers(driver.as_ref()).await? else {
+        return Ok((None, None));
+    };
+    let ledgers = lines.len() as u64;
+    lines.extend(cleaned);
+    if divided.is_some() {
+        let unsaved = prepared.folder.write_ledgers(&lines).err();
+        let unsaved = unsaved.map(|error| Warning::ledger_lost(&error.to_string()));
+        let ledgers = if unsaved.is_some() { 0 } else { ledgers };
+        return Ok((Some(ledgers), unsaved));
+    }
+    let mut lines = lines.into_iter().map(Ok);
+    let is_complete = ledgers == settings.processes;
+    let settled = D::settle(&load.plan, &mut lines, is_complete, total)
+        .and_then(|settled| Ok(settled.apply(total, seconds)?));
+    let unsettled = settled.err();
+    let unsettled = unsettled.map(|error| Warning::ledger_lost(&format!("{error:#}")));
+    Ok((Some(ledgers), unsettled))
+}
