@@ -4,6 +4,7 @@ mod cors;
 mod handshake;
 mod heartbeats;
 mod http;
+mod late_end;
 mod listener;
 mod memory;
 mod polling;

@@ -1,9 +1,12 @@
 //! Sessions over long-polling, and their upgrade to WebSocket.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd as _;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::socket::{MsgFlags, send};
 use presence_daemon::config::ServerConfig;
 use tungstenite::Message;
 
@@ -154,6 +157,37 @@ fn a_cancelled_poll_closes_the_session() {
     drop(poll);
     server.wait_for_polls(0);
     assert_eq!((session.post("3").0, session.get().0), (400, 400));
+}
+
+#[test]
+fn a_client_that_ends_its_side_gets_the_answers_that_need_not_wait() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    session.join();
+    let post = "POST PATH HTTP/1.1\r\nHost: test\r\nContent-Length: 15\r\n\r\n42[\"message\",1]";
+    let get = "GET PATH HTTP/1.1\r\nHost: test\r\n\r\n";
+    for (request, answer) in [
+        (post, "ok"),
+        (get, r#"42["message-back",1]"#),
+        ("GET /healthz HTTP/1.0\r\n\r\n", "ok\n"),
+    ] {
+        let request = request.replace("PATH", &session.path());
+        let mut client = stream(server.address);
+        // After an answer, the server waits for data: it finds the request together with the end.
+        client
+            .write_all(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n")
+            .unwrap();
+        let mut first = [0; 1024];
+        assert_ne!(client.read(&mut first).unwrap(), 0);
+        let held_back = MsgFlags::from_bits_retain(libc::MSG_MORE);
+        let sent = send(client.as_raw_fd(), request.as_bytes(), held_back);
+        assert_eq!(sent, Ok(request.len()));
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut response = String::new();
+        client.read_to_string(&mut response).unwrap();
+        let (_, body) = response.split_once("\r\n\r\n").unwrap_or_default();
+        assert_eq!(body, answer, "{request}");
+    }
 }
 
 #[test]
