@@ -74,11 +74,20 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
     let unannounced = total.counted(count::LOST_JOINS) + total.counted(count::LOST_LEAVES);
     let gaps = total.counted(count::SEQUENCE_GAPS);
     let other_gaps = gaps.saturating_sub(lost + unannounced);
+    let expired = total.counted(count::EXPIRED);
     let faults = (
         !plan.faults.is_empty(),
         "the plan injects faults; compare with a run without",
     );
     let found = [
+        // First: it is the cause of others.
+        warning(
+            Kind::CountsDisagree,
+            expired,
+            "memberships had ended on the server although their users were connected (expired)",
+            &[faults],
+            "set --keep-alive below the time after which the server removes a silent member (presence-daemon: --ttl-ms)",
+        ),
         warning(
             Kind::CountsDisagree,
             lost,
@@ -167,7 +176,10 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             Kind::CountsDisagree,
             total.counted(count::SNAPSHOT_ERRORS),
             "members were missing or wrong in the snapshots of joins (snapshot_errors)",
-            &[faults],
+            &[
+                faults,
+                (expired > 0, "memberships had ended: see `expired`"),
+            ],
             "a snapshot must show each member whose join was acknowledged, in its last acknowledged state",
         ),
         warning(
@@ -267,6 +279,7 @@ mod tests {
             (count::FALSE_LEAVES, note),
             (count::DUPLICATE_ACKS, suspect),
             (count::UNKNOWN_ACKS, suspect),
+            (count::EXPIRED, note),
             (count::NOT_BACK, suspect),
         ] {
             assert_eq!(severities(&plan(), &[(counter, 1)]), [suspect], "{counter}");
@@ -276,6 +289,15 @@ mod tests {
                 "{counter}"
             );
         }
+    }
+
+    #[test]
+    fn snapshots_without_a_member_that_had_expired_are_not_held_against_the_server() {
+        let both = [(count::EXPIRED, 1), (count::SNAPSHOT_ERRORS, 1)];
+        assert_eq!(
+            severities(&plan(), &both),
+            [Severity::Suspect, Severity::Note]
+        );
     }
 
     #[test]

@@ -139,6 +139,8 @@ where
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
+        // A client that has ended its side may wait for its answer (RFC 9112, 9.6).
+        .half_close(true)
         .serve_connection(TokioIo::new(client), service)
         .await;
 }
@@ -225,6 +227,28 @@ mod tests {
                 assert!(response.starts_with(&expected), "{request}{response}");
                 assert!(response.contains(content), "{request}{response}");
             }
+        };
+        tokio::select! {
+            ended = server.serve(|| "test_open 1\n".to_owned()) => panic!("{ended:?}"),
+            () = scrapes => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_ends_its_side_gets_its_page() {
+        let server = MetricsServer::bind(([127, 0, 0, 1], 0).into(), "").unwrap();
+        let address = server.address().unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+        let scrapes = async {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(request).await.unwrap();
+            // After an answer, the server waits for data: it finds the next request together with the end.
+            assert_ne!(client.read(&mut [0; 1024]).await.unwrap(), 0);
+            client.write_all(request).await.unwrap();
+            client.shutdown().await.unwrap();
+            let mut response = String::new();
+            client.read_to_string(&mut response).await.unwrap();
+            assert!(response.ends_with("test_open 1\n"), "{response}");
         };
         tokio::select! {
             ended = server.serve(|| "test_open 1\n".to_owned()) => panic!("{ended:?}"),

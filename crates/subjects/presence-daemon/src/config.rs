@@ -36,6 +36,13 @@ pub struct ServerConfig {
     pub serves_engine_echo: bool,
 }
 
+impl ServerConfig {
+    /// Returns the time after which a client that has shown no life is lost, as in clients of Engine.IO.
+    pub(crate) fn silence_limit(&self) -> Duration {
+        self.ping_interval.saturating_add(self.ping_timeout)
+    }
+}
+
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {

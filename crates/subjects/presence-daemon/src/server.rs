@@ -4,6 +4,7 @@ mod cors;
 mod handshake;
 mod heartbeats;
 mod http;
+mod late_end;
 mod listener;
 mod memory;
 mod polling;
@@ -48,7 +49,8 @@ impl Server {
         address: SocketAddr,
         metrics_address: Option<SocketAddr>,
     ) -> anyhow::Result<Self> {
-        let (listeners, address) = listener::bind(address, config.workers.get())?;
+        let (listeners, address) =
+            listener::bind(address, config.workers.get(), config.silence_limit())?;
         let bind_metrics =
             |address| MetricsServer::bind(address, "choose another address with --metrics-addr");
         Ok(Self {

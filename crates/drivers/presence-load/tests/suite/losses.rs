@@ -79,6 +79,8 @@ fn a_refused_heartbeat_is_counted_by_its_code_and_its_user_joins_again() {
         audited(&run, &[]);
         assert_eq!(run.result.error(kind), 1, "{}", run.result["errors"]);
         run.result.counts(&[("expired", 1), ("joins", 7)]);
+        let warning = format!("{:?}", run.result.warning("CountsDisagree"));
+        assert!(warning.contains("--keep-alive"), "{warning}");
         assert_eq!(run.code, 1);
     }
 }

@@ -6,10 +6,12 @@ use std::rc::Rc;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::join;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::counts::Count;
+use crate::server::late_end::LateEnd;
 use crate::server::service::respond;
 use crate::server::worker::{Open, Worker};
 
@@ -36,6 +38,8 @@ async fn serve_requests(worker: &Rc<Worker>, stream: TcpStream) {
         let worker = Rc::clone(worker);
         async move { Ok::<_, Infallible>(respond(&worker, request).await) }
     });
+    let (read, write) = stream.into_split();
+    let stream = join(LateEnd::new(read), write);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(config.head_timeout)

@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use daemon_kit::backlog;
@@ -17,10 +18,12 @@ const BACKLOG: u32 = 65_535;
 /// client that does not read.
 const SEND_BUFFER: usize = 64 * 1024;
 
-/// Creates listeners on one port; the kernel distributes connections among them.
+/// Creates listeners on one port; the kernel distributes connections among them, and ends one whose client takes
+/// nothing for `silence_limit`.
 pub(crate) fn bind(
     mut address: SocketAddr,
     count: usize,
+    silence_limit: Duration,
 ) -> anyhow::Result<(Vec<TcpListener>, SocketAddr)> {
     let doing = |address| {
         let remedy = "choose another port with --port, or another address with --bind";
@@ -32,7 +35,8 @@ pub(crate) fn bind(
     }
     let mut listeners = Vec::new();
     for _ in 0..count {
-        let listener = TcpListener::from(listen(address).with_context(|| doing(address))?);
+        let listener =
+            TcpListener::from(listen(address, silence_limit).with_context(|| doing(address))?);
         address = listener
             .local_addr()
             .context("cannot determine the address of a listener")?;
@@ -41,7 +45,7 @@ pub(crate) fn bind(
     Ok((listeners, address))
 }
 
-fn listen(address: SocketAddr) -> nix::Result<OwnedFd> {
+fn listen(address: SocketAddr, silence_limit: Duration) -> nix::Result<OwnedFd> {
     let family = if address.is_ipv4() {
         AddressFamily::Inet
     } else {
@@ -54,6 +58,9 @@ fn listen(address: SocketAddr) -> nix::Result<OwnedFd> {
     setsockopt(&listener, sockopt::TcpNoDelay, &true)?;
     setsockopt(&listener, sockopt::KeepAlive, &true)?;
     setsockopt(&listener, sockopt::SndBuf, &SEND_BUFFER)?;
+    // Without it, an answer that nobody reads would keep its connection for good.
+    let limit_ms = i32::try_from(silence_limit.as_millis()).unwrap_or(i32::MAX);
+    setsockopt(&listener, sockopt::TcpUserTimeout, &limit_ms.unsigned_abs())?;
     socket::bind(listener.as_raw_fd(), &SockaddrStorage::from(address))?;
     socket::listen(&listener, backlog(BACKLOG))?;
     Ok(listener)

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use tokio::task::spawn_local;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::counts::{Count, Counts};
 use crate::engine::connection::Connection;
@@ -116,8 +116,13 @@ pub(crate) async fn post(
         session.refuse(Fault::Protocol);
         return Err(Refusal::BadRequest);
     }
-    let posting = Posting(session);
-    let body = read(worker, body).await?;
+    let mut posting = Posting {
+        session,
+        is_read: false,
+    };
+    let body = read(worker, body).await;
+    posting.is_read = !matches!(body, Err(Refusal::BadRequest));
+    let body = body?;
     let received = payload::decode(&body, |message| session.receive(message));
     drop(posting);
     received.map_err(|fault| {
@@ -131,7 +136,9 @@ async fn read(worker: &Worker, body: &mut Incoming) -> Result<Bytes, Refusal> {
     if body.size_hint().lower() > limit as u64 {
         return Err(Refusal::TooLarge);
     }
-    let collected = Limited::new(body, limit).collect().await;
+    let collected = Limited::new(body, limit).collect();
+    let collected = timeout(worker.engine.config.silence_limit(), collected).await;
+    let collected = collected.map_err(|_| Refusal::BadRequest)?;
     let body = collected.map_err(|error| match error.is::<LengthLimitError>() {
         true => Refusal::TooLarge,
         false => Refusal::BadRequest,
@@ -142,12 +149,19 @@ async fn read(worker: &Worker, body: &mut Incoming) -> Result<Bytes, Refusal> {
     Ok(bytes)
 }
 
-/// A POST request that is being handled.
-struct Posting<'a>(&'a Session);
+/// A POST request that is being handled. If its body does not arrive, the session ends: packets of the client are lost.
+struct Posting<'a> {
+    session: &'a Session,
+    is_read: bool,
+}
 
 impl Drop for Posting<'_> {
     fn drop(&mut self) {
-        self.0.is_posting.store(false, Relaxed);
+        self.session.is_posting.store(false, Relaxed);
+        if !self.is_read {
+            let reason = DisconnectReason::ConnectionLost;
+            self.session.connection.close(reason);
+        }
     }
 }
 

@@ -10,8 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead as _, ReadBuf, copy, sink};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead as _, Join, ReadBuf, copy, sink};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
@@ -20,6 +19,7 @@ use crate::engine::disconnect_reason::DisconnectReason;
 use crate::engine::frame::Frame;
 use crate::engine::session::Session;
 use crate::engine::websocket::{Decoder, Fault, Message, close_frame};
+use crate::server::late_end::LateEnd;
 use crate::server::worker::{Held, Worker};
 
 /// Bytes per read. All connections of a worker read into the same buffer.
@@ -40,10 +40,9 @@ struct Reader {
 
 /// Serves a session that begins over WebSocket.
 pub(crate) async fn serve(held: Held, upgrade: OnUpgrade) {
-    let Some((stream, early)) = take_stream(upgrade).await else {
+    let Some((read, write, early)) = take_stream(upgrade).await else {
         return;
     };
-    let (read, write) = stream.into_split();
     let session = held.session();
     if !session.connection.open_websocket(write) {
         return;
@@ -71,8 +70,7 @@ pub(crate) async fn serve_upgrade(
 ) {
     let limit = worker.engine.config.upgrade_timeout;
     let taken = timeout(limit, async {
-        let (stream, early) = take_stream(upgrade).await?;
-        let (read, write) = stream.into_split();
+        let (read, write, early) = take_stream(upgrade).await?;
         let mut reader = Reader::new(read, &worker);
         let mut probe = Probe::new(&session, write);
         let fed = reader
@@ -96,20 +94,22 @@ pub(crate) async fn serve_upgrade(
 
 /// Closes a WebSocket that names a session which has one already, as the reference does: after the handshake.
 pub(crate) async fn turn_away(upgrade: OnUpgrade) {
-    let Some((mut stream, _)) = take_stream(upgrade).await else {
+    let Some((mut read, write, _)) = take_stream(upgrade).await else {
         return;
     };
     // A new connection has room for it.
-    let _ = stream.try_write(close_frame(None).as_bytes());
+    let _ = write.try_write(close_frame(None).as_bytes());
     // Closing with unread bytes would reset the connection, and the close frame would be lost.
-    let _ = timeout(LINGER, copy(&mut stream, &mut sink())).await;
+    let _ = timeout(LINGER, copy(&mut read, &mut sink())).await;
 }
 
 /// Takes the socket back from hyper, whose buffers are freed.
-async fn take_stream(upgrade: OnUpgrade) -> Option<(TcpStream, Bytes)> {
+async fn take_stream(upgrade: OnUpgrade) -> Option<(OwnedReadHalf, OwnedWriteHalf, Bytes)> {
     let upgraded = upgrade.await.ok()?;
-    let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
-    Some((parts.io.into_inner(), parts.read_buf))
+    let parts = upgraded.downcast::<TokioIo<Join<LateEnd, OwnedWriteHalf>>>();
+    let parts = parts.ok()?;
+    let (read, write) = parts.io.into_inner().into_inner();
+    Some((read.into_inner(), write, parts.read_buf))
 }
 
 impl Reader {

@@ -1,9 +1,12 @@
 //! Sessions over long-polling, and their upgrade to WebSocket.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::socket::{MsgFlags, send};
 use presence_daemon::config::ServerConfig;
 use tungstenite::Message;
 
@@ -154,6 +157,90 @@ fn a_cancelled_poll_closes_the_session() {
     drop(poll);
     server.wait_for_polls(0);
     assert_eq!((session.post("3").0, session.get().0), (400, 400));
+}
+
+/// Sends the head of a POST request and two of its 20 bytes.
+fn half_a_post(session: &Polled<'_>) -> TcpStream {
+    let mut post = stream(session.server.address);
+    let request = format!(
+        "POST {} HTTP/1.1\r\nHost: test\r\nContent-Length: 20\r\n\r\n42",
+        session.path()
+    );
+    post.write_all(request.as_bytes()).expect("it is sent");
+    post
+}
+
+#[test]
+fn a_cancelled_post_closes_the_session() {
+    let server = TestServer::start(config());
+    drop(half_a_post(&server.poll()));
+    let closed = "presence_connections_closed_total{reason=\"connection_lost\"}";
+    wait_until("the session has ended", || server.metric(closed) == 1);
+}
+
+#[test]
+fn a_post_that_stops_half_way_is_closed() {
+    let server = TestServer::start(ServerConfig {
+        ping_interval: Duration::from_millis(200),
+        ping_timeout: Duration::from_millis(200),
+        ..config()
+    });
+    let mut post = half_a_post(&server.poll());
+    let mut response = String::new();
+    post.read_to_string(&mut response)
+        .expect("the server closes");
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
+}
+
+#[test]
+fn a_connection_whose_answer_nobody_reads_is_closed() {
+    let server = TestServer::start(ServerConfig {
+        ping_interval: Duration::from_secs(2),
+        ping_timeout: Duration::from_secs(1),
+        ..config()
+    });
+    let session = server.poll();
+    session.join();
+    // More than the buffers of both sides take.
+    session.send(&format!("42[\"message\",\"{}\"]", "x".repeat(900_000)));
+    let mut client = stream(server.address);
+    let request = format!("GET {} HTTP/1.1\r\nHost: test\r\n\r\n", session.path());
+    client.write_all(request.as_bytes()).unwrap();
+    wait_until("no connection is left", || {
+        let ended = server.metric("presence_http_connections_ended_total");
+        server.metric("presence_connections_accepted_total") == ended
+    });
+}
+
+#[test]
+fn a_client_that_ends_its_side_gets_the_answers_that_need_not_wait() {
+    let server = TestServer::start(config());
+    let session = server.poll();
+    session.join();
+    let post = "POST PATH HTTP/1.1\r\nHost: test\r\nContent-Length: 15\r\n\r\n42[\"message\",1]";
+    let get = "GET PATH HTTP/1.1\r\nHost: test\r\n\r\n";
+    for (request, answer) in [
+        (post, "ok"),
+        (get, r#"42["message-back",1]"#),
+        ("GET /healthz HTTP/1.0\r\n\r\n", "ok\n"),
+    ] {
+        let request = request.replace("PATH", &session.path());
+        let mut client = stream(server.address);
+        // After an answer, the server waits for data: it finds the request together with the end.
+        client
+            .write_all(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n")
+            .unwrap();
+        let mut first = [0; 1024];
+        assert_ne!(client.read(&mut first).unwrap(), 0);
+        let held_back = MsgFlags::from_bits_retain(libc::MSG_MORE);
+        let sent = send(client.as_raw_fd(), request.as_bytes(), held_back);
+        assert_eq!(sent, Ok(request.len()));
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut response = String::new();
+        client.read_to_string(&mut response).unwrap();
+        let (_, body) = response.split_once("\r\n\r\n").unwrap_or_default();
+        assert_eq!(body, answer, "{request}");
+    }
 }
 
 #[test]
