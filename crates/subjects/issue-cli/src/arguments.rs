@@ -284,6 +284,9 @@ pub(crate) struct List {
     /// Choose the order: by priority and age, with the last created or changed first, or by title
     #[arg(long, value_name = "ORDER", default_value = "priority", value_parser = ["priority", "created", "updated", "title"])]
     sort: String,
+    #[command(flatten)]
+    #[serde(flatten)]
+    after: After,
 }
 
 impl List {
@@ -355,6 +358,17 @@ pub(crate) struct Ready {
     #[arg(long, short = 'n', value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    after: After,
+}
+
+#[derive(Debug, Args, Serialize)]
+struct After {
+    /// Begin after this key: the `next` that --json prints at the end of a list with a limit
+    #[arg(long, value_name = "KEY")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use anyhow::Context as _;
-use issue_rpc::{Answer, Code, Header, Read};
+use issue_rpc::{Answer, COMPATIBLE_PAGE, Code, Header, Read};
 use issue_store::{Reader, Store, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -104,8 +104,12 @@ impl Workers {
         let (mut reads, mut readers) = (Vec::new(), Vec::new());
         for _ in 0..=LONG_READER {
             let (work, received) = channel();
+            let reader = store.reader()?;
             let reading = Reading {
-                reader: store.reader()?,
+                reader: match context.identity.is_compatible {
+                    true => reader.with_page_size(COMPATIBLE_PAGE),
+                    false => reader,
+                },
                 context: context.clone(),
                 outcomes: outcomes.clone(),
             };
