@@ -498,7 +498,7 @@ pub(crate) struct Events {
     /// Begin after the change with this number
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     after: i64,
-    /// Limit the changes to this number
+    /// Limit the changes to this number, at most 1000
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1_000)]
     limit: u32,
 }

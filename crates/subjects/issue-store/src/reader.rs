@@ -11,6 +11,7 @@ use crate::conditions::{Conditions, is_rare, is_rare_text, list};
 use crate::error::{Doing as _, Error};
 use crate::filter::{Filter, READY_ORDER, ReadyFilter, STALE_ORDER, Sort};
 use crate::issue::{Comment, DependencyKind, Dependent, Event, Issue, Status};
+use crate::request::check_number;
 use crate::rows::{comments_of, dependents_of, events, issue_of, num_of, query, query_rows};
 use crate::time::Timestamp;
 
@@ -393,22 +394,28 @@ impl Reader {
         self.consistent(|connection| {
             let statement = "SELECT num FROM issues WHERE num > ? ORDER BY num LIMIT ?";
             let nums: Vec<i64> = query(connection, statement, params![after, limit])?;
-            let next = nums.last().copied().filter(|_| nums.len() as u32 == limit);
-            let records = nums.into_iter().map(|num| {
-                Ok(Record {
+            let (mut records, mut bytes) = (Vec::with_capacity(nums.len()), 0);
+            for num in nums {
+                let (issue, comments) = (issue_of(connection, num)?, comments_of(connection, num)?);
+                let texts = comments.iter().map(|comment| comment.text.len());
+                bytes += issue.text_bytes() + texts.sum::<usize>();
+                let events = match with_events {
+                    true => events(connection, "WHERE events.issue = ?1", params![num, -1])?,
+                    false => Vec::new(),
+                };
+                records.push(Record {
                     num,
-                    issue: issue_of(connection, num)?,
-                    comments: comments_of(connection, num)?,
-                    events: match with_events {
-                        true => events(connection, "WHERE events.issue = ?1", params![num, -1])?,
-                        false => Vec::new(),
-                    },
-                })
-            });
-            Ok(Page {
-                records: records.collect::<Result<_, Error>>()?,
-                next,
-            })
+                    issue,
+                    comments,
+                    events,
+                });
+                if records.len() == limit as usize || bytes >= self.page.bytes {
+                    let next = Some(num);
+                    return Ok(Page { records, next });
+                }
+            }
+            let next = None;
+            Ok(Page { records, next })
         })
     }
 
@@ -426,8 +433,9 @@ impl Reader {
     /// Returns the events with greater numbers than `after`, the oldest first.
     ///
     /// # Errors
-    /// SQLite fails.
+    /// The limit is beyond the issues of a page, or SQLite fails.
     pub fn events(&self, after: i64, limit: u32) -> Result<Vec<Event>, Error> {
+        check_number("limit", limit as usize, self.page.issues as usize)?;
         events(
             &self.connection,
             "WHERE events.id > ?1",

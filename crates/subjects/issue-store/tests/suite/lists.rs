@@ -152,6 +152,16 @@ fn a_page_ends_after_a_number_of_issues_or_bytes() {
     assert_eq!(pages(100, 4), [3, 0], "they have 5 bytes");
     assert_eq!(pages(100, 2), [2, 1, 0]);
     assert_eq!(pages(100, 0), [1, 1, 1, 0]);
+    let reader = fixture.store.reader().unwrap();
+    let reader = reader.with_page_size(PageSize {
+        issues: 100,
+        bytes: 4,
+    });
+    let page = reader.export(0, 100, false).unwrap();
+    assert_eq!((page.records.len(), page.next), (2, Some(2)));
+    let page = reader.export(2, 100, false).unwrap();
+    assert_eq!((page.records.len(), page.next), (1, None));
+    assert_eq!(reader.events(0, 101).unwrap_err().code(), Code::Validation);
 }
 
 #[test]
