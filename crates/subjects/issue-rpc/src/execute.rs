@@ -130,8 +130,10 @@ fn perform_one(changes: &mut Changes<'_>, actor: &str, write: &Write) -> Result<
 pub fn read(reader: &Reader, read: &Read, is_compatible: bool) -> Answer {
     if is_compatible {
         let answered = match read {
-            Read::List(filter) => Some(reader.list(filter).map(|page| whole(page, filter.limit))),
-            Read::Ready(filter) => Some(reader.ready(filter).map(|page| whole(page, filter.limit))),
+            Read::List(filter) => Some(reader.list(filter).map(|page| whole(&page, filter.limit))),
+            Read::Ready(filter) => {
+                Some(reader.ready(filter).map(|page| whole(&page, filter.limit)))
+            }
             Read::Stats => Some(success(reader.stats().map(|stats| {
                 json!({
                     "total_issues": stats.total,
@@ -180,7 +182,7 @@ fn success<T: Serialize>(result: Result<T, Error>) -> Result<Answer, Error> {
 }
 
 /// Answers with the array of issues, which has no room for `next`: a list that is cut is refused.
-fn whole(page: IssuePage, limit: Option<u32>) -> Answer {
+fn whole(page: &IssuePage, limit: Option<u32>) -> Answer {
     let is_whole =
         page.next.is_none() || limit.is_some_and(|limit| page.issues.len() >= limit as usize);
     match is_whole {

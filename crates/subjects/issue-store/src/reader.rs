@@ -216,14 +216,8 @@ impl Reader {
             if let Some(text) = &filter.query {
                 conditions.are_rarely_met = is_rare_text(connection, order, text)?;
             }
-            let size = self.page.limited(filter.limit);
-            list(
-                connection,
-                conditions,
-                filter.sort.order(),
-                filter.after.as_deref(),
-                size,
-            )
+            let (after, size) = (filter.after.as_deref(), self.page.limited(filter.limit));
+            list(connection, conditions, order, after, size)
         })
     }
 
@@ -253,14 +247,8 @@ impl Reader {
         self.consistent(|connection| {
             let is_rare = |labels: &[String]| is_rare(connection, READY_ORDER, labels);
             let conditions = Conditions::of_ready(filter, is_rare)?;
-            let size = self.page.limited(filter.limit);
-            list(
-                connection,
-                conditions,
-                READY_ORDER,
-                filter.after.as_deref(),
-                size,
-            )
+            let (after, size) = (filter.after.as_deref(), self.page.limited(filter.limit));
+            list(connection, conditions, READY_ORDER, after, size)
         })
     }
 
@@ -384,8 +372,8 @@ impl Reader {
         })
     }
 
-    /// Returns the issues with greater numbers than `after`, with all that belongs to them; with their events only if
-    /// asked for. A page is consistent in itself; issues may change between two pages.
+    /// Returns the issues with greater numbers than `after` until the page is full, with all that belongs to them; with
+    /// their events only if asked for. A page is consistent in itself; issues may change between two pages.
     ///
     /// # Errors
     /// SQLite fails.
