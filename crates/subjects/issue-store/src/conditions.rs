@@ -26,9 +26,9 @@ const COMMON_IN_SAMPLE: u32 = 2;
 pub(crate) struct Conditions {
     texts: Vec<String>,
     pub(crate) values: Vec<Value>,
-    /// True if so few issues meet them that a walk in the order would go through most of the table. Reading the table as
-    /// it lies, and sorting what was found, takes a third of the time then.
-    pub(crate) are_rarely_met: bool,
+    /// True if the issues that meet them are found first and then sorted, because a walk in the order would pass many
+    /// others.
+    pub(crate) are_found_apart: bool,
 }
 
 impl Conditions {
@@ -140,7 +140,9 @@ impl Conditions {
         labels: &[String],
         is_rare: &impl Fn(&[String]) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let text = match is_rare(labels)? {
+        let is_rare = is_rare(labels)?;
+        self.are_found_apart |= is_rare;
+        let text = match is_rare {
             true => "num IN (SELECT issue FROM labels WHERE label IN",
             false => "EXISTS (SELECT 1 FROM labels WHERE issue = num AND label IN",
         };
@@ -204,20 +206,24 @@ pub(crate) fn list(
     if let Some(after) = after {
         conditions.add_after(order, after)?;
     }
-    let clause = list_clause(&conditions, order);
+    conditions.are_found_apart |= order.indexed.is_none();
+    let source = source(&conditions, order);
     let mut values = conditions.values;
     values.push(Value::from(size.issues));
-    issues(connection, order, &clause, params_from_iter(values), size)
+    issues(connection, order, &source, params_from_iter(values), size)
 }
 
-fn list_clause(conditions: &Conditions, order: Order) -> String {
-    // The sign keeps SQLite from walking in an index of the order.
-    let sign = if conditions.are_rarely_met { "+" } else { "" };
-    format!(
-        "{} ORDER BY {sign}{} LIMIT ?",
-        conditions.clause(),
-        order.columns
-    )
+/// Returns the tables and clauses of a list.
+fn source(conditions: &Conditions, order: Order) -> String {
+    let (clause, columns) = (conditions.clause(), order.columns);
+    match conditions.are_found_apart {
+        // The sign keeps SQLite from walking in an index of the order. Only numbers and keys are sorted.
+        true => format!(
+            "(SELECT num AS found FROM issues {clause} ORDER BY +{columns} LIMIT ?)
+             CROSS JOIN issues ON num = found ORDER BY {columns}"
+        ),
+        false => format!("issues {clause} ORDER BY {columns} LIMIT ?"),
+    }
 }
 
 /// Returns true if a list is found fastest from the issues that have one of some labels: there are few, or its order has
@@ -291,8 +297,8 @@ mod tests {
 
     fn explain(connection: &Connection, conditions: Conditions, order: Order) -> String {
         let statement = format!(
-            "EXPLAIN QUERY PLAN SELECT * FROM issues {}",
-            list_clause(&conditions, order)
+            "EXPLAIN QUERY PLAN SELECT * FROM {}",
+            source(&conditions, order)
         );
         let mut values = conditions.values;
         values.push(Value::from(10));
@@ -332,7 +338,7 @@ mod tests {
             labels,
             ..ReadyFilter::default()
         };
-        let by_number = "USING INTEGER PRIMARY KEY (rowid=?)";
+        let by_number = "SEARCH issues USING INTEGER PRIMARY KEY (rowid=?); LIST SUBQUERY";
         let by_label = "(label=? AND issue=?)";
         for (plan, expected) in [
             (
@@ -359,7 +365,9 @@ mod tests {
             ),
         ] {
             assert!(plan.contains(expected), "{plan}");
-            let scans = plan.split("; ").filter(|step| step.starts_with("SCAN"));
+            let scans = plan
+                .split("; ")
+                .filter(|step| step.starts_with("SCAN issues"));
             let walks = |step: &&str| step.contains("USING INDEX");
             assert!(scans.into_iter().all(|step| walks(&step)), "{plan}");
         }
@@ -375,9 +383,9 @@ mod tests {
             conditions.add_after(order, "2,-1,-1").unwrap();
             explain(connection, conditions, order)
         };
-        let list = |filter: &Filter, are_rarely_met| {
+        let list = |filter: &Filter, are_found_apart| {
             let mut conditions = Conditions::of_list(filter, |_| Ok(true)).unwrap();
-            conditions.are_rarely_met = are_rarely_met;
+            conditions.are_found_apart = are_found_apart;
             conditions
         };
         let all = Filter::default();
@@ -402,7 +410,7 @@ mod tests {
             ),
             (
                 explain(connection, list(&text, true), order),
-                "SCAN issues; USE TEMP B-TREE FOR ORDER BY",
+                "CO-ROUTINE (subquery-1); SCAN issues; USE TEMP B-TREE FOR ORDER BY",
             ),
         ] {
             assert!(plan.starts_with(expected), "{plan}");

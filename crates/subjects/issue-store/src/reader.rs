@@ -214,7 +214,7 @@ impl Reader {
             let is_rare = |labels: &[String]| is_rare(connection, order, labels);
             let mut conditions = Conditions::of_list(filter, is_rare)?;
             if let Some(text) = &filter.query {
-                conditions.are_rarely_met = is_rare_text(connection, order, text)?;
+                conditions.are_found_apart |= is_rare_text(connection, order, text)?;
             }
             let (after, size) = (filter.after.as_deref(), self.page.limited(filter.limit));
             list(connection, conditions, order, after, size)

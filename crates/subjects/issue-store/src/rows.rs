@@ -71,17 +71,17 @@ impl Loaded {
     }
 }
 
-/// Returns the issues that a clause selects, in its order, until the page is full.
+/// Returns the issues of a source, in its order, until the page is full.
 pub(crate) fn issues(
     connection: &Connection,
     order: Order,
-    clause: &str,
+    source: &str,
     values: impl Params,
     size: PageSize,
 ) -> Result<IssuePage, Error> {
     let doing = "listing issues";
     let key = order.key.replace(", ", " || ',' || ");
-    let statement = format!("SELECT {COLUMNS}, {key} AS key FROM issues {clause}");
+    let statement = format!("SELECT {COLUMNS}, {key} AS key FROM {source}");
     let mut prepared = connection.prepare_cached(&statement).doing(doing)?;
     let mut rows = prepared.query(values).doing(doing)?;
     let (mut issues, mut bytes) = (Vec::new(), 0);
