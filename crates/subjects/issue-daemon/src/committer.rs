@@ -76,8 +76,8 @@ impl Committer {
     /// store's mode says.
     ///
     /// # Errors
-    /// Another process holds the lock. Nothing was stored, and the group may be tried again; the answer is for requests that
-    /// wait no longer.
+    /// Another process holds the lock. Nothing was stored, and the group may be tried again; the answer is for requests
+    /// that wait no longer.
     pub fn commit(
         &mut self,
         clock: impl Fn() -> Timestamp,

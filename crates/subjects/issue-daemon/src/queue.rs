@@ -89,9 +89,9 @@ impl Queue {
         Group { jobs }
     }
 
-    /// Puts a group back which another process keeps from being stored. Removes the requests whose deadlines have passed at
-    /// a Unix time in milliseconds, in the whole queue. One whose connection has an earlier request that waits on stays, as
-    /// answers have the order of requests.
+    /// Puts a group back that another process keeps from being stored. Removes the requests of the whole queue whose
+    /// deadlines have passed at a Unix time in milliseconds. A request stays if its connection has an earlier one that
+    /// waits on, as answers have the order of requests.
     pub fn put_back(&mut self, group: Group, now_ms: u64) -> Vec<Job> {
         let behind = mem::take(&mut self.jobs);
         let (mut late, mut waiting) = (Vec::new(), HashSet::new());

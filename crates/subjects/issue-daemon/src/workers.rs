@@ -241,8 +241,8 @@ impl WriteQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts back a group that another process keeps from being stored. Removes the requests that must be answered now: so
-    /// close to their deadlines that their clients still wait for the answer, and all of them at the end.
+    /// Puts back a group that another process keeps from being stored. Removes the requests that must be answered now:
+    /// so close to their deadlines that their clients still wait for the answer, and all of them at the end.
     fn put_back(&self, group: Group) -> Vec<Job> {
         let mut waiting = self.lock();
         let now_ms = match waiting.is_closed {

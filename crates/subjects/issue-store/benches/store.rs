@@ -47,7 +47,7 @@ fn issue(number: usize, ids: &[String]) -> NewIssue {
     }
 }
 
-/// Returns an issue that a fifth of all share a label, an assignee and a text with, or a thousandth, or none.
+/// Returns an issue with a label, an assignee and a text of a fifth of all issues, of a thousandth, or of the others.
 fn issue_with_attributes(number: usize, ids: &[String]) -> NewIssue {
     // Apart from the priority, which is the first key of the order.
     let rank = number / 10;

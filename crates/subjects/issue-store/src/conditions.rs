@@ -16,8 +16,8 @@ const MAX_IDS: usize = 1_000;
 /// The issues with a label up to which a list begins with them. Beyond, it walks through the issues in their order, and
 /// finds a page of 50 of 100,000 after 2,500 on average, unless the label is rare among the first of them.
 const RARE: u32 = 2_000;
-/// The first issues of an order in which a label or a text is sought, to tell whether it is rare there, and the number of
-/// those that have it if it is not.
+/// The first issues of an order in which a label or a text is sought, to tell whether it is rare there, and the number
+/// of those that have it if it is not.
 const SAMPLE: u32 = 1_000;
 const COMMON_IN_SAMPLE: u32 = 2;
 
@@ -32,8 +32,8 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Makes the conditions of a list. `is_rare` tells whether it is faster to begin with the issues that have one of some
-    /// labels than to look for the labels of all in their order.
+    /// Makes the conditions of a list. `is_rare` tells whether it is faster to begin with the issues that have one of
+    /// some labels than to look for the labels of all in their order.
     ///
     /// # Errors
     /// The filter has too many ids or labels, or `is_rare` fails.
@@ -226,8 +226,8 @@ fn source(conditions: &Conditions, order: Order) -> String {
     }
 }
 
-/// Returns true if a list is found fastest from the issues that have one of some labels: there are few, or its order has
-/// no index, or few of those that come first in the order have one.
+/// Returns true if a list is found fastest from the issues that have one of some labels: there are few, or its order
+/// has no index, or few of those that come first in the order have one.
 pub(crate) fn is_rare(
     connection: &Connection,
     order: Order,

@@ -100,7 +100,7 @@ pub(crate) const READY_ORDER: Order = Order {
     key: "priority, created_at, num",
     indexed: Some("WHERE status = 0 AND blockers = 0 AND blocked_parents = 0"),
 };
-/// Those that have waited longest first.
+/// The longest unchanged first.
 pub(crate) const STALE_ORDER: Order = Order {
     columns: "updated_at, num",
     key: "updated_at, num",

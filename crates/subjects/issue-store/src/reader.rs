@@ -55,7 +55,7 @@ impl PageSize {
     }
 }
 
-/// A part of a list. The pages of a list have each issue once which does not change its place in the order meanwhile.
+/// A part of a list. An issue that keeps its place in the order is on exactly one page, whatever is written meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssuePage<T = Issue> {
     /// The issues.
@@ -252,8 +252,8 @@ impl Reader {
         })
     }
 
-    /// Returns the unfinished issues that are blocked, the most urgent first, and of equal ones the youngest first, after
-    /// the key of a page.
+    /// Returns the unfinished issues that are blocked, the most urgent first, and of equal ones the youngest first,
+    /// after the key of a page.
     ///
     /// # Errors
     /// `after` is not the key of a page, or SQLite fails.
@@ -279,8 +279,8 @@ impl Reader {
         })
     }
 
-    /// Returns the unfinished issues that have not changed since a time, those that have waited longest first, after the
-    /// key of a page.
+    /// Returns the unfinished issues that have not changed since a time, those that have waited longest first, after
+    /// the key of a page.
     ///
     /// # Errors
     /// `after` is not the key of a page, or SQLite fails.
