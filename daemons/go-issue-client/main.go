@@ -87,14 +87,21 @@ func run(socket string, agents, ops int, timeout time.Duration) (*figures, error
 	}
 	client := Client{Socket: socket, Actor: "go", Timeout: timeout}
 	defer client.Close()
-	var listed struct{ Issues []issue }
-	if err := client.Call("list", map[string]any{}, "", &listed); err != nil {
-		return nil, err
-	}
-	for _, one := range listed.Issues {
-		if title, ok := created[one.ID]; ok && title == one.Title {
-			delete(created, one.ID)
+	args := map[string]any{}
+	for more := true; more; {
+		var page struct {
+			Issues []issue
+			Next   string
 		}
+		if err := client.Call("list", args, "", &page); err != nil {
+			return nil, err
+		}
+		for _, one := range page.Issues {
+			if title, ok := created[one.ID]; ok && title == one.Title {
+				delete(created, one.ID)
+			}
+		}
+		args["after"], more = page.Next, page.Next != ""
 	}
 	if len(created) > 0 {
 		return nil, fmt.Errorf("%d issues are not in the list", len(created))

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 /// The name of the group whose agents send long batches in the scenario `polling-agents`.
 pub(crate) const BULK: &str = "bulk";
 const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
-const MAX_LIMIT: u32 = 10_000;
+/// A daemon answers with pages of this length, and a list or the shared issues must be on one.
+const MAX_LIMIT: u32 = issue_store::PageSize::USUAL.issues;
 const MAX_PRELOAD: u64 = 10_000_000;
 const MAX_BATCH: u16 = issue_rpc::MAX_OPERATIONS as u16;
-const MAX_SHARED: u32 = 10_000;
+const MAX_SHARED: u32 = MAX_LIMIT;
 /// Agents of a group with a rate: as many operations can be open at once.
 const MAX_AGENTS: u64 = 100_000;
 

@@ -284,6 +284,9 @@ pub(crate) struct List {
     /// Choose the order: by priority and age, with the last created or changed first, or by title
     #[arg(long, value_name = "ORDER", default_value = "priority", value_parser = ["priority", "created", "updated", "title"])]
     sort: String,
+    #[command(flatten)]
+    #[serde(flatten)]
+    after: After,
 }
 
 impl List {
@@ -355,6 +358,17 @@ pub(crate) struct Ready {
     #[arg(long, short = 'n', value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    after: After,
+}
+
+#[derive(Debug, Args, Serialize)]
+struct After {
+    /// Begin after this key: the `next` that --json prints at the end of a list with a limit
+    #[arg(long, value_name = "KEY")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -484,7 +498,7 @@ pub(crate) struct Events {
     /// Begin after the change with this number
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     after: i64,
-    /// Limit the changes to this number
+    /// Limit the changes to this number, at most 1000
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1_000)]
     limit: u32,
 }

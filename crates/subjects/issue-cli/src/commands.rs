@@ -4,14 +4,14 @@ use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 use clap::CommandFactory as _;
-use issue_store::{Durability, Options, Status, Store, Timestamp};
+use issue_store::{Durability, IssuePage, Options, Status, Store, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::arguments::{Cli, Command, Comment, Daemon, Dep, Global, Label};
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::session::{Session, parse};
 use crate::{daemon, database, present, requests, transfer};
 
 /// The microseconds of a day.
@@ -119,19 +119,19 @@ impl Requests<'_> {
                 if !args.has_closed() {
                     sent["exclude_status"] = Status::Closed.name().into();
                 }
-                self.one("list", sent, present::lines)
+                self.pages("list", sent, present::lines)
             }
             Command::Count(args) => self.one("count", to_json(&args), present::count),
-            Command::Ready(args) => self.one("ready", to_json(&args), present::lines),
+            Command::Ready(args) => self.pages("ready", to_json(&args), present::lines),
             Command::Claim(args) => {
                 let assignee = json!({ "assignee": args.assignee });
                 self.each("claim", &args.ids.ids, &assignee, present::line)
             }
-            Command::Blocked => self.one("blocked", json!({}), present::blocked),
+            Command::Blocked => self.pages("blocked", json!({}), present::blocked),
             Command::Stale(args) => {
                 let since = Timestamp(Timestamp::now().0 - i64::from(args.days) * DAY_US);
                 let args = json!({"since": since, "limit": args.limit});
-                self.one("stale", args, present::lines)
+                self.pages("stale", args, present::lines)
             }
             Command::Stats => self.one("stats", json!({}), present::fields),
             Command::Close(args) => {
@@ -193,6 +193,35 @@ impl Requests<'_> {
     fn one(&mut self, operation: &str, args: Value, present: Present) -> Result<(), Failure> {
         let data = self.session.call(operation, args)?;
         self.print(&data, present)
+    }
+
+    /// Performs an operation that lists issues, page by page until its limit.
+    fn pages(&mut self, operation: &str, mut args: Value, present: Present) -> Result<(), Failure> {
+        let limit = args["limit"].as_u64();
+        let mut number = 0;
+        let mut all = Vec::new();
+        loop {
+            let data = self.session.call(operation, args.clone())?;
+            let IssuePage { issues, next } = parse::<IssuePage<Box<RawValue>>>(&data)?;
+            number += issues.len() as u64;
+            match self.is_json {
+                true => all.extend(issues),
+                false => present(self.out, &data)?,
+            }
+            match &next {
+                Some(next) if limit.is_none_or(|limit| number < limit) => {
+                    args["after"] = next.as_str().into();
+                }
+                _ if self.is_json => {
+                    let all = IssuePage { issues: all, next };
+                    return Ok(writeln!(self.out, "{}", to_json(&all))?);
+                }
+                _ => return Ok(()),
+            }
+            if let Some(limit) = limit {
+                args["limit"] = (limit - number).into();
+            }
+        }
     }
 
     /// Performs an operation on each of several issues, and stops at the first failure.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use issue_store::{Comment, Details, Event, Issue, Record, TreeNode};
+use issue_store::{Blocked, Comment, Details, Event, Issue, IssuePage, Record, TreeNode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -38,11 +38,6 @@ pub(crate) fn note(line: &str) {
 #[derive(Deserialize)]
 struct WithId {
     id: String,
-}
-
-#[derive(Deserialize)]
-struct Issues<T> {
-    issues: Vec<T>,
 }
 
 /// Prints an issue as `show` does, with its texts.
@@ -115,21 +110,16 @@ pub(crate) fn line(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
 
 /// Prints issues, one per line.
 pub(crate) fn lines(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    let Issues { issues } = parse::<Issues<Issue>>(data)?;
-    issues
+    let page: IssuePage = parse(data)?;
+    page.issues
         .iter()
         .try_for_each(|issue| print_line(out, issue, &[]))
 }
 
 /// Prints blocked issues, each with those that it waits for.
 pub(crate) fn blocked(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Blocked {
-        issue: Issue,
-        blocked_by: Vec<String>,
-    }
-    let Issues { issues } = parse::<Issues<Blocked>>(data)?;
-    issues
+    let page: IssuePage<Blocked> = parse(data)?;
+    page.issues
         .iter()
         .try_for_each(|blocked| print_line(out, &blocked.issue, &blocked.blocked_by))
 }

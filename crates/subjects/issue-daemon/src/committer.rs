@@ -8,12 +8,13 @@ use issue_rpc::{Answer, Code};
 use issue_store::{Error, Store, Timestamp, Writer};
 
 use crate::database_files::DatabaseFiles;
-use crate::queue::{Group, Job};
+use crate::queue::Group;
 
 /// The pause between two attempts to write after a failure, in microseconds.
 const RETRY_US: i64 = 1_000_000;
-/// The time for which a group waits while another process writes. Those behind it wait as long.
-const LOCK_WAIT: Duration = Duration::from_secs(5);
+/// The time for which a group waits for another process that writes, before the deadlines of all requests are looked at
+/// again, also of those that have arrived meanwhile.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(20);
 /// The time for which an answer is kept with its idempotency key, in microseconds: 24 hours.
 const ANSWERS_KEPT_US: i64 = 24 * 3_600_000_000;
 /// The time between two removals of old answers, in microseconds: 1 hour.
@@ -73,10 +74,18 @@ impl Committer {
 
     /// Stores a group. Returns the answers in the order of its requests. Those that say success are as durable as the
     /// store's mode says.
-    pub fn commit(&mut self, clock: impl Fn() -> Timestamp, group: &Group) -> Vec<Answer> {
+    ///
+    /// # Errors
+    /// Another process holds the lock. Nothing was stored, and the group may be tried again; the answer is for requests
+    /// that wait no longer.
+    pub fn commit(
+        &mut self,
+        clock: impl Fn() -> Timestamp,
+        group: &Group,
+    ) -> Result<Vec<Answer>, Answer> {
         let refuse = |problem: String| {
             let answer = Answer::failure(Code::Internal, &problem);
-            vec![answer; group.jobs.len()]
+            Ok(vec![answer; group.jobs.len()])
         };
         if let Err(changed) = self.files.check() {
             self.close(clock(), &changed);
@@ -92,7 +101,7 @@ impl Committer {
             Ok(answers) => match self.files.check() {
                 Ok(()) => {
                     self.health = Health::Healthy;
-                    answers
+                    Ok(answers)
                 }
                 Err(changed) => {
                     self.close(now, &changed);
@@ -103,7 +112,7 @@ impl Committer {
             },
             Err(error) if error.code() == issue_store::Code::Busy => {
                 let problem = format!("{error}: nothing was stored: try again");
-                vec![Answer::failure(Code::Busy, &problem); group.jobs.len()]
+                Err(Answer::failure(Code::Busy, &problem))
             }
             Err(error) => {
                 self.fail(now, &error);
@@ -156,14 +165,9 @@ impl Committer {
             Some(writer) => writer,
             none => none.insert(self.store.writer()?),
         };
-        let now_ms = u64::try_from(clock().0 / 1_000).unwrap_or(0);
-        let left = |job: &Job| job.request.header.time_left(now_ms).unwrap_or(LOCK_WAIT);
-        let longest = group.jobs.iter().map(left).max();
-        let wait = longest.unwrap_or(LOCK_WAIT).min(LOCK_WAIT);
-        let mut transaction = writer.begin_within(Some(wait))?;
-        // The wait for other processes may have been long.
+        let mut transaction = writer.begin_within(Some(LOCK_WAIT))?;
         let now = clock();
-        let now_ms = u64::try_from(now.0 / 1_000).unwrap_or(0);
+        let now_ms = unix_ms(now);
         let mut answers = Vec::with_capacity(group.jobs.len());
         for job in &group.jobs {
             answers.push(match job.request.header.is_expired(now_ms) {
@@ -186,9 +190,12 @@ impl Committer {
             if now >= self.forget_at || now.0 < self.forget_at.0 - FORGET_US {
                 self.forget_at = Timestamp(now.0 + FORGET_US);
                 let before = Timestamp(now.0 - ANSWERS_KEPT_US);
-                if !writer.apply(now, |changes| changes.forget_answers(before))? {
+                // Others wait behind it, so it does not wait for other processes either.
+                let mut group = writer.begin_within(Some(LOCK_WAIT))?;
+                if !group.apply(now, |changes| changes.forget_answers(before))? {
                     self.forget_at = now;
                 }
+                group.commit()?;
             }
             Ok(())
         });
@@ -207,6 +214,11 @@ impl Committer {
     }
 }
 
+/// Returns a time in milliseconds.
+pub(crate) fn unix_ms(time: Timestamp) -> u64 {
+    u64::try_from(time.0 / 1_000).unwrap_or(0)
+}
+
 /// Makes the answer to a request whose deadline has passed.
 pub(crate) fn expired() -> Answer {
     let problem = "the deadline passed before the request began: nothing was stored";
@@ -219,6 +231,7 @@ mod tests {
     use issue_store::Options;
 
     use super::*;
+    use crate::queue::Job;
 
     #[test]
     fn a_write_whose_file_is_removed_during_its_commit_may_have_been_stored() {
@@ -245,7 +258,7 @@ mod tests {
                 request: WriteRequest { header, write },
             };
             let group = Group { jobs: vec![job] };
-            let answer = committer.commit(clock, &group)[0].line(None);
+            let answer = committer.commit(clock, &group).unwrap()[0].line(None);
             assert!(
                 answer.contains("was removed") && answer.contains(part),
                 "{answer}"

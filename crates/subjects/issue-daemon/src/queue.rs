@@ -1,6 +1,7 @@
 //! Writes that wait for the next group.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::mem;
 
 use issue_rpc::WriteRequest;
 
@@ -13,6 +14,8 @@ const GROUP_BYTES: usize = 8 << 20;
 const LONG_BYTES: usize = 16 << 10;
 /// Bytes of all requests that wait.
 const QUEUED_BYTES: usize = 256 << 20;
+/// The time for which a request without a deadline waits for another process that writes, in milliseconds.
+const DEFAULT_WAIT_MS: u64 = 5_000;
 
 /// A request that waits.
 #[derive(Debug)]
@@ -86,6 +89,27 @@ impl Queue {
         Group { jobs }
     }
 
+    /// Puts a group back that another process keeps from being stored. Removes the requests of the whole queue whose
+    /// deadlines have passed at a Unix time in milliseconds. A request stays if its connection has an earlier one that
+    /// waits on, as answers have the order of requests.
+    pub fn put_back(&mut self, group: Group, now_ms: u64) -> Vec<Job> {
+        let behind = mem::take(&mut self.jobs);
+        let (mut late, mut waiting) = (Vec::new(), HashSet::new());
+        for mut job in group.jobs.into_iter().chain(behind) {
+            let header = &mut job.request.header;
+            let last = now_ms.saturating_add(DEFAULT_WAIT_MS);
+            header.deadline_ms.get_or_insert(last);
+            if header.is_expired(now_ms) && !waiting.contains(&job.connection) {
+                late.push(job);
+            } else {
+                waiting.insert(job.connection);
+                self.jobs.push_back(job);
+            }
+        }
+        self.bytes = self.jobs.iter().map(|job| job.bytes).sum();
+        late
+    }
+
     /// Returns the number of requests that wait.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -149,6 +173,37 @@ mod tests {
         let sizes =
             std::iter::from_fn(|| Some(queue.take_group().jobs.len()).filter(|size| *size > 0));
         assert_eq!(sizes.collect::<Vec<_>>(), [2, 1, 2]);
+    }
+
+    #[test]
+    fn a_group_that_is_put_back_keeps_its_order_without_the_late_ones() {
+        let mut queue = Queue::new(10);
+        let far = u64::MAX;
+        // The connection and the deadline of each request; the fourth is a group of its own.
+        for (connection, deadline_ms, bytes) in [
+            (1, far, 10),
+            (2, 100, 10),
+            (1, 100, 10),
+            (3, far, LONG_BYTES + 1),
+            (4, 100, 10),
+        ] {
+            let mut job = job(connection, bytes);
+            job.request.header.deadline_ms = Some(deadline_ms);
+            queue.push(job).unwrap();
+        }
+        queue.push(job(5, 10)).unwrap();
+        let connections = |jobs: &[Job]| jobs.iter().map(|job| job.connection).collect::<Vec<_>>();
+        let group = queue.take_group();
+        assert!(queue.put_back(group, 99).is_empty());
+        let group = queue.take_group();
+        assert_eq!(connections(&queue.put_back(group, 100)), [2, 4]);
+        assert_eq!(connections(&queue.take_group().jobs), [1, 1]);
+        assert_eq!(connections(&queue.take_group().jobs), [3]);
+        let group = queue.take_group();
+        assert_eq!(connections(&group.jobs), [5]);
+        let late = queue.put_back(group, 99 + DEFAULT_WAIT_MS);
+        assert_eq!(connections(&late), [5], "it had no deadline");
+        assert_eq!((queue.len(), queue.bytes), (0, 0));
     }
 
     #[test]

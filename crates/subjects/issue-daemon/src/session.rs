@@ -18,7 +18,7 @@ pub(crate) fn is_long(read: &Read) -> bool {
         Read::Stale(args) => args.limit,
         Read::Export(args) => Some(args.limit),
         Read::GetMutations(args) => Some(args.limit),
-        Read::Blocked | Read::DepTree(_) | Read::CommentList(_) => None,
+        Read::Blocked(_) | Read::DepTree(_) | Read::CommentList(_) => None,
         Read::Count(_) | Read::Show(_) | Read::Stats | Read::ResolveId(_) => return false,
     };
     limit.is_none_or(|limit| limit > SHORT)

@@ -6,12 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use anyhow::Context as _;
-use issue_rpc::{Answer, Code, Header, Read};
+use issue_rpc::{Answer, COMPATIBLE_PAGE, Code, Header, Read};
 use issue_store::{Reader, Store, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use crate::committer::{Committer, expired};
+use crate::committer::{Committer, LOCK_WAIT, expired, unix_ms};
 use crate::counts::{Counts, add};
 use crate::queue::{Full, Group, Job, Queue};
 use crate::service::{Identity, SharedHealth};
@@ -104,8 +104,12 @@ impl Workers {
         let (mut reads, mut readers) = (Vec::new(), Vec::new());
         for _ in 0..=LONG_READER {
             let (work, received) = channel();
+            let reader = store.reader()?;
             let reading = Reading {
-                reader: store.reader()?,
+                reader: match context.identity.is_compatible {
+                    true => reader.with_page_size(COMPATIBLE_PAGE),
+                    false => reader,
+                },
                 context: context.clone(),
                 outcomes: outcomes.clone(),
             };
@@ -237,6 +241,17 @@ impl WriteQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Puts back a group that another process keeps from being stored. Removes the requests that must be answered now:
+    /// so close to their deadlines that their clients still wait for the answer, and all of them at the end.
+    fn put_back(&self, group: Group) -> Vec<Job> {
+        let mut waiting = self.lock();
+        let now_ms = match waiting.is_closed {
+            true => u64::MAX,
+            false => unix_ms(Timestamp::now()) + LOCK_WAIT.as_millis() as u64,
+        };
+        waiting.queue.put_back(group, now_ms)
+    }
+
     /// Waits for requests. Returns none at the end.
     fn next_group(&self) -> Option<Group> {
         let mut waiting = self.lock();
@@ -274,36 +289,45 @@ impl Writing {
     fn run(mut self) {
         while let Some(group) = self.queue.next_group() {
             let began = Instant::now();
-            let answers = self.commit(&group);
-            let counts = &self.context.counts;
-            add(&counts.commit_ns, began.elapsed().as_nanos() as u64);
-            add(&counts.groups, 1);
-            add(&counts.writes, group.jobs.len() as u64);
-            let outcomes = group.jobs.iter().zip(answers).map(|(job, answer)| {
-                counts.answered(&answer);
-                Outcome {
-                    connection: job.connection,
-                    result: WorkResult::Answered(
-                        answer.line(job.request.header.request_id.as_ref()),
-                    ),
+            match self.commit(&group) {
+                Ok(answers) => {
+                    let counts = &self.context.counts;
+                    add(&counts.commit_ns, began.elapsed().as_nanos() as u64);
+                    add(&counts.groups, 1);
+                    add(&counts.writes, group.jobs.len() as u64);
+                    self.answer(group.jobs.iter().zip(answers));
+                    self.committer.maintain(Timestamp::now());
+                    self.note_health();
                 }
-            });
-            // The daemon may have stopped waiting.
-            let _ = self.outcomes.send(Ok(outcomes.collect()));
-            self.committer.maintain(Timestamp::now());
-            self.note_health();
+                Err(busy) => {
+                    let late = self.queue.put_back(group);
+                    self.answer(late.iter().map(|job| (job, busy.clone())));
+                }
+            }
         }
         self.committer.finish();
     }
 
-    fn commit(&mut self, group: &Group) -> Vec<Answer> {
+    fn answer<'a>(&self, answers: impl Iterator<Item = (&'a Job, Answer)>) {
+        let outcomes = answers.map(|(job, answer)| {
+            self.context.counts.answered(&answer);
+            Outcome {
+                connection: job.connection,
+                result: WorkResult::Answered(answer.line(job.request.header.request_id.as_ref())),
+            }
+        });
+        // The daemon may have stopped waiting.
+        let _ = self.outcomes.send(Ok(outcomes.collect()));
+    }
+
+    fn commit(&mut self, group: &Group) -> Result<Vec<Answer>, Answer> {
         let committed = catch_unwind(AssertUnwindSafe(|| {
             self.committer.commit(Timestamp::now, group)
         }));
         let answers = committed.unwrap_or_else(|_| {
             let problem = "the daemon has an error, which it reported on stderr: look before you repeat the request";
             self.committer.fail(Timestamp::now(), &"a request caused a panic");
-            vec![Answer::failure(Code::Internal, problem); group.jobs.len()]
+            Ok(vec![Answer::failure(Code::Internal, problem); group.jobs.len()])
         });
         self.note_health();
         answers
@@ -350,8 +374,7 @@ impl Reading {
     }
 
     fn read(&self, header: &Header, read: &Read) -> Answer {
-        let now_ms = Timestamp::now().0 / 1_000;
-        if header.is_expired(u64::try_from(now_ms).unwrap_or(0)) {
+        if header.is_expired(unix_ms(Timestamp::now())) {
             return expired();
         }
         let is_compatible = self.context.identity.is_compatible;

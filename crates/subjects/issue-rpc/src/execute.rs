@@ -1,6 +1,6 @@
 //! Performs operations on a store.
 
-use issue_store::{Changes, Error, Group, Reader, Timestamp};
+use issue_store::{Changes, Error, Group, IssuePage, PageSize, Reader, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 
@@ -8,7 +8,13 @@ use crate::answer::Answer;
 use crate::batch;
 use crate::code::Code;
 use crate::operation::{BatchOperation, Read, Write};
-use crate::request::{IdempotencyKey, WriteRequest};
+use crate::request::{IdempotencyKey, MAX_LINE, WriteRequest};
+
+/// The page of a daemon that answers as bd's does: its clients know of no pages.
+pub const COMPATIBLE_PAGE: PageSize = PageSize {
+    issues: u32::MAX,
+    bytes: MAX_LINE,
+};
 
 /// Performs a write as a part of a group. What the answer says is true once the group is committed.
 ///
@@ -88,7 +94,7 @@ fn perform_one(changes: &mut Changes<'_>, actor: &str, write: &Write) -> Result<
         }
         Write::ClaimReady(filter) => {
             let claimed = changes.claim_ready(actor, filter, actor);
-            success(claimed.map(|issues| Issues { issues }))
+            success(claimed.map(|issues| IssuePage { issues, next: None }))
         }
         Write::Close(args) => success(changes.close(actor, &args.id, &args.reason)),
         Write::Reopen(id) => success(changes.reopen(actor, id)),
@@ -119,13 +125,15 @@ fn perform_one(changes: &mut Changes<'_>, actor: &str, write: &Write) -> Result<
 }
 
 /// Performs a read. The answers to `list`, `ready` and `stats` have the shapes of bd's daemon if they must be compatible
-/// with it.
+/// with it; the reader has pages of [`COMPATIBLE_PAGE`] then.
 #[must_use]
 pub fn read(reader: &Reader, read: &Read, is_compatible: bool) -> Answer {
     if is_compatible {
         let answered = match read {
-            Read::List(filter) => Some(success(reader.list(filter))),
-            Read::Ready(filter) => Some(success(reader.ready(filter))),
+            Read::List(filter) => Some(reader.list(filter).map(|page| whole(&page, filter.limit))),
+            Read::Ready(filter) => {
+                Some(reader.ready(filter).map(|page| whole(&page, filter.limit)))
+            }
             Read::Stats => Some(success(reader.stats().map(|stats| {
                 json!({
                     "total_issues": stats.total,
@@ -142,21 +150,13 @@ pub fn read(reader: &Reader, read: &Read, is_compatible: bool) -> Answer {
             return answered.unwrap_or_else(Answer::from);
         }
     }
-    let issues = |found| success(Result::map(found, |issues| Issues { issues }));
     let answered = match read {
-        Read::List(filter) => issues(reader.list(filter)),
-        Read::Ready(filter) => issues(reader.ready(filter)),
-        Read::Stale(args) => issues(reader.stale(args.since, args.limit)),
+        Read::List(filter) => success(reader.list(filter)),
+        Read::Ready(filter) => success(reader.ready(filter)),
+        Read::Stale(args) => success(reader.stale(args.since, args.limit, args.after.as_deref())),
         Read::Count(filter) => success(reader.count(filter).map(|count| json!({ "count": count }))),
         Read::Show(id) => success(reader.details(id)),
-        Read::Blocked => success(reader.blocked().map(|found| {
-            let blocked = found
-                .into_iter()
-                .map(|(issue, blocked_by)| Blocked { issue, blocked_by });
-            Issues {
-                issues: blocked.collect(),
-            }
-        })),
+        Read::Blocked(args) => success(reader.blocked(args.after.as_deref())),
         Read::Stats => success(reader.stats()),
         Read::DepTree(args) => {
             let nodes = reader.tree(&args.id, args.max_depth);
@@ -181,13 +181,18 @@ fn success<T: Serialize>(result: Result<T, Error>) -> Result<Answer, Error> {
     result.map(|data| Answer::success(&data))
 }
 
-#[derive(Serialize)]
-struct Issues<T> {
-    issues: Vec<T>,
-}
-
-#[derive(Serialize)]
-struct Blocked {
-    issue: issue_store::Issue,
-    blocked_by: Vec<String>,
+/// Answers with the array of issues, which has no room for `next`: a list that is cut is refused.
+fn whole(page: &IssuePage, limit: Option<u32>) -> Answer {
+    let is_whole =
+        page.next.is_none() || limit.is_some_and(|limit| page.issues.len() >= limit as usize);
+    match is_whole {
+        true => Answer::success(&page.issues),
+        false => {
+            let problem = format!(
+                "limit: the list is too long for one answer: {} issues fit",
+                page.issues.len()
+            );
+            Answer::failure(Code::TooLarge, &problem)
+        }
+    }
 }

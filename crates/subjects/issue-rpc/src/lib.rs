@@ -31,7 +31,7 @@ pub use answer::Answer;
 pub use client::{Call, Client, ClientError, check_peer};
 pub use code::Code;
 pub use direct::Direct;
-pub use execute::{read, write};
+pub use execute::{COMPATIBLE_PAGE, read, write};
 pub use operation::{
     Batch, BatchItem, BatchMode, BatchOperation, MAX_OPERATIONS, MAX_RECORDS, Operation, Read,
     Service, Write,

@@ -58,7 +58,7 @@ pub enum Read {
     /// Returns the issues that can be worked on.
     Ready(ReadyFilter),
     /// Returns the blocked issues.
-    Blocked,
+    Blocked(BlockedArgs),
     /// Returns the unfinished issues that have not changed for long.
     Stale(StaleArgs),
     /// Returns the number of issues by status.
@@ -267,6 +267,16 @@ pub struct StaleArgs {
     pub since: Timestamp,
     /// The greatest number of issues.
     pub limit: Option<u32>,
+    /// The `next` of the page before.
+    pub after: Option<String>,
+}
+
+/// The arguments of `blocked`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockedArgs {
+    /// The `next` of the page before.
+    pub after: Option<String>,
 }
 
 /// The arguments of `dep_tree`.
@@ -376,7 +386,7 @@ impl Operation {
                 }
                 false => Self::Read(Read::Ready(args.filter)),
             }),
-            "blocked" => parse::<NoArgs>(args).map(|NoArgs {}| Self::Read(Read::Blocked)),
+            "blocked" => parse(args).map(|args| Self::Read(Read::Blocked(args))),
             "stale" => parse(args).map(|args| Self::Read(Read::Stale(args))),
             "stats" => parse::<NoArgs>(args).map(|NoArgs {}| Self::Read(Read::Stats)),
             "dep_tree" => parse(args).map(|args| Self::Read(Read::DepTree(args))),

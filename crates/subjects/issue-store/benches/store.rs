@@ -1,5 +1,5 @@
-//! CPU time of the store: creates in groups, updates, and reads of a database of 100,000 issues with 200,000
-//! dependencies. Nothing is synced, so the disk does not count.
+//! CPU time of the store: creates in groups, updates, and reads of a database of 100,000 issues, half of which
+//! are ready. Nothing is synced, so the disk does not count.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -7,8 +7,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use issue_store::{
-    Dependency, DependencyKind, Durability, Filter, NewIssue, Options, Patch, ReadyFilter, Store,
-    Timestamp, Writer,
+    Dependency, DependencyKind, Durability, Filter, NewIssue, Options, Patch, ReadyFilter, Status,
+    Store, Timestamp, Writer,
 };
 use tempfile::TempDir;
 
@@ -40,10 +40,28 @@ fn issue(number: usize, ids: &[String]) -> NewIssue {
         labels: vec!["bench".to_owned()],
         dependencies: [GROUP, 2 * GROUP]
             .into_iter()
+            .filter(|_| number % 2 == 1)
             .filter_map(dependency)
             .collect(),
         ..NewIssue::default()
     }
+}
+
+/// Returns an issue with a label, an assignee and a text of a fifth of all issues, of a thousandth, or of the others.
+fn issue_with_attributes(number: usize, ids: &[String]) -> NewIssue {
+    // Apart from the priority, which is the first key of the order.
+    let rank = number / 10;
+    let share = match (rank % 5, rank % 1_000) {
+        (0, _) => "common",
+        (_, 1) => "rare",
+        _ => "other",
+    };
+    let mut issue = issue(number, ids);
+    issue.labels.push(share.to_owned());
+    issue.labels.push(format!("of {}", number % 10));
+    issue.assignee = share.to_owned();
+    issue.description = format!("Its description of {} has {share} words.", number % 10);
+    issue
 }
 
 /// Creates issues in one group. Returns their ids.
@@ -97,12 +115,12 @@ fn reads(criterion: &mut Criterion) {
     let mut ids = Vec::with_capacity(ISSUES);
     while ids.len() < ISSUES {
         let issues: Vec<NewIssue> = (ids.len()..ids.len() + GROUP)
-            .map(|number| issue(number, &ids))
+            .map(|number| issue_with_attributes(number, &ids))
             .collect();
         ids.extend(create(&mut writer, &issues));
     }
     let reader = store.reader().unwrap();
-    let mut group = criterion.benchmark_group("of 100,000 issues with 200,000 dependencies");
+    let mut group = criterion.benchmark_group("of 100,000 issues");
     let mut next = 0;
     group.bench_function("show", |bencher| {
         bencher.iter(|| {
@@ -124,6 +142,42 @@ fn reads(criterion: &mut Criterion) {
     group.bench_function("ready 50", |bencher| {
         bencher.iter(|| reader.ready(&filter).unwrap())
     });
+    // A tenth of all issues, which come last.
+    for share in ["common", "of 4", "rare", "absent"] {
+        let filters = [
+            ("label", vec![share.to_owned()], None, None),
+            ("assignee", Vec::new(), Some(share.to_owned()), None),
+            ("text", Vec::new(), None, Some(share.to_owned())),
+        ];
+        for (name, labels, assignee, query) in filters {
+            if (share, name) == ("of 4", "assignee") {
+                continue;
+            }
+            let filter = Filter {
+                labels,
+                assignee,
+                query,
+                exclude_status: Some(Status::Closed),
+                limit: Some(50),
+                ..Filter::default()
+            };
+            group.bench_function(format!("list 50 by {share} {name}"), |bencher| {
+                bencher.iter(|| reader.list(&filter).unwrap());
+            });
+            if filter.query.is_some() {
+                continue;
+            }
+            let filter = ReadyFilter {
+                labels: filter.labels,
+                assignee: filter.assignee,
+                limit: Some(50),
+                ..ReadyFilter::default()
+            };
+            group.bench_function(format!("ready 50 by {share} {name}"), |bencher| {
+                bencher.iter(|| reader.ready(&filter).unwrap());
+            });
+        }
+    }
     group.finish();
 }
 

@@ -8,13 +8,13 @@ use std::cell::Cell;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::conditions::{Conditions, READY_ORDER, is_rare, list};
+use crate::conditions::{Conditions, is_rare, list};
 use crate::error::{Doing as _, Error};
 use crate::fields::Fields;
-use crate::filter::ReadyFilter;
+use crate::filter::{READY_ORDER, ReadyFilter};
 use crate::ids::Ids;
 use crate::issue::{Comment, Dependency, DependencyKind, Issue, Status};
-use crate::reader::CANDIDATES;
+use crate::reader::{CANDIDATES, PageSize};
 use crate::request::{
     MAX_DEPENDENCIES, NewIssue, Patch, check_id, check_label, check_labels, check_number,
     check_priority, check_title,
@@ -225,11 +225,15 @@ impl<'a> Changes<'a> {
         let limit = filter.limit.unwrap_or(u32::MAX);
         check_number("limit", limit as usize, MAX_CLAIMS)?;
         let of_others = "assignee IN ('', ?)";
-        let mut conditions =
-            Conditions::of_ready(filter, |labels| is_rare(self.connection, labels))?;
+        let mut conditions = Conditions::of_ready(filter, |labels| {
+            is_rare(self.connection, READY_ORDER, labels)
+        })?;
         conditions.add_one(of_others, Some(assignee.to_owned()));
-        let ready = list(self.connection, conditions, READY_ORDER, filter.limit)?;
+        let size = PageSize::USUAL.limited(filter.limit);
+        let after = filter.after.as_deref();
+        let ready = list(self.connection, conditions, READY_ORDER, after, size)?;
         ready
+            .issues
             .into_iter()
             .map(|issue| self.claim(actor, &issue.id, assignee))
             .collect()

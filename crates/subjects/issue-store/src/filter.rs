@@ -44,6 +44,8 @@ pub struct Filter {
     pub sort: Sort,
     /// The greatest number of issues.
     pub limit: Option<u32>,
+    /// The [`next`](crate::IssuePage::next) of the page before; without it, the first page.
+    pub after: Option<String>,
 }
 
 /// The order of a list.
@@ -62,15 +64,48 @@ pub enum Sort {
 }
 
 impl Sort {
-    pub(crate) fn order(self) -> &'static str {
-        match self {
-            Self::Priority => "ORDER BY priority, created_at DESC, num DESC",
-            Self::Created => "ORDER BY created_at DESC, num DESC",
-            Self::Updated => "ORDER BY updated_at DESC, num DESC",
-            Self::Title => "ORDER BY title, num",
+    pub(crate) fn order(self) -> Order {
+        let (columns, key, indexed) = match self {
+            Self::Priority => (
+                "priority, created_at DESC, num DESC",
+                "priority, -created_at, -num",
+                Some(""),
+            ),
+            Self::Created => ("created_at DESC, num DESC", "-created_at, -num", None),
+            Self::Updated => ("updated_at DESC, num DESC", "-updated_at, -num", None),
+            Self::Title => ("title, num", "title, num", None),
+        };
+        Order {
+            columns,
+            key,
+            indexed,
         }
     }
 }
+
+/// An order of issues in SQL.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Order {
+    /// The columns by which an index finds the order.
+    pub(crate) columns: &'static str,
+    /// The same as values that ascend.
+    pub(crate) key: &'static str,
+    /// The clause of the issues that an index has in this order.
+    pub(crate) indexed: Option<&'static str>,
+}
+
+/// The most urgent first, and of equal ones the oldest first.
+pub(crate) const READY_ORDER: Order = Order {
+    columns: "priority, created_at, num",
+    key: "priority, created_at, num",
+    indexed: Some("WHERE status = 0 AND blockers = 0 AND blocked_parents = 0"),
+};
+/// The longest unchanged first.
+pub(crate) const STALE_ORDER: Order = Order {
+    columns: "updated_at, num",
+    key: "updated_at, num",
+    indexed: None,
+};
 
 /// The conditions of [`Reader::ready`](crate::Reader::ready) beside being ready.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +119,8 @@ pub struct ReadyFilter {
     pub labels: Vec<String>,
     /// The greatest number of issues.
     pub limit: Option<u32>,
+    /// The [`next`](crate::IssuePage::next) of the page before; without it, the first page.
+    pub after: Option<String>,
 }
 
 /// Reads a text as a list of one, or a list.

@@ -165,6 +165,23 @@ pub struct Issue {
     pub dependencies: Vec<Dependency>,
 }
 
+impl Issue {
+    /// Returns the bytes of all that may be long.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let texts = [
+            &self.title,
+            &self.description,
+            &self.design,
+            &self.acceptance_criteria,
+            &self.notes,
+            &self.close_reason,
+        ];
+        let ids = self.dependencies.iter().map(|other| &other.depends_on);
+        let texts = texts.into_iter().chain(&self.labels).chain(ids);
+        texts.map(String::len).sum()
+    }
+}
+
 /// A dependency of an issue. It is also read from the id alone, as one that blocks, and by the names that bd gives.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "DependencyForm")]

@@ -42,7 +42,7 @@ pub use issue::{
     Comment, Dependency, DependencyKind, Dependent, Event, Issue, IssueType, MAX_PRIORITY,
     MAX_TITLE, Status,
 };
-pub use reader::{Details, Page, Reader, Stats, TreeNode};
+pub use reader::{Blocked, Details, IssuePage, Page, PageSize, Reader, Stats, TreeNode};
 pub use request::{NewIssue, Patch};
 pub use store::{Durability, Options, Store};
 pub use time::Timestamp;

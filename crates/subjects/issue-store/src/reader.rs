@@ -7,13 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::changes::import::Record;
 use crate::check::check;
-use crate::conditions::{Conditions, READY_ORDER, is_rare, limit_of, list};
+use crate::conditions::{Conditions, is_rare, is_rare_text, list};
 use crate::error::{Doing as _, Error};
-use crate::filter::{Filter, ReadyFilter};
+use crate::filter::{Filter, READY_ORDER, ReadyFilter, STALE_ORDER, Sort};
 use crate::issue::{Comment, DependencyKind, Dependent, Event, Issue, Status};
-use crate::rows::{
-    comments_of, dependents_of, events, issue_of, issues, num_of, query, query_rows,
-};
+use crate::request::check_number;
+use crate::rows::{comments_of, dependents_of, events, issue_of, num_of, query, query_rows};
 use crate::time::Timestamp;
 
 /// Ids that an error lists.
@@ -23,6 +22,56 @@ pub(crate) const CANDIDATES: u32 = 5;
 #[derive(Debug)]
 pub struct Reader {
     connection: Connection,
+    page: PageSize,
+}
+
+/// The size of a page of issues: it is full when it reaches one of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageSize {
+    /// The number of issues.
+    pub issues: u32,
+    /// The bytes of their texts. The last issue of a page may exceed them.
+    pub bytes: usize,
+}
+
+impl PageSize {
+    /// The size unless another one is set.
+    pub const USUAL: Self = Self {
+        issues: 1_000,
+        bytes: 4 << 20,
+    };
+    /// No limit: a page is the whole list.
+    pub const WHOLE: Self = Self {
+        issues: u32::MAX,
+        bytes: usize::MAX,
+    };
+
+    /// Returns the size with at most this number of issues.
+    pub(crate) fn limited(self, limit: Option<u32>) -> Self {
+        Self {
+            issues: limit.map_or(self.issues, |limit| limit.min(self.issues)),
+            ..self
+        }
+    }
+}
+
+/// A part of a list. An issue that keeps its place in the order is on exactly one page, whatever is written meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IssuePage<T = Issue> {
+    /// The issues.
+    pub issues: Vec<T>,
+    /// The key after which the next page begins; absent if the page is not full, so that it is the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// An issue that is blocked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// The issue.
+    pub issue: Issue,
+    /// The unfinished issues that block it directly, in the order of their ids.
+    pub blocked_by: Vec<String>,
 }
 
 /// The number of issues.
@@ -86,7 +135,16 @@ pub struct TreeNode {
 
 impl Reader {
     pub(crate) fn new(connection: Connection) -> Self {
-        Self { connection }
+        Self {
+            connection,
+            page: PageSize::USUAL,
+        }
+    }
+
+    /// Sets the size of pages.
+    #[must_use]
+    pub fn with_page_size(self, page: PageSize) -> Self {
+        Self { page, ..self }
     }
 
     /// Returns an issue.
@@ -149,11 +207,17 @@ impl Reader {
     /// Returns the issues that meet all conditions, in the order of the filter.
     ///
     /// # Errors
-    /// The filter has too many ids or labels, or SQLite fails.
-    pub fn list(&self, filter: &Filter) -> Result<Vec<Issue>, Error> {
+    /// The filter has too many ids or labels, or an `after` that is not of a list in its order, or SQLite fails.
+    pub fn list(&self, filter: &Filter) -> Result<IssuePage, Error> {
         self.consistent(|connection| {
-            let conditions = Conditions::of_list(filter, |labels| is_rare(connection, labels))?;
-            list(connection, conditions, filter.sort.order(), filter.limit)
+            let order = filter.sort.order();
+            let is_rare = |labels: &[String]| is_rare(connection, order, labels);
+            let mut conditions = Conditions::of_list(filter, is_rare)?;
+            if let Some(text) = &filter.query {
+                conditions.are_found_apart |= is_rare_text(connection, order, text)?;
+            }
+            let (after, size) = (filter.after.as_deref(), self.page.limited(filter.limit));
+            list(connection, conditions, order, after, size)
         })
     }
 
@@ -178,44 +242,59 @@ impl Reader {
     /// Returns the open issues that can be worked on, the most urgent first, and of equal ones the oldest first.
     ///
     /// # Errors
-    /// SQLite fails.
-    pub fn ready(&self, filter: &ReadyFilter) -> Result<Vec<Issue>, Error> {
+    /// The filter has too many labels, or an `after` that is not of such a list, or SQLite fails.
+    pub fn ready(&self, filter: &ReadyFilter) -> Result<IssuePage, Error> {
         self.consistent(|connection| {
-            let conditions = Conditions::of_ready(filter, |labels| is_rare(connection, labels))?;
-            list(connection, conditions, READY_ORDER, filter.limit)
+            let is_rare = |labels: &[String]| is_rare(connection, READY_ORDER, labels);
+            let conditions = Conditions::of_ready(filter, is_rare)?;
+            let (after, size) = (filter.after.as_deref(), self.page.limited(filter.limit));
+            list(connection, conditions, READY_ORDER, after, size)
         })
     }
 
-    /// Returns the unfinished issues that are blocked, each with the unfinished issues that block it directly.
+    /// Returns the unfinished issues that are blocked, the most urgent first, and of equal ones the youngest first,
+    /// after the key of a page.
     ///
     /// # Errors
-    /// SQLite fails.
-    pub fn blocked(&self) -> Result<Vec<(Issue, Vec<String>)>, Error> {
+    /// `after` is not the key of a page, or SQLite fails.
+    pub fn blocked(&self, after: Option<&str>) -> Result<IssuePage<Blocked>, Error> {
         self.consistent(|connection| {
-            let clause = "WHERE status <> 3 AND blockers + blocked_parents > 0
-                ORDER BY priority, created_at DESC, num DESC";
+            let mut conditions = Conditions::default();
+            let no_values = Vec::<i64>::new();
+            conditions.add("status <> 3 AND blockers + blocked_parents > 0", no_values);
+            let order = Sort::Priority.order();
+            let IssuePage { issues, next } = list(connection, conditions, order, after, self.page)?;
             let blockers =
                 "SELECT other.id FROM dependencies JOIN issues AS other ON other.num = depends_on
                 WHERE issue = (SELECT num FROM issues WHERE id = ?) AND kind = 0 AND other.status <> 3
                 ORDER BY other.id";
-            issues(connection, clause, params![])?
-                .into_iter()
-                .map(|issue| {
-                    let blockers = query(connection, blockers, params![issue.id])?;
-                    Ok((issue, blockers))
-                })
-                .collect()
+            let issues = issues.into_iter().map(|issue| {
+                let blocked_by = query(connection, blockers, params![issue.id])?;
+                Ok(Blocked { issue, blocked_by })
+            });
+            Ok(IssuePage {
+                issues: issues.collect::<Result<_, Error>>()?,
+                next,
+            })
         })
     }
 
-    /// Returns the unfinished issues that have not changed since a time, those that have waited longest first.
+    /// Returns the unfinished issues that have not changed since a time, those that have waited longest first, after
+    /// the key of a page.
     ///
     /// # Errors
-    /// SQLite fails.
-    pub fn stale(&self, since: Timestamp, limit: Option<u32>) -> Result<Vec<Issue>, Error> {
+    /// `after` is not the key of a page, or SQLite fails.
+    pub fn stale(
+        &self,
+        since: Timestamp,
+        limit: Option<u32>,
+        after: Option<&str>,
+    ) -> Result<IssuePage, Error> {
         self.consistent(|connection| {
-            let clause = "WHERE status <> 3 AND updated_at < ? ORDER BY updated_at, num LIMIT ?";
-            issues(connection, clause, params![since.0, limit_of(limit)])
+            let mut conditions = Conditions::default();
+            conditions.add("status <> 3 AND updated_at < ?", vec![since.0]);
+            let size = self.page.limited(limit);
+            list(connection, conditions, STALE_ORDER, after, size)
         })
     }
 
@@ -293,31 +372,38 @@ impl Reader {
         })
     }
 
-    /// Returns the issues with greater numbers than `after`, with all that belongs to them; with their events only if
-    /// asked for. A page is consistent in itself; issues may change between two pages.
+    /// Returns the issues with greater numbers than `after` until the page is full, with all that belongs to them; with
+    /// their events only if asked for. A page is consistent in itself; issues may change between two pages.
     ///
     /// # Errors
     /// SQLite fails.
     pub fn export(&self, after: i64, limit: u32, with_events: bool) -> Result<Page, Error> {
+        let limit = limit.min(self.page.issues);
         self.consistent(|connection| {
             let statement = "SELECT num FROM issues WHERE num > ? ORDER BY num LIMIT ?";
             let nums: Vec<i64> = query(connection, statement, params![after, limit])?;
-            let next = nums.last().copied().filter(|_| nums.len() as u32 == limit);
-            let records = nums.into_iter().map(|num| {
-                Ok(Record {
+            let (mut records, mut bytes) = (Vec::with_capacity(nums.len()), 0);
+            for num in nums {
+                let (issue, comments) = (issue_of(connection, num)?, comments_of(connection, num)?);
+                let texts = comments.iter().map(|comment| comment.text.len());
+                bytes += issue.text_bytes() + texts.sum::<usize>();
+                let events = match with_events {
+                    true => events(connection, "WHERE events.issue = ?1", params![num, -1])?,
+                    false => Vec::new(),
+                };
+                records.push(Record {
                     num,
-                    issue: issue_of(connection, num)?,
-                    comments: comments_of(connection, num)?,
-                    events: match with_events {
-                        true => events(connection, "WHERE events.issue = ?1", params![num, -1])?,
-                        false => Vec::new(),
-                    },
-                })
-            });
-            Ok(Page {
-                records: records.collect::<Result<_, Error>>()?,
-                next,
-            })
+                    issue,
+                    comments,
+                    events,
+                });
+                if records.len() == limit as usize || bytes >= self.page.bytes {
+                    let next = Some(num);
+                    return Ok(Page { records, next });
+                }
+            }
+            let next = None;
+            Ok(Page { records, next })
         })
     }
 
@@ -335,8 +421,9 @@ impl Reader {
     /// Returns the events with greater numbers than `after`, the oldest first.
     ///
     /// # Errors
-    /// SQLite fails.
+    /// The limit is beyond the issues of a page, or SQLite fails.
     pub fn events(&self, after: i64, limit: u32) -> Result<Vec<Event>, Error> {
+        check_number("limit", limit as usize, self.page.issues as usize)?;
         events(
             &self.connection,
             "WHERE events.id > ?1",

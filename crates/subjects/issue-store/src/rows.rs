@@ -4,7 +4,9 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
 use crate::error::{Doing as _, Error};
+use crate::filter::Order;
 use crate::issue::{Comment, Dependency, Dependent, Event, Issue};
+use crate::reader::{IssuePage, PageSize};
 use crate::time::Timestamp;
 
 /// The columns of an issue, in the order in which [`Loaded::read`] takes them.
@@ -69,17 +71,30 @@ impl Loaded {
     }
 }
 
-/// Returns the issues that a clause selects, in its order.
+/// Returns the issues of a source, in its order, until the page is full.
 pub(crate) fn issues(
     connection: &Connection,
-    clause: &str,
+    order: Order,
+    source: &str,
     values: impl Params,
-) -> Result<Vec<Issue>, Error> {
-    let statement = format!("SELECT {COLUMNS} FROM issues {clause}");
-    query_rows(connection, &statement, values, Loaded::read)?
-        .into_iter()
-        .map(|loaded| loaded.complete(connection))
-        .collect()
+    size: PageSize,
+) -> Result<IssuePage, Error> {
+    let doing = "listing issues";
+    let key = order.key.replace(", ", " || ',' || ");
+    let statement = format!("SELECT {COLUMNS}, {key} AS key FROM {source}");
+    let mut prepared = connection.prepare_cached(&statement).doing(doing)?;
+    let mut rows = prepared.query(values).doing(doing)?;
+    let (mut issues, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next().doing(doing)? {
+        let issue = Loaded::read(row).doing(doing)?.complete(connection)?;
+        bytes += issue.text_bytes();
+        issues.push(issue);
+        if issues.len() == size.issues as usize || bytes >= size.bytes {
+            let next = row.get("key").doing(doing)?;
+            return Ok(IssuePage { issues, next });
+        }
+    }
+    Ok(IssuePage { issues, next: None })
 }
 
 /// Returns the row number of an issue.

@@ -1,6 +1,6 @@
 //! Each command, directly and through a daemon.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::Folder;
 
@@ -246,4 +246,22 @@ fn the_folder_of_a_new_database_is_private_and_its_prefix_is_remembered() {
     let metadata = std::fs::metadata(folder.path().join(".issues")).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o777, 0o700);
     assert!(folder.done(&["create", "a"]).starts_with("web-"));
+}
+
+#[test]
+fn a_long_list_is_printed_whole_or_up_to_its_limit_and_goes_on_after_it() {
+    let folder = Folder::new();
+    let creates = "{\"operation\":\"create\",\"args\":{\"title\":\"a\"}}\n".repeat(1_002);
+    assert!(folder.run_with(&["batch", "-"], &creates).status.success());
+    for command in ["list", "ready"] {
+        assert_eq!(folder.done(&[command]).lines().count(), 1_002, "{command}");
+        let whole = folder.json(&[command]);
+        let first = folder.json(&[command, "--limit", "1001"]);
+        let next = first["next"].as_str().unwrap();
+        let rest = folder.json(&[command, "--after", next]);
+        let issues = |part: &Value| part["issues"].as_array().unwrap().clone();
+        assert_eq!(issues(&first).len(), 1_001, "{command}");
+        assert_eq!([issues(&first), issues(&rest)].concat(), issues(&whole));
+        assert_eq!(whole["next"], Value::Null, "{command}");
+    }
 }

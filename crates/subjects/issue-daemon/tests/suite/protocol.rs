@@ -213,24 +213,32 @@ fn a_batch_is_whole_or_not_there_as_its_mode_says() {
 }
 
 #[test]
-fn a_lock_that_another_process_holds_is_busy_at_the_deadline_and_stops_no_reads() {
+fn a_lock_that_another_process_holds_is_busy_at_the_deadline_of_each_request_and_stops_no_reads() {
     let daemon = Daemon::new(&[]);
     let mut client = daemon.client();
     let id = client.create("a");
     let store = issue_store::Store::open(&daemon.database, issue_store::Options::default());
     let mut writer = store.unwrap().writer().unwrap();
     let held = writer.begin().unwrap();
-    let deadline_ms = issue_store::Timestamp::now().0 / 1_000 + 200;
-    let create = json!({"operation": "create", "args": {"title": "b"}, "deadline_ms": deadline_ms});
-    client.send(&create).unwrap();
-    assert_eq!(
-        daemon.client().data("list", json!({}))["issues"][0]["id"],
-        json!(id)
-    );
-    let refused = client.answer().unwrap();
+    let create = |args: Value, wait_ms: i64| {
+        let deadline_ms = Timestamp::now().0 / 1_000 + wait_ms;
+        json!({"operation": "create", "args": args, "deadline_ms": deadline_ms})
+    };
+    // As it is long, it is a group of its own.
+    let (mut patient, mut hasty) = (daemon.client(), daemon.client());
+    let args = json!({"title": "patient", "description": "d".repeat(20_000)});
+    patient.send(&create(args, 600_000)).unwrap();
+    wait_until("the long request waits", || {
+        client.data("status", json!({}))["in_flight"] == 2
+    });
+    hasty.send(&create(json!({"title": "b"}), 300)).unwrap();
+    assert_eq!(client.data("list", json!({}))["issues"][0]["id"], json!(id));
+    let refused = hasty.answer().unwrap();
     assert_eq!(refused["code"], "busy", "{refused}");
+    let in_flight = client.data("status", json!({}))["in_flight"].take();
+    assert_eq!(in_flight, 2, "the patient one and the question itself");
     drop(held);
-    client.create("c");
+    assert_eq!(patient.answer().unwrap()["success"], true);
     assert_eq!(client.data("count", json!({}))["count"], 2);
 }
 

@@ -1,11 +1,12 @@
 //! Operations on a database, as the daemon and direct mode perform them.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use issue_rpc::{Direct, Request};
-use issue_store::{Options, Store, Timestamp};
+use issue_rpc::{Code, Direct, Read, Request};
+use issue_store::{Filter, Options, PageSize, Store, Timestamp};
 use serde_json::{Value, json};
 
 struct Database {
@@ -466,6 +467,55 @@ fn requests_with_the_names_of_bd_are_understood() {
     assert_eq!(read(r#"{"operation":"ready"}"#), json!([]));
     assert_eq!(read(r#"{"operation":"stats"}"#)["total_issues"], 2);
     assert_eq!(read(r#"{"operation":"count"}"#)["count"], 2);
+
+    let small = PageSize {
+        issues: u32::MAX,
+        bytes: 1,
+    };
+    let reader = reader.with_page_size(small);
+    for (limit, code) in [(None, Some(Code::TooLarge)), (Some(1), None)] {
+        let filter = Filter {
+            limit,
+            ..Filter::default()
+        };
+        let answer = issue_rpc::read(&reader, &Read::List(filter), true);
+        assert_eq!(answer.code(), code, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_long_list_is_answered_in_pages() {
+    let mut database = Database::new();
+    let create = json!({"operation": "create", "args": {"title": "a"}});
+    for number in [1_000, 1] {
+        database.data("batch", json!({"operations": vec![create.clone(); number]}));
+    }
+    for operation in ["list", "ready"] {
+        let mut ids = HashSet::new();
+        let mut args = json!({});
+        for number in [1_000, 1] {
+            let page = database.data(operation, args);
+            let issues = page["issues"].as_array().unwrap();
+            assert_eq!(issues.len(), number, "{operation}");
+            ids.extend(issues.iter().map(|issue| issue["id"].to_string()));
+            args = json!({"after": page["next"]});
+        }
+        assert_eq!(
+            args["after"],
+            Value::Null,
+            "the second page is the last one"
+        );
+        assert_eq!(ids.len(), 1_001, "{operation}");
+    }
+    let stale = json!({"since": "2100-01-01", "limit": 1});
+    let first = database.data("stale", stale.clone());
+    let mut second = stale;
+    second["after"] = first["next"].clone();
+    let second = database.data("stale", second);
+    assert_ne!(first["issues"][0]["id"], second["issues"][0]["id"]);
+    assert_eq!(database.data("blocked", json!({})), json!({"issues": []}));
+    let wrong = database.call("blocked", json!({"after": "1"}));
+    assert_eq!(wrong["code"], "validation", "{wrong}");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use issue_store::{
-    DependencyKind, Error, Filter, NewIssue, Options, Reader, Status, Store, Timestamp, Writer,
+    DependencyKind, Error, Filter, NewIssue, Options, PageSize, Reader, Status, Store, Timestamp,
+    Writer,
 };
 use mock_vfs::MockVfs;
 use rand::rngs::StdRng;
@@ -141,7 +142,7 @@ impl Simulation {
     /// Asserts what must be true after the power is back.
     fn check(&mut self) {
         let store = self.store().unwrap();
-        let reader = store.reader().unwrap();
+        let reader = store.reader().unwrap().with_page_size(PageSize::WHOLE);
         let found = known(&reader);
         let unanswered = self.unanswered.take();
         if Some(&found) == unanswered.as_ref() {
@@ -168,7 +169,8 @@ fn titled(title: &str) -> NewIssue {
 
 fn known(reader: &Reader) -> Known {
     let all = reader.list(&Filter::default()).unwrap();
-    all.into_iter()
+    all.issues
+        .into_iter()
         .map(|issue| (issue.id, issue.status))
         .collect()
 }

@@ -4,6 +4,9 @@
 
 mod crashes;
 mod disk_faults;
+mod files;
 mod limits;
+mod lists;
 mod random;
 mod store;
+mod support;

@@ -129,7 +129,7 @@ proptest! {
             prop_assert_eq!(applied.is_ok(), allowed, "{:?}", applied);
         }
         let ready = reader.ready(&ReadyFilter::default()).unwrap();
-        let ready: BTreeSet<String> = ready.into_iter().map(|issue| issue.id).collect();
+        let ready: BTreeSet<String> = ready.issues.into_iter().map(|issue| issue.id).collect();
         prop_assert_eq!(ready, model.ready().into_iter().map(id).collect());
         prop_assert_eq!(reader.check().unwrap(), Vec::<String>::new());
     }

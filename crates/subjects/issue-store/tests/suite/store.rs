@@ -1,84 +1,11 @@
 //! Requests, and what the database holds after them.
 
 use issue_store::{
-    Changes, Code, Dependency, DependencyKind, Error, Filter, IssueType, NewIssue, Options, Patch,
-    Reader, ReadyFilter, Sort, Stats, Status, Store, Timestamp, Writer,
+    Changes, Code, Dependency, DependencyKind, Error, Filter, IssueType, NewIssue, Patch, Stats,
+    Status, Timestamp,
 };
 
-/// A database in a folder of its own.
-struct Fixture {
-    _folder: tempfile::TempDir,
-    store: Store,
-    writer: Writer,
-    reader: Reader,
-    now: i64,
-}
-
-impl Fixture {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let options = Options {
-            prefix: Some("t".to_owned()),
-            ..Options::default()
-        };
-        let store = Store::open(&folder.path().join("issues.db"), options).unwrap();
-        Self {
-            writer: store.writer().unwrap(),
-            reader: store.reader().unwrap(),
-            store,
-            _folder: folder,
-            now: 1_000_000,
-        }
-    }
-
-    /// Performs a request, each a second after the one before.
-    fn apply<T>(
-        &mut self,
-        request: impl FnOnce(&mut Changes<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        self.now += 1_000_000;
-        self.writer.apply(Timestamp(self.now), request)
-    }
-
-    fn create(&mut self, title: &str) -> String {
-        let new = titled(title);
-        self.apply(|changes| changes.create("a", &new)).unwrap().id
-    }
-
-    fn depend(&mut self, id: &str, on: &str, kind: DependencyKind) -> Result<bool, Error> {
-        self.apply(|changes| changes.add_dependency("a", id, on, kind))
-    }
-
-    fn close(&mut self, id: &str) {
-        self.apply(|changes| changes.close("a", id, "")).unwrap();
-    }
-
-    fn reopen(&mut self, id: &str) {
-        self.apply(|changes| changes.reopen("a", id)).unwrap();
-    }
-
-    fn ready(&self) -> Vec<String> {
-        let ready = self.reader.ready(&ReadyFilter::default()).unwrap();
-        ready.into_iter().map(|issue| issue.title).collect()
-    }
-
-    /// Asserts that all that is stored twice agrees.
-    fn check(&self) {
-        assert_eq!(self.reader.check().unwrap(), Vec::<String>::new());
-    }
-}
-
-fn titled(title: &str) -> NewIssue {
-    NewIssue {
-        title: title.to_owned(),
-        ..NewIssue::default()
-    }
-}
-
-fn titles(reader: &Reader, filter: &Filter) -> Vec<String> {
-    let listed = reader.list(filter).unwrap();
-    listed.into_iter().map(|issue| issue.title).collect()
-}
+use crate::support::{Fixture, titled, titles};
 
 #[test]
 fn an_issue_is_read_as_it_was_created_and_changed() {
@@ -207,7 +134,7 @@ fn an_issue_is_ready_unless_it_or_an_ancestor_is_blocked() {
         .unwrap();
     assert_eq!(fixture.ready(), ["blocker", "child", "grandchild"]);
     fixture.check();
-    let blocked = fixture.reader.blocked().unwrap();
+    let blocked = fixture.reader.blocked(None).unwrap().issues;
     assert_eq!(blocked.len(), 0, "a closed issue is finished");
 }
 
@@ -287,48 +214,6 @@ fn a_request_that_fails_takes_nothing_of_the_others_with_it() {
 }
 
 #[test]
-fn lists_have_their_order_their_conditions_and_their_limit() {
-    let mut fixture = Fixture::new();
-    for (title, priority, label) in [("a", 2, "x"), ("b", 0, "y"), ("c", 2, "x"), ("d", 4, "z")] {
-        let new = NewIssue {
-            priority,
-            labels: vec![label.to_owned()],
-            ..titled(title)
-        };
-        fixture.apply(|changes| changes.create("a", &new)).unwrap();
-    }
-    let reader = &fixture.reader;
-    assert_eq!(titles(reader, &Filter::default()), ["b", "c", "a", "d"]);
-    assert_eq!(fixture.ready(), ["b", "a", "c", "d"]);
-    let any = Filter {
-        labels_any: vec!["x".to_owned(), "z".to_owned()],
-        limit: Some(2),
-        ..Filter::default()
-    };
-    assert_eq!(titles(reader, &any), ["c", "a"]);
-    assert_eq!(reader.count(&any).unwrap(), 3);
-    let query = Filter {
-        query: Some("%".to_owned()),
-        ..Filter::default()
-    };
-    assert_eq!(titles(reader, &query), Vec::<String>::new());
-    let after = Filter {
-        created_after: Some(Timestamp(4_000_000)),
-        status: Some(Status::Open),
-        ..Filter::default()
-    };
-    assert_eq!(titles(reader, &after), ["c", "d"]);
-    let ready = ReadyFilter {
-        labels: vec!["x".to_owned()],
-        limit: Some(1),
-        ..ReadyFilter::default()
-    };
-    assert_eq!(reader.ready(&ready).unwrap()[0].title, "a");
-    let stale = reader.stale(Timestamp(4_000_000), None).unwrap();
-    assert_eq!(stale.len(), 2);
-}
-
-#[test]
 fn ids_are_short_and_children_are_numbered() {
     let mut fixture = Fixture::new();
     let parent = fixture.create("parent");
@@ -395,74 +280,6 @@ fn an_answer_is_stored_with_its_request_or_not_at_all() {
     }
     let answer = fixture.apply(|changes| changes.answer("key"));
     assert_eq!(answer.unwrap(), None);
-}
-
-#[test]
-fn processes_queue_for_the_write_lock_and_lose_nothing() {
-    let fixture = Fixture::new();
-    let threads: Vec<_> = (0..4)
-        .map(|thread| {
-            // Each has a lock file and a connection of its own, as a process has.
-            let store = fixture.store.clone();
-            std::thread::spawn(move || {
-                let mut writer = store.writer().unwrap();
-                let titles = (0..50).map(|number| format!("{thread}-{number}"));
-                let create = |title: String| {
-                    let created = writer.apply(Timestamp::now(), |changes| {
-                        changes.create("a", &titled(&title))
-                    });
-                    created.unwrap().id
-                };
-                titles.map(create).collect::<Vec<_>>()
-            })
-        })
-        .collect();
-    let mut ids: Vec<String> = threads
-        .into_iter()
-        .flat_map(|thread| thread.join().unwrap())
-        .collect();
-    ids.sort();
-    ids.dedup();
-    assert_eq!(ids.len(), 200);
-    assert_eq!(fixture.reader.stats().unwrap().total, 200);
-    fixture.check();
-}
-
-#[test]
-fn another_program_s_database_and_a_later_version_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("other.db");
-    let other = rusqlite::Connection::open(&path).unwrap();
-    other.execute_batch("CREATE TABLE t (a)").unwrap();
-    let error = Store::open(&path, Options::default()).unwrap_err();
-    assert!(error.to_string().contains("another program"), "{error}");
-    let path = folder.path().join("later.db");
-    let store = Store::open(&path, Options::default()).unwrap();
-    let writer = store.writer().unwrap();
-    writer
-        .connection()
-        .pragma_update(None, "user_version", 99)
-        .unwrap();
-    let error = Store::open(&path, Options::default()).unwrap_err();
-    assert!(error.to_string().contains("newer program"), "{error}");
-    let path = folder.path().join("text.db");
-    std::fs::write(&path, "no database ".repeat(1_000)).unwrap();
-    let error = Store::open(&path, Options::default()).unwrap_err();
-    assert!(error.to_string().contains("not a database"), "{error}");
-}
-
-#[test]
-fn a_checkpoint_empties_the_log_unless_somebody_reads() {
-    let mut fixture = Fixture::new();
-    for number in 0..100 {
-        fixture.create(&format!("{number}"));
-    }
-    assert_eq!(fixture.writer.checkpoint().unwrap(), 0);
-    let log = fixture.store.path().with_extension("db-wal");
-    let before = std::fs::metadata(&log).unwrap().len();
-    fixture.create("one more");
-    // The log begins at its start again.
-    assert_eq!(std::fs::metadata(&log).unwrap().len(), before);
 }
 
 #[test]
@@ -612,141 +429,6 @@ fn a_deleted_issue_leaves_nothing_and_blocks_nobody() {
     let events = fixture.reader.events(0, 99).unwrap();
     assert!(events.iter().all(|event| event.issue == third));
     fixture.check();
-}
-
-#[test]
-fn too_many_ids_or_labels_are_invalid() {
-    let mut fixture = Fixture::new();
-    let many = |number: usize| (0..number).map(|id| id.to_string()).collect::<Vec<_>>();
-    let reader = fixture.store.reader().unwrap();
-    let code = |filter: &Filter| match (reader.list(filter), reader.count(filter)) {
-        (Err(one), Err(other)) if one.code() == other.code() => Some(one.code()),
-        (Ok(listed), Ok(0)) if listed.is_empty() => None,
-        other => panic!("{other:?}"),
-    };
-    for (number, expected) in [(100, None), (40_000, Some(Code::Validation))] {
-        let (ids, labels) = (many(number), many(number));
-        let default = Filter::default;
-        assert_eq!(code(&Filter { ids, ..default() }), expected);
-        let labels_any = labels.clone();
-        assert_eq!(
-            code(&Filter {
-                labels_any,
-                ..default()
-            }),
-            expected
-        );
-        assert_eq!(
-            code(&Filter {
-                labels,
-                ..default()
-            }),
-            expected
-        );
-        let ready = ReadyFilter {
-            labels: many(number),
-            ..ReadyFilter::default()
-        };
-        let ready = reader.ready(&ready).map_err(|error| error.code());
-        assert_eq!(ready.err(), expected);
-    }
-    let new = NewIssue {
-        labels: many(101),
-        ..titled("a")
-    };
-    let refused = fixture.apply(|changes| changes.create("a", &new));
-    let refused = refused.unwrap_err().to_string();
-    assert_eq!(refused, "labels: 101 are too many: 100 are allowed");
-}
-
-#[test]
-fn a_database_remembers_the_prefix_of_its_ids() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("issues.db");
-    let create = |prefix: Option<&str>| {
-        let options = Options {
-            prefix: prefix.map(str::to_owned),
-            ..Options::default()
-        };
-        let mut writer = Store::open(&path, options).unwrap().writer().unwrap();
-        let created = writer.apply(Timestamp::now(), |changes| {
-            changes.create("a", &titled("title"))
-        });
-        created.unwrap().id.split_once('-').unwrap().0.to_owned()
-    };
-    assert_eq!(create(Some("web")), "web");
-    assert_eq!(create(None), "web");
-    assert_eq!(create(Some("other")), "other", "for this program");
-    assert_eq!(create(None), "web");
-}
-
-#[test]
-fn a_database_with_another_name_is_refused() {
-    let fixture = Fixture::new();
-    let path = fixture.store.path();
-    let other = path.with_file_name("other.db");
-    std::fs::hard_link(path, &other).unwrap();
-    for path in [path, &other] {
-        let error = Store::open(path, Options::default()).unwrap_err();
-        assert!(error.to_string().contains("hard links"), "{error}");
-    }
-    std::fs::remove_file(&other).unwrap();
-    Store::open(path, Options::default()).unwrap();
-}
-
-#[test]
-fn the_log_is_cut_after_a_long_reader_and_statements_leave_no_files() {
-    let mut fixture = Fixture::new();
-    let connection = fixture.writer.connection();
-    let temporary: i64 = connection
-        .pragma_query_value(None, "temp_store", |row| row.get(0))
-        .unwrap();
-    assert_eq!(temporary, 2, "in memory");
-    let log = fixture.store.path().with_extension("db-wal");
-    let bytes = || std::fs::metadata(&log).unwrap().len();
-    // A reader of another program keeps the log from starting again.
-    let long = rusqlite::Connection::open(fixture.store.path()).unwrap();
-    long.execute_batch("BEGIN; SELECT count(*) FROM issues")
-        .unwrap();
-    let large = NewIssue {
-        description: "x".repeat(4 << 20),
-        ..titled("large")
-    };
-    while bytes() < 20 << 20 {
-        fixture
-            .apply(|changes| changes.create("a", &large))
-            .unwrap();
-    }
-    long.execute_batch("COMMIT").unwrap();
-    assert_eq!(fixture.writer.checkpoint().unwrap(), 0);
-    fixture.create("one more");
-    assert!(bytes() <= 16 << 20, "{}", bytes());
-}
-
-#[test]
-fn a_list_is_sorted_as_asked_and_leaves_out_a_status() {
-    let mut fixture = Fixture::new();
-    let [second, _, first] = ["b", "c", "a"].map(|title| fixture.create(title));
-    fixture
-        .apply(|changes| changes.add_label("a", &second, "x"))
-        .unwrap();
-    fixture.close(&first);
-    let sorted = |sort| {
-        let filter = Filter {
-            sort,
-            ..Filter::default()
-        };
-        titles(&fixture.reader, &filter).join("")
-    };
-    assert_eq!(sorted(Sort::Priority), "acb");
-    assert_eq!(sorted(Sort::Created), "acb");
-    assert_eq!(sorted(Sort::Updated), "abc");
-    assert_eq!(sorted(Sort::Title), "abc");
-    let unfinished = Filter {
-        exclude_status: Some(Status::Closed),
-        ..Filter::default()
-    };
-    assert_eq!(titles(&fixture.reader, &unfinished), ["c", "b"]);
 }
 
 #[test]

@@ -152,7 +152,7 @@ impl Model {
     /// failed writes that are there.
     pub(crate) fn compare_all(&mut self, reader: &Reader) -> u64 {
         let mut found: BTreeMap<String, (String, String)> = BTreeMap::new();
-        for issue in reader.list(&Filter::default()).unwrap() {
+        for issue in reader.list(&Filter::default()).unwrap().issues {
             found.insert(issue.id, (issue.title, issue.notes));
         }
         let mut surfaced = 0;

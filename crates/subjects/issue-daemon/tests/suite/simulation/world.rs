@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use issue_daemon::{Committer, DatabaseFiles, Group, Health, Job, Queue, Session, Step, Task};
 use issue_rpc::{Answer, Code, Header, Operation, Read, Request, WriteRequest};
-use issue_store::{Options, Reader, Store, Timestamp};
+use issue_store::{Options, PageSize, Reader, Store, Timestamp};
 use mock_vfs::MockVfs;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -126,7 +126,7 @@ impl World {
         // On the simulated disk. The committer sees no files of this name.
         let path = Path::new("issues.db");
         let store = Store::open(path, options).unwrap();
-        let reader = store.reader().unwrap();
+        let reader = store.reader().unwrap().with_page_size(PageSize::WHOLE);
         assert_eq!(reader.check().unwrap(), Vec::<String>::new());
         self.counts.surfaced += self.model.compare_all(&reader);
         self.running = Some(Running {
@@ -295,6 +295,7 @@ impl World {
             return;
         };
         let answers = running.committer.commit(|| now, &group);
+        let answers = answers.expect("no other process has a lock");
         assert_eq!(answers.len(), group.jobs.len());
         let is_read_only = *running.committer.health() != Health::Healthy;
         running.committer.maintain(now);
