@@ -105,7 +105,8 @@ impl Group {
     /// Returns the seconds at the end of the load, or of its stages, in which perhaps no operation is due. At a rate, it
     /// is the time after the last operation. A user leaves when the curve falls below the user's number, the last one
     /// below 1.
-    fn idle_tail_s(&self, planned: Duration) -> f64 {
+    #[must_use]
+    pub fn idle_tail_s(&self, planned: Duration) -> f64 {
         if !self.is_closed() {
             let stages = self.rate_stages(planned);
             return Schedule::idle_tail(&stages, self.arrival).as_secs_f64();
