@@ -85,13 +85,24 @@ func (client *Client) Close() {
 	}
 }
 
-func (client *Client) connect() (err error) {
-	if client.conn == nil {
-		if client.conn, err = net.Dial("unix", client.Socket); err == nil {
-			client.reader = bufio.NewReader(client.conn)
-		}
+// connect opens a connection to a daemon that this user can trust.
+func (client *Client) connect() error {
+	if client.conn != nil {
+		return nil
 	}
-	return err
+	if err := checkFolder(client.Socket); err != nil {
+		return err
+	}
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: client.Socket, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	if err := checkPeer(conn); err != nil {
+		conn.Close()
+		return fmt.Errorf("%s: %w", client.Socket, err)
+	}
+	client.conn, client.reader = conn, bufio.NewReader(conn)
+	return nil
 }
 
 func (client *Client) exchange(sent *request, deadline time.Time) (*answer, error) {

@@ -161,6 +161,17 @@ impl Schedule {
         Self::new(rule, u64::MAX, share)
     }
 
+    /// Returns the time before the end of `stages` in which perhaps no operation is due: during which one is due with
+    /// constant arrivals, and ten on average with Poisson arrivals, of which none comes with a chance of e⁻¹⁰.
+    #[must_use]
+    pub fn idle_tail(stages: &[Stage], arrival: Arrival) -> Duration {
+        let due = match arrival {
+            Arrival::Constant => 1.0,
+            Arrival::Poisson => 10.0,
+        };
+        Duration::from_nanos(Curve::new(stages).last(due))
+    }
+
     /// Creates a closed loop: worker j begins at `ramp * j / workers`. Its later operations are not on any schedule
     /// and not listed here: see [`Pacer::next_of_client`](crate::pacer::Pacer::next_of_client). A worker with its own pacer has the
     /// share `{ index: j, of: workers }`.

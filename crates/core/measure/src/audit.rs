@@ -64,6 +64,7 @@ pub fn comparisons(result: &RunResult) -> Vec<Row> {
         rows.extend(load::stages(result));
         rows.extend(load::opening(result));
         rows.extend(load::wall(result));
+        rows.extend(load::due(result));
         rows.extend(counts::connections(result));
         rows.extend(counts::held(result));
     }

@@ -64,6 +64,7 @@ impl Driver for Perftest {
                 }),
                 users: None,
                 load_s: inputs.load_s.filter(|_| !ends_early),
+                idle_tail_s: idle_tail_s(plan),
                 ..inputs
             },
             shares_operations: settings.churn.is_none() && settings::consumers(plan) > 0,
@@ -239,5 +240,52 @@ fn response(plan: &Plan<Settings>) -> Series {
         (1.., _) => spec::END_TO_END,
         (0, Some(_)) => spec::CONFIRM,
         (0, None) => spec::PUBLISH,
+    }
+}
+
+/// Returns the seconds at the end of the load in which perhaps nothing is published, because consumers end with the last
+/// message. After a random start delay, a producer publishes once in an interval of its own.
+fn idle_tail_s(plan: &Plan<Settings>) -> f64 {
+    let Some(group) = settings::group(plan, PRODUCERS) else {
+        return 0.0;
+    };
+    match group.rate {
+        Some(rate) if !plan.driver.random_start_delay.is_zero() => {
+            settings::producers(plan) as f64 / rate
+        }
+        _ => group.idle_tail_s(plan.planned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use load::plan::Timeline;
+
+    use super::*;
+
+    /// The consumers are clients without a rate, and yet the run ends with the last message.
+    #[test]
+    fn a_low_rate_is_idle_after_its_last_message() {
+        let tail = |rate, delay_s| {
+            let producers = Group {
+                rate,
+                ..settings::clients(PRODUCERS, u64::from(rate.is_none()))
+            };
+            let groups = vec![producers, settings::clients(settings::CONSUMERS, 1)];
+            let settings = Settings {
+                producers: rate.map(|_| 4),
+                random_start_delay: Duration::from_secs(delay_s),
+                ..Settings::default()
+            };
+            let timeline = Timeline::new(Duration::from_secs(8), Duration::ZERO);
+            let mut plan = Plan::new("test", timeline, groups, settings);
+            let description = Perftest::validate(&mut plan).unwrap();
+            description.audit_inputs.idle_tail_s
+        };
+        assert_eq!(tail(Some(2.0), 0), 0.5);
+        assert_eq!(tail(Some(2.0), 1), 2.0);
+        assert_eq!(tail(None, 0), 0.0);
     }
 }

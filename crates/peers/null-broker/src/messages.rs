@@ -183,7 +183,7 @@ impl Broker {
 
     /// Confirms everything published since the last turn, with one answer per channel.
     pub(super) fn confirm(&mut self, now: u64) {
-        if self.withholds {
+        if self.withholds || (self.script.confirms_consumed && !self.is_consumed()) {
             return;
         }
         let delayed = !self.script.confirm_after.is_empty();
@@ -210,6 +210,17 @@ impl Broker {
                 self.write(id, &answers);
             }
         }
+    }
+
+    /// Returns true if every queue is empty and every delivery is acknowledged.
+    fn is_consumed(&self) -> bool {
+        let mut queues = self.queues.by_name.values();
+        let mut channels = self
+            .peers
+            .iter()
+            .flat_map(|(_, peer)| peer.channels.values());
+        queues.all(|queue| queue.messages.is_empty())
+            && channels.all(|channel| channel.unacknowledged.is_empty())
     }
 
     pub(super) fn acknowledged(&mut self, id: Id, number: u16, payload: &[u8]) {

@@ -51,6 +51,8 @@ pub struct Script {
     pub confirm_twice: Vec<u64>,
     /// Messages that are confirmed together with some that were never published.
     pub confirm_beyond: Vec<u64>,
+    /// Confirms messages only while every queue is empty and every delivery is acknowledged.
+    pub confirms_consumed: bool,
     /// Messages from which on nothing is confirmed.
     pub withhold: Vec<u64>,
     /// Returns messages after they were confirmed.

@@ -1,8 +1,11 @@
 //! Expectations derived from a plan, checked by the audit.
 
+use std::time::Duration;
+
 use measure::result::{AuditInputs, PlannedPhases, StagedGroup};
 
-use super::{Goal, Group, Plan, PlannedStage};
+use super::{Group, Plan, PlannedStage};
+use crate::schedule::Schedule;
 
 impl<D> Plan<D> {
     /// Returns the seconds of load and its stages, and the number of users if each group is a closed loop. The driver
@@ -10,12 +13,17 @@ impl<D> Plan<D> {
     #[must_use]
     pub fn audit_inputs(&self) -> AuditInputs {
         let ends_itself = self.groups.iter().any(|group| group.ops.is_some());
-        let tails = self.groups.iter().map(Group::idle_tail_s);
+        let planned = self.planned();
+        let tails = self.groups.iter().map(|group| group.idle_tail_s(planned));
         AuditInputs {
             users: self.users(),
             load_s: (!ends_itself).then(|| self.load_s()),
             idle_tail_s: tails.reduce(f64::min).unwrap_or(0.0),
-            staged: self.groups.iter().filter_map(Group::staged_group).collect(),
+            staged: self
+                .groups
+                .iter()
+                .filter_map(|group| group.staged_group(planned))
+                .collect(),
             ..AuditInputs::default()
         }
     }
@@ -86,35 +94,33 @@ impl Group {
     }
 
     /// Returns its stages for the audit, unless it has none or ends after a number of operations.
-    fn staged_group(&self) -> Option<StagedGroup> {
+    fn staged_group(&self, planned: Duration) -> Option<StagedGroup> {
         (!self.stages.is_empty() && self.ops.is_none()).then(|| StagedGroup {
             group: self.name.clone(),
             planned_s: self.stages_s(),
-            idle_tail_s: self.idle_tail_s(),
+            idle_tail_s: self.idle_tail_s(planned),
         })
     }
 
-    /// Returns the seconds at the end of the stages in which no operation is due. A user leaves when the curve falls
-    /// below the user's number, the last one below 1. On a ramp down to rate 0 the last operation is due when less than
-    /// one is left.
-    fn idle_tail_s(&self) -> f64 {
-        let load = |stage: &PlannedStage| match stage.to {
-            Goal::Rate(rate) => rate,
-            Goal::Users(users) => users as f64,
-        };
+    /// Returns the seconds at the end of the load, or of its stages, in which perhaps no operation is due. At a rate, it
+    /// is the time after the last operation. A user leaves when the curve falls below the user's number, the last one
+    /// below 1.
+    #[must_use]
+    pub fn idle_tail_s(&self, planned: Duration) -> f64 {
+        if !self.is_closed() {
+            let stages = self.rate_stages(planned);
+            return Schedule::idle_tail(&stages, self.arrival).as_secs_f64();
+        }
         let mut tail_s = 0.0;
         for (index, stage) in self.stages.iter().enumerate().rev() {
-            if load(stage) > 0.0 {
+            let users = |stage: &PlannedStage| stage.users().unwrap_or(0) as f64;
+            if users(stage) > 0.0 {
                 break;
             }
             let before = index.checked_sub(1).map(|before| &self.stages[before]);
-            let (over_s, from) = (stage.over.as_secs_f64(), before.map_or(0.0, load));
+            let (over_s, from) = (stage.over.as_secs_f64(), before.map_or(0.0, users));
             if from > 0.0 {
-                let idle_s = match stage.to {
-                    Goal::Users(_) => over_s / from,
-                    Goal::Rate(_) => (2.0 * over_s / from).sqrt(),
-                };
-                return tail_s + idle_s.min(over_s);
+                return tail_s + (over_s / from).min(over_s);
             }
             tail_s += over_s;
         }
@@ -152,8 +158,6 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::Timeline;
     use super::*;
     use crate::schedule::Arrival;
@@ -246,8 +250,33 @@ mod tests {
         assert_eq!(tail(&[users(5, s(2)), users(0, s(2))]), 0.4);
         assert_eq!(tail(&[users(1, s(0)), users(0, s(1)), users(0, s(3))]), 4.0);
         assert_eq!(tail(&[rate(4.0, s(2)), rate(0.0, s(2))]), 1.0);
+        assert_eq!(tail(&[rate(4.0, s(3)), rate(4.0, s(1))]), 0.25);
+        let (at_once, ends) = (rate(4.0, s(0)), rate(0.0, s(0)));
+        assert_eq!(
+            tail(&[at_once, rate(4.0, s(3)), ends, rate(0.0, s(1))]),
+            1.25
+        );
         assert_eq!(tail(&[users(5, s(2)), users(1, s(2))]), 0.0);
         assert_eq!(inputs(&[group(5, 0)]).idle_tail_s, 0.0);
+    }
+
+    /// Rates of a plan of 10 s.
+    #[test]
+    fn a_rate_is_idle_after_its_last_operation() {
+        let tail = |rate: f64, arrival: Arrival, ramp: u64| {
+            let paced = Group {
+                rate: Some(rate),
+                arrival,
+                ..group(0, ramp)
+            };
+            inputs(&[paced]).idle_tail_s
+        };
+        assert_eq!(tail(1.0, Arrival::Constant, 0), 1.0);
+        assert_eq!(tail(4.0, Arrival::Constant, 9), 0.25);
+        assert_eq!(tail(0.1, Arrival::Constant, 0), 10.0);
+        assert_eq!(tail(5.0, Arrival::Poisson, 0), 2.0);
+        // Fewer than ten in all.
+        assert_eq!(tail(0.9, Arrival::Poisson, 0), 10.0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{HIGHEST_RATE, Invalid, LONGEST, MOST_CLIENTS, Plan, PlannedStage};
 use crate::duration;
-use crate::schedule::{Arrival, Schedule, Share, Stage};
+use crate::schedule::{Arrival, Schedule, Share};
 
 /// Clients that do the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -124,24 +124,12 @@ impl Group {
             Some(ops) => schedule.limited(ops),
             None => schedule,
         };
-        if let Some(rate) = self.rate {
-            let plateau = plan.planned().saturating_sub(self.ramp);
-            let stages = [
-                Stage {
-                    from: 0.0,
-                    to: rate,
-                    over: self.ramp,
-                },
-                Stage {
-                    from: rate,
-                    to: rate,
-                    over: plateau,
-                },
-            ];
+        if !self.is_closed() {
+            let stages = self.rate_stages(plan.planned());
             return limited(Schedule::rate(&stages, self.arrival, seed, share));
         }
         if !self.stages.is_empty() {
-            return limited(self.staged(seed, share));
+            return limited(self.users_schedule(share));
         }
         match self.ops {
             // Workers that are used once each are arrivals: their starts are due independently of the daemon.

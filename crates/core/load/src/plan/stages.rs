@@ -202,28 +202,36 @@ impl Group {
         Ok(())
     }
 
-    /// Returns the schedule of its stages.
-    pub(super) fn staged(&self, seed: u64, share: Share) -> Schedule {
-        if self.is_closed() {
-            let stage = |stage: &PlannedStage| UserStage {
-                users: stage.users().unwrap_or(0),
-                over: stage.over,
-            };
-            let stages: Vec<UserStage> = self.stages.iter().map(stage).collect();
-            return Schedule::users(&stages, share);
-        }
-        let mut from = 0.0;
-        let stage = |stage: &PlannedStage| {
-            let stage = Stage {
-                from,
-                to: stage.rate().unwrap_or(0.0),
-                over: stage.over,
-            };
-            from = stage.to;
-            stage
+    /// Returns the curve of its rate: its stages, or its ramp and its rate until `planned`.
+    pub(super) fn rate_stages(&self, planned: Duration) -> Vec<Stage> {
+        let written = match self.rate {
+            Some(rate) => vec![
+                PlannedStage::to_rate(rate, self.ramp),
+                PlannedStage::to_rate(rate, planned.saturating_sub(self.ramp)),
+            ],
+            None => self.stages.clone(),
         };
-        let stages: Vec<Stage> = self.stages.iter().map(stage).collect();
-        Schedule::rate(&stages, self.arrival, seed, share)
+        let mut from = 0.0;
+        let stage = |stage: PlannedStage| {
+            let to = stage.rate().unwrap_or(0.0);
+            let from = std::mem::replace(&mut from, to);
+            Stage {
+                from,
+                to,
+                over: stage.over,
+            }
+        };
+        written.into_iter().map(stage).collect()
+    }
+
+    /// Returns the schedule of its stages of users.
+    pub(super) fn users_schedule(&self, share: Share) -> Schedule {
+        let stage = |stage: &PlannedStage| UserStage {
+            users: stage.users().unwrap_or(0),
+            over: stage.over,
+        };
+        let stages: Vec<UserStage> = self.stages.iter().map(stage).collect();
+        Schedule::users(&stages, share)
     }
 
     pub(super) fn stages_sentence(&self) -> String {

@@ -65,6 +65,17 @@ impl Curve {
         let at = self.pieces[self.current].when(count);
         (at < self.over_ns).then_some(at)
     }
+
+    /// Returns the nanoseconds at the end of the curve in which `count` operations come due, all of it if there are not
+    /// so many.
+    pub(super) fn last(mut self, count: f64) -> u64 {
+        let all = self.pieces.last().map_or(0.0, |piece| piece.after);
+        let begin_ns = match all > count {
+            true => self.when(all - count).unwrap_or(self.over_ns),
+            false => 0,
+        };
+        self.over_ns - begin_ns
+    }
 }
 
 impl Piece {

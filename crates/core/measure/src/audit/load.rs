@@ -187,6 +187,22 @@ pub(super) fn wall(result: &RunResult) -> Option<Row> {
     ))
 }
 
+/// Returns a row if no operation was due in the measured time of a run that only time ends and that holds no connections.
+pub(super) fn due(result: &RunResult) -> Option<Row> {
+    let (inputs, operations) = (&result.audit_inputs, &result.operations);
+    let is_idle = operations.started == 0 && operations.missed == 0;
+    let measures = inputs.load_s.is_some() && inputs.lifetime.is_some() && inputs.held.is_none();
+    (is_idle && measures).then(|| {
+        Row::new(
+            "operations due in the measured time",
+            "at least 1".to_owned(),
+            "0".to_owned(),
+            false,
+            "nothing was measured: measure for longer, or raise the rate",
+        )
+    })
+}
+
 /// Returns the least acceptable duration for a planned one.
 fn least_s(planned_s: f64) -> f64 {
     (planned_s * (1.0 - DURATION_TOLERANCE) - WAKE_UP_S).max(0.0)

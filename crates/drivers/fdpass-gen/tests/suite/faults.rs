@@ -167,32 +167,20 @@ fn between(result: &RunResult, from: u64, to: u64) -> u64 {
 mod calibration {
     use super::*;
 
-    /// At 1,000 per second a stop of 500 ms delays 500 starts, the first by all of it, the last by almost nothing: 100
-    /// for each 100 ms. A busy machine takes longer to catch up and delays others as well, so one good run of three is
-    /// required, and the bounds are wide; if lateness is hidden, there are none at all.
+    /// At 40 per second a stop of 500 ms delays 20 starts, the first by all of it, the last by almost nothing: 4 for each
+    /// 100 ms. Then the daemon must catch up, which takes little time at so low a rate, also on a busy machine. If
+    /// lateness is hidden, there are none at all.
     #[test]
     fn a_stop_of_half_a_second_delays_as_many_as_were_due_evenly() {
-        let mut found = Vec::new();
-        for _ in 0..3 {
-            let fault = fault("STOP", "2s", "500ms");
-            let driver = "messages = 1\nmessage_delay = '0s'\nretries = 9";
-            let (_, result, _folder) = launched(&plan(1_000, 4, &fault, driver), &["--quiet"]);
-            let operations = &result.operations;
-            assert_eq!(operations.ok, operations.started);
-            assert_eq!(operations.started + operations.missed, 4_000);
-            assert!(!has(&result, Kind::CountsDisagree) && !has(&result, Kind::DaemonDied));
-            let held = (result.faults[0].back_s.unwrap() - result.faults[0].at_s) * 1e3;
-            found = [100, 200, 300, 400]
-                .map(|from| between(&result, from, from + 100))
-                .into();
-            if operations.missed == 0
-                && found.iter().all(|late| (60..=150).contains(late))
-                && held < 550.0
-            {
-                return;
-            }
-        }
-        panic!("{found:?}");
+        let fault = fault("STOP", "2s", "500ms");
+        let driver = "messages = 1\nmessage_delay = '0s'\nretries = 9";
+        let (_, result, _folder) = launched(&plan(40, 4, &fault, driver), &["--quiet"]);
+        let operations = &result.operations;
+        assert_eq!(operations.ok, operations.started);
+        assert_eq!(operations.started + operations.missed, 160);
+        assert!(!has(&result, Kind::CountsDisagree) && !has(&result, Kind::DaemonDied));
+        let late = [100, 200, 300, 400].map(|from| between(&result, from, from + 100));
+        assert!(late.iter().all(|late| (2..=8).contains(late)), "{late:?}");
     }
 }
 

@@ -56,7 +56,9 @@ impl Audit {
             if !shown.has(member) {
                 self.not_shown(receiver, member, user, sent);
             }
-            let is_coming = matches!(user.phase, Phase::Joining | Phase::Joined);
+            // The connection of its next join may not be known yet.
+            let is_coming = matches!(user.phase, Phase::Joining | Phase::Joined)
+                && user.sender.connection != user.sender.left;
             // If it was joined all the time, its absence is an error of the snapshot.
             let will_join = !shown.has(member) && is_coming && user.sender.joined_at >= sent;
             let memberships = user.sender.memberships;

@@ -682,6 +682,22 @@ fn what_the_snapshot_does_not_include_must_arrive() {
     assert_eq!(awaited(&["c7"]), (0, 0));
 }
 
+/// The library tells the connection of a join only with its answer.
+#[test]
+fn a_user_that_comes_back_owes_nothing_of_the_connection_that_it_left() {
+    let mut room = Room::new();
+    room.leave(NOW - 200);
+    room.users[1].phase = Phase::Joining;
+    room.audit.end(0);
+    room.connect(0, "c9");
+    room.audit.begin_join(0, &room.users);
+    room.joined(0, &[(0, "c9", 0), (2, "c2", 0)]);
+    room.users[2].phase = Phase::Backoff;
+    room.audit.finish(&room.users);
+    let counts = room.audit.counts;
+    assert_eq!((counts.lost_joins, counts.lost_leaves), (0, 0));
+}
+
 #[test]
 fn a_member_that_may_have_expired_has_missed_nothing_after_its_last_request() {
     use EventType::{Join, Leave};

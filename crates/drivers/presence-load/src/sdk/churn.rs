@@ -92,7 +92,11 @@ impl Engine<'_> {
         let is_orderly = state.lost_at == 0;
         state.sender.end(!is_orderly);
         match is_orderly {
-            true => load.audit.leave(user, &load.users),
+            true => {
+                let sender = &mut state.sender;
+                (sender.left, sender.left_at) = (sender.connection, clock::now());
+                load.audit.leave(user, &load.users);
+            }
             false => load.audit.end(user),
         }
         true

@@ -10,7 +10,7 @@ use crate::population::Behaviour;
 use crate::protocol::json::Scanner;
 use crate::protocol::presence::{EventType, Member, PresenceEvent, Reason, Stamp};
 use crate::series::{JOIN, PROPAGATION, RECONNECT};
-use crate::users::{Memberships, Phase};
+use crate::users::{Memberships, Phase, hash};
 
 impl Engine<'_> {
     /// Reads the events of a user until its client is closed, or until a slow consumer is joined.
@@ -134,7 +134,9 @@ impl Engine<'_> {
             degraded: event.is_degraded,
         };
         let load = &mut *self.load.borrow_mut();
-        self.learn_connection(user, &event, load);
+        if kind == EventType::Join {
+            self.learn_connection(user, (&event.user_id, &event.conn_id), load);
+        }
         let begun = load.audit.event(user, &event, &load.users, now);
         let state = self.loop_state.borrow();
         if let Some(at) = begun.filter(|at| state.phases.counts(*at)) {
@@ -143,17 +145,22 @@ impl Engine<'_> {
     }
 
     /// Takes over the connection of a user whose join is under way: the client reports it only with the answer, and the
-    /// others may have the event before.
-    fn learn_connection(&self, receiver: u32, event: &PresenceEvent<'_>, load: &mut super::Load) {
+    /// others may have the event, or a snapshot that shows it, before.
+    fn learn_connection(
+        &self,
+        receiver: u32,
+        (user_id, conn_id): (&str, &str),
+        load: &mut super::Load,
+    ) {
         let room = self.part.room_of(receiver);
-        let member = self.part.member_named(room, &event.user_id);
-        let Some(member) = member.filter(|_| event.kind == EventType::Join) else {
+        let Some(member) = self.part.member_named(room, user_id) else {
             return;
         };
         let first = receiver - self.part.member_of(receiver);
         let state = &mut load.users[(first + member) as usize];
-        if state.phase == Phase::Joining {
-            state.sender.connect(&event.conn_id);
+        // A receiver that is late has the join of the connection before.
+        if state.phase == Phase::Joining && hash(conn_id) != state.sender.previous {
+            state.sender.connect(conn_id);
         }
     }
 
@@ -169,6 +176,9 @@ impl Engine<'_> {
             return;
         }
         state.sender.connect(&snapshot.conn_id);
+        for member in &snapshot.members {
+            self.learn_connection(user, (&member.user_id, &member.conn_id), load);
+        }
         let members = snapshot.members.iter().map(|member| {
             let (stamp, padding) = marks(&member.state);
             Ok(Member {

@@ -164,6 +164,37 @@ fn users_that_leave_as_the_stages_say_end_the_load_early_and_rightly() {
     assert_eq!(ended(0.0, 3.6).len(), 2);
 }
 
+/// At 0.1 per second, one operation is due in a warm-up of 1 s, and none in the 8 s after it.
+#[test]
+fn a_run_without_an_operation_in_its_measured_time_is_suspect() {
+    let mut result = RunResult {
+        phases: phases(1.0, 8.0, 5.0),
+        wall_s: 0.1,
+        audit_inputs: AuditInputs {
+            lifetime: Some(Lifetime::new("response")),
+            load_s: Some(9.0),
+            idle_tail_s: 9.0,
+            ..AuditInputs::default()
+        },
+        ..RunResult::default()
+    };
+    assert_eq!(failing(&result).len(), 1);
+    audit::judge(&mut result);
+    assert_eq!(result.verdict, Verdict::Suspect);
+    let text = &result.warnings[0].message;
+    assert_eq!(
+        text,
+        "operations due in the measured time: 0, but expected at least 1"
+    );
+    // The idle connections are what is measured.
+    result.audit_inputs.held = Some(10);
+    assert!(
+        !failing(&result)
+            .iter()
+            .any(|row| row.starts_with("operations"))
+    );
+}
+
 /// A burst starts in one turn of the loop, so the start times of its operations are not known exactly.
 #[test]
 fn a_burst_that_began_in_one_long_turn_is_not_accused() {

@@ -113,12 +113,12 @@ fn what_a_broker_drops_doubles_or_swaps_is_found_and_named() {
         drop: vec![10],
         duplicate: vec![20],
         swap: vec![30],
+        // What is left for the drain time fits one window.
+        confirms_consumed: true,
         ..Script::default()
     };
-    let (code, result) = run(
-        script,
-        &["--pmessages", "500", "--prefetch", "50", "--drain", "1s"],
-    );
+    let load = ["--pmessages", "500", "--prefetch", "50", "--confirm", "50"];
+    let (code, result) = run(script, &[&load[..], &["--drain", "1s"]].concat());
     assert_eq!(code, 1);
     result.counts(&[
         ("published", 500),
