@@ -351,9 +351,13 @@ async fn drive<D: Driver>(
         .drive(view, daemons, monitor, faults, signals, planned)
         .await;
     let over = clock::now();
+    let inputs = &prepared.load.description.audit_inputs;
+    // A run that ends after a number of operations has no time after them.
+    let idle_tail_s = inputs.load_s.map_or(0.0, |_| inputs.idle_tail_s);
+    let requested_at = running.cancellation.requested_at();
     let ended = Ended {
         wall_s: over.saturating_sub(running.phases.origin) as f64 / 1e9,
-        measured_s: measured_s(&running.phases, running.cancellation.requested_at(), over),
+        measured_s: measured_s(&running.phases, requested_at, over, idle_tail_s),
         steal_pct: started.steal.pct(),
         ending,
     };

@@ -162,20 +162,37 @@ pub(super) fn slowest_ns(total: &Tally) -> u64 {
 }
 
 /// Returns the length of the measured time, seconds. It is shorter than planned if the run was asked to end, at
-/// `requested_at`, or ended by itself.
-pub(super) fn measured_s(phases: &Phases, requested_at: u64, over: u64) -> f64 {
+/// `requested_at`, or ended by itself, at `over`, before the last `idle_tail_s` in which perhaps nothing is due.
+pub(super) fn measured_s(phases: &Phases, requested_at: u64, over: u64, idle_tail_s: f64) -> f64 {
+    let over = over.saturating_add((idle_tail_s * 1e9) as u64);
     let end = phases.end.min(requested_at).min(over);
     end.saturating_sub(phases.measure) as f64 / 1e9
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use load::plan::Timeline;
     use measure::disturbance::Disturbance;
     use measure::machine::Machine;
     use measure::result::Usage;
     use measure::warning::Kind;
 
     use super::*;
+
+    #[test]
+    fn the_time_after_the_last_operation_of_a_rate_is_measured_too() {
+        let timeline = Timeline {
+            warmup: Duration::from_secs(1),
+            ..Timeline::new(Duration::from_secs(8), Duration::ZERO)
+        };
+        let phases = Phases::new(timeline, 0);
+        let measured = |requested_at, over| measured_s(&phases, requested_at, over, 1.0);
+        assert_eq!(measured(u64::MAX, 8_100_000_000), 8.0);
+        assert_eq!(measured(u64::MAX, 4_000_000_000), 4.0);
+        assert_eq!(measured(3_000_000_000, 3_500_000_000), 2.0);
+    }
 
     #[test]
     fn the_load_before_a_run_is_noted_only_if_others_are_not_measured() {
