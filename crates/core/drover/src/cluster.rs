@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use harness::drivers::KnownDriver;
 use harness::failure::Failure;
 use load::plan::{self, Plan};
-use measure::redact;
+use load::redact;
 use subject::manifest::Manifest;
 
 use crate::exit;

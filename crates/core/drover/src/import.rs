@@ -8,8 +8,8 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use harness::store::{self, Folder};
 use harness::{output, page};
+use load::redact;
 use measure::load_id::level_with_load_id;
-use measure::redact;
 use measure::result::RunResult;
 use subject::host;
 
@@ -108,7 +108,7 @@ fn one(file: &Path, options: &Options) -> anyhow::Result<Imported> {
     // The name of the file says nothing about its content, so the error puts the problem after it.
     let mut result =
         import(&text, options.format.0, &subject).with_context(|| shown.to_string())?;
-    result.redact();
+    redact::result(&mut result);
     let text = redact::text(&text).into_owned();
     Ok(Imported { text, result, name })
 }

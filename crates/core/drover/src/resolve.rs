@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use harness::drivers::KnownDriver;
 use load::plan::{self, Capacity, Plan};
-use measure::redact;
+use load::redact;
 use measure::suite::Planned;
 use serde::{Deserialize, Serialize};
 

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{ArgMatches, FromArgMatches as _};
+use load::redact;
 use measure::exit;
 use measure::load_id::level_with_load_id;
-use measure::redact;
 use measure::report::{Format, Options};
 use measure::result::RunResult;
 use measure::shard::Role;
@@ -402,13 +402,15 @@ fn folder<C: Clone + Serialize>(
         Some(path) => Folder::at(path),
         None => {
             let host = host::hostname();
-            let stored = plan.clone().untyped()?.to_json()?;
+            let mut stored = plan.clone().untyped()?.to_json()?;
+            redact::value(&mut stored);
+            let target = subject.target();
             Folder::reserve(
                 &common.out,
                 &host,
                 &plan.name,
                 &subject.folder_name(),
-                &level_with_load_id(&plan.level(), &stored, &subject.target()),
+                &level_with_load_id(&plan.level(), &stored, &redact::text(&target)),
             )
         }
     }

@@ -27,8 +27,8 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use load::clock;
 use load::plan::Invalid;
+use load::redact;
 use load::schedule::Share;
-use measure::redact;
 use measure::shard::{Role, RunPart};
 use measure::warning::{Severity, Warning};
 use nix::sys::statfs::{

@@ -270,9 +270,9 @@ fn finish<D: Driver>(
     let shares_operations = !ledgers.files.is_empty() || ledgers.is_short;
     if shares_operations {
         let is_complete = missing.is_empty() && !ledgers.is_short;
-        let settlement = D::settle(plan, &mut ledgers.lines(), is_complete, &merge.total)
+        let reconciliation = D::reconcile(plan, &mut ledgers.lines(), is_complete, &merge.total)
             .with_context(|| format!("the {LEDGERS} of the shards: copy them again"))?;
-        settlement.apply(&mut merge.total, &mut seconds)?;
+        reconciliation.apply(&mut merge.total, &mut seconds)?;
         count_open(&mut seconds);
     }
     let mut warnings: Vec<Warning> = Warning::shards_missing(&missing, part.of)

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use measure::redact;
+use load::redact;
 use measure::report::{Format, terminal};
 
 /// Writes text to stdout, with a line end and without the secrets in it. A closed pipe is not an error.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, ensure};
+use load::redact;
 use measure::result::RunResult;
 use tempfile::NamedTempFile;
 
@@ -221,7 +222,7 @@ pub fn read_result(path: &Path) -> anyhow::Result<RunResult> {
         schema_1::complete(&mut result);
     }
     // An older result may have been stored with secrets.
-    result.redact();
+    redact::result(&mut result);
     Ok(result)
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use measure::redact;
+use crate::reconciliation::Reconciliation;
+use crate::redact;
 use measure::result::{Answer, AuditInputs, Lifetime, RunResult};
-use measure::settlement::Settlement;
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use measure::warning::Warning;
@@ -178,13 +178,13 @@ pub trait Driver: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// A ledger that cannot be read.
-    fn settle(
+    fn reconcile(
         _plan: &Plan<Self::Config>,
         _ledgers: &mut dyn Iterator<Item = anyhow::Result<String>>,
         _is_complete: bool,
         _total: &Tally,
-    ) -> anyhow::Result<Settlement> {
-        Ok(Settlement::new(&Self::SPEC.series))
+    ) -> anyhow::Result<Reconciliation> {
+        Ok(Reconciliation::new(&Self::SPEC.series))
     }
 
     /// Returns the line that users of this driver expect on stderr for each second, if any. It is printed even if

@@ -1,6 +1,5 @@
 //! The result of one run of one plan against one daemon. Only results are stored, and every report is made from them.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -10,7 +9,6 @@ use crate::disturbance::{Disturbance, Stalls};
 pub use crate::growth::GrowthUnderLoad;
 use crate::imported::Imported;
 use crate::machine::Machine;
-use crate::redact;
 use crate::shard::{RunPart, ShardSummary};
 use crate::spec::Spec;
 use crate::system::System;
@@ -309,45 +307,6 @@ pub struct Second {
 }
 
 impl RunResult {
-    /// Removes secrets from its texts: passwords, tokens, authentication header fields. Every stored or shown result
-    /// has passed through this method.
-    pub fn redact(&mut self) {
-        redact::value(&mut self.plan);
-        let daemon = &mut self.daemon;
-        let mut texts = vec![&mut self.plan_sentence, &mut daemon.target];
-        texts.extend(&mut daemon.about);
-        texts.extend(&mut daemon.version);
-        texts.extend(&mut daemon.process);
-        texts.extend(&mut self.machine.kernel_command_line);
-        let services = self.services.iter_mut();
-        texts.extend(services.filter_map(|service| service.version.as_mut()));
-        for warning in &mut self.warnings {
-            texts.extend([&mut warning.message, &mut warning.hint]);
-        }
-        texts.extend(
-            self.thresholds
-                .iter_mut()
-                .map(|threshold| &mut threshold.text),
-        );
-        texts.extend(self.faults.iter_mut().map(|fault| &mut fault.what));
-        for text in texts {
-            if let Cow::Owned(redacted) = redact::text(text) {
-                *text = redacted;
-            }
-        }
-        // Counters of checks are named after the check's text.
-        let mut counts = vec![&mut self.counts, &mut self.errors];
-        counts.extend(
-            self.throughput
-                .iter_mut()
-                .map(|throughput| &mut throughput.counts),
-        );
-        for second in &mut self.seconds {
-            counts.extend([&mut second.counts, &mut second.errors]);
-        }
-        counts.into_iter().for_each(redact_names);
-    }
-
     /// Returns the result as a JSON value. Serializing it here compiles it once, and not in every driver.
     ///
     /// # Panics
@@ -355,17 +314,6 @@ impl RunResult {
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(self).expect("a result is text, numbers, lists and objects")
-    }
-}
-
-fn redact_names(counts: &mut BTreeMap<String, u64>) {
-    let names = counts.keys().filter_map(|name| match redact::text(name) {
-        Cow::Owned(redacted) => Some((name.clone(), redacted)),
-        Cow::Borrowed(_) => None,
-    });
-    for (name, redacted) in names.collect::<Vec<_>>() {
-        let count = counts.remove(&name).unwrap_or(0);
-        *counts.entry(redacted).or_default() += count;
     }
 }
 

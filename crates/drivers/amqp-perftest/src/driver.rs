@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use anyhow::Context as _;
 use load::driver::{Checked, Description, Driver, Findings, SharedProgress, Target, Worker};
 use load::plan::{Group, Invalid, Plan};
+use load::reconciliation::Reconciliation;
 use load::workers::WorkerRange;
 use measure::result::{AuditInputs, Lifetime, RunResult};
-use measure::settlement::Settlement;
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 use subject::headroom::require_ports;
@@ -178,12 +178,12 @@ impl Driver for Perftest {
         Ok(Some(serde_json::to_string(&depth)?))
     }
 
-    fn settle(
+    fn reconcile(
         plan: &Plan<Settings>,
         ledgers: &mut dyn Iterator<Item = anyhow::Result<String>>,
         is_complete: bool,
         total: &Tally,
-    ) -> anyhow::Result<Settlement> {
+    ) -> anyhow::Result<Reconciliation> {
         let mut merged = MergedLedger::default();
         for line in ledgers {
             match serde_json::from_str(&line?).context("reading a ledger")? {
@@ -196,7 +196,7 @@ impl Driver for Perftest {
             note_unknown(why);
         }
         let may_drop = plan.driver.dropping_argument().is_some();
-        Ok(merged.settle(consume_only, is_complete, may_drop, total))
+        Ok(merged.reconcile(consume_only, is_complete, may_drop, total))
     }
 
     /// Runs the engine on the worker's share. The last worker settles what is left, if no other process has workers.

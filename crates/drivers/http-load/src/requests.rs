@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use hyper::body::Bytes;
 use load::plan::Invalid;
-use measure::redact;
+use load::redact;
 
 use crate::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;

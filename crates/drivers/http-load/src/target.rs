@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use http::Uri;
 use load::net::dial::Peer;
 use load::plan::Invalid;
-use measure::redact;
+use load::redact;
 
 /// A server, parsed from a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::net::ToSocketAddrs as _;
 use load::driver::Address;
 use load::net::dial::Peer;
 use load::plan::Invalid;
-use measure::redact;
+use load::redact;
 use tls_client::{TlsClient, TlsOptions};
 use url::Url;
 

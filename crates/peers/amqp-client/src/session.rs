@@ -10,7 +10,7 @@ use amq_protocol::types::{AMQPValue, FieldTable, LongString};
 use amq_protocol::uri::{AMQPScheme, AMQPUri};
 use load::clock;
 use load::plan::Invalid;
-use measure::redact;
+use load::redact;
 use nix::errno::Errno;
 use tls_client::{TlsClient, TlsOptions, describe, tls_error};
 

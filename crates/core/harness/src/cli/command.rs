@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use measure::redact;
+use load::redact;
 
 use super::help;
 use crate::failure::Failure;

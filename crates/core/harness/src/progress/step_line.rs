@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use measure::redact;
+use load::redact;
 use subject::daemon::Step;
 
 use super::line::columns;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use load::driver::{Driver, Findings, ValidPlan};
+use load::redact;
 use measure::audit;
 use measure::result::{AuditInputs, OpeningTime, Operations, RunResult, Second, SeriesResult};
 use measure::tally::{Tally, owned};
@@ -128,6 +129,6 @@ pub(crate) fn conclude<D: Driver>(
     };
     audit::judge(&mut result);
     Threshold::judge_all(&observed.thresholds, &mut result);
-    result.redact();
+    redact::result(&mut result);
     result
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::task::Poll;
 use std::time::Duration;
 
-use measure::redact;
+use load::redact;
 use measure::result::DaemonInfo;
 use measure::spec::Spec;
 use measure::warning::Warning;

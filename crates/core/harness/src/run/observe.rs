@@ -24,7 +24,7 @@ pub(super) async fn observe<D: Driver>(
     mut ended: Ended,
 ) -> anyhow::Result<Observed> {
     let (mut seconds, lost) = prepared.view.seconds.read_back();
-    let (ledgers, unsettled) = settle(prepared, &mut started.running, &mut seconds).await?;
+    let (ledgers, unreconciled) = reconcile(prepared, &mut started.running, &mut seconds).await?;
     let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
     let daemon_counts = started.monitor.daemon_counts(D::SPEC);
     let divided = started.running.divided.as_ref();
@@ -41,7 +41,7 @@ pub(super) async fn observe<D: Driver>(
     });
     let ended_by = ended.ending.reason();
     let mut warnings = std::mem::take(&mut ended.ending.warnings);
-    warnings.extend(unsettled);
+    warnings.extend(unreconciled);
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
     let (daemons, has_counters) = (&prepared.daemons, !daemon_counts.is_empty());
     warnings.extend(started.warnings(daemons, D::SPEC, has_counters, &total));
@@ -139,9 +139,9 @@ fn facts<D: Driver>(
     }
 }
 
-/// Settles operations that begin in one process and end in another, or stores the ledgers for the merge. Returns the
+/// Reconciles operations that begin in one process and end in another, or stores the ledgers for the merge. Returns the
 /// number of ledgers, absent if there are no such operations, and a warning if something of them is lost.
-async fn settle<D: Driver>(
+async fn reconcile<D: Driver>(
     prepared: &mut Prepared<'_, D>,
     running: &mut RunningLoad,
     seconds: &mut [Second],
@@ -171,9 +171,9 @@ async fn settle<D: Driver>(
     }
     let mut lines = lines.into_iter().map(Ok);
     let is_complete = ledgers == settings.processes;
-    let settled = D::settle(&load.plan, &mut lines, is_complete, total)
-        .and_then(|settled| Ok(settled.apply(total, seconds)?));
-    let unsettled = settled.err();
-    let unsettled = unsettled.map(|error| Warning::ledger_lost(&format!("{error:#}")));
-    Ok((Some(ledgers), unsettled))
+    let reconciled = D::reconcile(&load.plan, &mut lines, is_complete, total)
+        .and_then(|reconciled| Ok(reconciled.apply(total, seconds)?));
+    let unreconciled = reconciled.err();
+    let unreconciled = unreconciled.map(|error| Warning::ledger_lost(&format!("{error:#}")));
+    Ok((Some(ledgers), unreconciled))
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 
 use load::plan::Invalid;
-use measure::redact;
+use load::redact;
 use nix::fcntl::readlinkat;
 
 use crate::usage::stat::{Stat, status_value};

@@ -14,8 +14,8 @@
 
 use std::collections::BTreeMap;
 
+use load::reconciliation::Reconciliation;
 use load::recorder;
-use measure::settlement::Settlement;
 use measure::tally::{OK, STARTED, Tally};
 use roaring::RoaringTreemap;
 
@@ -180,15 +180,15 @@ impl MergedLedger {
 
     /// Returns the corrections of what the processes have counted together, `total`. `consume_only` is set if the run has
     /// no producers, `is_complete` if no part is missing, `may_drop` if the plan permits the queues to drop messages.
-    pub(crate) fn settle(
+    pub(crate) fn reconcile(
         &self,
         consume_only: bool,
         is_complete: bool,
         may_drop: bool,
         total: &Tally,
-    ) -> Settlement {
-        let mut settlement = Settlement::new(&SPEC.series);
-        let Settlement { added, withdrawn } = &mut settlement;
+    ) -> Reconciliation {
+        let mut reconciliation = Reconciliation::new(&SPEC.series);
+        let Reconciliation { added, withdrawn } = &mut reconciliation;
         let mut redelivered = self.redelivered;
         let mut settled = 0;
         let mut missing = Missing::default();
@@ -225,7 +225,7 @@ impl MergedLedger {
         let unasked = redelivered.saturating_sub(self.given_back);
         added.count(count::REDELIVERED_AFTER_ACK, unasked);
         if consume_only {
-            return settlement;
+            return reconciliation;
         }
         if !is_complete {
             // A process without a ledger may have published some of these messages, and received others.
@@ -238,7 +238,7 @@ impl MergedLedger {
             let open = open.max(begun.saturating_sub(ended));
             added.count(recorder::UNFINISHED, open);
             added.count(STARTED, (ended + open).saturating_sub(begun));
-            return settlement;
+            return reconciliation;
         }
         let queues = self.queues.as_ref().filter(|_| !self.is_unsent);
         let again = self.given_back.saturating_sub(redelivered);
@@ -253,7 +253,7 @@ impl MergedLedger {
                 *added.errors.entry(kind.into()).or_default() += number;
             }
         }
-        settlement
+        reconciliation
     }
 }
 

@@ -2,7 +2,7 @@
 
 use harness::cli::lines_of_files;
 use load::plan::Invalid;
-use measure::redact;
+use load::redact;
 use serde_json::{Map, Value};
 
 use super::Settings;

@@ -160,8 +160,8 @@ proptest! {
                 LedgerLine::Queues(_) => unreachable!("it is a part"),
             }
         }
-        let settlement = merged.settle(false, true, may_drop, &total);
-        settlement.apply(&mut total, &mut []).unwrap();
+        let reconciliation = merged.reconcile(false, true, may_drop, &total);
+        reconciliation.apply(&mut total, &mut []).unwrap();
         prop_assert_eq!(outcomes(&total), outcomes(&expected));
         let failed: u64 = total.errors.values().sum();
         let ended = total.counted(OK) + failed + total.counted(recorder::UNFINISHED);
@@ -208,7 +208,7 @@ fn a_message_is_lost_only_if_all_ledgers_and_the_queue_depths_are_there() {
     total.count(STARTED, 3);
     total.count(OK, 1);
     let lost = |merged: &MergedLedger, is_complete: bool| {
-        let settled = merged.settle(false, is_complete, false, &total).added;
+        let settled = merged.reconcile(false, is_complete, false, &total).added;
         [recorder::UNFINISHED, count::LOST].map(|name| settled.counted(name))
     };
     let all = || [part(Some(3), &[]), part(None, &[1])];
@@ -226,10 +226,10 @@ fn a_message_is_lost_only_if_all_ledgers_and_the_queue_depths_are_there() {
 #[test]
 fn a_duplicate_is_found_although_each_process_saw_the_message_once() {
     let merged = merged([part(Some(3), &[0, 1, 2]), part(None, &[1])], Some(0));
-    let settlement = merged.settle(false, true, false, &Tally::new(&SPEC.series));
-    assert_eq!(settlement.added.counted(count::DUPLICATED), 1);
-    assert_eq!(settlement.withdrawn.counted(OK), 1);
-    assert_eq!(settlement.added.counted(count::LOST), 0);
+    let reconciliation = merged.reconcile(false, true, false, &Tally::new(&SPEC.series));
+    assert_eq!(reconciliation.added.counted(count::DUPLICATED), 1);
+    assert_eq!(reconciliation.withdrawn.counted(OK), 1);
+    assert_eq!(reconciliation.added.counted(count::LOST), 0);
 }
 
 #[test]
@@ -242,9 +242,9 @@ fn messages_of_two_runs_are_not_duplicates_of_each_other() {
             run,
             ..part(None, &[0, 1])
         };
-        let settlement =
-            merged([part(None, &[0, 1]), other], None).settle(true, true, false, &total);
-        settlement.added.counted(count::DUPLICATED)
+        let reconciliation =
+            merged([part(None, &[0, 1]), other], None).reconcile(true, true, false, &total);
+        reconciliation.added.counted(count::DUPLICATED)
     };
     // A run without producers, each of whose processes accepts the messages of one run.
     assert_eq!([duplicated(1), duplicated(2)], [2, 0]);

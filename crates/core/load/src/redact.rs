@@ -10,6 +10,10 @@ use std::ops::Range;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
+mod run_result;
+
+pub use run_result::result;
+
 /// Replacement for a secret.
 pub const PLACEHOLDER: &str = "[redacted]";
 

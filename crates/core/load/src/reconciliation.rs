@@ -1,20 +1,20 @@
 //! Corrections of the counts of all processes of a run, for operations that begin in one process and end in another.
 
-use crate::result::{Second, SecondSeries};
-use crate::spec::SeriesSpec;
-use crate::tally::{Counts, DecodeError, Distribution, Tally, add_owned};
+use measure::result::{Second, SecondSeries};
+use measure::spec::SeriesSpec;
+use measure::tally::{Counts, DecodeError, Distribution, Tally, add_owned};
 
 /// Corrections of the sum of what the processes of a run have counted, by what only all of them together know.
 #[derive(Debug)]
-pub struct Settlement {
+pub struct Reconciliation {
     /// Outcomes that no process has counted.
     pub added: Tally,
     /// Counters and errors that several processes have counted for one operation.
     pub withdrawn: Tally,
 }
 
-impl Settlement {
-    /// Creates an empty settlement of a driver with these series.
+impl Reconciliation {
+    /// Creates an empty reconciliation of a driver with these series.
     #[must_use]
     pub fn new(specs: &'static [SeriesSpec]) -> Self {
         Self {
@@ -93,8 +93,8 @@ fn withdraw(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::SeriesRole;
-    use crate::tally::{Series, owned};
+    use measure::spec::SeriesRole;
+    use measure::tally::{Series, owned};
 
     const SPECS: &[SeriesSpec] = &[SeriesSpec::new("one", SeriesRole::Main)];
     const ONE: Series = Series(0);
@@ -122,12 +122,12 @@ mod tests {
         let mut rows: Vec<Second> = (0..3).map(|second| row(second, &tally)).collect();
         (0..3).for_each(|_| total.merge(&tally));
 
-        let mut settlement = Settlement::new(SPECS);
-        settlement.added.count("unfinished", 4);
-        settlement.added.record(ONE, 5_000);
-        settlement.withdrawn.count("ok", 3);
-        settlement.withdrawn.error("nacked");
-        settlement.apply(&mut total, &mut rows).unwrap();
+        let mut reconciliation = Reconciliation::new(SPECS);
+        reconciliation.added.count("unfinished", 4);
+        reconciliation.added.record(ONE, 5_000);
+        reconciliation.withdrawn.count("ok", 3);
+        reconciliation.withdrawn.error("nacked");
+        reconciliation.apply(&mut total, &mut rows).unwrap();
 
         assert_eq!(total.counted("ok"), 3);
         assert_eq!(total.counted("unfinished"), 4);
