@@ -16,7 +16,7 @@ use test_kit::{scaled, seed, wait_until};
 use crate::support::{Client, Daemon};
 
 /// Connections of a full run, of each client that misbehaves.
-const SESSIONS: u64 = 1_000;
+const SESSIONS: u64 = 400;
 /// Clients that misbehave at the same time.
 const CLIENTS: u64 = 4;
 
