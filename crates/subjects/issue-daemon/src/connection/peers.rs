@@ -33,7 +33,7 @@ const MANY: usize = 24;
 /// Steps of a world.
 const STEPS: usize = 300;
 /// Worlds of a full run.
-const WORLDS: u64 = 2_000;
+const WORLDS: u64 = 1_000;
 /// Turns of the loop. Each looks for events of the sockets once.
 const TURNS: usize = 3;
 /// Rounds in which everybody must have been served at the end. Each does all work that waits.

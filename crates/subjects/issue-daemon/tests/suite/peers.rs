@@ -30,7 +30,7 @@ fn misbehave(socket: &Path, random: &mut StdRng) {
             let length = [10, 10, 1_000, 40_000][random.random_range(0..4)];
             json!({"title": "t", "description": "d".repeat(length)})
         }
-        "list" => json!({"limit": 100}),
+        "list" => json!({"limit": 10}),
         "show" => json!({"id": "x"}),
         _ => json!({}),
     };
