@@ -177,14 +177,4 @@ mod tests {
         let launched = |target| level_with_load_id("5", &nginx, target);
         assert_eq!(launched(TARGET), launched(slow));
     }
-
-    #[test]
-    fn an_id_says_nothing_about_a_secret() {
-        let other = plan(|plan| plan["driver"]["header"] = json!(["X-Token: def"]));
-        let target = |user| format!("http://{user}@127.0.0.1/");
-        assert_eq!(
-            level_with_load_id("5", &plan(|_| {}), &target("me:one")),
-            level_with_load_id("5", &other, &target("me:two"))
-        );
-    }
 }

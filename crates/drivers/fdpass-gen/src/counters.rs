@@ -4,6 +4,9 @@ use anyhow::Context as _;
 use harness::launcher::Launcher;
 use subject::prometheus;
 
+/// Attempts to fetch a page: a daemon on a busy machine may not answer the first.
+const ATTEMPTS: usize = 10;
+
 /// The page at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Page(String);
@@ -11,7 +14,10 @@ pub(crate) struct Page(String);
 impl Page {
     /// Fetches the page.
     pub(crate) fn fetch(launcher: &Launcher, url: &str) -> anyhow::Result<Self> {
-        let text = launcher.wait(prometheus::page(url));
+        let mut text = launcher.wait(prometheus::page(url));
+        for _ in 1..ATTEMPTS {
+            text = text.or_else(|_| launcher.wait(prometheus::page(url)));
+        }
         text.map(Self).context("reading the daemon's counters")
     }
 

@@ -127,6 +127,29 @@ fn a_secret_reaches_the_server_and_nothing_that_is_shown_or_stored() {
 }
 
 #[test]
+fn runs_with_other_secrets_are_repetitions_of_each_other() {
+    let server = well();
+    let out = tempfile::tempdir().unwrap();
+    for secret in ["one", "two"] {
+        let ran = Command::new(PROGRAM)
+            .args(["-c", "1", "--warmup", "0s", "-d", "200ms", "--out"])
+            .arg(out.path())
+            .args(["-H", &format!("X-Token: {secret}")])
+            .arg(format!("http://{}/x?token={secret}", server.address()))
+            .output()
+            .unwrap();
+        assert!(matches!(ran.status.code(), Some(0 | 3)), "{ran:?}");
+    }
+    let results = texts(out.path()).into_iter().map(|(path, _)| path);
+    let results: Vec<PathBuf> = results
+        .filter(|path| path.ends_with("result.json"))
+        .collect();
+    let levels = results.iter().map(|path| path.ancestors().nth(2).unwrap());
+    let levels: Vec<&Path> = levels.collect();
+    assert!(levels.len() == 2 && levels[0] == levels[1], "{results:?}");
+}
+
+#[test]
 fn an_error_shows_no_secret_of_what_was_typed() {
     let out = tempfile::tempdir().unwrap();
     for arguments in [
