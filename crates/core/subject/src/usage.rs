@@ -19,9 +19,8 @@ pub use system::Machine;
 use process::{Process, Scheduled, add_scheduled};
 use stat::Cpu;
 
-/// Time above which reading PSS is expensive. It walks the page tables of each process, and holds the lock that a page
-/// fault needs.
-const PSS_SLOW_NS: u64 = 2_000_000;
+/// Time above which PSS is not read again: reading it walks the page tables of each process, and holds the lock that a
+/// page fault needs.
 const PSS_TOO_SLOW_NS: u64 = 20_000_000;
 /// Interval, in samples, of expensive readings.
 const EVERY_NTH: u64 = 10;
@@ -37,8 +36,8 @@ const EVERY_NTH: u64 = 10;
 /// ends. The values last seen stay in the sum. The threads of a process with more than 64 of them are counted in one
 /// sample of ten only.
 ///
-/// Proportional memory (PSS) is read in each sample while that takes less than 2 ms for the whole tree, in one of ten
-/// up to 20 ms, and never again after that.
+/// Proportional memory (PSS) is read in one sample of ten too, and never again after a reading of more than 20 ms for the
+/// whole tree.
 #[derive(Debug)]
 pub struct Sampler {
     /// Processes that are not followed yet.
@@ -49,7 +48,7 @@ pub struct Sampler {
     before: Option<(u64, Cpu)>,
     /// The time of the previous sample, and how long threads had waited for a CPU by then.
     waited_before: Option<(u64, u64)>,
-    pss_sampling: PssSampling,
+    reads_pss: bool,
     /// True if the kernel was built without `/proc/<pid>/task/<tid>/children`.
     scan_always: bool,
     taken: u64,
@@ -62,13 +61,6 @@ struct ExitedTotals {
     /// CPU time that parents had taken over before the first sample.
     taken_over_at_first: Cpu,
     scheduled: Scheduled,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PssSampling {
-    Always,
-    Seldom,
-    Never,
 }
 
 impl Sampler {
@@ -89,7 +81,7 @@ impl Sampler {
             exited: ExitedTotals::default(),
             before: None,
             waited_before: None,
-            pss_sampling: PssSampling::Always,
+            reads_pss: true,
             scan_always: false,
             taken: 0,
         }
@@ -126,7 +118,9 @@ impl Sampler {
         for process in self.living.values_mut() {
             process.add_to(&mut sample, seldom, now_ns);
         }
-        sample.pss_kb = self.pss_kb(seldom);
+        if seldom && self.reads_pss {
+            sample.pss_kb = self.pss_kb();
+        }
         self.add_cpu(&mut sample, now_ns);
         self.add_wait(&mut sample, now_ns);
         self.taken += 1;
@@ -237,15 +231,10 @@ impl Sampler {
         self.waited_before = Some((now_ns, waited));
     }
 
-    fn pss_kb(&mut self, seldom: bool) -> Option<u64> {
-        if self.pss_sampling == PssSampling::Never
-            || (self.pss_sampling == PssSampling::Seldom && !seldom)
-        {
-            return None;
-        }
+    fn pss_kb(&mut self) -> Option<u64> {
         let began = clock::now();
         let sum = self.living.values().map(Process::pss_kb).sum();
-        self.pss_sampling = PssSampling::after(clock::now() - began);
+        self.reads_pss = clock::now() - began <= PSS_TOO_SLOW_NS;
         sum
     }
 }
@@ -253,17 +242,6 @@ impl Sampler {
 /// Converts a process id to the kernel's form, or to 0 if it does not fit.
 fn number(pid: u32) -> i32 {
     i32::try_from(pid).unwrap_or(0)
-}
-
-impl PssSampling {
-    /// Returns how often PSS is read after a reading of this duration.
-    fn after(took_ns: u64) -> Self {
-        match took_ns {
-            _ if took_ns <= PSS_SLOW_NS => Self::Always,
-            _ if took_ns <= PSS_TOO_SLOW_NS => Self::Seldom,
-            _ => Self::Never,
-        }
-    }
 }
 
 impl ExitedTotals {
@@ -320,23 +298,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proportional_memory_is_read_as_often_as_it_is_cheap() {
-        let own = std::process::id();
-        let mut sampler = Sampler::new(own, &[]);
-        sampler.pss_sampling = PssSampling::Never;
-        assert!((0..20).all(|at| sampler.sample(at).pss_kb.is_none()));
-        let mut sampler = Sampler::new(own, &[]);
-        let read: Vec<bool> = (0..20)
-            .map(|at| {
-                sampler.pss_sampling = PssSampling::Seldom;
+    fn proportional_memory_is_read_in_one_sample_of_ten_unless_that_takes_long() {
+        let read = |is_cheap| {
+            let mut sampler = Sampler::new(std::process::id(), &[]);
+            let read = (0..20).map(|at| {
+                sampler.reads_pss = is_cheap;
                 sampler.sample(at).pss_kb.is_some()
-            })
-            .collect();
-        assert_eq!(read, (0..20).map(|at| at % 10 == 0).collect::<Vec<_>>());
+            });
+            read.collect::<Vec<_>>()
+        };
         assert_eq!(
-            [2_000_000, 2_000_001, 20_000_001].map(PssSampling::after),
-            [PssSampling::Always, PssSampling::Seldom, PssSampling::Never]
+            read(true),
+            (0..20).map(|at| at % 10 == 0).collect::<Vec<_>>()
         );
+        assert_eq!(read(false), [false; 20]);
     }
 
     #[test]
