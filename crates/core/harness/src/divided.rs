@@ -433,7 +433,7 @@ impl DividedRun {
         if let Some(share) = self.share {
             let path = self.folder.join(format!("{FAILED}{}", share.index));
             // If this cannot be written, the others wait for their time limit.
-            let _ = fs::write(path, redact::text(reason).as_bytes());
+            let _ = store::write_whole(&path, redact::text(reason).as_bytes());
         }
     }
 

@@ -26,7 +26,12 @@ pub(super) async fn observe<D: Driver>(
     let (mut seconds, lost) = prepared.view.seconds.read_back();
     let (ledgers, unreconciled) = reconcile(prepared, &mut started.running, &mut seconds).await?;
     let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
-    let daemon_counts = started.monitor.daemon_counts(D::SPEC);
+    let mut daemon_counts = started.monitor.daemon_counts(D::SPEC);
+    let has_counters = !daemon_counts.is_empty();
+    if started.running.worker_count == 0 && started.running.late_ns > 0 {
+        // The shards had begun before the first values were read.
+        daemon_counts.clear();
+    }
     let divided = started.running.divided.as_ref();
     let part = divided.map(|(divided, start)| RunPart {
         late_ns: started.running.late_ns,
@@ -43,8 +48,7 @@ pub(super) async fn observe<D: Driver>(
     let mut warnings = std::mem::take(&mut ended.ending.warnings);
     warnings.extend(unreconciled);
     warnings.extend(lost.map(|why| Warning::seconds_lost(&why)));
-    let (daemons, has_counters) = (&prepared.daemons, !daemon_counts.is_empty());
-    warnings.extend(started.warnings(daemons, D::SPEC, has_counters, &total));
+    warnings.extend(started.warnings(&prepared.daemons, D::SPEC, has_counters, &total));
     let running = &started.running;
     let is_short = running.collector.failures().next().is_some();
     let wall_ns = (ended.wall_s * 1e9) as u64;
