@@ -161,8 +161,8 @@ impl Schedule {
         Self::new(rule, u64::MAX, share)
     }
 
-    /// Returns the time before the end of `stages` in which perhaps no operation is due: during which one is due with
-    /// constant arrivals, and ten on average with Poisson arrivals, of which none comes with a chance of e⁻¹⁰.
+    /// Returns the time before the end of `stages` in which perhaps no operation is due: one is due in it with constant
+    /// arrivals, and ten on average with Poisson arrivals, where the chance of none is e⁻¹⁰.
     #[must_use]
     pub fn idle_tail(stages: &[Stage], arrival: Arrival) -> Duration {
         let due = match arrival {

@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rare_at_first_in_an_order_is_sought_apart_from_it() {
+    fn a_label_or_text_that_is_rare_at_first_in_an_order_is_sought_apart_from_it() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("issues.db"), Options::default()).unwrap();
         let writer = store.writer().unwrap();

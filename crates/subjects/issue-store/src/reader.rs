@@ -40,11 +40,6 @@ impl PageSize {
         issues: 1_000,
         bytes: 4 << 20,
     };
-    /// No limit: a page is the whole list.
-    pub const WHOLE: Self = Self {
-        issues: u32::MAX,
-        bytes: usize::MAX,
-    };
 
     /// Returns the size with at most this number of issues.
     pub(crate) fn limited(self, limit: Option<u32>) -> Self {

@@ -66,8 +66,8 @@ impl Curve {
         (at < self.over_ns).then_some(at)
     }
 
-    /// Returns the nanoseconds at the end of the curve in which `count` operations come due, all of it if there are not
-    /// so many.
+    /// Returns the nanoseconds at the end of the curve in which `count` operations come due; the whole curve if it has
+    /// fewer.
     pub(super) fn last(mut self, count: f64) -> u64 {
         let all = self.pieces.last().map_or(0.0, |piece| piece.after);
         let begin_ns = match all > count {

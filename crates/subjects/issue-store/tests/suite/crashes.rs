@@ -142,7 +142,10 @@ impl Simulation {
     /// Asserts what must be true after the power is back.
     fn check(&mut self) {
         let store = self.store().unwrap();
-        let reader = store.reader().unwrap().with_page_size(PageSize::WHOLE);
+        let reader = store.reader().unwrap().with_page_size(PageSize {
+            issues: u32::MAX,
+            bytes: usize::MAX,
+        });
         let found = known(&reader);
         let unanswered = self.unanswered.take();
         if Some(&found) == unanswered.as_ref() {

@@ -228,7 +228,7 @@ enum Change {
     Delete(usize),
 }
 
-/// Titles of which some have what separates the parts of a key.
+/// Titles, some with the comma that separates the parts of a key.
 const TITLES: [&str; 5] = ["", ",", "b", "b,1", "1,2,3"];
 
 fn change() -> impl Strategy<Value = Change> {
