@@ -366,7 +366,7 @@ pub(crate) struct Ready {
 #[derive(Debug, Args, Serialize)]
 struct After {
     /// Begin after this key: the `next` that --json prints at the end of a list with a limit
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
 }

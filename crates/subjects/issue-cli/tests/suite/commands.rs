@@ -253,15 +253,17 @@ fn a_long_list_is_printed_whole_or_up_to_its_limit_and_goes_on_after_it() {
     let folder = Folder::new();
     let creates = "{\"operation\":\"create\",\"args\":{\"title\":\"a\"}}\n".repeat(1_002);
     assert!(folder.run_with(&["batch", "-"], &creates).status.success());
-    for command in ["list", "ready"] {
-        assert_eq!(folder.done(&[command]).lines().count(), 1_002, "{command}");
-        let whole = folder.json(&[command]);
-        let first = folder.json(&[command, "--limit", "1001"]);
+    // The keys of the last order begin with a hyphen.
+    for list in [&["list"][..], &["ready"], &["list", "--sort", "created"]] {
+        let json = |more: &[&str]| folder.json(&[list, more].concat());
+        assert_eq!(folder.done(list).lines().count(), 1_002, "{list:?}");
+        let whole = json(&[]);
+        let first = json(&["--limit", "1001"]);
         let next = first["next"].as_str().unwrap();
-        let rest = folder.json(&[command, "--after", next]);
+        let rest = json(&["--after", next]);
         let issues = |part: &Value| part["issues"].as_array().unwrap().clone();
-        assert_eq!(issues(&first).len(), 1_001, "{command}");
+        assert_eq!(issues(&first).len(), 1_001, "{list:?}");
         assert_eq!([issues(&first), issues(&rest)].concat(), issues(&whole));
-        assert_eq!(whole["next"], Value::Null, "{command}");
+        assert_eq!(whole["next"], Value::Null, "{list:?}");
     }
 }
