@@ -8,7 +8,6 @@ use anyhow::{Context as _, ensure};
 use load::driver::{Driver, ValidPlan};
 use load::limits;
 use load::plan::{Invalid, Plan};
-use measure::merge::{Merge, SecondMerge};
 use measure::result::{DaemonInfo, RunResult, Second, Usage};
 use measure::shard::{Clock, RunPart};
 use measure::spec::SeriesSpec;
@@ -20,6 +19,11 @@ use crate::failure::Failure;
 use crate::run::conclude::{Observed, Scope, conclude};
 use crate::run::scrape::Counted;
 use crate::store::{self, LEDGERS, RESULT, SECONDS};
+use sum::{Merge, SecondMerge};
+
+mod sum;
+#[cfg(test)]
+mod tests;
 
 /// Bytes that are read ahead from the seconds of each shard.
 const READ_AHEAD: usize = 16 << 10;

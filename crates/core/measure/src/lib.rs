@@ -13,7 +13,6 @@ pub mod imported;
 mod intact;
 pub mod load_id;
 pub mod machine;
-pub mod merge;
 pub mod metrics;
 pub mod ratio;
 pub mod regression;

@@ -12,6 +12,7 @@ use crate::machine::Machine;
 use crate::shard::{RunPart, ShardSummary};
 use crate::spec::Spec;
 use crate::system::System;
+use crate::tally::{MISSED, OK, STARTED, Tally, UNFINISHED};
 use crate::throughput::Throughput;
 use crate::usage::UsageSummary;
 use crate::warning::{Verdict, Warning};
@@ -222,6 +223,20 @@ pub struct Operations {
 }
 
 impl Operations {
+    /// Returns the outcomes that the counters of a whole run tell.
+    pub fn from_tally(total: &Tally, seconds: &[Second]) -> Self {
+        let counted = |name| total.counted(name);
+        let peaks = seconds.iter().map(|second| second.active_peak);
+        Self {
+            started: counted(STARTED),
+            ok: counted(OK),
+            failed: total.errors.values().sum(),
+            unfinished: counted(UNFINISHED),
+            missed: counted(MISSED),
+            peak_active: peaks.max().unwrap_or(0),
+        }
+    }
+
     /// Returns true if every started operation is accounted for.
     pub fn add_up(&self) -> bool {
         self.started == self.ok + self.failed + self.unfinished

@@ -1,5 +1,5 @@
 //! The parts of a run that is divided over several programs, on one machine or many. Each part has a result of its own,
-//! and [`crate::merge`] makes one result of all.
+//! and a merge makes one result of all.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

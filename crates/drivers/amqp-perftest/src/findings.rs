@@ -26,11 +26,7 @@ pub(crate) fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
 fn bounds(plan: &Plan<Settings>, total: &Tally) -> (Bounds, Bounds) {
     let lost = total.counted(count::DISCONNECTS) + total.counted(count::CHANNELS_CLOSED) > 0;
     let unfinished = total.counted(recorder::UNFINISHED) > 0;
-    let unread = [
-        count::FOREIGN,
-        count::GIVEN_BACK,
-        count::DUPLICATED,
-    ];
+    let unread = [count::FOREIGN, count::GIVEN_BACK, count::DUPLICATED];
     let unread = unread.iter().any(|name| total.counted(name) > 0);
     let settings = &plan.driver;
     let leaves_some = settings::producers(plan) == 0

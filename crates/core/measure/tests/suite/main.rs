@@ -8,7 +8,6 @@ mod example;
 mod hlog_java;
 mod http;
 mod memory;
-mod merge;
 mod properties;
 mod reports;
 mod schema;

@@ -1,92 +1,66 @@
-//! Makes one result of the parts of a divided run. Histograms are added bucket by bucket and counters exactly, so the
+//! The sum of the results of a divided run's parts. Histograms are added bucket by bucket and counters exactly, so the
 //! figures are those of one program that had recorded everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::disturbance::Stalls;
-use crate::result::{
-    Answer, Cost, FaultResult, OpeningTime, Operations, Resources, RunResult, Second, SecondSeries,
+use anyhow::{Context as _, anyhow, ensure};
+use measure::disturbance::Stalls;
+use measure::result::{
+    Answer, Cost, FaultResult, OpeningTime, Resources, RunResult, Second, SecondSeries,
     ServiceResult,
 };
-use crate::shard::{Role, RunPart, ShardSummary};
-use crate::spec::SeriesSpec;
-use crate::system::System;
-use crate::tally::{
-    Counts, DecodeError, Decoder, Distribution, MISSED, OK, STARTED, Series, Tally, UNFINISHED,
-};
-use crate::usage::UsageSummary;
-use crate::warning::{Kind, Warning};
+use measure::shard::{Role, RunPart, ShardSummary};
+use measure::spec::SeriesSpec;
+use measure::system::System;
+use measure::tally::{Counts, Decoder, Distribution, Series, Tally};
+use measure::usage::UsageSummary;
+use measure::warning::{Kind, Warning};
 
+/// The reason why another result cannot be merged.
+const NOT_A_PART: &str =
+    "is not a part of a divided run: only results of --shard and --role daemon can be merged";
 /// Name of the series of the driver's lateness in seconds and results.
 const LAG: &str = "lag";
 
-/// The reason why parts cannot be merged.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MergeError {
-    /// The result is not one of a divided run.
-    #[error(
-        "is not a part of a divided run: only results of --shard and --role daemon can be merged"
-    )]
-    NotAPart,
-    /// The part belongs to another run, or its plan differs.
-    #[error("has {field} {found}, but the first part has {expected}: {remedy}")]
-    Differs {
-        /// The field that differs.
-        field: &'static str,
-        /// Its value in this part.
-        found: String,
-        /// Its value in the first part.
-        expected: String,
-        /// The recommended action.
-        remedy: &'static str,
-    },
-    /// Two parts are the same shard.
-    #[error("is shard {0} again: keep one result of each shard")]
-    Duplicate(u64),
-    /// A histogram cannot be decoded, or has an unknown series.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-}
-
 /// The sum of the parts added so far, without their seconds.
 #[derive(Debug)]
-pub struct Merge {
+pub(super) struct Merge {
     /// The values recorded by all shards.
-    pub total: Tally,
+    pub(super) total: Tally,
     /// The first part, which has what all parts share, such as the plan.
-    pub first: Option<RunResult>,
+    pub(super) first: Option<RunResult>,
     /// The shards, by index.
-    pub shards: BTreeMap<u64, ShardSummary>,
+    pub(super) shards: BTreeMap<u64, ShardSummary>,
     /// Warnings of single parts that also hold for the whole, with the name of the part.
-    pub warnings: Vec<Warning>,
+    pub(super) warnings: Vec<Warning>,
     /// The reason why the first part did not measure its daemon. It holds for the whole if no part did.
-    pub unmeasured: Option<Warning>,
+    pub(super) unmeasured: Option<Warning>,
     /// Longest duration of a shard, seconds.
-    pub wall_s: f64,
+    pub(super) wall_s: f64,
     /// Longest measured time of a shard, seconds.
-    pub measured_s: f64,
+    pub(super) measured_s: f64,
     /// Processes of all shards.
-    pub processes: u64,
+    pub(super) processes: u64,
     /// Worker threads of all shards.
-    pub threads: u64,
+    pub(super) threads: u64,
     /// Resource use of the daemons of all parts.
-    pub daemon: Option<UsageSummary>,
+    pub(super) daemon: Option<UsageSummary>,
     /// Resource use of all drivers.
-    pub driver: Option<UsageSummary>,
+    pub(super) driver: Option<UsageSummary>,
     /// Machine-wide figures of the daemon's machine, if they are of one machine.
-    pub system: Option<System>,
+    pub(super) system: Option<System>,
     /// Services of the daemon.
-    pub services: Vec<ServiceResult>,
+    pub(super) services: Vec<ServiceResult>,
     /// Faults injected into the daemons.
-    pub faults: Vec<FaultResult>,
+    pub(super) faults: Vec<FaultResult>,
     /// CPU use of the busiest worker of all shards, percent of a core.
-    pub worker_cpu_pct: Option<f64>,
+    pub(super) worker_cpu_pct: Option<f64>,
     /// The opening of connections before the load, complete if it was in all shards.
-    pub opening: Option<OpeningTime>,
+    pub(super) opening: Option<OpeningTime>,
     /// Daemon instances that the parts launched or connected to.
-    pub instances: u64,
+    pub(super) instances: u64,
     /// The daemons' counts by the name of the driver's counter, and whether they are complete.
-    pub daemon_counts: BTreeMap<String, (u64, bool)>,
+    pub(super) daemon_counts: BTreeMap<String, (u64, bool)>,
     answers: Vec<Answer>,
     resources: BTreeMap<i64, Resources>,
     hosts: BTreeSet<String>,
@@ -96,7 +70,7 @@ pub struct Merge {
 impl Merge {
     /// Creates an empty sum.
     #[must_use]
-    pub fn new(specs: &'static [SeriesSpec]) -> Self {
+    pub(super) fn new(specs: &'static [SeriesSpec]) -> Self {
         Self {
             total: Tally::new(specs),
             first: None,
@@ -128,15 +102,16 @@ impl Merge {
     ///
     /// # Errors
     /// The part does not belong to the same run as the first, or is there already.
-    pub fn add(&mut self, mut result: RunResult) -> Result<(), MergeError> {
-        let part = result.part.clone().ok_or(MergeError::NotAPart)?;
+    pub(super) fn add(&mut self, mut result: RunResult) -> anyhow::Result<()> {
+        let part = result.part.clone().context(NOT_A_PART)?;
         if let Some(first) = &self.first {
             same_run(first, &result, &part)?;
         }
-        if let Some(shard) = part.shard
-            && self.shards.contains_key(&shard)
-        {
-            return Err(MergeError::Duplicate(shard));
+        if let Some(shard) = part.shard {
+            ensure!(
+                !self.shards.contains_key(&shard),
+                "is shard {shard} again: keep one result of each shard"
+            );
         }
         if part.role != Role::Daemon {
             self.add_values(&result, &part)?;
@@ -178,7 +153,7 @@ impl Merge {
     }
 
     /// Returns the indices of the shards that are missing.
-    pub fn missing(&self) -> Vec<u64> {
+    pub(super) fn missing(&self) -> Vec<u64> {
         let of = self.first.as_ref().and_then(|first| first.part.as_ref());
         let of = of.map_or(0, |part| part.of);
         (0..of)
@@ -187,7 +162,7 @@ impl Merge {
     }
 
     /// Returns the answer that all shards got in their check, or `None` if they got none or different ones.
-    pub fn answer(&self) -> Option<&Answer> {
+    pub(super) fn answer(&self) -> Option<&Answer> {
         let first = self.answers.first()?;
         self.answers
             .iter()
@@ -196,21 +171,21 @@ impl Merge {
     }
 
     /// Returns true if shards got different answers in their check.
-    pub fn answers_differ(&self) -> bool {
+    pub(super) fn answers_differ(&self) -> bool {
         self.answer().is_none() && !self.answers.is_empty()
     }
 
     /// Returns the number of machines that took part.
-    pub fn hosts(&self) -> usize {
+    pub(super) fn hosts(&self) -> usize {
         self.hosts.len()
     }
 
     /// Takes the resource use over time: the sum of all parts in each second.
-    pub fn take_resources(&mut self) -> Vec<Resources> {
+    pub(super) fn take_resources(&mut self) -> Vec<Resources> {
         std::mem::take(&mut self.resources).into_values().collect()
     }
 
-    fn add_values(&mut self, result: &RunResult, part: &RunPart) -> Result<(), MergeError> {
+    fn add_values(&mut self, result: &RunResult, part: &RunPart) -> anyhow::Result<()> {
         let names: Vec<&'static str> = self.total.series().map(|(name, _)| name).collect();
         for series in &result.series {
             let index = names.iter().position(|name| *name == series.name);
@@ -293,18 +268,23 @@ impl Merge {
     }
 }
 
-fn unknown(series: &str) -> DecodeError {
-    DecodeError::Histogram(format!(
-        "the series `{series}` is unknown: merge with the version that made the results"
-    ))
+fn unknown(series: &str) -> anyhow::Error {
+    anyhow!("the series `{series}` is unknown: merge with the version that made the results")
 }
 
-fn same_run(first: &RunResult, result: &RunResult, part: &RunPart) -> Result<(), MergeError> {
-    let Some(expected) = &first.part else {
-        return Err(MergeError::NotAPart);
-    };
+fn same_run(first: &RunResult, result: &RunResult, part: &RunPart) -> anyhow::Result<()> {
+    let expected = first.part.as_ref().context(NOT_A_PART)?;
     let another_run = "it belongs to another run; use a new folder for each run";
-    let compared = [
+    let numbers = |result: &RunResult, part: &RunPart| {
+        [
+            result.schema.to_string(),
+            part.of.to_string(),
+            part.origin_unix_ns.to_string(),
+        ]
+    };
+    let [schema, of, start] = numbers(result, part);
+    let [expected_schema, expected_of, expected_start] = numbers(first, expected);
+    for (field, found, expected, remedy) in [
         ("driver", &result.driver, &first.driver, another_run),
         ("run", &result.run_id, &first.run_id, another_run),
         (
@@ -319,31 +299,14 @@ fn same_run(first: &RunResult, result: &RunResult, part: &RunPart) -> Result<(),
             &first.machine.version,
             "all shards must run the same version",
         ),
-    ];
-    for (field, found, expected, remedy) in compared {
-        if found != expected {
-            return Err(MergeError::Differs {
-                field,
-                found: found.clone(),
-                expected: expected.clone(),
-                remedy,
-            });
-        }
-    }
-    let numbers = [
-        ("schema", u64::from(result.schema), u64::from(first.schema)),
-        ("number of shards", part.of, expected.of),
-        ("start", part.origin_unix_ns, expected.origin_unix_ns),
-    ];
-    for (field, found, expected) in numbers {
-        if found != expected {
-            return Err(MergeError::Differs {
-                field,
-                found: found.to_string(),
-                expected: expected.to_string(),
-                remedy: another_run,
-            });
-        }
+        ("schema", &schema, &expected_schema, another_run),
+        ("number of shards", &of, &expected_of, another_run),
+        ("start", &start, &expected_start, another_run),
+    ] {
+        ensure!(
+            found == expected,
+            "has {field} {found}, but the first part has {expected}: {remedy}"
+        );
     }
     Ok(())
 }
@@ -401,7 +364,7 @@ fn beside(one: Option<UsageSummary>, other: Option<UsageSummary>) -> Option<Usag
 /// Merges the seconds of shards, one second after the other, in memory that does not depend on the number of shards or
 /// seconds.
 #[derive(Debug)]
-pub struct SecondMerge {
+pub(super) struct SecondMerge {
     /// The series of the second, in the driver's order, then the lag.
     series: Vec<(String, Distribution)>,
     row: Second,
@@ -412,7 +375,7 @@ pub struct SecondMerge {
 impl SecondMerge {
     /// Creates a merge of the seconds of a driver.
     #[must_use]
-    pub fn new(specs: &[SeriesSpec]) -> Self {
+    pub(super) fn new(specs: &[SeriesSpec]) -> Self {
         let names = specs.iter().map(|series| series.name.clone().into_owned());
         let names = names.chain([LAG.to_owned()]);
         Self {
@@ -427,7 +390,7 @@ impl SecondMerge {
     ///
     /// # Errors
     /// A histogram cannot be decoded, or has an unknown series.
-    pub fn add(&mut self, row: &Second) -> Result<(), DecodeError> {
+    pub(super) fn add(&mut self, row: &Second) -> anyhow::Result<()> {
         self.add_figures(row);
         for series in &row.series {
             let mut known = self.series.iter_mut();
@@ -440,7 +403,7 @@ impl SecondMerge {
     }
 
     /// Adds the rows that were added to `other`, and clears it.
-    pub fn merge(&mut self, other: &mut Self) {
+    pub(super) fn merge(&mut self, other: &mut Self) {
         let row = std::mem::take(&mut other.row);
         self.stalls.merge(std::mem::take(&mut other.stalls));
         self.add_figures(&row);
@@ -475,7 +438,7 @@ impl SecondMerge {
     }
 
     /// Returns the sum of the rows added since the last call.
-    pub fn finish(&mut self) -> Second {
+    pub(super) fn finish(&mut self) -> Second {
         let mut row = std::mem::take(&mut self.row);
         row.stalls = std::mem::take(&mut self.stalls).found();
         for (name, values) in &mut self.series {
@@ -484,21 +447,5 @@ impl SecondMerge {
             values.clear();
         }
         row
-    }
-}
-
-impl Operations {
-    /// Returns the outcomes that the counters of a whole run tell.
-    pub fn from_tally(total: &Tally, seconds: &[Second]) -> Self {
-        let counted = |name| total.counted(name);
-        let peaks = seconds.iter().map(|second| second.active_peak);
-        Self {
-            started: counted(STARTED),
-            ok: counted(OK),
-            failed: total.errors.values().sum(),
-            unfinished: counted(UNFINISHED),
-            missed: counted(MISSED),
-            peak_active: peaks.max().unwrap_or(0),
-        }
     }
 }
