@@ -9,9 +9,7 @@ use std::str::FromStr;
 
 use measure::imported::{Imported, SeriesSummary};
 use measure::machine::Machine;
-use measure::result::{
-    AuditInputs, DaemonInfo, Operations, RunResult, SCHEMA, ThresholdResult, Usage,
-};
+use measure::result::{DaemonInfo, Operations, RunResult, SCHEMA, ThresholdResult};
 use measure::spec::{Spec, Text};
 use measure::warning::{EndedBy, Warning, verdict};
 
@@ -198,7 +196,6 @@ impl ToolReport {
             started_at: self.started_at,
             wall_s: self.wall_s,
             plan: serde_json::json!({ "imported": self.plan }),
-            phases: None,
             plan_sentence: format!("{}, imported: {}", self.driver, self.sentence),
             level: subject.level.clone().unwrap_or(self.level),
             daemon: DaemonInfo {
@@ -219,23 +216,12 @@ impl ToolReport {
             operations,
             counts,
             errors: self.errors,
-            series: Vec::new(),
-            lag: None,
-            seconds: Vec::new(),
-            usage: Usage::default(),
-            services: Vec::new(),
-            resources: Vec::new(),
             thresholds: self.thresholds,
-            faults: Vec::new(),
-            answer: None,
-            audit_inputs: AuditInputs::default(),
-            part: None,
-            shards: Vec::new(),
-            throughput: None,
             imported: Some(Imported {
                 times: self.times,
                 series,
             }),
+            ..RunResult::default()
         }
     }
 }

@@ -88,6 +88,7 @@ struct Echo {
 impl Driver for Echo {
     const SPEC: &'static Spec = &SPEC;
     type Config = Settings;
+    type Shared = ();
 
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
         if plan.driver.line.contains('\n') {

@@ -48,7 +48,7 @@ mod start;
 mod tests;
 
 pub use program::{Program, PublishedDaemon};
-pub(crate) use start::Start;
+pub(crate) use start::{HEAD_START_NS, Start};
 
 /// Time between two readings of the folder, if it is on a local disk.
 const LOCAL_POLL: Duration = Duration::from_millis(20);

@@ -5,13 +5,13 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use load::driver::{Driver, ValidPlan};
+use load::driver::{Driver, SharedOperations as _, ValidPlan};
 use load::limits;
 use load::plan::{Invalid, Plan};
 use measure::result::{DaemonInfo, RunResult, Second, Usage};
 use measure::shard::{Clock, RunPart};
 use measure::spec::SeriesSpec;
-use measure::tally::{OK, STARTED, UNFINISHED};
+use measure::tally::{OK, STARTED, Tally, UNFINISHED};
 use measure::warning::{EndedBy, Kind, Warning};
 
 use crate::divided::{DAEMON_FOLDER, lacks_daemon_part, shard_folder, shard_of_folder};
@@ -265,23 +265,21 @@ fn finish<D: Driver>(
     let mut seconds = seconds(&D::SPEC.series, rows)?;
     let missing = merge.missing();
     let first = merge.first.take().context("no part was read")?;
-    let part = first.part.clone().unwrap_or_default();
     let plan: Plan<D::Config> = serde_json::from_value(first.plan.clone()).context(
         "the plan of the first part cannot be read: merge with the version that made the results",
     )?;
     let load = ValidPlan::new::<D>(plan)?;
-    let ValidPlan { plan, description } = &load;
     let shares_operations = !ledgers.files.is_empty() || ledgers.is_short;
     if shares_operations {
-        let is_complete = missing.is_empty() && !ledgers.is_short;
-        let reconciliation = D::reconcile(plan, &mut ledgers.lines(), is_complete, &merge.total)
-            .with_context(|| format!("the {LEDGERS} of the shards: copy them again"))?;
-        reconciliation.apply(&mut merge.total, &mut seconds)?;
+        let (total, is_complete) = (&mut merge.total, missing.is_empty() && !ledgers.is_short);
+        let reconciliation =
+            D::Shared::reconcile(&load.plan, &mut ledgers.lines(), is_complete, total)
+                .with_context(|| format!("the {LEDGERS} of the shards: copy them again"))?;
+        reconciliation.apply(total, &mut seconds)?;
         count_open(&mut seconds);
     }
-    let mut warnings: Vec<Warning> = Warning::shards_missing(&missing, part.of)
-        .into_iter()
-        .collect();
+    let of = first.part.as_ref().map_or(0, |part| part.of);
+    let mut warnings = Vec::from_iter(Warning::shards_missing(&missing, of));
     warnings.append(&mut merge.warnings);
     let unmeasured = merge.unmeasured.take();
     warnings.extend(unmeasured.filter(|_| merge.daemon.is_none()));
@@ -292,18 +290,9 @@ fn finish<D: Driver>(
         EndedBy::Plan
     };
     let is_short = !missing.is_empty() || was_raised(Kind::WorkersFailed);
-    if merge.hosts() > 1 {
-        let clocks = merge.shards.values().filter_map(|shard| {
-            let warning = Warning::clock_uncertain(shard.clock)?;
-            Some(warning.of_part(Some(shard.shard), &shard.machine.hostname))
-        });
-        warnings.extend(clocks);
-        if shares_operations {
-            let response = &D::SPEC.series[description.response.0].name;
-            let clocks: Vec<Clock> = merge.shards.values().map(|shard| shard.clock).collect();
-            warnings.push(Warning::latency_between_clocks(response, &clocks));
-        }
-    }
+    let response = load.description.response;
+    let shared = shares_operations.then(|| D::SPEC.series[response.0].name.as_ref());
+    warnings.extend(of_clocks(&merge, shared));
     if merge.answers_differ() {
         warnings.push(Warning::shards_answered_differently());
     }
@@ -311,9 +300,44 @@ fn finish<D: Driver>(
         let (number, complete) = (counts.0 as f64, counts.1);
         (counter.clone(), Counted { number, complete })
     });
-    let daemon_counts = daemon_counts.collect();
-    let thresholds = plan.thresholds(D::SPEC)?;
-    let facts = RunResult {
+    let observed = Observed {
+        scope: Scope::Sum,
+        seconds,
+        measured_s: merge.measured_s,
+        ended_by: shares_operations.then_some(ended_by),
+        daemon_counts: daemon_counts.collect(),
+        is_short,
+        workers: merge.threads,
+        thresholds: load.plan.thresholds(D::SPEC)?,
+        worker_cpu_pct: merge.worker_cpu_pct,
+        opening: merge.opening.take(),
+        total: std::mem::replace(&mut merge.total, Tally::new(&D::SPEC.series)),
+        facts: facts(merge, first, warnings),
+    };
+    Ok(conclude::<D>(&load, observed))
+}
+
+/// Returns the warnings about the clocks of several machines. `response` is the series of operations that may begin on one
+/// and end on another, if there are any.
+fn of_clocks(merge: &Merge, response: Option<&str>) -> Vec<Warning> {
+    if merge.hosts() < 2 {
+        return Vec::new();
+    }
+    let shards = merge.shards.values();
+    let uncertain = shards.clone().filter_map(|shard| {
+        let warning = Warning::clock_uncertain(shard.clock)?;
+        Some(warning.of_part(Some(shard.shard), &shard.machine.hostname))
+    });
+    let clocks: Vec<Clock> = shards.clone().map(|shard| shard.clock).collect();
+    let between = response.map(|response| Warning::latency_between_clocks(response, &clocks));
+    uncertain.chain(between).collect()
+}
+
+/// Returns the fields of the result that do not follow from the totals; the rest is equal in all parts.
+fn facts(mut merge: Merge, first: RunResult, warnings: Vec<Warning>) -> RunResult {
+    RunResult {
+        resources: merge.take_resources(),
+        answer: merge.answer().cloned(),
         wall_s: merge.wall_s,
         daemon: DaemonInfo {
             instances: merge.instances,
@@ -323,32 +347,15 @@ fn finish<D: Driver>(
         threads: merge.threads,
         warnings,
         usage: Usage {
-            daemon: merge.daemon.take(),
-            driver: merge.driver.take(),
+            daemon: merge.daemon,
+            driver: merge.driver,
             system: merge.system,
             disturbance: None,
         },
-        services: std::mem::take(&mut merge.services),
-        resources: merge.take_resources(),
-        faults: std::mem::take(&mut merge.faults),
-        answer: merge.answer().cloned(),
+        services: merge.services,
+        faults: merge.faults,
         part: None,
-        shards: std::mem::take(&mut merge.shards).into_values().collect(),
+        shards: merge.shards.into_values().collect(),
         ..first
-    };
-    let observed = Observed {
-        scope: Scope::Sum,
-        total: merge.total,
-        seconds,
-        measured_s: merge.measured_s,
-        ended_by: shares_operations.then_some(ended_by),
-        daemon_counts,
-        is_short,
-        workers: merge.threads,
-        thresholds,
-        worker_cpu_pct: merge.worker_cpu_pct,
-        opening: merge.opening,
-        facts,
-    };
-    Ok(conclude::<D>(&load, observed))
+    }
 }

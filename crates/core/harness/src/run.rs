@@ -202,10 +202,7 @@ async fn prepare<'a, D: Driver>(
     };
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
-    let exporter = settings.metrics_addr;
-    let exporter = exporter
-        .map(|address| exporter_at(address, plan, subject, folder))
-        .transpose()?;
+    let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
     let opening = Daemons::open(plan, subject, settings.listen, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
     if let Some(divided) = divided {
@@ -274,8 +271,6 @@ struct Started {
     monitor: ResourceMonitor,
     faults: Faults,
     steal: host::StealTime,
-    /// The first start, nanoseconds since 1970.
-    began_unix: u64,
     /// The processes of a daemon that ran already, as the result names them.
     process: Option<String>,
     /// Present if they are not known, or are not the processes that listen.
@@ -312,14 +307,11 @@ async fn start<D: Driver>(
             (running, monitoring(divided.siblings(host)).await?)
         }
     };
-    let divided = running.divided.as_ref();
-    let began_unix = divided.map_or_else(clock::unix_ns, |(_, start)| start.unix_ns);
     Ok(Started {
         faults: Faults::new(&load.plan.faults, &running.phases),
         running,
         monitor,
         steal: host::StealTime::start(),
-        began_unix,
         process,
         processes_warning,
     })
@@ -397,13 +389,16 @@ fn addresses(target: &Target) -> String {
     addresses.collect::<Vec<_>>().join(", ")
 }
 
-/// Starts the exporter of the driver's metrics.
-fn exporter_at<C>(
-    address: SocketAddr,
+/// Starts the exporter of the driver's metrics, if it has an address.
+fn exporter<C>(
+    address: Option<SocketAddr>,
     plan: &Plan<C>,
     subject: &Subject,
     folder: &Folder,
-) -> Result<Exporter, Invalid> {
+) -> Result<Option<Exporter>, Invalid> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
     // The folder of a run has its number.
     let number = folder.path().file_name().unwrap_or_default();
     let labels = [
@@ -412,8 +407,9 @@ fn exporter_at<C>(
         ("level", plan.level()),
         ("run", number.to_string_lossy().into_owned()),
     ];
-    Exporter::listen(address, &labels).map_err(|error| {
+    let exporter = Exporter::listen(address, &labels).map_err(|error| {
         let problem = format!("{error:#}: if the port is taken, choose another");
         Invalid::new(format!("--metrics-addr {address}"), problem)
-    })
+    })?;
+    Ok(Some(exporter))
 }

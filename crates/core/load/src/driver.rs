@@ -103,6 +103,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
         + Send
         + Sync
         + 'static;
+    /// The part of this driver in operations that begin in one process and end in another: `()` if it has none.
+    type Shared: SharedOperations<Self>;
 
     /// Checks the driver's own settings and the shape of the load, before anything starts, and describes the load.
     /// Foreign syntax, such as the thresholds of another tool, is first rewritten in the plan. A plan that has passed
@@ -146,47 +148,6 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Does one worker's share of the load, until its pacer is over and its operations have ended.
     fn work(&self, worker: Worker) -> impl Future<Output = anyhow::Result<()>>;
 
-    /// Returns how many operations this process has begun and not ended, below 0 if it ends what others began; `None`
-    /// while it may begin more. Used only if the [operations are shared](Description::shares_operations).
-    fn open_operations(&self) -> Option<i64> {
-        None
-    }
-
-    /// Handles what is known about the operations of all processes.
-    fn progress(&self, _progress: SharedProgress) {}
-
-    /// Returns the ledger of this process as one line of JSON, once its workers have ended: its part in operations that
-    /// begin in one process and end in another.
-    ///
-    /// # Errors
-    /// It cannot be written as JSON.
-    fn ledger(&self) -> anyhow::Result<String> {
-        Ok("{}".to_owned())
-    }
-
-    /// Cleans up after all processes of the run, once their workers have ended. Returns a line that is added to their
-    /// ledgers, if there is something to tell.
-    ///
-    /// # Errors
-    /// It cannot be written as JSON.
-    fn clean_up(&self) -> anyhow::Result<Option<String>> {
-        Ok(None)
-    }
-
-    /// Derives the outcomes of shared operations from the ledgers of all processes, as corrections of the sum of what
-    /// they have counted, `total`. If some ledgers are missing, `is_complete` is false.
-    ///
-    /// # Errors
-    /// A ledger that cannot be read.
-    fn reconcile(
-        _plan: &Plan<Self::Config>,
-        _ledgers: &mut dyn Iterator<Item = anyhow::Result<String>>,
-        _is_complete: bool,
-        _total: &Tally,
-    ) -> anyhow::Result<Reconciliation> {
-        Ok(Reconciliation::new(&Self::SPEC.series))
-    }
-
     /// Returns the line that users of this driver expect on stderr for each second, if any. It is printed even if
     /// stderr is not a terminal.
     fn live_line(_second: &Tally, _total: &Tally) -> Option<String> {
@@ -208,6 +169,52 @@ pub trait Driver: Sized + Send + Sync + 'static {
     }
 }
 
+/// Operations that may begin in one process and end in another, so that their outcomes are known only to all processes
+/// together. Used only if the [operations are shared](Description::shares_operations).
+pub trait SharedOperations<D: Driver> {
+    /// Returns how many operations this process has begun and not ended, below 0 if it ends what others began; `None`
+    /// while it may begin more.
+    fn open(_driver: &D) -> Option<i64> {
+        None
+    }
+
+    /// Handles what is known about the operations of all processes.
+    fn progress(_driver: &D, _progress: SharedProgress) {}
+
+    /// Returns the ledger of this process as one line of JSON, once its workers have ended: its part in shared operations.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    fn ledger(_driver: &D) -> anyhow::Result<String> {
+        Ok("{}".to_owned())
+    }
+
+    /// Cleans up after all processes of the run, once their workers have ended. Returns a line that is added to their
+    /// ledgers, if there is something to tell.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    fn clean_up(_driver: &D) -> anyhow::Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Derives the outcomes from the ledgers of all processes, as corrections of the sum of what they have counted,
+    /// `total`. If some ledgers are missing, `is_complete` is false.
+    ///
+    /// # Errors
+    /// A ledger that cannot be read.
+    fn reconcile(
+        _plan: &Plan<D::Config>,
+        _ledgers: &mut dyn Iterator<Item = anyhow::Result<String>>,
+        _is_complete: bool,
+        _total: &Tally,
+    ) -> anyhow::Result<Reconciliation> {
+        Ok(Reconciliation::new(&D::SPEC.series))
+    }
+}
+
+impl<D: Driver> SharedOperations<D> for () {}
+
 /// The description of a load, derived from a valid plan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Description {
@@ -228,7 +235,7 @@ pub struct Description {
     /// True if each worker uses a whole core on purpose, so that CPU use does not show how busy it is.
     pub busy_waits: bool,
     /// True if an operation may begin in one worker and end in another. If these are in different processes, outcomes
-    /// are derived from the [ledgers](Driver::ledger) of all. The last worker of the last shard must be one that ends
+    /// are derived from the [ledgers](SharedOperations::ledger) of all. The last worker of the last shard must be one that ends
     /// operations, because it waits for the others.
     pub shares_operations: bool,
     /// The number of descriptors that the load keeps open at once: in the daemon, and in all processes of the driver

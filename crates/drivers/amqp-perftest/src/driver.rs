@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
-use load::driver::{Checked, Description, Driver, Findings, SharedProgress, Target, Worker};
+use load::driver::{
+    Checked, Description, Driver, Findings, SharedOperations, SharedProgress, Target, Worker,
+};
 use load::plan::{Group, Invalid, Plan};
 use load::reconciliation::Reconciliation;
 use load::workers::WorkerRange;
@@ -41,6 +43,7 @@ pub struct Perftest {
 impl Driver for Perftest {
     const SPEC: &'static Spec = &SPEC;
     type Config = Settings;
+    type Shared = Self;
 
     /// Describes the load. A message is open from its write until it is accounted for, which is one loop iteration
     /// after its arrival. A run without producers also consumes messages written before it. Producers and consumers are
@@ -151,26 +154,45 @@ impl Driver for Perftest {
         }
     }
 
-    fn open_operations(&self) -> Option<i64> {
-        self.run.ledger.open(self.run.publishers())
+    /// Runs the engine on the worker's share. The last worker settles what is left, if no other process has workers.
+    async fn work(&self, worker: Worker) -> anyhow::Result<()> {
+        let run = &self.run;
+        run.begin(&worker);
+        let (record, workers) = (worker.record.clone(), worker.share.of);
+        let worked = match (self.connections.get(), self.dialer.get()) {
+            (Some(connections), _) => wire::work(run, connections, worker),
+            (None, Some(dialer)) => lapin::work(run, dialer, worker).await,
+            (None, None) => churn::work(run, worker).await,
+        };
+        if run.workers.is_all() && run.ledger.leave(workers) {
+            run.settle(&record);
+        }
+        worked
+    }
+}
+
+/// A message is written by one process and may be consumed by another.
+impl SharedOperations<Self> for Perftest {
+    fn open(driver: &Self) -> Option<i64> {
+        driver.run.ledger.open(driver.run.publishers())
     }
 
-    fn progress(&self, progress: SharedProgress) {
-        self.run.progress(progress);
+    fn progress(driver: &Self, progress: SharedProgress) {
+        driver.run.progress(progress);
     }
 
-    fn ledger(&self) -> anyhow::Result<String> {
-        let part = LedgerLine::Part(self.run.ledger_part());
+    fn ledger(driver: &Self) -> anyhow::Result<String> {
+        let part = LedgerLine::Part(driver.run.ledger_part());
         Ok(serde_json::to_string(&part)?)
     }
 
     /// Deletes what the check has declared. Unacknowledged messages return to their queues a moment after the last
     /// connection is closed, and the number of them is not known here: it waits for that moment.
-    fn clean_up(&self) -> anyhow::Result<Option<String>> {
-        if !self.run.declares() {
+    fn clean_up(driver: &Self) -> anyhow::Result<Option<String>> {
+        if !driver.run.declares() {
             return Ok(None);
         }
-        let messages = self.run.clean_up(match self.run.ends_at_arrival() {
+        let messages = driver.run.clean_up(match driver.run.ends_at_arrival() {
             true => u64::MAX,
             false => 0,
         });
@@ -197,22 +219,6 @@ impl Driver for Perftest {
         }
         let may_drop = plan.driver.dropping_argument().is_some();
         Ok(merged.reconcile(consume_only, is_complete, may_drop, total))
-    }
-
-    /// Runs the engine on the worker's share. The last worker settles what is left, if no other process has workers.
-    async fn work(&self, worker: Worker) -> anyhow::Result<()> {
-        let run = &self.run;
-        run.begin(&worker);
-        let (record, workers) = (worker.record.clone(), worker.share.of);
-        let worked = match (self.connections.get(), self.dialer.get()) {
-            (Some(connections), _) => wire::work(run, connections, worker),
-            (None, Some(dialer)) => lapin::work(run, dialer, worker).await,
-            (None, None) => churn::work(run, worker).await,
-        };
-        if run.workers.is_all() && run.ledger.leave(workers) {
-            run.settle(&record);
-        }
-        worked
     }
 }
 

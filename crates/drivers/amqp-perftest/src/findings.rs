@@ -4,7 +4,7 @@ use load::driver::{Bounds, Findings};
 use load::plan::Plan;
 use load::recorder;
 use measure::tally::Tally;
-use measure::warning::{Kind, Severity, Warning};
+use measure::warning::{Kind, Warning};
 
 use crate::outcome::{self, count};
 use crate::settings::{self, Settings};
@@ -61,14 +61,14 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
         format!("`{name}` of the plan permits the queue to drop them: without it, they would count as lost")
     });
     let found = [
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::DROPPED),
             "messages never arrived and are in no queue, which may drop messages",
             &[(true, dropping.as_deref().unwrap_or_default())],
             "",
         ),
-        warning(
+        Warning::of_events(
             Kind::Duplicated,
             total.counted(count::DUPLICATED),
             "messages were delivered again without the redelivered flag",
@@ -81,7 +81,7 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             ],
             "a broker must redeliver only unacknowledged messages, and mark them (basic.deliver, redelivered)",
         ),
-        warning(
+        Warning::of_events(
             Kind::Duplicated,
             total.counted(count::REDELIVERED_AFTER_ACK),
             "messages were redelivered although they had been acknowledged or needed no acknowledgement",
@@ -94,14 +94,14 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             ],
             "an acknowledged message is removed from its queue (AMQP 0-9-1, basic.ack): the broker loses acknowledgements",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::DAMAGED).saturating_sub(damaged),
             "messages outside the measured operations arrived with a corrupted body",
             &[],
             "they belong to the warm-up, or their sequence number itself is corrupted",
         ),
-        warning(
+        Warning::of_events(
             Kind::OutOfOrder,
             total.counted(count::OUT_OF_ORDER),
             "messages reached a consumer after a later one of the same producer",
@@ -115,7 +115,7 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             ],
             "a queue must keep the order in which one channel publishes to it (AMQP 0-9-1, 4.7)",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             lost_of_warmup,
             "messages of the warm-up never arrived and are in no queue",
@@ -125,7 +125,7 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
             )],
             "a message lost in the warm-up is no failed operation, but it is lost all the same",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::PROTOCOL),
             "protocol violations: duplicate or unknown confirms, returns after their confirm, unreadable frames",
@@ -134,23 +134,6 @@ fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
         ),
     ];
     found.into_iter().flatten().collect()
-}
-
-/// Returns a warning if `messages` is above 0. It is only a note if one of the excuses holds.
-fn warning(
-    kind: Kind,
-    messages: u64,
-    what: &str,
-    excuses: &[(bool, &str)],
-    rule: &str,
-) -> Option<Warning> {
-    let excuse = excuses.iter().find(|(holds, _)| *holds);
-    (messages > 0).then(|| Warning {
-        kind,
-        severity: excuse.map_or(Severity::Suspect, |_| Severity::Note),
-        message: format!("{messages} {what}"),
-        hint: excuse.map_or(rule, |(_, excuse)| excuse).to_owned(),
-    })
 }
 
 /// Returns true if a message may be in several queues, or if each consumer of a queue receives all of its messages.
@@ -163,6 +146,8 @@ fn copies(plan: &Plan<Settings>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use measure::warning::Severity;
+
     use super::*;
     use crate::roles::testing::TIMELINE;
     use crate::spec::SPEC;

@@ -100,6 +100,7 @@ fn nanos(duration: Duration) -> u64 {
 impl Driver for FdPass {
     const SPEC: &'static Spec = &SPEC;
     type Config = Settings;
+    type Shared = ();
 
     /// Describes the load. A stream is open from its connect to its end; the pause before a retried connect is in no
     /// series.

@@ -77,6 +77,7 @@ impl HttpLoad {
 impl Driver for HttpLoad {
     const SPEC: &'static Spec = &SPEC;
     type Config = Settings;
+    type Shared = ();
 
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
         rewrite(plan)?;

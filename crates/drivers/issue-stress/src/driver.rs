@@ -27,6 +27,7 @@ pub struct IssueStress {
 impl Driver for IssueStress {
     const SPEC: &'static Spec = &SPEC;
     type Config = Settings;
+    type Shared = ();
 
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {
         Settings::validate(plan)?;

@@ -3,13 +3,20 @@
 use load::driver::Findings;
 use load::plan::Plan;
 use measure::tally::Tally;
-use measure::warning::{Kind, Severity, Warning};
+use measure::warning::{Kind, Warning};
 
 use crate::outcome::count;
 use crate::settings::Settings;
 
 pub(crate) fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
-    let found = [
+    Findings {
+        warnings: contradictions(total).chain(unchecked(total)).collect(),
+        ..Findings::default()
+    }
+}
+
+fn contradictions(total: &Tally) -> impl Iterator<Item = Warning> {
+    let rules = [
         (
             Kind::CountsDisagree,
             count::LOST,
@@ -71,7 +78,14 @@ pub(crate) fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
             "a read must return the latest acknowledged write; the first histories are above",
         ),
     ];
-    let unproven = [
+    rules.into_iter().filter_map(|(kind, name, text, rule)| {
+        Warning::of_events(kind, total.counted(name), text, &[], rule)
+    })
+}
+
+/// Returns notes of what was not checked.
+fn unchecked(total: &Tally) -> impl Iterator<Item = Warning> {
+    let remedies = [
         (
             count::UNDECIDED,
             "histories are too long or too concurrent to be checked (undecided)",
@@ -88,26 +102,8 @@ pub(crate) fn findings(_plan: &Plan<Settings>, total: &Tally) -> Findings {
             "run for a shorter time, or with a lower rate, to have all of them checked",
         ),
     ];
-    let notes = unproven.into_iter().filter_map(|(name, text, hint)| {
-        let number = total.counted(name);
-        (number > 0).then(|| Warning {
-            kind: Kind::OutOfOrder,
-            severity: Severity::Note,
-            message: format!("{number} {text}"),
-            hint: hint.to_owned(),
-        })
-    });
-    let warnings = found.into_iter().filter_map(|(kind, name, text, hint)| {
-        let number = total.counted(name);
-        (number > 0).then(|| Warning {
-            kind,
-            severity: Severity::Suspect,
-            message: format!("{number} {text}"),
-            hint: hint.to_owned(),
-        })
-    });
-    Findings {
-        warnings: warnings.chain(notes).collect(),
-        ..Findings::default()
-    }
+    remedies.into_iter().filter_map(|(name, text, remedy)| {
+        let remedy = [(true, remedy)];
+        Warning::of_events(Kind::OutOfOrder, total.counted(name), text, &remedy, "")
+    })
 }

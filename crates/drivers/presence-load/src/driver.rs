@@ -21,6 +21,7 @@ pub struct PresenceLoad {
 impl Driver for PresenceLoad {
     const SPEC: &'static Spec = &SPEC;
     type Config = Settings;
+    type Shared = ();
 
     /// Describes the load. Users that wait between two heartbeats are not busy, so they are no users of the audit.
     fn validate(plan: &mut Plan<Settings>) -> Result<Description, Invalid> {

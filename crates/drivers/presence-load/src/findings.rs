@@ -5,7 +5,7 @@ use load::driver::{Bounds, Findings};
 use load::plan::Plan;
 use load::recorder::UNFINISHED;
 use measure::tally::Tally;
-use measure::warning::{Kind, Severity, Warning};
+use measure::warning::{Kind, Warning};
 
 use crate::outcome::{self, count};
 use crate::settings::Settings;
@@ -70,151 +70,162 @@ fn bounds(plan: &Plan<Settings>, total: &Tally) -> [Bounds; 4] {
 }
 
 fn warnings(plan: &Plan<Settings>, total: &Tally) -> Vec<Warning> {
-    let lost = total.counted(count::LOST);
-    let unannounced = total.counted(count::LOST_JOINS) + total.counted(count::LOST_LEAVES);
-    let gaps = total.counted(count::SEQUENCE_GAPS);
-    let other_gaps = gaps.saturating_sub(lost + unannounced);
-    let expired = total.counted(count::EXPIRED);
     let faults = (
         !plan.faults.is_empty(),
         "the plan injects faults; compare with a run without",
     );
-    let found = [
-        // First: it is the cause of others.
-        warning(
-            Kind::CountsDisagree,
-            expired,
-            "memberships had ended on the server although their users were connected (expired)",
-            &[faults],
-            "set --keep-alive below the time after which the server removes a silent member (presence-daemon: --ttl-ms)",
-        ),
-        warning(
+    let expired = total.counted(count::EXPIRED);
+    // First: they are the cause of others.
+    let expiries = Warning::of_events(
+        Kind::CountsDisagree,
+        expired,
+        "memberships had ended on the server although their users were connected (expired)",
+        &[faults],
+        "set --keep-alive below the time after which the server removes a silent member (presence-daemon: --ttl-ms)",
+    );
+    expiries
+        .into_iter()
+        .chain(missing_events(total, faults))
+        .chain(wrong_events(total, faults))
+        .chain(wrong_answers(total, faults, expired > 0))
+        .collect()
+}
+
+fn missing_events(total: &Tally, faults: (bool, &str)) -> impl Iterator<Item = Warning> {
+    let lost = total.counted(count::LOST);
+    let unannounced = total.counted(count::LOST_JOINS) + total.counted(count::LOST_LEAVES);
+    let gaps = total.counted(count::SEQUENCE_GAPS);
+    let other_gaps = gaps.saturating_sub(lost + unannounced);
+    [
+        Warning::of_events(
             Kind::CountsDisagree,
             lost,
             "events of heartbeats that were acknowledged never reached a member of the room (lost)",
             &[faults],
             "each member must get each event (PROTOCOL.md, Events): see the daemon's log, and --debug",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             unannounced,
             "events of joins or leaves that were acknowledged never reached a member of the room (lost_joins, lost_leaves)",
             &[faults],
             "each member must get each event (PROTOCOL.md, Events): see the daemon's log, and --debug",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             other_gaps,
             "numbers are missing in the sequence of a room, besides those of lost events (sequence_gaps)",
             &[faults],
             "leaves of broken connections were lost, or the server skips numbers (PROTOCOL.md, Events: seq)",
         ),
-        warning(
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn wrong_events(total: &Tally, faults: (bool, &str)) -> impl Iterator<Item = Warning> {
+    [
+        Warning::of_events(
             Kind::Duplicated,
             total.counted(count::DUPLICATED),
             "events reached a member twice (duplicated)",
             &[],
             "each member must get each event once: several nodes may deliver the same event",
         ),
-        warning(
+        Warning::of_events(
             Kind::OutOfOrder,
             total.counted(count::REORDERED),
             "events reached a member after a later one (reordered)",
             &[],
             "events of a room have one order, the same for all members",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::WRONG_ROOM),
             "events reached a connection that is not in their room (wrong_room)",
             &[],
             "a server must deliver events of a room to its members only",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::WRONG_STATE),
             "events showed a state that their user never had, or named another connection (wrong_state)",
             &[],
             "another driver may use the same rooms; otherwise the server mixes up states",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::WRONG_EPOCH),
             "events or acknowledgements had another epoch than the join of their member (wrong_epoch)",
             &[],
             "an epoch begins with a join and lasts until the next (PROTOCOL.md, Requests)",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::WRONG_TIME),
             "events had a time before their cause or after their receipt, by the clock that joins have shown (wrong_time)",
             &[],
             "ts is the server's time of the event (PROTOCOL.md, Events), unless its clock was set during the run",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::WRONG_TYPE),
             "joins were updates, or updates joins (wrong_type)",
             &[],
             "type says what happened (PROTOCOL.md, Events)",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::FALSE_LEAVES),
             "leaves were of members whose later heartbeats were acknowledged (false_leaves)",
             &[faults],
             "a member that the server keeps must not leave for others",
         ),
-        warning(
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn wrong_answers(
+    total: &Tally,
+    faults: (bool, &str),
+    have_expired: bool,
+) -> impl Iterator<Item = Warning> {
+    [
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::DUPLICATE_ACKS) + total.counted(count::UNKNOWN_ACKS),
             "acknowledgements were of requests that were acknowledged before, or never sent (duplicate_acks, unknown_acks)",
             &[],
             "a server must answer each request once, with its id",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::SNAPSHOT_ERRORS),
             "members were missing or wrong in the snapshots of joins (snapshot_errors)",
             &[
                 faults,
-                (expired > 0, "memberships had ended: see `expired`"),
+                (have_expired, "memberships had ended: see `expired`"),
             ],
             "a snapshot must show each member whose join was acknowledged, in its last acknowledged state",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::LINGERING),
             "members were in the snapshots of joins after their leave was acknowledged (lingering)",
             &[faults],
             "a snapshot must not show a member that has left: the server keeps it, or tells its nodes too late",
         ),
-        warning(
+        Warning::of_events(
             Kind::CountsDisagree,
             total.counted(count::NOT_BACK),
             "users had not come back when the run ended (not_back)",
             &[],
             "lengthen timeline.drain, or see why they can't join (--debug)",
         ),
-    ];
-    found.into_iter().flatten().collect()
-}
-
-/// Returns a warning if `number` is above 0. It is only a note if one of the excuses holds.
-fn warning(
-    kind: Kind,
-    number: u64,
-    what: &str,
-    excuses: &[(bool, &str)],
-    rule: &str,
-) -> Option<Warning> {
-    let excuse = excuses.iter().find(|(holds, _)| *holds);
-    (number > 0).then(|| Warning {
-        kind,
-        severity: excuse.map_or(Severity::Suspect, |_| Severity::Note),
-        message: format!("{number} {what}"),
-        hint: excuse.map_or(rule, |(_, excuse)| excuse).to_owned(),
-    })
+    ]
+    .into_iter()
+    .flatten()
 }
 
 #[cfg(test)]
@@ -222,6 +233,7 @@ mod tests {
     use std::time::Duration;
 
     use load::plan::{Fault, Signal, Timeline};
+    use measure::warning::Severity;
 
     use super::*;
     use crate::spec::SPEC;

@@ -1,9 +1,12 @@
-//! The common start of a divided run, on the clocks of this machine.
+//! The start of a run, which all of its parts have in common, on the clocks of this machine.
 
 use load::clock;
 use measure::shard::Clock;
 
-/// The common start of a divided run.
+/// Time between the order to begin and the begin, so that all workers are waiting by then.
+pub(crate) const HEAD_START_NS: u64 = 50_000_000;
+
+/// The start of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Start {
     /// Unix time in nanoseconds.
@@ -17,6 +20,11 @@ pub(crate) struct Start {
 }
 
 impl Start {
+    /// Returns the start of a run that is not divided: as soon as all workers are waiting for it.
+    pub(crate) fn soon() -> Self {
+        Self::convert(clock::unix_ns() + HEAD_START_NS, 1)
+    }
+
     /// Converts the start of a run of some shards to the monotonic clock, by the clocks of this moment.
     pub(super) fn convert(unix_ns: u64, of: u64) -> Self {
         let wall_offset = clock::wall_offset();

@@ -15,7 +15,7 @@ use super::running_load::RunningLoad;
 use super::warnings::slowest_ns;
 use super::{Ended, Prepared, Started};
 use crate::store;
-use load::driver::Driver;
+use load::driver::{Driver, SharedOperations as _};
 
 /// Collects what was observed of the load.
 pub(super) async fn observe<D: Driver>(
@@ -32,13 +32,13 @@ pub(super) async fn observe<D: Driver>(
         // The shards had begun before the first values were read.
         daemon_counts.clear();
     }
-    let divided = started.running.divided.as_ref();
-    let part = divided.map(|(divided, start)| RunPart {
+    let divided = prepared.settings.divided.as_ref();
+    let part = divided.map(|divided| RunPart {
         late_ns: started.running.late_ns,
         measured: total.measured.clone(),
         shares_operations: ledgers.is_some(),
         ledgers: ledgers.unwrap_or(0),
-        ..divided.part(start)
+        ..divided.part(&started.running.start)
     });
     let scope = part.as_ref().map_or(Scope::Run, |part| Scope::Part {
         drives_load: started.running.worker_count > 0,
@@ -106,20 +106,20 @@ fn facts<D: Driver>(
     seconds: &[Second],
 ) -> RunResult {
     let (load, settings) = (prepared.load, prepared.settings);
-    let (running, began_unix) = (&started.running, started.began_unix);
-    let phases = &running.phases;
+    let running = &started.running;
+    let (phases, start) = (&running.phases, &running.start);
     // The seconds of opening and warm-up are in no figure.
     let warmup_s = (phases.measure - phases.origin) as f64 / 1e9;
     let (usage, services, resources) = started.monitor.summary(phases.origin, warmup_s, seconds);
     RunResult {
         schema: SCHEMA,
-        run_id: match &running.divided {
-            Some((divided, start)) => divided.run_id(start),
-            None => format!("{began_unix:x}-{:x}", std::process::id()),
+        run_id: match &settings.divided {
+            Some(divided) => divided.run_id(start),
+            None => format!("{:x}-{:x}", start.unix_ns, std::process::id()),
         },
         driver: D::SPEC.driver.clone().into_owned(),
         spec: D::SPEC.clone(),
-        started_at: store::timestamp_of(began_unix),
+        started_at: store::timestamp_of(start.unix_ns),
         wall_s: ended.wall_s,
         plan: prepared.plan.take(),
         phases: Some(load.plan.phases()),
@@ -158,7 +158,7 @@ async fn reconcile<D: Driver>(
     let is_last = || divided.is_none_or(|divided| divided.leave().unwrap_or(false));
     if settings.is_spread() && is_last() {
         let driver = Arc::clone(driver);
-        let cleaning = tokio::task::spawn_blocking(move || driver.clean_up());
+        let cleaning = tokio::task::spawn_blocking(move || D::Shared::clean_up(&driver));
         // What it did not do, and why, is on stderr.
         cleaned = cleaning.await.ok().and_then(Result::ok).flatten();
     }
@@ -175,7 +175,7 @@ async fn reconcile<D: Driver>(
     }
     let mut lines = lines.into_iter().map(Ok);
     let is_complete = ledgers == settings.processes;
-    let reconciled = D::reconcile(&load.plan, &mut lines, is_complete, total)
+    let reconciled = D::Shared::reconcile(&load.plan, &mut lines, is_complete, total)
         .and_then(|reconciled| Ok(reconciled.apply(total, seconds)?));
     let unreconciled = reconciled.err();
     let unreconciled = unreconciled.map(|error| Warning::ledger_lost(&format!("{error:#}")));

@@ -16,17 +16,15 @@ use super::faults::{Faults, RestartFailed};
 use super::live_outputs::LiveOutputs;
 use super::resource_monitor::ResourceMonitor;
 use super::shared_operations::SharedOperations;
-use crate::divided::{DividedRun, Start};
+use crate::divided::{DividedRun, HEAD_START_NS, Start};
 use crate::signals::Signals;
 use load::clock;
 use load::collector::Collector;
-use load::driver::{Cancellation, Driver, Phases, Target, ValidPlan};
+use load::driver::{Cancellation, Driver, Phases, SharedOperations as _, Target, ValidPlan};
 use load::opening_phase::OpeningPhase;
 use load::recorder::{self, SECOND_NS, WorkerSecond};
-use load::workers::{Processes, Threads, WorkerRange};
+use load::workers::{Processes, Threads};
 
-/// Time between the order to begin and the begin, so that all workers are waiting by then.
-const HEAD_START_NS: u64 = 50_000_000;
 /// Time after a second Ctrl-C in which a shard process must report its counts; then it is killed.
 const LAST_REPORT: Duration = Duration::from_millis(1_500);
 /// Time that open operations get once the daemon has ended: its sockets are closed already.
@@ -47,8 +45,7 @@ pub(super) struct RunningLoad {
     pub(super) worker_count: u64,
     /// The longest time that one operation may take, nanoseconds.
     longest_ns: u64,
-    /// The part of this program in a divided run, and the start that all parts have in common.
-    pub(super) divided: Option<(DividedRun, Start)>,
+    pub(super) start: Start,
     /// Time from the start until all workers were running, nanoseconds.
     pub(super) late_ns: u64,
     /// Operations that workers of several processes share, if they do.
@@ -119,66 +116,56 @@ impl RunningLoad {
         let (count, share) = (settings.workers(), settings.share());
         let shared = (settings.is_spread() && load.description.shares_operations)
             .then(|| SharedOperations::new(driver, settings.divided.as_ref()));
-        let clean = recorder::empty_tally(driver.as_ref());
-        let collector = Collector::new(count, clean, shared.is_some());
+        let first = recorder::empty_tally(driver.as_ref());
         let limit = load.description.opening;
         let opening = limit.map(|_| Arc::new(OpeningPhase::new(count)));
-        let processes = if count > settings.threads {
-            let (several, threads) = (settings.processes, settings.threads);
-            Some(Processes::start::<D>(load, learned, target, several, threads, share).await?)
-        } else {
-            None
-        };
-        let divided = match &settings.divided {
-            Some(divided) => Some((divided.clone(), divided.start(host).await?)),
-            None => None,
-        };
-        let (origin, unix_ns) = match &divided {
-            Some((_, start)) => (start.origin, start.unix_ns),
-            None => {
-                let origin = clock::now() + HEAD_START_NS;
-                (origin, origin + clock::wall_offset())
+        let processes = match (settings.processes, settings.threads) {
+            (several, threads) if count > threads => {
+                Some(Processes::start::<D>(load, learned, target, several, threads, share).await?)
             }
+            _ => None,
         };
-        let phases = Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default());
-        let workers = match (processes, &divided) {
+        let divided = settings.divided.as_ref();
+        let start = match divided {
+            Some(divided) => divided.start(host).await?,
+            None => Start::soon(),
+        };
+        let phases =
+            Phases::after_opening(load.plan.timeline, start.origin, limit.unwrap_or_default());
+        let workers = match (processes, divided) {
             (Some(mut processes), _) => {
                 let opening = opening.as_ref();
-                processes.go::<D>(origin, unix_ns, opening, &send).await?;
+                processes
+                    .go::<D>(start.origin, start.unix_ns, opening, &send)
+                    .await?;
                 Workers::Processes(processes)
             }
-            (None, Some((divided, start))) if count == 0 => {
-                let rest = phases.drained.saturating_sub(clock::now());
-                let rest = Duration::from_nanos(rest);
-                Workers::Shards(tokio::spawn(divided.clone().all_results(start.of, rest)))
+            (None, Some(divided)) if count == 0 => Workers::of_shards(divided, &start, &phases),
+            (None, _) => {
+                let (range, times) = (settings.workers_here(), (phases, start.unix_ns));
+                let opening = opening.as_ref();
+                Workers::Threads(Threads::start(
+                    driver,
+                    load,
+                    range,
+                    times,
+                    opening,
+                    &cancellation,
+                    &send,
+                )?)
             }
-            (None, _) => Workers::Threads(Threads::start(
-                driver,
-                load,
-                WorkerRange {
-                    shard: share,
-                    ..WorkerRange::all(count)
-                },
-                (phases, unix_ns),
-                opening.as_ref(),
-                &cancellation,
-                &send,
-            )?),
         };
-        let late_ns = clock::now().saturating_sub(origin);
-        let opening = opening.map_or(Opening::Absent, |phase| {
-            let begin = load_begin(Arc::clone(&phase), divided.clone(), host.to_owned());
-            Opening::Pending(phase, tokio::spawn(begin))
-        });
+        let late_ns = clock::now().saturating_sub(start.origin);
+        let opening = Opening::watch(opening, divided, start, host);
         Ok(Self {
             phases,
             opening,
             cancellation,
             worker_seconds,
-            collector,
+            collector: Collector::new(count, first, shared.is_some()),
             workers,
             worker_count: count,
-            divided,
+            start,
             late_ns,
             shared,
             longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
@@ -273,7 +260,7 @@ impl RunningLoad {
         }
         let ledgers = match &mut self.workers {
             Workers::Processes(processes) => processes.ledgers().await,
-            _ => vec![driver.ledger()?],
+            _ => vec![D::Shared::ledger(driver)?],
         };
         // Other parts may wait for what this one has begun.
         if let Some((open, shared)) = self.open_operations().zip(self.shared.as_mut()) {
@@ -420,6 +407,12 @@ impl RunningLoad {
 }
 
 impl Workers {
+    /// Watches the load that the shards drive.
+    fn of_shards(divided: &DividedRun, start: &Start, phases: &Phases) -> Self {
+        let rest = Duration::from_nanos(phases.drained.saturating_sub(clock::now()));
+        Self::Shards(tokio::spawn(divided.clone().all_results(start.of, rest)))
+    }
+
     /// Returns once the load of the shards has ended; never if this program drives load, or if it was seen before.
     async fn shards_ended(&mut self) {
         match self {
@@ -431,6 +424,19 @@ impl Workers {
 }
 
 impl Opening {
+    /// Waits in a task until all connections are open, if any are opened before the load.
+    fn watch(
+        phase: Option<Arc<OpeningPhase>>,
+        divided: Option<&DividedRun>,
+        start: Start,
+        host: &str,
+    ) -> Self {
+        phase.map_or(Self::Absent, |phase| {
+            let begin = load_begin(Arc::clone(&phase), divided.cloned(), start, host.to_owned());
+            Self::Pending(phase, tokio::spawn(begin))
+        })
+    }
+
     /// Returns the begin of the load once all connections are open; never if nothing is opened.
     async fn load_begin(&mut self) -> Option<u64> {
         match self {
@@ -443,13 +449,14 @@ impl Opening {
 /// Returns the begin of the load once all connections are open; in a divided run, of all shards, if they agree on one.
 async fn load_begin(
     opening: Arc<OpeningPhase>,
-    divided: Option<(DividedRun, Start)>,
+    divided: Option<DividedRun>,
+    start: Start,
     host: String,
 ) -> Option<u64> {
     opening.all_open().await;
     match divided {
         None => Some(clock::now() + HEAD_START_NS),
-        Some((divided, start)) => Some(start.monotonic(divided.load_begin(host).await?)),
+        Some(divided) => Some(start.monotonic(divided.load_begin(host).await?)),
     }
 }
 

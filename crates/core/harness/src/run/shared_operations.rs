@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use load::driver::{Driver, SharedProgress};
+use load::driver::{Driver, SharedOperations as _, SharedProgress};
 use load::workers::COUNTING;
 
 use crate::divided::DividedRun;
@@ -38,8 +38,8 @@ impl SharedOperations {
     pub(super) fn new<D: Driver>(driver: &Arc<D>, divided: Option<&DividedRun>) -> Self {
         let (counting, telling) = (Arc::clone(driver), Arc::clone(driver));
         Self {
-            open: Box::new(move || counting.open_operations()),
-            tell: Box::new(move |progress| telling.progress(progress)),
+            open: Box::new(move || D::Shared::open(&counting)),
+            tell: Box::new(move |progress| D::Shared::progress(&telling, progress)),
             divided: divided.cloned(),
             reported: None,
             progress: None,

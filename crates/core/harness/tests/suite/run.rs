@@ -56,6 +56,7 @@ struct Toy(Behaviour);
 impl Driver for Toy {
     const SPEC: &'static Spec = &SPEC;
     type Config = ToySettings;
+    type Shared = ();
 
     fn validate(plan: &mut Plan<ToySettings>) -> Result<Description, Invalid> {
         let sentence = "Play.".to_owned();

@@ -19,7 +19,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use super::{Threads, WorkerRange};
-use crate::driver::{Cancellation, Description, Driver, Phases, SharedProgress, Target, ValidPlan};
+use crate::driver::{
+    Cancellation, Description, Driver, Phases, SharedOperations as _, SharedProgress, Target,
+    ValidPlan,
+};
 use crate::limits;
 use crate::opening_phase::OpeningPhase;
 use crate::plan;
@@ -259,6 +262,17 @@ impl ShardSpec {
     fn parse(line: &str) -> serde_json::Result<Self> {
         serde_json::from_str(line)
     }
+
+    /// Prepares the driver, which has nothing to check any more.
+    fn set_up<D: Driver>(self) -> anyhow::Result<(Arc<D>, ValidPlan<D::Config>)> {
+        let load = ValidPlan {
+            plan: plan::parse(&self.plan)?,
+            description: self.description,
+        };
+        let driver = D::setup(&load.plan, &self.target, &self.range)?;
+        driver.learn(self.learned)?;
+        Ok((Arc::new(driver), load))
+    }
 }
 
 impl ShardCommand {
@@ -363,19 +377,9 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         .next_line()
         .await?
         .context("no specification on stdin: a shard is started only by its parent process")?;
-    let ShardSpec {
-        plan,
-        description,
-        target,
-        learned,
-        range,
-    } = ShardSpec::parse(&order)?;
-    let load: ValidPlan<D::Config> = ValidPlan {
-        plan: plan::parse(&plan)?,
-        description,
-    };
-    let driver = Arc::new(D::setup(&load.plan, &target, &range)?);
-    driver.learn(learned)?;
+    let spec = ShardSpec::parse(&order)?;
+    let range = spec.range.clone();
+    let (driver, load) = spec.set_up::<D>()?;
     report(&ShardEvent::Ready)?;
     let Some(go) = orders.next_line().await? else {
         return Ok(());
@@ -388,29 +392,26 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     let (send, mut worker_seconds) = tokio::sync::mpsc::unbounded_channel();
     let limit = load.description.opening;
     let opening = Arc::new(OpeningPhase::new(range.count));
+    let phases = Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default());
     let threads = Threads::start(
         &driver,
         &load,
         range,
-        (
-            Phases::after_opening(load.plan.timeline, origin, limit.unwrap_or_default()),
-            unix_ns,
-        ),
+        (phases, unix_ns),
         limit.map(|_| &opening),
         &cancellation,
         &send,
     )?;
     drop(send);
     limits::lower_thread_priority();
-    let mut listening = true;
-    let mut is_opening = limit.is_some();
+    let (mut listening, mut is_opening) = (true, limit.is_some());
     let shares = load.description.shares_operations;
     let mut counting = tokio::time::interval(COUNTING);
     let mut last_open = None;
     loop {
         tokio::select! {
             _ = counting.tick(), if shares => {
-                let open = driver.open_operations();
+                let open = D::Shared::open(&driver);
                 if let Some(open) = open.filter(|open| last_open != Some(*open)) {
                     last_open = Some(open);
                     report(&ShardEvent::OpenOperations(open))?;
@@ -420,38 +421,43 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
                 is_opening = false;
                 report(&ShardEvent::Opened)?;
             },
-            order = orders.next_line(), if listening => match order?.map(|line| ShardCommand::parse(&line)) {
-                Some(Ok(ShardCommand::Stop { grace_ns })) => cancellation.request(grace_ns),
-                Some(Ok(ShardCommand::Progress(progress))) => {
-                    driver.progress(progress);
-                    cancellation.wake();
-                }
-                Some(Ok(ShardCommand::BeginLoad { begin })) => {
-                    opening.begin_at(begin);
-                    cancellation.wake();
-                }
-                Some(_) => {}
+            order = orders.next_line(), if listening => match order? {
+                Some(order) => obey(&order, driver.as_ref(), &cancellation, &opening),
                 // The parent has ended: nobody will read a result.
                 None => { cancellation.request(0); listening = false; }
             },
             worker_second = worker_seconds.recv() => match worker_second {
-                Some(worker_second) => {
-                    let (worker, packed) = (worker_second.worker, worker_second.tally.pack());
-                    let (worker_second, tally) = worker_second.replace(packed);
-                    report(&ShardEvent::WorkerSecond(Box::new(worker_second)))?;
-                    threads.give_back(worker, tally);
-                }
+                Some(worker_second) => report_second(worker_second, &threads)?,
                 None => break,
             },
         }
     }
     if shares {
-        if let Some(open) = driver.open_operations() {
+        if let Some(open) = D::Shared::open(&driver) {
             report(&ShardEvent::OpenOperations(open))?;
         }
-        report(&ShardEvent::Ledger(driver.ledger()?))?;
+        report(&ShardEvent::Ledger(D::Shared::ledger(&driver)?))?;
     }
     Ok(())
+}
+
+fn report_second(worker_second: WorkerSecond, threads: &Threads) -> anyhow::Result<()> {
+    let (worker, packed) = (worker_second.worker, worker_second.tally.pack());
+    let (worker_second, tally) = worker_second.replace(packed);
+    report(&ShardEvent::WorkerSecond(Box::new(worker_second)))?;
+    threads.give_back(worker, tally);
+    Ok(())
+}
+
+/// Does what the parent has told the running workers.
+fn obey<D: Driver>(order: &str, driver: &D, cancellation: &Cancellation, opening: &OpeningPhase) {
+    match ShardCommand::parse(order) {
+        Ok(ShardCommand::Stop { grace_ns }) => return cancellation.request(grace_ns),
+        Ok(ShardCommand::Progress(progress)) => D::Shared::progress(driver, progress),
+        Ok(ShardCommand::BeginLoad { begin }) => opening.begin_at(begin),
+        Ok(ShardCommand::Start { .. }) | Err(_) => return,
+    }
+    cancellation.wake();
 }
 
 fn line(message: &impl Serialize) -> anyhow::Result<Vec<u8>> {

@@ -36,6 +36,25 @@ pub enum EndedBy {
 }
 
 impl Warning {
+    /// Warns of `number` events that must not happen, if there are any: "3 events reached a member twice". `rule` says why
+    /// they must not. The warning is only a note, with an excuse instead of the rule, if one of the excuses holds.
+    #[must_use]
+    pub fn of_events(
+        kind: Kind,
+        number: u64,
+        what: &str,
+        excuses: &[(bool, &str)],
+        rule: &str,
+    ) -> Option<Self> {
+        let excuse = excuses.iter().find(|(holds, _)| *holds);
+        (number > 0).then(|| Self {
+            kind,
+            severity: excuse.map_or(Severity::Suspect, |_| Severity::Note),
+            message: format!("{number} {what}"),
+            hint: excuse.map_or(rule, |(_, excuse)| excuse).to_owned(),
+        })
+    }
+
     /// Reports a worker that used most of its core, over the run or in `full_seconds` of `seconds` measured seconds.
     pub fn generator_cpu_bound(
         severity: Severity,
