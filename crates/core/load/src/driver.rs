@@ -91,7 +91,7 @@ impl Target {
 }
 
 /// Protocol code. It knows nothing of time, processes, files and reports.
-pub trait Driver: Sized + Send + Sync + 'static {
+pub trait Driver: std::fmt::Debug + Sized + Send + Sync + 'static {
     /// The driver's names, series, errors and counters.
     const SPEC: &'static Spec;
     /// The driver's own settings.

@@ -1,5 +1,5 @@
 //! The workers of a run: threads of this process, or of several processes that this one starts. Both report the same
-//! [`WorkerSecond`]s, so that nothing above can tell them apart.
+//! [`WorkerSecond`]s and obey the same [`Order`]s, so that nothing above can tell them apart.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, mpsc};
@@ -9,7 +9,9 @@ use measure::tally::Tally;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::driver::{Cancellation, Driver, Phases, ValidPlan, Worker};
+use crate::driver::{
+    Cancellation, Driver, Phases, SharedOperations as _, SharedProgress, ValidPlan, Worker,
+};
 use crate::limits;
 use crate::opening_phase::{OpeningPhase, WorkerOpening};
 use crate::pacer::Pacer;
@@ -53,11 +55,92 @@ impl WorkerRange {
     }
 }
 
+/// An order to running workers.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub enum Order {
+    /// Begin the load at this time, nanoseconds of CLOCK_MONOTONIC: all connections are open.
+    BeginLoad(u64),
+    /// Start nothing more; open operations may take this long, nanoseconds.
+    Stop(u64),
+    /// Take note of the progress of operations that begin in one process and end in another.
+    Progress(SharedProgress),
+}
+
+/// The running workers of a program.
+#[derive(Debug)]
+pub enum Workers {
+    /// Threads of this process.
+    Threads(Threads),
+    /// Threads of processes that this one has started.
+    Processes(Processes),
+}
+
+impl Workers {
+    /// Tells an order to all workers.
+    pub async fn obey(&mut self, order: Order) {
+        match self {
+            Self::Threads(threads) => threads.obey(order),
+            Self::Processes(processes) => processes.obey(order).await,
+        }
+    }
+
+    /// Returns a tally to its worker after it was read. Those of processes were made to be read once.
+    pub fn give_back(&self, worker: u64, tally: Tally) {
+        if let Self::Threads(threads) = self {
+            threads.give_back(worker, tally);
+        }
+    }
+
+    /// Returns how many operations all workers have begun and not ended; `None` while one may begin more.
+    #[must_use]
+    pub fn open_operations(&self) -> Option<i64> {
+        match self {
+            Self::Threads(threads) => threads.account.open(),
+            Self::Processes(processes) => processes.open_operations(),
+        }
+    }
+
+    /// Returns the ledgers of all processes, once their workers have ended. A process that was killed has none.
+    ///
+    /// # Errors
+    /// A ledger that cannot be written as JSON.
+    pub async fn ledgers(&mut self) -> anyhow::Result<Vec<String>> {
+        match self {
+            Self::Threads(threads) => Ok(vec![threads.account.ledger()?]),
+            Self::Processes(processes) => Ok(processes.ledgers().await),
+        }
+    }
+}
+
+/// The part of this process in operations that begin in one process and end in another.
+trait Account: std::fmt::Debug + Send + Sync {
+    fn open(&self) -> Option<i64>;
+    fn progress(&self, progress: SharedProgress);
+    fn ledger(&self) -> anyhow::Result<String>;
+}
+
+impl<D: Driver> Account for Arc<D> {
+    fn open(&self) -> Option<i64> {
+        D::Shared::open(self)
+    }
+
+    fn progress(&self, progress: SharedProgress) {
+        D::Shared::progress(self, progress);
+    }
+
+    fn ledger(&self) -> anyhow::Result<String> {
+        D::Shared::ledger(self)
+    }
+}
+
 /// The worker threads of this process, with a channel to return tallies to each.
 #[derive(Debug)]
 pub struct Threads {
     range: WorkerRange,
     clean: Vec<mpsc::Sender<Tally>>,
+    cancellation: Arc<Cancellation>,
+    opening: Option<Arc<OpeningPhase>>,
+    account: Box<dyn Account>,
 }
 
 impl Threads {
@@ -116,7 +199,26 @@ impl Threads {
                 })
                 .context("starting a worker thread")?;
         }
-        Ok(Self { range, clean })
+        Ok(Self {
+            range,
+            clean,
+            cancellation: Arc::clone(cancellation),
+            opening: opening.cloned(),
+            account: Box::new(Arc::clone(driver)),
+        })
+    }
+
+    fn obey(&self, order: Order) {
+        match order {
+            Order::BeginLoad(begin) => {
+                if let Some(opening) = &self.opening {
+                    opening.begin_at(begin);
+                }
+            }
+            Order::Stop(grace_ns) => self.cancellation.request(grace_ns),
+            Order::Progress(progress) => self.account.progress(progress),
+        }
+        self.cancellation.wake();
     }
 
     /// Returns a tally to its worker after it was read.

@@ -162,7 +162,7 @@ async fn reconcile<D: Driver>(
         // What it did not do, and why, is on stderr.
         cleaned = cleaning.await.ok().and_then(Result::ok).flatten();
     }
-    let Some(mut lines) = running.ledgers(driver.as_ref()).await? else {
+    let Some(mut lines) = running.ledgers().await? else {
         return Ok((None, None));
     };
     let ledgers = lines.len() as u64;

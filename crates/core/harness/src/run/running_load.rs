@@ -20,10 +20,10 @@ use crate::divided::{DividedRun, HEAD_START_NS, Start};
 use crate::signals::Signals;
 use load::clock;
 use load::collector::Collector;
-use load::driver::{Cancellation, Driver, Phases, SharedOperations as _, Target, ValidPlan};
+use load::driver::{Cancellation, Driver, Phases, Target, ValidPlan};
 use load::opening_phase::OpeningPhase;
 use load::recorder::{self, SECOND_NS, WorkerSecond};
-use load::workers::{Processes, Threads};
+use load::workers::{Order, Processes, Threads, Workers};
 
 /// Time after a second Ctrl-C in which a shard process must report its counts; then it is killed.
 const LAST_REPORT: Duration = Duration::from_millis(1_500);
@@ -40,7 +40,7 @@ pub(super) struct RunningLoad {
     pub(super) cancellation: Arc<Cancellation>,
     worker_seconds: UnboundedReceiver<WorkerSecond>,
     pub(super) collector: Collector,
-    workers: Workers,
+    drivers: Drivers,
     /// Number of workers of this program.
     pub(super) worker_count: u64,
     /// The longest time that one operation may take, nanoseconds.
@@ -52,14 +52,12 @@ pub(super) struct RunningLoad {
     shared: Option<SharedOperations>,
 }
 
-/// The workers of a run, by the programs that have them.
+/// The programs that have the workers of a run.
 #[derive(Debug)]
-enum Workers {
-    /// Threads of this program.
-    Threads(Threads),
-    /// Processes that this program has started.
-    Processes(Processes),
-    /// All are in the shards, and this program has the daemon. The task ends with the load of the shards.
+enum Drivers {
+    /// This program.
+    Here(Workers),
+    /// The shards; this program has the daemon. The task ends with the load of the shards.
     Shards(JoinHandle<()>),
 }
 
@@ -115,7 +113,7 @@ impl RunningLoad {
         let cancellation = Arc::new(Cancellation::new()?);
         let (count, share) = (settings.workers(), settings.share());
         let shared = (settings.is_spread() && load.description.shares_operations)
-            .then(|| SharedOperations::new(driver, settings.divided.as_ref()));
+            .then(|| SharedOperations::new(settings.divided.as_ref()));
         let first = recorder::empty_tally(driver.as_ref());
         let limit = load.description.opening;
         let opening = limit.map(|_| Arc::new(OpeningPhase::new(count)));
@@ -132,27 +130,21 @@ impl RunningLoad {
         };
         let phases =
             Phases::after_opening(load.plan.timeline, start.origin, limit.unwrap_or_default());
-        let workers = match (processes, divided) {
+        let drivers = match (processes, divided) {
             (Some(mut processes), _) => {
                 let opening = opening.as_ref();
                 processes
                     .go::<D>(start.origin, start.unix_ns, opening, &send)
                     .await?;
-                Workers::Processes(processes)
+                Drivers::Here(Workers::Processes(processes))
             }
-            (None, Some(divided)) if count == 0 => Workers::of_shards(divided, &start, &phases),
+            (None, Some(divided)) if count == 0 => Drivers::shards(divided, &start, &phases),
             (None, _) => {
                 let (range, times) = (settings.workers_here(), (phases, start.unix_ns));
                 let opening = opening.as_ref();
-                Workers::Threads(Threads::start(
-                    driver,
-                    load,
-                    range,
-                    times,
-                    opening,
-                    &cancellation,
-                    &send,
-                )?)
+                let threads =
+                    Threads::start(driver, load, range, times, opening, &cancellation, &send)?;
+                Drivers::Here(Workers::Threads(threads))
             }
         };
         let late_ns = clock::now().saturating_sub(start.origin);
@@ -163,7 +155,7 @@ impl RunningLoad {
             cancellation,
             worker_seconds,
             collector: Collector::new(count, first, shared.is_some()),
-            workers,
+            drivers,
             worker_count: count,
             start,
             late_ns,
@@ -193,7 +185,7 @@ impl RunningLoad {
         while !self.is_over() || (ending.warnings.is_empty() && faults.is_returning()) {
             tokio::select! {
                 Some(worker_second) = self.worker_seconds.recv() => self.add_worker_second(worker_second, view),
-                () = self.workers.shards_ended() => {}
+                () = self.drivers.shards_ended() => {}
                 begin = self.opening.load_begin() => self.bring_forward(begin, faults).await,
                 _ = every_second.tick() => monitor.snapshot(daemons),
                 _ = counting.tick(), if self.shared.is_some() => self.look_for_progress().await,
@@ -231,18 +223,15 @@ impl RunningLoad {
     async fn look_for_progress(&mut self) {
         let open = self.open_operations().zip(self.shared.as_mut());
         if let Some(news) = open.and_then(|(open, shared)| shared.news(open)) {
-            if let Workers::Processes(processes) = &mut self.workers {
-                processes.progress(news).await;
-            }
-            self.cancellation.wake();
+            self.order(Order::Progress(news)).await;
         }
     }
 
     /// Returns how many operations the workers of this program have begun and not ended; `None` while they may begin more.
     fn open_operations(&self) -> Option<i64> {
-        match &self.workers {
-            Workers::Processes(processes) => processes.open_operations(),
-            _ => (self.shared.as_ref()?.open)(),
+        match &self.drivers {
+            Drivers::Here(workers) => workers.open_operations(),
+            Drivers::Shards(_) => None,
         }
     }
 
@@ -251,27 +240,28 @@ impl RunningLoad {
     ///
     /// # Errors
     /// A ledger that cannot be written as JSON.
-    pub(super) async fn ledgers<D: Driver>(
-        &mut self,
-        driver: &D,
-    ) -> anyhow::Result<Option<Vec<String>>> {
-        if self.shared.is_none() {
+    pub(super) async fn ledgers(&mut self) -> anyhow::Result<Option<Vec<String>>> {
+        let (Drivers::Here(workers), Some(shared)) = (&mut self.drivers, &mut self.shared) else {
             return Ok(None);
-        }
-        let ledgers = match &mut self.workers {
-            Workers::Processes(processes) => processes.ledgers().await,
-            _ => vec![D::Shared::ledger(driver)?],
         };
+        let ledgers = workers.ledgers().await?;
         // Other parts may wait for what this one has begun.
-        if let Some((open, shared)) = self.open_operations().zip(self.shared.as_mut()) {
+        if let Some(open) = workers.open_operations() {
             shared.report(open);
         }
         Ok(Some(ledgers))
     }
 
+    /// Tells an order to the workers of this program.
+    async fn order(&mut self, order: Order) {
+        if let Drivers::Here(workers) = &mut self.drivers {
+            workers.obey(order).await;
+        }
+    }
+
     /// Returns true once all workers have ended, and the shards if this program only launches the daemon.
     fn is_over(&self) -> bool {
-        let others_run = matches!(&self.workers, Workers::Shards(load) if !load.is_finished());
+        let others_run = matches!(&self.drivers, Drivers::Shards(load) if !load.is_finished());
         self.collector.over() && !others_run
     }
 
@@ -283,11 +273,7 @@ impl RunningLoad {
         };
         if let Some(begin) = begin.filter(|begin| *begin < self.phases.begin) {
             self.phases = self.phases.with_begin(begin);
-            phase.begin_at(begin);
-            self.cancellation.wake();
-            if let Workers::Processes(processes) = &mut self.workers {
-                processes.begin_at(begin).await;
-            }
+            self.order(Order::BeginLoad(begin)).await;
             faults.begin_at(begin);
         }
         self.opening = Opening::Over(phase);
@@ -329,8 +315,8 @@ impl RunningLoad {
     ) {
         let worker = worker_second.worker;
         let read = self.collector.add(worker_second);
-        if let Workers::Threads(threads) = &self.workers {
-            threads.give_back(worker, read);
+        if let Drivers::Here(workers) = &self.drivers {
+            workers.give_back(worker, read);
         }
         self.show_seconds(view);
     }
@@ -379,7 +365,7 @@ impl RunningLoad {
 
     /// Ends workers that have not ended by themselves. A thread can't be killed, so that it is left behind.
     fn kill(&mut self, view: &mut LiveOutputs) {
-        if let Workers::Processes(processes) = &mut self.workers {
+        if let Drivers::Here(Workers::Processes(processes)) = &mut self.drivers {
             processes.kill("its process did not end after the second interruption");
         } else {
             self.collector
@@ -398,17 +384,16 @@ impl RunningLoad {
 
     pub(super) async fn stop_within(&mut self, grace_ns: u64) {
         self.cancellation.request(grace_ns);
-        match &mut self.workers {
-            Workers::Threads(_) => {}
-            Workers::Processes(processes) => processes.stop(grace_ns).await,
-            Workers::Shards(load) => load.abort(),
+        self.order(Order::Stop(grace_ns)).await;
+        if let Drivers::Shards(load) = &self.drivers {
+            load.abort();
         }
     }
 }
 
-impl Workers {
+impl Drivers {
     /// Watches the load that the shards drive.
-    fn of_shards(divided: &DividedRun, start: &Start, phases: &Phases) -> Self {
+    fn shards(divided: &DividedRun, start: &Start, phases: &Phases) -> Self {
         let rest = Duration::from_nanos(phases.drained.saturating_sub(clock::now()));
         Self::Shards(tokio::spawn(divided.clone().all_results(start.of, rest)))
     }

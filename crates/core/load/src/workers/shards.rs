@@ -18,11 +18,8 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
-use super::{Threads, WorkerRange};
-use crate::driver::{
-    Cancellation, Description, Driver, Phases, SharedOperations as _, SharedProgress, Target,
-    ValidPlan,
-};
+use super::{Order, Threads, WorkerRange};
+use crate::driver::{Cancellation, Description, Driver, Phases, Target, ValidPlan};
 use crate::limits;
 use crate::opening_phase::OpeningPhase;
 use crate::plan;
@@ -47,17 +44,12 @@ struct ShardSpec {
     range: WorkerRange,
 }
 
-/// A command to a running shard process, one JSON object per line.
+/// The start of the run, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share, and as Unix time. It
+/// follows the specification; [`Order`]s follow it, each one JSON object per line.
 #[derive(Debug, Serialize, Deserialize)]
-enum ShardCommand {
-    /// Start of the run, in nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share, and as Unix time.
-    Start { origin: u64, unix_ns: u64 },
-    /// Start of the load, if it is brought forward because all connections are open.
-    BeginLoad { begin: u64 },
-    /// Start nothing more; open operations may take this long.
-    Stop { grace_ns: u64 },
-    /// The progress of operations that begin in one process and end in another.
-    Progress(SharedProgress),
+struct Start {
+    origin: u64,
+    unix_ns: u64,
 }
 
 /// A report of a shard process, one JSON object per line.
@@ -169,7 +161,7 @@ impl Processes {
         worker_seconds: &UnboundedSender<WorkerSecond>,
     ) -> anyhow::Result<()> {
         for (_, stdin) in &mut self.children {
-            send_command(stdin, &ShardCommand::Start { origin, unix_ns })
+            send_line(stdin, line(&Start { origin, unix_ns })?)
                 .await
                 .context("starting the run in a shard process")?;
         }
@@ -190,31 +182,24 @@ impl Processes {
         Ok(())
     }
 
-    /// Tells all shards that the load begins at `begin`.
-    pub async fn begin_at(&mut self, begin: u64) {
+    pub(super) async fn obey(&mut self, order: Order) {
+        let Ok(line) = line(&order) else {
+            return;
+        };
         for (_, stdin) in &mut self.children {
-            // A shard that has ended is reported as lost.
-            let _ = send_command(stdin, &ShardCommand::BeginLoad { begin }).await;
+            // A shard that cannot be reached has ended already, and is reported as lost.
+            let _ = send_line(stdin, line.clone()).await;
         }
     }
 
     /// Returns how many operations all shards together have begun and not ended; `None` while one may begin more.
-    #[must_use]
-    pub fn open_operations(&self) -> Option<i64> {
+    pub(super) fn open_operations(&self) -> Option<i64> {
         let open = self.reports.iter().map(|reports| reports.borrow().open);
         open.sum()
     }
 
-    /// Tells all shards the progress of operations that they share.
-    pub async fn progress(&mut self, progress: SharedProgress) {
-        for (_, stdin) in &mut self.children {
-            // A shard that cannot be reached has ended already.
-            let _ = send_command(stdin, &ShardCommand::Progress(progress)).await;
-        }
-    }
-
     /// Returns the ledgers of the shards, once they have ended. A shard that was killed has none.
-    pub async fn ledgers(&mut self) -> Vec<String> {
+    pub(super) async fn ledgers(&mut self) -> Vec<String> {
         let mut ledgers = Vec::new();
         for reports in &mut self.reports {
             // The channel is closed when the shard has ended.
@@ -232,18 +217,6 @@ impl Processes {
             let _ = child.start_kill();
         }
     }
-
-    /// Tells all shards to end early.
-    pub async fn stop(&mut self, grace_ns: u64) {
-        for (_, stdin) in &mut self.children {
-            // A shard that cannot be reached has ended already.
-            let _ = send_command(stdin, &ShardCommand::Stop { grace_ns }).await;
-        }
-    }
-}
-
-async fn send_command(stdin: &mut ChildStdin, command: &ShardCommand) -> anyhow::Result<()> {
-    send_line(stdin, command.line()?).await
 }
 
 async fn send_line(stdin: &mut ChildStdin, line: Vec<u8>) -> anyhow::Result<()> {
@@ -275,11 +248,13 @@ impl ShardSpec {
     }
 }
 
-impl ShardCommand {
-    fn line(&self) -> anyhow::Result<Vec<u8>> {
-        line(self)
+impl Order {
+    fn parse(line: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(line)
     }
+}
 
+impl Start {
     fn parse(line: &str) -> serde_json::Result<Self> {
         serde_json::from_str(line)
     }
@@ -384,10 +359,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     let Some(go) = orders.next_line().await? else {
         return Ok(());
     };
-    let ShardCommand::Start { origin, unix_ns } = ShardCommand::parse(&go)? else {
-        return Ok(());
-    };
-
+    let Start { origin, unix_ns } = Start::parse(&go)?;
     let cancellation = Arc::new(Cancellation::new()?);
     let (send, mut worker_seconds) = tokio::sync::mpsc::unbounded_channel();
     let limit = load.description.opening;
@@ -411,7 +383,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
     loop {
         tokio::select! {
             _ = counting.tick(), if shares => {
-                let open = D::Shared::open(&driver);
+                let open = threads.account.open();
                 if let Some(open) = open.filter(|open| last_open != Some(*open)) {
                     last_open = Some(open);
                     report(&ShardEvent::OpenOperations(open))?;
@@ -422,7 +394,7 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
                 report(&ShardEvent::Opened)?;
             },
             order = orders.next_line(), if listening => match order? {
-                Some(order) => obey(&order, driver.as_ref(), &cancellation, &opening),
+                Some(order) => threads.obey(Order::parse(&order)?),
                 // The parent has ended: nobody will read a result.
                 None => { cancellation.request(0); listening = false; }
             },
@@ -433,10 +405,10 @@ pub async fn shard<D: Driver>() -> anyhow::Result<()> {
         }
     }
     if shares {
-        if let Some(open) = D::Shared::open(&driver) {
+        if let Some(open) = threads.account.open() {
             report(&ShardEvent::OpenOperations(open))?;
         }
-        report(&ShardEvent::Ledger(D::Shared::ledger(&driver)?))?;
+        report(&ShardEvent::Ledger(threads.account.ledger()?))?;
     }
     Ok(())
 }
@@ -447,17 +419,6 @@ fn report_second(worker_second: WorkerSecond, threads: &Threads) -> anyhow::Resu
     report(&ShardEvent::WorkerSecond(Box::new(worker_second)))?;
     threads.give_back(worker, tally);
     Ok(())
-}
-
-/// Does what the parent has told the running workers.
-fn obey<D: Driver>(order: &str, driver: &D, cancellation: &Cancellation, opening: &OpeningPhase) {
-    match ShardCommand::parse(order) {
-        Ok(ShardCommand::Stop { grace_ns }) => return cancellation.request(grace_ns),
-        Ok(ShardCommand::Progress(progress)) => D::Shared::progress(driver, progress),
-        Ok(ShardCommand::BeginLoad { begin }) => opening.begin_at(begin),
-        Ok(ShardCommand::Start { .. }) | Err(_) => return,
-    }
-    cancellation.wake();
 }
 
 fn line(message: &impl Serialize) -> anyhow::Result<Vec<u8>> {
