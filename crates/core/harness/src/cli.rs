@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::divided::DividedRun;
 use crate::failure::Failure;
 use crate::launcher::note;
+use crate::part::Part;
 use crate::run::{External, Settings, Subject, run, unless_interrupted};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
@@ -23,7 +24,6 @@ use crate::{launcher, output, page};
 use load::driver::{Driver, Target, ValidPlan};
 use load::limits::{self, TooFewFiles};
 use load::plan::{Invalid, Plan};
-use load::schedule::Share;
 use load::workers::{SHARD_ARGUMENT, shard};
 use subject::headroom::CannotHold;
 use subject::host;
@@ -135,7 +135,7 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
         }
         return ended;
     }
-    let settings = size::<D>(&load, &common, None)?;
+    let settings = size::<D>(&load, &common, Part::Whole)?;
     note(common.quiet, &load.description.sentence);
     // Until the daemon is built a signal ends this program at once, and the build with it.
     let subject = subject::<D>(&load.plan, target, &common)?;
@@ -174,7 +174,7 @@ async fn run_part<D: DriverCli>(
         let problem = "gives each shard a daemon of its own, but operations begin in one shard and end in another: launch one daemon with --role daemon, and take --role load for the shards";
         return Err(Invalid::new("--role both", problem).into());
     }
-    let settings = size::<D>(load, common, Some(divided))?;
+    let settings = size::<D>(load, common, Part::Divided(divided.clone()))?;
     if let Some(listen) = settings.listen.filter(|address| !address.is_loopback()) {
         let text = format!(
             "The daemon listens on {listen}: every machine that reaches this address can use it."
@@ -469,11 +469,9 @@ fn only_for_running(option: &str) -> Invalid {
 fn size<D: Driver>(
     load: &ValidPlan<D::Config>,
     common: &Common,
-    divided: Option<&DividedRun>,
+    part: Part,
 ) -> Result<Settings, Failure> {
     let (plan, can_split) = (&load.plan, !D::SPEC.single_process);
-    let role = divided.map_or(Role::Both, DividedRun::role);
-    let part = divided.map_or(Share::ALL, DividedRun::share);
     let (soft, limit) = limits::raise_nofile()
         .context("raising the open-file limit")
         .map_err(Failure::Run)?;
@@ -483,8 +481,8 @@ fn size<D: Driver>(
             &format!("Raised the open-file limit from {soft} to {limit}."),
         );
     }
-    let need = part.count(load.description.max_open_fds);
-    if plan.daemon.is_some() && role != Role::Load {
+    let need = part.share().count(load.description.max_open_fds);
+    if plan.daemon.is_some() && part.role() != Role::Load {
         let each = need.div_ceil(plan.instances) + OWN_DESCRIPTORS;
         limits::require_nofile("the daemon", each).map_err(|error| {
             let enough = need.div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1));
@@ -494,36 +492,7 @@ fn size<D: Driver>(
             Failure::Limit(anyhow::Error::msg(text))
         })?;
     }
-    if !can_split && matches!(common.processes, ProcessCount::Exactly(2..)) {
-        let problem =
-            "this driver records all answers in one process and cannot be split: use --threads";
-        return Err(Invalid::new("--processes", problem).into());
-    }
-    let processes = match common.processes {
-        ProcessCount::Auto if !can_split => 1,
-        ProcessCount::Exactly(processes) => processes,
-        ProcessCount::Auto => need
-            .div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1))
-            .max(1),
-    };
-    let share = need.div_ceil(processes) + OWN_DESCRIPTORS;
-    limits::require_nofile("each process of the driver", share)
-        .map_err(|error| too_few(&error, can_split && common.processes != ProcessCount::Auto))?;
-    if processes > MOST_PROCESSES {
-        let problem = format!(
-            "the load needs {processes} processes, at most {MOST_PROCESSES} are allowed: raise the open-file limit (ulimit -n)"
-        );
-        return Err(Failure::Limit(Invalid::new("--processes", problem).into()));
-    }
-    // An explicit number needs no notice.
-    if processes > 1 && common.processes == ProcessCount::Auto {
-        note(
-            common.quiet,
-            &format!(
-                "Running as {processes} processes: the load needs {need} open files, and one process may open {limit}."
-            ),
-        );
-    }
+    let processes = processes(need, limit, common, can_split)?;
     let half = std::thread::available_parallelism()
         .map_or(1, |cores| cores.get() as u64 / 2)
         .max(1);
@@ -542,8 +511,43 @@ fn size<D: Driver>(
         metrics_addr: common.metrics_addr,
         quiet: common.quiet,
         listen: common.shards.listen,
-        divided: divided.cloned(),
+        part,
     })
+}
+
+/// Returns the number of processes for a load that needs `need` open files, of which one process may open `limit`.
+fn processes(need: u64, limit: u64, common: &Common, can_split: bool) -> Result<u64, Failure> {
+    let required = need
+        .div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1))
+        .max(1);
+    let is_explicit = common.processes != ProcessCount::Auto;
+    let processes = match common.processes {
+        ProcessCount::Exactly(2..) if !can_split => {
+            let problem =
+                "this driver records all answers in one process and cannot be split: use --threads";
+            return Err(Invalid::new("--processes", problem).into());
+        }
+        ProcessCount::Auto if !can_split => 1,
+        ProcessCount::Exactly(processes) => processes,
+        ProcessCount::Auto => required,
+    };
+    let share = need.div_ceil(processes) + OWN_DESCRIPTORS;
+    limits::require_nofile("each process of the driver", share)
+        .map_err(|error| too_few(&error, can_split && is_explicit))?;
+    if processes > MOST_PROCESSES {
+        let problem = format!(
+            "the load needs {processes} processes, at most {MOST_PROCESSES} are allowed: raise the open-file limit (ulimit -n)"
+        );
+        return Err(Failure::Limit(Invalid::new("--processes", problem).into()));
+    }
+    // An explicit number needs no notice.
+    if processes > 1 && !is_explicit {
+        let text = format!(
+            "Running as {processes} processes: the load needs {need} open files, and one process may open {limit}."
+        );
+        note(common.quiet, &text);
+    }
+    Ok(processes)
 }
 
 fn too_few(error: &TooFewFiles, may_be_more: bool) -> Failure {

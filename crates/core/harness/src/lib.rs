@@ -15,6 +15,7 @@ pub mod live;
 pub mod merge;
 pub mod output;
 pub mod page;
+pub mod part;
 pub mod progress;
 pub mod run;
 pub mod signals;

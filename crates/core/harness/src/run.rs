@@ -36,9 +36,10 @@ use running_load::{LoadOutcome, RunningLoad};
 use seconds_spool::SecondsSpool;
 use warnings::measured_s;
 
-use crate::divided::{DividedRun, Program, PublishedDaemon};
+use crate::divided::{Program, PublishedDaemon};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
+use crate::part::Part;
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::store::Folder;
@@ -67,16 +68,16 @@ pub struct Settings {
     pub quiet: bool,
     /// The address that launched daemons listen on; 127.0.0.1 if absent.
     pub listen: Option<IpAddr>,
-    /// The part of this program in a divided run; absent if the run is not divided.
-    pub divided: Option<DividedRun>,
+    /// The part of this program in the run.
+    pub part: Part,
 }
 
 impl Settings {
     /// Returns the number of workers of this program: none if it only launches the daemon.
     fn workers(&self) -> u64 {
-        match &self.divided {
-            Some(divided) if divided.role() == Role::Daemon => 0,
-            _ => self.processes * self.threads,
+        match self.part.role() {
+            Role::Daemon => 0,
+            Role::Load | Role::Both => self.processes * self.threads,
         }
     }
 
@@ -101,7 +102,7 @@ impl Settings {
 
     /// Returns the part of the load that this program drives.
     fn share(&self) -> Share {
-        self.divided.as_ref().map_or(Share::ALL, DividedRun::share)
+        self.part.share()
     }
 }
 
@@ -191,27 +192,17 @@ async fn prepare<'a, D: Driver>(
     signals: &mut Signals,
 ) -> anyhow::Result<Prepared<'a, D>> {
     let ValidPlan { plan, description } = load;
-    let divided = settings.divided.as_ref();
-    // Thresholds are for the whole load.
-    let (stored, thresholds) = match divided {
-        Some(divided) => (divided.plan.clone(), Vec::new()),
-        None => (
-            plan.clone().untyped()?.to_json()?,
-            plan.thresholds(D::SPEC)?,
-        ),
-    };
+    let (stored, thresholds) = settings.part.plan::<D>(load)?;
     let machine = host::machine();
     let mut progress = Progress::new(plan, description, settings.quiet);
     let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
     let opening = Daemons::open(plan, subject, settings.listen, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
-    if let Some(divided) = divided {
-        divided.publish(&PublishedDaemon {
-            name: subject.name().to_owned(),
-            target: daemons.target.clone(),
-            by: Program::this(&machine.hostname),
-        })?;
-    }
+    settings.part.publish(|| PublishedDaemon {
+        name: subject.name().to_owned(),
+        target: daemons.target.clone(),
+        by: Program::this(&machine.hostname),
+    })?;
     let of_subject = |error| of_subject(error, subject);
     let driver = D::setup(plan, &daemons.target, &settings.workers_here()).map_err(of_subject)?;
     let driver = Arc::new(driver);
@@ -294,13 +285,13 @@ async fn start<D: Driver>(
     let learned = &prepared.checked.learned;
     let target = &daemons.target;
     let starting = RunningLoad::start(&prepared.driver, load, settings, target, learned, host);
-    let (running, monitor) = match &settings.divided {
-        None => {
+    let (running, monitor) = match &settings.part {
+        Part::Whole => {
             let monitor = monitoring(Vec::new()).await?;
             (starting.await?, monitor)
         }
         // The parts check the daemon at different times, so its counters are read after the last check.
-        Some(divided) => {
+        Part::Divided(divided) => {
             let progress = &mut prepared.view.progress;
             progress.step("waiting for the other parts of the run");
             let running = unless_interrupted(signals, starting).await??;

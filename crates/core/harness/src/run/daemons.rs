@@ -49,7 +49,7 @@ pub(super) struct Instance {
 
 /// The place of a daemon or a service among those of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum DaemonId {
     Instance(usize),
     Service(usize),
 }
@@ -191,68 +191,68 @@ impl Daemons {
     }
 
     /// Returns the daemons, then the services.
-    fn parts(&self) -> impl Iterator<Item = (Part, &Instance)> {
+    fn all(&self) -> impl Iterator<Item = (DaemonId, &Instance)> {
         let instances = self.instances.iter().enumerate();
         let services = self.services.iter().enumerate();
         instances
-            .map(|(index, instance)| (Part::Instance(index), instance))
-            .chain(services.map(|(index, service)| (Part::Service(index), service)))
+            .map(|(index, instance)| (DaemonId::Instance(index), instance))
+            .chain(services.map(|(index, service)| (DaemonId::Service(index), service)))
     }
 
-    pub(super) fn part(&self, part: Part) -> &Instance {
-        match part {
-            Part::Instance(index) => &self.instances[index],
-            Part::Service(index) => &self.services[index],
+    pub(super) fn get(&self, id: DaemonId) -> &Instance {
+        match id {
+            DaemonId::Instance(index) => &self.instances[index],
+            DaemonId::Service(index) => &self.services[index],
         }
     }
 
-    pub(super) fn part_mut(&mut self, part: Part) -> &mut Instance {
-        match part {
-            Part::Instance(index) => &mut self.instances[index],
-            Part::Service(index) => &mut self.services[index],
+    pub(super) fn get_mut(&mut self, id: DaemonId) -> &mut Instance {
+        match id {
+            DaemonId::Instance(index) => &mut self.instances[index],
+            DaemonId::Service(index) => &mut self.services[index],
         }
     }
 
     /// Returns what a fault affects, of what is serving.
-    pub(super) fn affected(&self, fault: &Fault) -> Vec<Part> {
-        let is_affected = |part: Part, instance: &Instance| match (part, &fault.service) {
-            (Part::Instance(index), None) => fault
+    pub(super) fn affected(&self, fault: &Fault) -> Vec<DaemonId> {
+        let is_affected = |id: DaemonId, instance: &Instance| match (id, &fault.service) {
+            (DaemonId::Instance(index), None) => fault
                 .instance
                 .is_none_or(|number| number == index as u64 + 1),
-            (Part::Service(_), Some(name)) => instance.daemon.name() == name,
+            (DaemonId::Service(_), Some(name)) => instance.daemon.name() == name,
             _ => false,
         };
-        self.parts()
-            .filter(|(part, instance)| instance.state == State::Up && is_affected(*part, instance))
-            .map(|(part, _)| part)
+        self.all()
+            .filter(|(id, instance)| instance.state == State::Up && is_affected(*id, instance))
+            .map(|(id, _)| id)
             .collect()
     }
 
     /// Completes when a daemon or a service ends by itself, with its place and how it ended. Each end is reported once.
-    pub(super) async fn next_exit(&mut self) -> (Part, String) {
+    pub(super) async fn next_exit(&mut self) -> (DaemonId, String) {
         let mut ends: Vec<_> = self
-            .parts()
+            .all()
             .filter(|(_, instance)| matches!(instance.state, State::Up | State::Paused))
-            .map(|(part, instance)| (part, Box::pin(instance.daemon.exited())))
+            .map(|(id, instance)| (id, Box::pin(instance.daemon.exited())))
             .collect();
-        let (part, status) = poll_fn(|context| {
-            for (part, end) in &mut ends {
+        let (id, status) = poll_fn(|context| {
+            for (id, end) in &mut ends {
                 if let Poll::Ready(status) = end.as_mut().poll(context) {
-                    return Poll::Ready((*part, status));
+                    return Poll::Ready((*id, status));
                 }
             }
             Poll::Pending
         })
         .await;
         drop(ends);
-        self.part_mut(part).state = State::Died;
-        (part, status)
+        self.get_mut(id).state = State::Died;
+        (id, status)
     }
 
     /// Returns the processes that this program has started for the daemons and that are not its own.
     pub(super) fn own_pids(&self) -> Vec<u32> {
-        let pids = |(_, instance): (Part, &Instance)| instance.daemon.own_pids();
-        self.parts().flat_map(pids).collect()
+        let pids = |(_, instance): (DaemonId, &Instance)| instance.daemon.own_pids();
+        self.all().flat_map(pids).collect()
     }
 
     /// Returns the first process of each daemon.

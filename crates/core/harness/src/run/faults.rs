@@ -9,7 +9,7 @@ use nix::sys::signal::Signal as Sent;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::daemons::{Daemons, Part, State};
+use super::daemons::{DaemonId, Daemons, State};
 use super::resource_monitor::ResourceMonitor;
 use load::clock;
 use load::driver::Phases;
@@ -35,7 +35,7 @@ pub(super) struct Faults {
 /// A daemon or a service that was started again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Restarted {
-    part: Part,
+    id: DaemonId,
     /// Time at which it took connections, nanoseconds of CLOCK_MONOTONIC; absent if it did not in time.
     at: Option<u64>,
 }
@@ -43,7 +43,7 @@ pub(super) struct Restarted {
 /// A daemon or a service that did not recover.
 #[derive(Debug)]
 pub(super) struct RestartFailed {
-    pub(super) part: Part,
+    pub(super) id: DaemonId,
     pub(super) problem: String,
 }
 
@@ -52,14 +52,14 @@ pub(super) struct RestartFailed {
 enum Stage {
     /// Waiting for the next fault at this time.
     Before(Instant),
-    /// The parts that the fault affects are paused or ended until this time.
+    /// The daemons that the fault affects are paused or ended until this time.
     During {
         fault: Fault,
-        parts: Vec<Part>,
+        ids: Vec<DaemonId>,
         injected_at: Instant,
         until: Instant,
     },
-    /// The parts that were ended were started again; not all take connections yet.
+    /// The daemons that were ended were started again; not all take connections yet.
     Returning { latest: u64, all: bool },
     /// There are no more faults.
     Done,
@@ -124,10 +124,10 @@ impl Faults {
             Stage::Before(_) => self.inject(daemons),
             Stage::During {
                 fault,
-                parts,
+                ids,
                 injected_at,
                 until: _,
-            } => return self.recover(fault, parts, injected_at, daemons, monitor),
+            } => return self.recover(fault, ids, injected_at, daemons, monitor),
             Stage::Returning { latest, all } => {
                 let at = restarted.and_then(|restarted| restarted.at);
                 self.returned(latest.max(at.unwrap_or(0)), all && at.is_some());
@@ -147,9 +147,9 @@ impl Faults {
             Signal::Term => (Sent::SIGTERM, State::Down),
             Signal::Stop => (Sent::SIGSTOP, State::Paused),
         };
-        let parts = daemons.affected(&fault);
-        for part in &parts {
-            let instance = daemons.part_mut(*part);
+        let ids = daemons.affected(&fault);
+        for id in &ids {
+            let instance = daemons.get_mut(*id);
             instance.daemon.signal(signal);
             instance.state = state;
         }
@@ -162,7 +162,7 @@ impl Faults {
         let until = injected_at + fault.back_after.unwrap_or_default();
         self.stage = Stage::During {
             fault,
-            parts,
+            ids,
             injected_at,
             until,
         };
@@ -171,33 +171,33 @@ impl Faults {
     fn recover(
         &mut self,
         fault: Fault,
-        mut parts: Vec<Part>,
+        mut ids: Vec<DaemonId>,
         injected_at: Instant,
         daemons: &mut Daemons,
         monitor: &mut ResourceMonitor,
     ) -> Result<(), RestartFailed> {
         if fault.signal == Signal::Stop {
-            parts.retain(|part| daemons.part(*part).state == State::Paused);
-            for part in parts {
-                let instance = daemons.part_mut(part);
+            ids.retain(|id| daemons.get(*id).state == State::Paused);
+            for id in ids {
+                let instance = daemons.get_mut(id);
                 instance.daemon.signal(Sent::SIGCONT);
                 instance.state = State::Up;
             }
             self.returned(clock::now(), true);
             return Ok(());
         }
-        if is_ending(daemons, &parts, injected_at) {
+        if is_ending(daemons, &ids, injected_at) {
             let until = Instant::now() + POLL_INTERVAL;
             self.stage = Stage::During {
                 fault,
-                parts,
+                ids,
                 injected_at,
                 until,
             };
             return Ok(());
         }
         match fault.back_after {
-            Some(_) => self.start_again(&parts, daemons, monitor),
+            Some(_) => self.start_again(&ids, daemons, monitor),
             None => {
                 self.wait_for_next();
                 Ok(())
@@ -207,26 +207,26 @@ impl Faults {
 
     fn start_again(
         &mut self,
-        parts: &[Part],
+        ids: &[DaemonId],
         daemons: &mut Daemons,
         monitor: &mut ResourceMonitor,
     ) -> Result<(), RestartFailed> {
-        for part in parts.iter().copied() {
-            let instance = daemons.part_mut(part);
+        for id in ids.iter().copied() {
+            let instance = daemons.get_mut(id);
             instance
                 .daemon
                 .start_again()
                 .map_err(|error| RestartFailed {
-                    part,
+                    id,
                     problem: format!("could not be started again: {error}"),
                 })?;
             instance.state = State::Up;
             instance.restarts += 1;
-            monitor.restarted(part, instance);
+            monitor.restarted(id, instance);
             let ready = instance.daemon.readiness();
             self.returning.spawn(async move {
                 let at = ready.await.then(clock::now);
-                Restarted { part, at }
+                Restarted { id, at }
             });
         }
         self.stage = Stage::Returning {
@@ -270,7 +270,7 @@ impl Faults {
 
 /// Checks that a daemon or a service is back. One that exited on its own is reported by `next_exit()`, not here.
 fn check_restarted(restarted: Restarted, daemons: &Daemons) -> Result<(), RestartFailed> {
-    let instance = daemons.part(restarted.part);
+    let instance = daemons.get(restarted.id);
     if restarted.at.is_some()
         || instance.state == State::Died
         || instance.daemon.try_exit().is_some()
@@ -279,17 +279,17 @@ fn check_restarted(restarted: Restarted, daemons: &Daemons) -> Result<(), Restar
     }
     let limit = duration::format(instance.daemon.ready_limit());
     Err(RestartFailed {
-        part: restarted.part,
+        id: restarted.id,
         problem: format!("took no connections within {limit} of its start"),
     })
 }
 
 /// Returns true while something that got the fault's signal still runs. What takes longer than its manifest's grace
 /// time is killed.
-fn is_ending(daemons: &Daemons, parts: &[Part], injected_at: Instant) -> bool {
+fn is_ending(daemons: &Daemons, ids: &[DaemonId], injected_at: Instant) -> bool {
     let mut ending = false;
-    for part in parts {
-        let daemon = &daemons.part(*part).daemon;
+    for id in ids {
+        let daemon = &daemons.get(*id).daemon;
         ending |= !daemon.is_over();
         if injected_at.elapsed() > daemon.grace() {
             daemon.signal(Sent::SIGKILL);

@@ -14,6 +14,7 @@ use super::daemons::Daemons;
 use super::running_load::RunningLoad;
 use super::warnings::slowest_ns;
 use super::{Ended, Prepared, Started};
+use crate::part::Part;
 use crate::store;
 use load::driver::{Driver, SharedOperations as _};
 
@@ -32,13 +33,13 @@ pub(super) async fn observe<D: Driver>(
         // The shards had begun before the first values were read.
         daemon_counts.clear();
     }
-    let divided = prepared.settings.divided.as_ref();
-    let part = divided.map(|divided| RunPart {
+    let part = prepared.settings.part.describe(&started.running.start);
+    let part = part.map(|part| RunPart {
         late_ns: started.running.late_ns,
         measured: total.measured.clone(),
         shares_operations: ledgers.is_some(),
         ledgers: ledgers.unwrap_or(0),
-        ..divided.part(&started.running.start)
+        ..part
     });
     let scope = part.as_ref().map_or(Scope::Run, |part| Scope::Part {
         drives_load: started.running.worker_count > 0,
@@ -113,10 +114,7 @@ fn facts<D: Driver>(
     let (usage, services, resources) = started.monitor.summary(phases.origin, warmup_s, seconds);
     RunResult {
         schema: SCHEMA,
-        run_id: match &settings.divided {
-            Some(divided) => divided.run_id(start),
-            None => format!("{:x}-{:x}", start.unix_ns, std::process::id()),
-        },
+        run_id: settings.part.run_id(start),
         driver: D::SPEC.driver.clone().into_owned(),
         spec: D::SPEC.clone(),
         started_at: store::timestamp_of(start.unix_ns),
@@ -152,11 +150,9 @@ async fn reconcile<D: Driver>(
 ) -> anyhow::Result<(Option<u64>, Option<Warning>)> {
     let (load, settings) = (prepared.load, prepared.settings);
     let (driver, total) = (&prepared.driver, &mut prepared.view.total);
-    let divided = settings.divided.as_ref();
     let mut cleaned = None;
     // The last part to leave cleans up: the others are done with the daemon then.
-    let is_last = || divided.is_none_or(|divided| divided.leave().unwrap_or(false));
-    if settings.is_spread() && is_last() {
+    if settings.is_spread() && settings.part.leave() {
         let driver = Arc::clone(driver);
         let cleaning = tokio::task::spawn_blocking(move || D::Shared::clean_up(&driver));
         // What it did not do, and why, is on stderr.
@@ -167,7 +163,7 @@ async fn reconcile<D: Driver>(
     };
     let ledgers = lines.len() as u64;
     lines.extend(cleaned);
-    if divided.is_some() {
+    if matches!(settings.part, Part::Divided(_)) {
         let unsaved = prepared.folder.write_ledgers(&lines).err();
         let unsaved = unsaved.map(|error| Warning::ledger_lost(&error.to_string()));
         let ledgers = if unsaved.is_some() { 0 } else { ledgers };

@@ -14,7 +14,7 @@ use measure::warning::Warning;
 use tokio::task::JoinHandle;
 
 use super::Gauges;
-use super::daemons::{Daemons, Instance, Part};
+use super::daemons::{DaemonId, Daemons, Instance};
 use super::external::ExternalProcesses;
 use super::scrape::{self, Counted, DaemonCounters, Scrape, ScrapeTarget};
 use crate::store::Folder;
@@ -277,17 +277,17 @@ impl ResourceMonitor {
     }
 
     /// Follows a daemon or a service that was started again.
-    pub(super) fn restarted(&mut self, part: Part, instance: &Instance) {
+    pub(super) fn restarted(&mut self, id: DaemonId, instance: &Instance) {
         self.driver.exclude(&instance.daemon.own_pids());
         let pid = instance.daemon.pid();
-        match part {
-            Part::Instance(index) => {
+        match id {
+            DaemonId::Instance(index) => {
                 self.daemon_counters.restarted(index, instance.restarts);
                 if let Some(sampler) = &mut self.daemon {
                     sampler.add_root(pid);
                 }
             }
-            Part::Service(index) => self.services[index].sampler.add_root(pid),
+            DaemonId::Service(index) => self.services[index].sampler.add_root(pid),
         }
     }
 

@@ -11,12 +11,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::Settings;
-use super::daemons::{Daemons, Part};
+use super::daemons::{DaemonId, Daemons};
 use super::faults::{Faults, RestartFailed};
 use super::live_outputs::LiveOutputs;
 use super::resource_monitor::ResourceMonitor;
 use super::shared_operations::SharedOperations;
-use crate::divided::{DividedRun, HEAD_START_NS, Start};
+use crate::divided::{DividedRun, Start};
+use crate::part::Part;
 use crate::signals::Signals;
 use load::clock;
 use load::collector::Collector;
@@ -50,6 +51,8 @@ pub(super) struct RunningLoad {
     pub(super) late_ns: u64,
     /// Operations that workers of several processes share, if they do.
     shared: Option<SharedOperations>,
+    /// Time between two looks at their progress.
+    looking: Duration,
 }
 
 /// The programs that have the workers of a run.
@@ -113,7 +116,7 @@ impl RunningLoad {
         let cancellation = Arc::new(Cancellation::new()?);
         let (count, share) = (settings.workers(), settings.share());
         let shared = (settings.is_spread() && load.description.shares_operations)
-            .then(|| SharedOperations::new(settings.divided.as_ref()));
+            .then(|| SharedOperations::new(settings.part.clone()));
         let first = recorder::empty_tally(driver.as_ref());
         let limit = load.description.opening;
         let opening = limit.map(|_| Arc::new(OpeningPhase::new(count)));
@@ -123,14 +126,10 @@ impl RunningLoad {
             }
             _ => None,
         };
-        let divided = settings.divided.as_ref();
-        let start = match divided {
-            Some(divided) => divided.start(host).await?,
-            None => Start::soon(),
-        };
+        let start = settings.part.start(host).await?;
         let phases =
             Phases::after_opening(load.plan.timeline, start.origin, limit.unwrap_or_default());
-        let drivers = match (processes, divided) {
+        let drivers = match (processes, &settings.part) {
             (Some(mut processes), _) => {
                 let opening = opening.as_ref();
                 processes
@@ -138,7 +137,9 @@ impl RunningLoad {
                     .await?;
                 Drivers::Here(Workers::Processes(processes))
             }
-            (None, Some(divided)) if count == 0 => Drivers::shards(divided, &start, &phases),
+            (None, Part::Divided(divided)) if count == 0 => {
+                Drivers::shards(divided, &start, &phases)
+            }
             (None, _) => {
                 let (range, times) = (settings.workers_here(), (phases, start.unix_ns));
                 let opening = opening.as_ref();
@@ -148,7 +149,7 @@ impl RunningLoad {
             }
         };
         let late_ns = clock::now().saturating_sub(start.origin);
-        let opening = Opening::watch(opening, divided, start, host);
+        let opening = Opening::watch(opening, settings.part.clone(), start, host);
         Ok(Self {
             phases,
             opening,
@@ -160,6 +161,7 @@ impl RunningLoad {
             start,
             late_ns,
             shared,
+            looking: settings.part.looking(),
             longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
         })
     }
@@ -177,8 +179,7 @@ impl RunningLoad {
         let mut ending = LoadOutcome::default();
         let mut every_second = tokio::time::interval(Duration::from_secs(1));
         every_second.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let counting = self.shared.as_ref().map(SharedOperations::interval);
-        let mut counting = tokio::time::interval(counting.unwrap_or(Duration::MAX));
+        let mut counting = tokio::time::interval(self.looking);
         counting.set_missed_tick_behavior(MissedTickBehavior::Skip);
         // A daemon that was started again may need longer than the load lasts; the loop waits to see whether it
         // recovers.
@@ -204,7 +205,7 @@ impl RunningLoad {
                     ending.kill_at = None;
                     self.kill(view);
                 }
-                (part, status) = daemons.next_exit() => self.died(&mut ending, daemons, part, &status).await,
+                (id, status) = daemons.next_exit() => self.died(&mut ending, daemons, id, &status).await,
                 else => break,
             }
         }
@@ -297,13 +298,13 @@ impl RunningLoad {
         &mut self,
         ending: &mut LoadOutcome,
         daemons: &Daemons,
-        part: Part,
+        id: DaemonId,
         status: &str,
     ) {
-        let (status, last_lines) = about(daemons, part, status);
-        ending.warnings.push(match part {
-            Part::Instance(_) => Warning::daemon_died(&status, &last_lines),
-            Part::Service(_) => Warning::service_died(&status, &last_lines),
+        let (status, last_lines) = about(daemons, id, status);
+        ending.warnings.push(match id {
+            DaemonId::Instance(_) => Warning::daemon_died(&status, &last_lines),
+            DaemonId::Service(_) => Warning::service_died(&status, &last_lines),
         });
         self.stop_within(DEATH_GRACE_NS).await;
     }
@@ -410,14 +411,9 @@ impl Drivers {
 
 impl Opening {
     /// Waits in a task until all connections are open, if any are opened before the load.
-    fn watch(
-        phase: Option<Arc<OpeningPhase>>,
-        divided: Option<&DividedRun>,
-        start: Start,
-        host: &str,
-    ) -> Self {
+    fn watch(phase: Option<Arc<OpeningPhase>>, part: Part, start: Start, host: &str) -> Self {
         phase.map_or(Self::Absent, |phase| {
-            let begin = load_begin(Arc::clone(&phase), divided.cloned(), start, host.to_owned());
+            let begin = load_begin(Arc::clone(&phase), part, start, host.to_owned());
             Self::Pending(phase, tokio::spawn(begin))
         })
     }
@@ -434,15 +430,12 @@ impl Opening {
 /// Returns the begin of the load once all connections are open; in a divided run, of all shards, if they agree on one.
 async fn load_begin(
     opening: Arc<OpeningPhase>,
-    divided: Option<DividedRun>,
+    part: Part,
     start: Start,
     host: String,
 ) -> Option<u64> {
     opening.all_open().await;
-    match divided {
-        None => Some(clock::now() + HEAD_START_NS),
-        Some(divided) => Some(start.monotonic(divided.load_begin(host).await?)),
-    }
+    part.load_begin(start, host).await
 }
 
 async fn sleep_until(at: Option<Instant>) {
@@ -454,20 +447,22 @@ async fn sleep_until(at: Option<Instant>) {
 
 /// Returns the warning about a daemon or a service that did not recover from a fault.
 fn not_back(failed: &RestartFailed, daemons: &Daemons) -> Warning {
-    let (problem, last_lines) = about(daemons, failed.part, &failed.problem);
-    match failed.part {
-        Part::Instance(_) => Warning::daemon_not_back(&problem, &last_lines),
-        Part::Service(_) => Warning::service_not_back(&problem, &last_lines),
+    let (problem, last_lines) = about(daemons, failed.id, &failed.problem);
+    match failed.id {
+        DaemonId::Instance(_) => Warning::daemon_not_back(&problem, &last_lines),
+        DaemonId::Service(_) => Warning::service_not_back(&problem, &last_lines),
     }
 }
 
 /// Returns a text about a daemon, with its number if there are several, or a service, and the end of its log.
-fn about(daemons: &Daemons, part: Part, text: &str) -> (String, String) {
-    let daemon = &daemons.part(part).daemon;
-    let text = match (part, daemons.instances.len()) {
-        (Part::Service(_), _) => format!("{} {text}", daemon.name()),
-        (Part::Instance(_), 0 | 1) => text.to_owned(),
-        (Part::Instance(index), several) => format!("instance {} of {several} {text}", index + 1),
+fn about(daemons: &Daemons, id: DaemonId, text: &str) -> (String, String) {
+    let daemon = &daemons.get(id).daemon;
+    let text = match (id, daemons.instances.len()) {
+        (DaemonId::Service(_), _) => format!("{} {text}", daemon.name()),
+        (DaemonId::Instance(_), 0 | 1) => text.to_owned(),
+        (DaemonId::Instance(index), several) => {
+            format!("instance {} of {several} {text}", index + 1)
+        }
     };
     (text, daemon.last_lines(LAST_LINES))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use harness::divided::DividedRun;
 use harness::merge::merge;
+use harness::part::Part;
 use harness::run::{External, Settings, Subject, run};
 use harness::signals::Signals;
 use harness::store::Folder;
@@ -144,25 +145,21 @@ fn plan(behaviour: Behaviour) -> Plan<ToySettings> {
 fn play(behaviour: Behaviour) -> anyhow::Result<(RunResult, tempfile::TempDir)> {
     let out = tempfile::tempdir()?;
     let folder = Folder::reserve(out.path(), "host", "toy", "none", "1")?;
-    let result = play_into(&folder, behaviour, None)?;
+    let result = play_into(&folder, behaviour, Part::Whole)?;
     let path = folder.write_result(&result)?;
     let kept: RunResult = serde_json::from_str(&std::fs::read_to_string(path)?)?;
     assert_eq!(kept, result, "what is stored is what is known");
     Ok((result, out))
 }
 
-fn play_into(
-    folder: &Folder,
-    behaviour: Behaviour,
-    divided: Option<DividedRun>,
-) -> anyhow::Result<RunResult> {
+fn play_into(folder: &Folder, behaviour: Behaviour, part: Part) -> anyhow::Result<RunResult> {
     let settings = Settings {
         processes: 1,
         threads: 2,
         metrics_addr: None,
         quiet: true,
         listen: None,
-        divided,
+        part,
     };
     let subject = External::new(
         Target::at(PathBuf::from("/nowhere")),
@@ -286,7 +283,7 @@ fn a_merge_of_one_shard_is_the_run() {
         let divided =
             DividedRun::new(Role::Both, share, whole.path(), None, limit, stored).unwrap();
         let folder = Folder::at(&divided.result_folder()).unwrap();
-        let run = play_into(&folder, behaviour, Some(divided)).unwrap();
+        let run = play_into(&folder, behaviour, Part::Divided(divided)).unwrap();
         folder.write_part(&run).unwrap();
         let merged = merge::<Toy>(whole.path()).unwrap();
         // Warnings name the shard, samples have whole seconds, and a disturbance is that of one machine.
