@@ -13,7 +13,8 @@ use crate::counts::Counts;
 
 /// Interval between two looks at the number of sessions.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Changes since the last time without which nothing is done: sessions that began or ended, connections that ended.
+/// Changes since the last time without which nothing is done while there are more: sessions that began or ended,
+/// connections that ended.
 const CHANGES: u64 = 1000;
 /// Looks after which something is done even if the changes go on.
 const LOOKS: u32 = 30;
@@ -34,14 +35,15 @@ struct Seen {
 impl Seen {
     /// Returns true if memory should be given back: after many changes, once there are few more, once most sessions
     /// have ended, or once a minute. The call may stall the workers for some milliseconds, so it does not come more
-    /// often.
+    /// often; without any change between two looks there is nobody to stall, and the last few changes are enough.
     fn is_due(&mut self, changes: u64, open: u64) -> bool {
         self.peak = self.peak.max(open);
+        let is_idle = changes == self.last && changes > self.changes;
         let is_quiet = changes - self.last < CHANGES / 10;
         self.last = changes;
         self.looks += 1;
         let is_time = is_quiet || open <= self.peak / 2 || self.looks >= LOOKS;
-        let is_due = changes - self.changes >= CHANGES && is_time;
+        let is_due = is_idle || changes - self.changes >= CHANGES && is_time;
         if is_due {
             *self = Self {
                 changes,
@@ -94,6 +96,20 @@ mod tests {
             (80_999, 20_000, false),
         ];
         for (changes, open, expected) in looks {
+            assert_eq!(seen.is_due(changes, open), expected, "{changes} {open}");
+        }
+    }
+
+    #[test]
+    fn memory_of_the_last_to_leave_is_given_back_once_nothing_changes() {
+        let mut seen = Seen::default();
+        for (changes, open, expected) in [
+            (10_000, 10_000, false),
+            (19_400, 600, true),
+            (20_000, 0, false),
+            (20_000, 0, true),
+            (20_000, 0, false),
+        ] {
             assert_eq!(seen.is_due(changes, open), expected, "{changes} {open}");
         }
     }
