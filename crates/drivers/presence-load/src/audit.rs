@@ -477,7 +477,8 @@ impl Audit {
             return;
         }
         self.counts.lost += u64::from(before.missing());
-        if is_current {
+        let presence = self.presence(receiver, member);
+        if is_current && presence.follows(Connection::Previous, sender.memberships) {
             let unseen = u64::from(sender.acked_before.saturating_sub(before.last));
             match sender.has_broken {
                 true => self.counts.lost_with_sender += unseen,
@@ -491,15 +492,23 @@ impl Audit {
         let first = room as usize * self.size();
         let members = first..first + self.size();
         members.clone().all(|receiver| {
-            let windows = &self.windows[receiver * self.size()..][..self.size()];
-            let mut pairs = windows.iter().zip(&users[members.clone()]);
             let receiver = receiver as u32;
+            let mut senders = (0..).zip(&users[members.clone()]);
             let mut others = self.others(receiver, users);
             !self.is_audited(receiver, users)
-                || pairs.all(|(window, user)| window.last >= user.sender.acked)
+                || senders.all(|(member, user)| self.unseen(receiver, member, &user.sender) == 0)
                     && others
                         .all(|(member, sender)| self.missed(receiver, member, sender, users) == 0)
         })
+    }
+
+    /// Returns how many acknowledged changes of a sender's last membership a receiver should still see.
+    fn unseen(&self, receiver: u32, member: u32, sender: &Sender) -> u32 {
+        let pair = receiver as usize * self.size() + member as usize;
+        match self.presences[pair].follows(Connection::Current, sender.memberships) {
+            true => sender.acked.saturating_sub(self.windows[pair].last),
+            false => 0,
+        }
     }
 
     fn is_audited(&self, receiver: u32, users: &[User]) -> bool {
@@ -523,8 +532,7 @@ impl Audit {
             let first = self.first_of_room(receiver);
             for member in 0..self.size() {
                 let sender = &users[first + member].sender;
-                let last = self.window(receiver, member as u32).last;
-                let unseen = u64::from(sender.acked.saturating_sub(last));
+                let unseen = u64::from(self.unseen(receiver, member as u32, sender));
                 match sender.is_joined() {
                     true => self.counts.lost += unseen,
                     false => self.counts.lost_with_sender += unseen,

@@ -70,6 +70,8 @@ pub(crate) struct Sender {
     pub(crate) acked: u32,
     /// The same when its last join was sent.
     pub(crate) acked_before: u32,
+    /// The number of its last change when its last join was sent.
+    pub(crate) joined_with: u32,
     /// The hash of its connection's id, and of the one before.
     pub(crate) connection: u32,
     pub(crate) previous: u32,
@@ -113,6 +115,12 @@ impl Sender {
             self.connection = connection;
             self.memberships.begin();
         }
+    }
+
+    /// Begins a membership: its join is being sent. Returns the number of its last change, for the join.
+    pub(crate) fn begin_join(&mut self) -> u32 {
+        (self.acked_before, self.joined_with) = (self.acked, self.n);
+        self.n
     }
 
     /// Ends its membership, with its connection if that broke.

@@ -107,6 +107,14 @@ impl Presence {
         (self.bits | self.bits >> 4) & join != 0 && self.bits & leave == 0
     }
 
+    /// Returns true if a receiver should see the changes of a connection: the snapshot showed it, or it joined later.
+    pub(super) fn follows(mut self, connection: Connection, sender: Memberships) -> bool {
+        self.advance(sender);
+        let need_not = self.bits >> 4;
+        need_not & bit(connection, Memberships::LEAVE) == 0
+            || self.bits & bit(connection, Memberships::JOIN) != 0
+    }
+
     /// Takes back the leave of the current connection: its sender is still joined.
     pub(super) fn retract_leave(&mut self, sender: Memberships) {
         self.advance(sender);

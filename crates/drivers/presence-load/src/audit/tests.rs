@@ -7,6 +7,7 @@ use crate::population::{Behaviour, Names, Population};
 use crate::protocol::presence::{Member, Stamp};
 
 mod compared;
+mod snapshots;
 
 const ORIGIN: u64 = 1_000;
 const NOW: u64 = 10_000;

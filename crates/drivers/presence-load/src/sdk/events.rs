@@ -110,7 +110,7 @@ impl Engine<'_> {
         state.sent = clock::now();
         state.sender.end(true);
         state.sender.memberships.set_uncertain();
-        state.sender.acked_before = state.sender.acked;
+        state.sender.begin_join();
     }
 
     fn presence(&self, user: u32, kind: EventType, event: &MemberEvent, reason: Option<Reason>) {

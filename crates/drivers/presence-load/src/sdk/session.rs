@@ -101,8 +101,7 @@ impl Engine<'_> {
         state.phase = Phase::Joining;
         state.sent = now;
         state.sender.joined_at = u64::MAX;
-        state.sender.acked_before = state.sender.acked;
-        state.sender.n
+        state.sender.begin_join()
     }
 
     fn count_failed_attempt(&self, user: u32, kind: &'static str) {

@@ -109,10 +109,9 @@ impl<'a> Load<'a> {
         self.audit.begin_join(user, &self.users);
         let state = &mut self.users[user as usize];
         state.phase = Phase::Joining;
-        state.sender.acked_before = state.sender.acked;
         state.sender.join_stamp = now;
         state.sent = now;
-        let (number, n) = (state.take_id(), state.sender.n);
+        let (number, n) = (state.take_id(), state.sender.begin_join());
         let request = Request {
             kind: Kind::Join,
             id: number,
