@@ -38,9 +38,18 @@ pub fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
 }
 
-/// Stops a child for a time, and continues it.
+/// Stops a child for a time, and continues it. The time counts from when all of its threads are stopped: a thread that
+/// waits for a processor stops once it has one.
 pub fn stop_for(child: &Child, time: Duration) {
     send(child, Signal::SIGSTOP);
+    wait_until("all threads are stopped", || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ")
+                .is_none_or(|(_, rest)| rest.starts_with('T'))
+        })
+    });
     // The time is what the caller tests: a stopped process publishes nothing.
     std::thread::sleep(time);
     send(child, Signal::SIGCONT);
