@@ -55,16 +55,11 @@ impl List {
     }
 }
 
-/// Returns the text of an object with further fields, whose values are texts of lists. The object must not be empty.
-pub(crate) fn with_lists(object: &Value, lists: &[(&str, String)]) -> String {
+/// Returns the text of an object with one more field, whose value is the text of a list. The object must not be empty.
+pub(crate) fn with_list(object: &Value, name: &str, list: &str) -> String {
     let mut text = object.to_string();
     text.pop();
-    for (name, list) in lists {
-        // Writing to a string does not fail.
-        let _ = write!(text, ",\"{name}\":{list}");
-    }
-    text.push('}');
-    text
+    format!("{text},\"{name}\":{list}}}")
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! The read-only part of RabbitMQ's management API, as used by tests, probes and tools. Lists are written in slices,
+//! What tests and probes read of RabbitMQ's management API: queues, an overview, health checks. Lists are written in slices,
 //! with the turns of clients in between. A list is therefore no snapshot of one moment: objects deleted meanwhile may
 //! be left out.
 
-use std::cell::Ref;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -15,8 +14,7 @@ use tokio::task::yield_now;
 use crate::broker::Broker;
 use crate::broker::describe::{NODE, QUEUE_METRICS};
 use crate::counts;
-use crate::exchange::{Binding, Destination, QueueId};
-use crate::json::{List, with_lists};
+use crate::json::{List, with_list};
 use crate::server::Shared;
 
 /// Objects written in one slice, which takes some 100 µs.
@@ -82,29 +80,14 @@ impl Management {
             return self.check(check);
         }
         let (kind, rest) = segments.split_first()?;
-        let broker = || Ref::map(self.state.borrow(), |state| &state.broker);
         let vhost = match rest.first() {
-            Some(name) => Some(broker().vhost_index(name)?),
+            Some(name) => Some(self.state.borrow().broker.vhost_index(name)?),
             None => None,
         };
         let text = match (*kind, rest, vhost) {
             ("overview", [], _) => self.overview().to_string(),
             ("queues", [] | [_], _) => self.queues(vhost).await,
             ("queues", [_, name], Some(vhost)) => self.queue(vhost, name).await?,
-            ("queues", [_, name, "bindings"], Some(vhost)) => {
-                let queue = broker().queue_id(vhost, name)?;
-                self.bindings(Some(vhost), Some(queue), false).await
-            }
-            ("exchanges", [] | [_], _) => self.exchanges(vhost, false).await,
-            ("exchanges", [_, name], Some(vhost)) => {
-                // RabbitMQ's path for the default exchange, whose name is empty.
-                let name = if *name == "amq.default" { "" } else { name };
-                let id = (vhost, name.into());
-                broker().describe_exchange(&id)?.to_string()
-            }
-            ("bindings", [] | [_], _) => self.bindings(vhost, None, false).await,
-            ("connections", [], _) => self.connections().await,
-            ("definitions", [] | [_], _) => self.definitions(vhost).await,
             _ => return None,
         };
         Some((200, text))
@@ -205,16 +188,6 @@ impl Management {
     /// Describes objects as an array, in slices. An object that no longer exists is left out.
     async fn list<T>(&self, all: &[T], describe: impl Fn(&Broker, &T) -> Option<Value>) -> String {
         let mut list = List::default();
-        self.add_to(&mut list, all, describe).await;
-        list.finish()
-    }
-
-    async fn add_to<T>(
-        &self,
-        list: &mut List,
-        all: &[T],
-        describe: impl Fn(&Broker, &T) -> Option<Value>,
-    ) {
         for slice in all.chunks(SLICE) {
             {
                 let broker = &self.state.borrow().broker;
@@ -223,6 +196,7 @@ impl Management {
             }
             yield_now().await;
         }
+        list.finish()
     }
 
     async fn queues(&self, vhost: Option<usize>) -> String {
@@ -241,81 +215,7 @@ impl Management {
         queue["deliveries"] = json!([]);
         let consumers = self.list(&consumers, |broker, id| broker.describe_consumer(*id));
         let consumers = consumers.await;
-        Some(with_lists(&queue, &[("consumer_details", consumers)]))
-    }
-
-    /// Describes exchanges. As definitions, the predeclared ones are left out.
-    async fn exchanges(&self, vhost: Option<usize>, as_definition: bool) -> String {
-        let mut ids = self.state.borrow().broker.exchange_ids(vhost);
-        if as_definition {
-            ids.retain(|(_, name)| !name.is_empty() && !name.starts_with("amq."));
-        }
-        self.list(&ids, Broker::describe_exchange).await
-    }
-
-    /// Describes the bindings of one virtual host or all; to one queue or to any destination.
-    async fn bindings(
-        &self,
-        vhost: Option<usize>,
-        queue: Option<QueueId>,
-        as_definition: bool,
-    ) -> String {
-        let exchanges = self.state.borrow().broker.exchange_ids(vhost);
-        let mut list = List::default();
-        for exchange in exchanges {
-            if as_definition && exchange.1.is_empty() {
-                continue;
-            }
-            let mut bindings = self.state.borrow().broker.bindings_of(&exchange);
-            if let Some(queue) = queue {
-                bindings.retain(|(to, _)| *to == Destination::Queue(queue));
-            }
-            let describe = |broker: &Broker, binding: &(Destination, Binding)| {
-                broker.describe_binding(&exchange, binding, as_definition)
-            };
-            self.add_to(&mut list, &bindings, describe).await;
-        }
-        list.finish()
-    }
-
-    async fn connections(&self) -> String {
-        let ids = self.state.borrow().broker.connections.ids();
-        self.list(&ids, |broker, id| broker.describe_connection(*id))
-            .await
-    }
-
-    /// Describes the definitions. Users are left out, because their passwords must not be readable.
-    async fn definitions(&self, vhost: Option<usize>) -> String {
-        let ids = self.state.borrow().broker.queue_ids(vhost);
-        let vhosts: Value = {
-            let vhosts = &self.state.borrow().broker.vhosts;
-            let all = vhosts.iter().enumerate();
-            let asked = all.filter(|(at, _)| vhost.is_none_or(|vhost| vhost == *at));
-            asked
-                .map(|(_, found)| json!({ "name": &*found.name }))
-                .collect()
-        };
-        let lists = [
-            (
-                "queues",
-                self.list(&ids, |broker, id| broker.define_queue(*id)).await,
-            ),
-            ("exchanges", self.exchanges(vhost, true).await),
-            ("bindings", self.bindings(vhost, None, true).await),
-        ];
-        let rest = json!({
-            "rabbit_version": COMPATIBLE,
-            "rabbitmq_version": COMPATIBLE,
-            "product_name": env!("CARGO_PKG_NAME"),
-            "product_version": env!("CARGO_PKG_VERSION"),
-            "users": [],
-            "permissions": [],
-            "topic_permissions": [],
-            "parameters": [],
-            "policies": [],
-            "vhosts": vhosts,
-        });
-        with_lists(&rest, &lists)
+        Some(with_list(&queue, "consumer_details", &consumers))
     }
 
     fn metrics(&self) -> String {

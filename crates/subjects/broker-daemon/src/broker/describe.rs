@@ -3,48 +3,19 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::rc::Rc;
 
-use amq_protocol::types::FieldTable;
 use serde_json::{Value, json};
 
 use super::Broker;
 use super::handshake::check_login;
-use crate::connection::{Connection, Phase};
+use crate::connection::Connection;
 use crate::counts::Gauges;
-use crate::exchange::{Binding, Destination, Exchange, Name, QueueId};
+use crate::exchange::QueueId;
 use crate::json::from_table;
-use crate::queue::{ConnectionId, ConsumerId, Queue};
+use crate::queue::{ConsumerId, Queue};
 
 /// The node name shown to tools.
 pub(crate) const NODE: &str = "broker-daemon@localhost";
-
-/// An exchange, by the index of its virtual host and its name.
-pub(crate) type ExchangeId = (usize, Name);
-
-/// Returns the key that tells bindings between the same two ends apart.
-fn properties_key(key: &str, arguments: &FieldTable) -> String {
-    let mut key = escape_key(key);
-    if !arguments.inner().is_empty() {
-        let sum = crc32c::crc32c(from_table(arguments).to_string().as_bytes());
-        key.push_str(&format!("~{sum:08x}"));
-    }
-    if key.is_empty() { "~".to_owned() } else { key }
-}
-
-/// Percent-encodes every byte that is not a letter, a digit or one of `-_.`.
-fn escape_key(key: &str) -> String {
-    let mut escaped = String::with_capacity(key.len());
-    for byte in key.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
-                escaped.push(byte.into());
-            }
-            _ => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
-}
 
 impl Broker {
     /// Returns true if a user may query the API, by the rules for AMQP clients. Counts refused logins.
@@ -79,19 +50,6 @@ impl Broker {
         self.vhosts.get(vhost)?.queues.get(name).copied()
     }
 
-    /// Returns the exchanges of one virtual host, or all.
-    pub(crate) fn exchange_ids(&self, vhost: Option<usize>) -> Vec<ExchangeId> {
-        let all = self.vhosts.iter().enumerate();
-        all.filter(|(at, _)| vhost.is_none_or(|vhost| vhost == *at))
-            .flat_map(|(at, vhost)| {
-                vhost
-                    .exchanges
-                    .keys()
-                    .map(move |name| (at, Rc::clone(name)))
-            })
-            .collect()
-    }
-
     pub(crate) fn consumer_ids(&self, id: QueueId) -> Vec<ConsumerId> {
         let queue = self.queues.get(id);
         queue.map_or_else(Vec::new, |queue| queue.consumers.iter().copied().collect())
@@ -99,8 +57,12 @@ impl Broker {
 
     pub(crate) fn describe_queue(&self, id: QueueId) -> Option<Value> {
         let queue = self.queues.get(id)?;
-        let mut described = self.define(queue);
-        let own = json!({
+        Some(json!({
+            "name": &*queue.name,
+            "vhost": &*self.vhosts[queue.vhost].name,
+            "durable": queue.traits.durable,
+            "auto_delete": queue.traits.auto_delete,
+            "arguments": from_table(&queue.traits.arguments),
             "exclusive": queue.owner.is_some(),
             "type": "classic",
             "state": "running",
@@ -119,27 +81,7 @@ impl Broker {
                 "get": queue.got,
                 "ack": queue.acked,
             },
-        });
-        if let (Value::Object(fields), Value::Object(own)) = (&mut described, own) {
-            fields.extend(own);
-        }
-        Some(described)
-    }
-
-    /// Returns the definition of a queue. An exclusive queue has none.
-    pub(crate) fn define_queue(&self, id: QueueId) -> Option<Value> {
-        let queue = self.queues.get(id).filter(|queue| queue.owner.is_none());
-        queue.map(|queue| self.define(queue))
-    }
-
-    fn define(&self, queue: &Queue) -> Value {
-        json!({
-            "name": &*queue.name,
-            "vhost": &*self.vhosts[queue.vhost].name,
-            "durable": queue.traits.durable,
-            "auto_delete": queue.traits.auto_delete,
-            "arguments": from_table(&queue.traits.arguments),
-        })
+        }))
     }
 
     pub(crate) fn describe_consumer(&self, id: ConsumerId) -> Option<Value> {
@@ -164,106 +106,6 @@ impl Broker {
             },
             "queue": { "name": &*queue.name, "vhost": &*self.vhosts[queue.vhost].name },
         }))
-    }
-
-    pub(crate) fn describe_exchange(&self, (vhost, name): &ExchangeId) -> Option<Value> {
-        let vhost = self.vhosts.get(*vhost)?;
-        let traits = &vhost.exchanges.get(name)?.traits;
-        Some(json!({
-            "name": &**name,
-            "vhost": &*vhost.name,
-            "type": traits.kind.name(),
-            "durable": traits.durable,
-            "auto_delete": traits.auto_delete,
-            "internal": traits.internal,
-            "arguments": from_table(&traits.arguments),
-        }))
-    }
-
-    /// Returns the bindings of an exchange. Those of the default exchange are the names of the queues.
-    pub(crate) fn bindings_of(&self, (vhost, source): &ExchangeId) -> Vec<(Destination, Binding)> {
-        let vhost = &self.vhosts[*vhost];
-        if source.is_empty() {
-            let by_name = |(name, id): (&Name, &QueueId)| {
-                let binding = Binding::new(name, FieldTable::default());
-                (Destination::Queue(*id), binding)
-            };
-            return vhost.queues.iter().map(by_name).collect();
-        }
-        let exchange = vhost.exchanges.get(source).into_iter();
-        let bindings = exchange.flat_map(Exchange::bindings);
-        bindings
-            .map(|(to, binding)| (to.clone(), binding.clone()))
-            .collect()
-    }
-
-    /// Describes a binding: the fields of a definition, or all fields of a list. A binding to an exclusive queue, which
-    /// is deleted with its connection, has no definition.
-    pub(crate) fn describe_binding(
-        &self,
-        (vhost, source): &ExchangeId,
-        (to, binding): &(Destination, Binding),
-        as_definition: bool,
-    ) -> Option<Value> {
-        let (kind, to) = match to {
-            Destination::Exchange(name) => ("exchange", name),
-            Destination::Queue(id) => {
-                let queue = self.queues.get(*id)?;
-                if as_definition && queue.owner.is_some() {
-                    return None;
-                }
-                ("queue", &queue.name)
-            }
-        };
-        let key = String::from_utf8_lossy(&binding.key);
-        let mut described = json!({
-            "source": &**source,
-            "vhost": &*self.vhosts[*vhost].name,
-            "destination": &**to,
-            "destination_type": kind,
-            "routing_key": key,
-            "arguments": from_table(&binding.arguments),
-        });
-        if !as_definition {
-            let key = properties_key(&key, &binding.arguments);
-            described["properties_key"] = key.into();
-        }
-        Some(described)
-    }
-
-    pub(crate) fn describe_connection(&self, id: ConnectionId) -> Option<Value> {
-        let connection = self.connections.get(id)?;
-        let state = match connection.phase {
-            Phase::Running if connection.is_blocked => "blocked",
-            Phase::Running => "running",
-            Phase::Header | Phase::Start | Phase::Tune | Phase::Open => "starting",
-            Phase::Closing | Phase::Closed => "closing",
-        };
-        let mut described = json!({
-            "name": connection_name(connection),
-            "vhost": &*self.vhosts[connection.vhost].name,
-            "user": &*connection.user,
-            "state": state,
-            "type": "network",
-            "protocol": "AMQP 0-9-1",
-            "node": NODE,
-            "channels": connection.channels().count(),
-            "channel_max": connection.channel_max,
-            "frame_max": connection.frame_max,
-            "timeout": connection.heartbeat,
-            "send_pend": connection.output.pending(),
-            "ssl": false,
-        });
-        for (host, port, address) in [
-            ("peer_host", "peer_port", connection.peer()),
-            ("host", "port", connection.local()),
-        ] {
-            if let Some(address) = address {
-                described[host] = address.ip().to_string().into();
-                described[port] = address.port().into();
-            }
-        }
-        Some(described)
     }
 
     /// Returns the values of the gauges.

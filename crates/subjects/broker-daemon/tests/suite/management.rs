@@ -153,41 +153,9 @@ fn tools_read_what_there_is_under_the_names_that_rabbitmq_gives_it() {
             named(&get(&broker, "/api/queues"), "mine")["exclusive"],
             true
         );
-        let exchange = get(&broker, "/api/exchanges/%2F/news");
-        assert_eq!(
-            (&exchange["type"], &exchange["durable"]),
-            (&json!("topic"), &json!(false))
-        );
-        assert_eq!(
-            get(&broker, "/api/exchanges/other")
-                .as_array()
-                .unwrap()
-                .len(),
-            6
-        );
-        let bindings = get(&broker, &format!("/api/queues/%2F/{ENCODED}/bindings"));
-        let keys = |key: &str| {
-            bindings
-                .as_array()
-                .unwrap()
-                .iter()
-                .any(|one| one["routing_key"] == key)
-        };
-        assert!(keys("a.#") && keys(QUEUE), "{bindings}");
-        assert_eq!(get(&broker, "/api/bindings").as_array().unwrap().len(), 3);
-        let connections = get(&broker, "/api/connections");
-        assert_eq!(connections[0]["user"], "guest");
-        assert_eq!(connections[0]["state"], "running");
-        assert_eq!(connections[0]["channels"], 1);
         let overview = get(&broker, "/api/overview");
         assert_eq!(overview["object_totals"]["queues"], 2);
         assert_eq!(overview["queue_totals"]["messages"], 2);
-        let definitions = get(&broker, "/api/definitions");
-        // An exclusive queue is not in the definitions, and neither is the password.
-        assert_eq!(definitions["queues"].as_array().unwrap().len(), 1);
-        assert_eq!(definitions["bindings"].as_array().unwrap().len(), 1);
-        assert_eq!(definitions["exchanges"].as_array().unwrap().len(), 1);
-        assert_eq!(definitions["users"], json!([]));
     });
 }
 
@@ -203,8 +171,7 @@ fn the_api_asks_for_a_login_and_changes_nothing() {
         ("GET", "/api/nothing", GUEST, "404"),
         ("GET", "/api/queues/nowhere", GUEST, "404"),
         ("GET", "/api/queues/%2F/none", GUEST, "404"),
-        ("GET", "/api/queues/%2F/none/bindings", GUEST, "404"),
-        ("GET", "/api/exchanges/%2F/none", GUEST, "404"),
+        ("GET", "/api/exchanges", GUEST, "404"),
         ("GET", "/api/queues/%zz", GUEST, "400"),
         ("PUT", "/api/queues/%2F/q", GUEST, "405"),
         ("DELETE", "/api/queues/%2F/q", "none", "405"),
