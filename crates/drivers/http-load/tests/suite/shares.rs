@@ -19,20 +19,25 @@ use crate::servers::{ENGINES, OK, url, well};
 
 #[test]
 fn processes_and_source_addresses_share_a_load_exactly() {
-    for engine in ENGINES {
+    // Two of eight processes have no user.
+    for (engine, processes) in ENGINES
+        .into_iter()
+        .flat_map(|it| [(it, 1), (it, 2), (it, 8)])
+    {
         let server = well();
         let driver = format!("engine = \"{engine}\"\nsource_addresses = [\"auto\"]");
-        let url = url(&server);
-        let words = [url.as_str(), "--processes", "2", "--threads", "1"];
+        let (url, number) = (url(&server), processes.to_string());
+        let words = [url.as_str(), "--processes", &number, "--threads", "1"];
         let ran = run_users(6, 20, &driver, &words);
-        assert_eq!(ran.number("/processes"), 2);
-        assert_eq!(sums(&ran), (120, 120, 6), "{engine}: {}", ran["errors"]);
+        let how = format!("{engine}, {processes}: {}", ran["errors"]);
+        assert_eq!(ran.number("/processes"), processes);
+        assert_eq!(sums(&ran), (120, 120, 6), "{how}");
         assert_eq!(ran.count("bytes"), 120 * OK.len() as u64);
         let peers = server.peers();
         let auto = IpAddr::V4(Ipv4Addr::new(127, 64, 0, 1));
         let from_auto = peers.iter().filter(|peer| **peer == auto).count();
         // The kernel chooses the source of the two connections of the check.
-        assert_eq!((from_auto, peers.len()), (6, 8), "{engine}: {peers:?}");
+        assert_eq!((from_auto, peers.len()), (6, 8), "{how}: {peers:?}");
         // All requests have one length, including those of the check.
         let counts = server.finish();
         assert_eq!(counts.requests, 122);
