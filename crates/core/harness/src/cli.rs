@@ -30,8 +30,8 @@ use subject::host;
 
 mod command;
 mod common;
+mod common_load;
 mod driver_cli;
-mod given;
 mod help;
 mod merge;
 mod mistaken;
@@ -43,8 +43,8 @@ mod variables;
 pub use command::{exit_with, lines_of_files, refuse, two_dashes};
 use common::MOST_PROCESSES;
 pub use common::{Common, ProcessCount};
-pub use driver_cli::{DriverCli, Job, command, job};
-pub use given::{Given, only_group};
+pub use common_load::{default_settings, only_group, set_duration};
+pub use driver_cli::{DriverCli, Job, Program, command, job};
 pub use shards::ShardOptions;
 pub use variables::load_variables;
 

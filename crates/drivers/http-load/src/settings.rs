@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use harness::cli::default_settings;
 use load::duration;
 pub(crate) use load::event_loop::Pacing;
 use load::plan::{Group, Invalid, Plan};
@@ -20,7 +21,7 @@ const OPENING_MARGIN: Duration = Duration::from_secs(30);
 /// Maximum number of connections of a run.
 pub(crate) const MAX_CONNECTIONS: u64 = 10_000_000;
 
-const CONNECTIONS: &str = "Connections";
+pub(crate) const CONNECTIONS: &str = "Connections";
 const REQUESTS: &str = "Requests";
 const RESPONSES: &str = "Responses";
 
@@ -33,13 +34,14 @@ pub struct Settings {
     #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "auto")]
     pub engine: Engine,
     /// Number of connections for the groups with a rate, opened before they are needed.
-    #[arg(skip)]
+    #[arg(skip = 100_u64)]
     pub connections: u64,
     /// Keeps a connection open for the next request.
-    #[arg(skip)]
+    #[arg(skip = true)]
     pub keep_alive: bool,
-    /// The way the driver waits for the next start of an open loop. In each mode, the delay is measured (`lag`).
-    #[arg(skip)]
+    /// Choose how to wait for the next start of --rate. precise: one timer per start; quantum: one timer per 500 µs;
+    /// spin: busy-poll (uses a full core)
+    #[arg(long, help_heading = "Load", value_enum, default_value = "precise")]
     pub pacing: Pacing,
     /// Open this many connections per second before the load starts, with --rate or --hold [default: 20000 with --hold;
     /// otherwise as fast as possible, and requests do not wait for all of them]
@@ -166,36 +168,7 @@ pub enum Engine {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            engine: Engine::default(),
-            connections: 100,
-            keep_alive: true,
-            pacing: Pacing::default(),
-            connect_rate: None,
-            open_timeout: None,
-            connect_timeout: Duration::from_secs(10),
-            source_addresses: Vec::new(),
-            pipeline: 1,
-            http2: false,
-            streams: 1,
-            tls_ca: None,
-            tls_insecure: false,
-            batch: false,
-            method: "GET".to_owned(),
-            path: None,
-            headers: Vec::new(),
-            body: Vec::new(),
-            body_files: Vec::new(),
-            compressed: false,
-            follow: 0,
-            timeout: Duration::from_secs(30),
-            expect_status: Vec::new(),
-            expect_length: None,
-            expect_body: None,
-            any_content: false,
-            checks: Vec::new(),
-            phases: false,
-        }
+        default_settings()
     }
 }
 

@@ -16,7 +16,7 @@ use load::clock::{self, Timer};
 use load::driver::{Cancellation, Checked, Description, Driver, Target, ValidPlan, Worker};
 use load::pacer::Tick;
 use load::plan::{Group, Invalid, Plan, Timeline};
-use load::schedule::{Arrival, Share};
+use load::schedule::Share;
 use load::workers::WorkerRange;
 use measure::result::RunResult;
 use measure::shard::Role;
@@ -129,13 +129,8 @@ fn hang_and_interrupt(cancellation: &Cancellation) -> ! {
 /// Returns a plan of 100 operations in 1 s, shared by two workers.
 fn plan(behaviour: Behaviour) -> Plan<ToySettings> {
     let group = Group {
-        name: "open".to_owned(),
-        clients: 0,
-        ramp: Duration::ZERO,
         rate: Some(100.0),
-        arrival: Arrival::Constant,
-        stages: Vec::new(),
-        ops: None,
+        ..Group::new("open", 0)
     };
     let timeline = Timeline::new(Duration::from_secs(1), Duration::from_secs(5));
     Plan::new("toy", timeline, vec![group], ToySettings { behaviour })
