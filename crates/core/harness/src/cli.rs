@@ -115,18 +115,18 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
         common,
     } = job;
     let mut load = ValidPlan::new::<D>(plan)?;
-    refuse_redacted(&load.plan.clone().untyped()?)?;
+    refuse_redacted(&load.plan)?;
     if common.print_plan {
         // Elsewhere, no folder says which driver the plan is for.
         load.plan.protocol = Some(D::SPEC.protocol.clone().into_owned());
-        let text = plan_toml(&load.plan.untyped()?).map_err(Failure::Run)?;
+        let text = plan_toml(&load.plan).map_err(Failure::Run)?;
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(output) = &common.output {
         store::probe("--output", output).map_err(Failure::Call)?;
     }
-    let whole = load.plan.clone().untyped()?.to_json()?;
+    let whole = load.plan.to_json()?;
     let divided = common.shards.divided(whole, target.is_some())?;
     if let Some(divided) = &divided {
         let ended = run_part::<D>(&mut load, target, divided, &common).await;
@@ -218,7 +218,7 @@ async fn run_part<D: DriverCli>(
 }
 
 /// Refuses a plan with the placeholder of a removed secret: the run would use the placeholder as the value.
-fn refuse_redacted(plan: &Plan<toml::Table>) -> Result<(), Failure> {
+fn refuse_redacted<C: Serialize>(plan: &Plan<C>) -> Result<(), Failure> {
     if !redact::is_redacted(&plan.to_json()?) {
         return Ok(());
     }
@@ -230,7 +230,7 @@ fn refuse_redacted(plan: &Plan<toml::Table>) -> Result<(), Failure> {
 }
 
 /// Returns the plan as TOML, without its secrets, to be shown and used again.
-fn plan_toml(plan: &Plan<toml::Table>) -> anyhow::Result<String> {
+fn plan_toml<C: Serialize>(plan: &Plan<C>) -> anyhow::Result<String> {
     let plain = plan.to_json()?;
     let mut redacted = plain.clone();
     redact::value(&mut redacted);
@@ -393,7 +393,7 @@ fn note_result(path: &Path, quiet: bool) {
 }
 
 /// Returns the folder for the next result.
-fn folder<C: Clone + Serialize>(
+fn folder<C: Serialize>(
     plan: &Plan<C>,
     subject: &Subject,
     common: &Common,
@@ -402,7 +402,7 @@ fn folder<C: Clone + Serialize>(
         Some(path) => Folder::at(path),
         None => {
             let host = host::hostname();
-            let mut stored = plan.clone().untyped()?.to_json()?;
+            let mut stored = plan.to_json()?;
             redact::value(&mut stored);
             let target = subject.target();
             Folder::reserve(

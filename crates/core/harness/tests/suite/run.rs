@@ -272,7 +272,7 @@ fn a_thread_that_hangs_does_not_outlive_the_second_interruption() {
 fn a_merge_of_one_shard_is_the_run() {
     for behaviour in [Behaviour::Work, Behaviour::OneFails, Behaviour::OnePanics] {
         let whole = tempfile::tempdir().unwrap();
-        let stored = plan(behaviour).untyped().unwrap().to_json().unwrap();
+        let stored = plan(behaviour).to_json().unwrap();
         let share = Some(Share { index: 0, of: 1 });
         let limit = Duration::from_secs(60);
         let divided =

@@ -121,5 +121,5 @@ fn plan<D: DriverCli>(words: &[String]) -> toml::Table {
     let name = D::SPEC.driver.clone().into_owned();
     let typed = command::<D>().try_get_matches_from([&[name], words].concat());
     let job = job::<D>(typed.unwrap()).map_err(|failure| format!("{words:?}: {failure}"));
-    job.unwrap().plan.untyped().unwrap().to_table().unwrap()
+    job.unwrap().plan.to_table().unwrap()
 }
