@@ -37,6 +37,7 @@ mod merge;
 mod mistaken;
 mod numbers;
 mod plan_file;
+mod renamed;
 mod shards;
 mod variables;
 
@@ -76,6 +77,7 @@ pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
 
 fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let words = D::words(std::env::args_os().collect())?;
+    let words = renamed::replace(words, D::PROGRAM.renamed, &D::SPEC.driver);
     let mut command = driver_cli::command::<D>().version(version);
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {

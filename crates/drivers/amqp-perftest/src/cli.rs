@@ -79,6 +79,7 @@ impl DriverCli for Perftest {
             "auto_ack",
             "churn",
         ],
+        ..Program::UNKNOWN
     };
 
     fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {

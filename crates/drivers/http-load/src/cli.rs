@@ -64,7 +64,7 @@ impl DriverCli for HttpLoad {
                 "a changing number of virtual users",
             ),
             (
-                "--hold -c 60000 -d 1m http://127.0.0.1:8080/",
+                "--keep-open -c 60000 -d 1m http://127.0.0.1:8080/",
                 "60,000 connections held open",
             ),
             (
@@ -80,7 +80,7 @@ impl DriverCli for HttpLoad {
             "stage",
             "duration",
             "warmup",
-            "hold",
+            "keep_open",
             "http2",
             "method",
             "path",
@@ -90,6 +90,7 @@ impl DriverCli for HttpLoad {
             "checks",
             "tls_insecure",
         ],
+        renamed: &[("hold", "keep-open")],
         ..Program::UNKNOWN
     };
 
@@ -231,15 +232,18 @@ mod tests {
 
     #[test]
     fn held_connections_are_opened_before_the_load_and_asked_once_a_minute() {
-        let plan = plan("--hold -c 60000 --connect-rate 20000");
+        let plan = plan("--keep-open -c 60000 --connect-rate 20000");
         assert_eq!(plan.groups[0].rate, Some(1000.0));
         assert_eq!(plan.timeline.warmup, Duration::from_secs(1));
         assert_eq!(Settings::opening(&plan), Some(Duration::from_secs(42)));
-        let limited = self::plan("--hold -c 60000 --open-timeout 5s");
+        let limited = self::plan("--keep-open -c 60000 --open-timeout 5s");
         assert_eq!(Settings::opening(&limited), Some(Duration::from_secs(5)));
         assert_eq!(Settings::opening(&self::plan("-R 5 -c 10")), None);
         assert_eq!(plan.driver.source_addresses, ["auto"]);
         // A fractional rate would appear in the name of the level.
-        assert_eq!(self::plan("--hold -c 10000").groups[0].rate, Some(167.0));
+        assert_eq!(
+            self::plan("--keep-open -c 10000").groups[0].rate,
+            Some(167.0)
+        );
     }
 }

@@ -43,13 +43,13 @@ pub struct Settings {
     /// spin: busy-poll (uses a full core)
     #[arg(long, help_heading = "Load", value_enum, default_value = "precise")]
     pub pacing: Pacing,
-    /// Open this many connections per second before the load starts, with --rate or --hold [default: 20000 with --hold;
+    /// Open this many connections per second before the load starts, with --rate or --keep-open [default: 20000 with --keep-open;
     /// otherwise as fast as possible, and requests do not wait for all of them]
     #[arg(long, help_heading = CONNECTIONS, value_name = "PER_SECOND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_rate: Option<f64>,
     /// Start the load at the latest this long after the first connection attempt, even if some connections are not open
-    /// yet, with --hold or --connect-rate [default: 30s plus four times --connections / --connect-rate]
+    /// yet, with --keep-open or --connect-rate [default: 30s plus four times --connections / --connect-rate]
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<duration::Text>")]
@@ -60,13 +60,13 @@ pub struct Settings {
     #[schemars(with = "duration::Text")]
     pub connect_timeout: Duration,
     /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
-    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --hold; otherwise the kernel
+    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --keep-open; otherwise the kernel
     /// chooses, and has about 28,000 ports]
     #[arg(long, help_heading = CONNECTIONS, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<String>,
     /// Send up to N requests on a connection before the first response (HTTP/1.1 pipelining). Closed loops only, so not
-    /// with --rate, --rate-stage or --hold
+    /// with --rate, --rate-stage or --keep-open
     #[arg(long, help_heading = CONNECTIONS, value_name = "N", default_value_t = 1)]
     pub pipeline: u32,
     /// Use HTTP/2: negotiated over https:// (ALPN), with prior knowledge over http://

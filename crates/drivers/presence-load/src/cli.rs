@@ -70,11 +70,11 @@ impl DriverCli for PresenceLoad {
                 "2,000 users",
             ),
             (
-                "--pacing closed http://127.0.0.1:3000",
+                "--loop closed http://127.0.0.1:3000",
                 "each user waits for its acknowledgement",
             ),
             (
-                "--hold --rooms 10000 --users-per-room 10 --ramp-up 50s http://127.0.0.1:3000",
+                "--keep-open --rooms 10000 --users-per-room 10 --ramp-up 50s http://127.0.0.1:3000",
                 "100,000 joined users, a heartbeat each 10 s",
             ),
             (
@@ -97,12 +97,13 @@ impl DriverCli for PresenceLoad {
             "rooms",
             "users_per_room",
             "heartbeats_per_sec",
-            "pacing",
+            "loop_kind",
             "duration",
             "ramp_up",
-            "hold",
+            "keep_open",
             "churn",
         ],
+        renamed: &[("hold", "keep-open"), ("pacing", "loop")],
         ..Program::UNKNOWN
     };
 

@@ -92,7 +92,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub spread_rooms: bool,
     /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
-    /// many of 127.0.0.0/8 as needed, for a server on this machine. Not with --mode sdk [default: auto with --hold;
+    /// many of 127.0.0.0/8 as needed, for a server on this machine. Not with --mode sdk [default: auto with --keep-open;
     /// otherwise the kernel chooses, and has about 28,000 ports]
     #[arg(long, visible_alias = "sources", help_heading = CONNECTIONS, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -35,6 +35,8 @@ pub struct Program {
     pub suspect: &'static str,
     /// Names of the options that `-h` shows, besides those that all drivers share; the others are for `--help`.
     pub main: &'static [&'static str],
+    /// Options by their older names, each with the name of today, both without dashes.
+    pub renamed: &'static [(&'static str, &'static str)],
 }
 
 impl Program {
@@ -46,6 +48,7 @@ impl Program {
         failed: "an operation or the run failed",
         suspect: "suspect results",
         main: &[],
+        renamed: &[],
     };
 }
 
@@ -130,7 +133,7 @@ pub fn command<D: DriverCli>() -> Command {
         D::PROGRAM.embedded
     );
     let command = command.mut_arg("daemon", |arg| arg.help(daemon));
-    let command = variables::add(D::adapt(command), &D::SPEC.driver);
+    let command = variables::add(D::adapt(command), &D::SPEC.driver, D::PROGRAM.renamed);
     let command = help::with_lengths(command, D::PROGRAM.main);
     let about = D::PROGRAM.about.split("\n\n").next().unwrap_or_default();
     D::Command::augment_subcommands(command)

@@ -9,7 +9,7 @@ use load::{duration, number};
 
 use crate::settings::{CONNECTIONS, MAX_CONNECTIONS, Settings};
 
-/// Default of `--connect-rate` with `--hold`, in connections per second.
+/// Default of `--connect-rate` with `--keep-open`, in connections per second.
 const CONNECT_RATE: f64 = 20_000.0;
 /// Default of `--warmup` without stages.
 const WARMUP: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const ROUND_S: f64 = 60.0;
 #[command(next_help_heading = "Load")]
 pub(super) struct LoadOptions {
     /// Set the number of connections. Without a rate, each is a client that sends its next request as soon as the last
-    /// is answered. With --rate, --rate-stage or --hold, the requests share them [default: 100]
+    /// is answered. With --rate, --rate-stage or --keep-open, the requests share them [default: 100]
     #[arg(
         long,
         short,
@@ -35,7 +35,7 @@ pub(super) struct LoadOptions {
     /// Vary the number of clients in stages, evenly to USERS within each DURATION. The first begins at 0; each client has
     /// its own connection. Repeatable
     #[arg(long, short, value_name = "DURATION:USERS[,…]", value_delimiter = ',', value_parser = parse_stage)]
-    #[arg(conflicts_with_all = ["rate_stage", "duration", "rate", "hold", "connections"])]
+    #[arg(conflicts_with_all = ["rate_stage", "duration", "rate", "keep_open", "connections"])]
     stage: Vec<PlannedStage>,
     /// Start this many requests per second (open loop). They start however fast the server is, and latency is measured
     /// from the time a request was due
@@ -44,12 +44,12 @@ pub(super) struct LoadOptions {
     /// Vary the request rate in stages, from 0 evenly to PER_SECOND within each DURATION, over the --connections.
     /// Repeatable
     #[arg(long, value_name = "DURATION:PER_SECOND[,…]", value_delimiter = ',', value_parser = parse_rate_stage)]
-    #[arg(conflicts_with_all = ["duration", "rate", "hold"])]
+    #[arg(conflicts_with_all = ["duration", "rate", "keep_open"])]
     rate_stage: Vec<PlannedStage>,
-    /// Hold the connections open. All are opened at --connect-rate first, and then used one after the other, at --rate
+    /// Keep the connections open. All are opened at --connect-rate first, and then used one after the other, at --rate
     /// or each once a minute
     #[arg(long, conflicts_with = "no_keep_alive")]
-    hold: bool,
+    keep_open: bool,
     /// Measure for this long [default: 10s]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     duration: Option<Duration>,
@@ -66,7 +66,7 @@ impl LoadOptions {
     pub(super) fn plan(&self, mut driver: Settings) -> Plan<Settings> {
         // The settings name the number also where no rate uses it.
         driver.connections = self.connections.unwrap_or(driver.connections);
-        let name = if self.hold { "held" } else { "requests" };
+        let name = if self.keep_open { "held" } else { "requests" };
         let group = Group::new(name, driver.connections);
         let is_staged = !self.stage.is_empty() || !self.rate_stage.is_empty();
         let timeline = Timeline {
@@ -103,8 +103,8 @@ impl LoadOptions {
                 plan.driver.connections = connections;
             }
         }
-        if self.hold {
-            hold_open(plan)?;
+        if self.keep_open {
+            keep_open(plan)?;
         }
         match self.duration {
             Some(duration) => set_duration(plan, duration),
@@ -114,9 +114,9 @@ impl LoadOptions {
 }
 
 /// Opens all connections of a plan first, and uses them one after the other.
-fn hold_open(plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+fn keep_open(plan: &mut Plan<Settings>) -> Result<(), Invalid> {
     let connections = plan.driver.connections;
-    let group = only_group(plan, "--hold", "rate", |group| group.rate.is_some())?;
+    let group = only_group(plan, "--keep-open", "rate", |group| group.rate.is_some())?;
     let clients = std::mem::take(&mut group.clients);
     let held = if clients > 0 { clients } else { connections };
     // The error for too many connections must name that option, not a rate that nobody gave.

@@ -19,7 +19,7 @@ const REFERENCE_LIMITS: [&str; 4] = [
 /// Limits of every plan.
 const MAX_CLIENTS: u64 = 10_000_000;
 const MAX_RATE: f64 = 10_000_000.0;
-/// Heartbeats per second of each user with `--hold`.
+/// Heartbeats per second of each user with `--keep-open`.
 const HELD_RATE: f64 = 0.1;
 
 /// Options that shape the load.
@@ -29,24 +29,24 @@ pub(super) struct LoadOptions {
     /// Set the number of rooms [default: 100; with --mode sdk 10]
     #[arg(long, visible_alias = "room-count", value_name = "N")]
     rooms: Option<u64>,
-    /// Set the heartbeats per second of each user [default: 10; with --mode sdk 1; with --hold 0.1]
+    /// Set the heartbeats per second of each user [default: 10; with --mode sdk 1; with --keep-open 0.1]
     #[arg(long, value_name = "PER_SECOND", allow_negative_numbers = true)]
     heartbeats_per_sec: Option<f64>,
     /// Choose when a heartbeat is sent. open: at a rate, however fast the server is; latency counts from the time a
     /// heartbeat was due. closed: each user waits for its acknowledgement, then for 1 / --heartbeats-per-sec [default:
     /// open]
-    #[arg(long, value_enum)]
-    pacing: Option<LoopKind>,
+    #[arg(long = "loop", value_enum)]
+    loop_kind: Option<LoopKind>,
     /// Measure for this long, once all users have joined [default: 5m; with --mode sdk 1m]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     duration: Option<Duration>,
     /// Let the users connect and join over this time [default: 1m; with --mode sdk 10s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ramp_up: Option<Duration>,
-    /// Hold joined users, with a heartbeat of each every 10 s. Source addresses are chosen for as many connections as
+    /// Keep joined users connected, with a heartbeat of each every 10 s. Source addresses are chosen for as many connections as
     /// needed. Not with --mode sdk
     #[arg(long)]
-    hold: bool,
+    keep_open: bool,
     /// Require an error rate of at most 1 %, p95 within 150 ms, p99 within 300 ms, and 99 % success
     #[arg(long)]
     reference_limits: bool,
@@ -105,7 +105,7 @@ impl LoadOptions {
             plan.thresholds.extend(limits);
         }
         let before = plan.driver.clone();
-        let rate = self.hold.then_some(HELD_RATE);
+        let rate = self.keep_open.then_some(HELD_RATE);
         let rate = self.heartbeats_per_sec.or(rate);
         let driver = &mut plan.driver;
         for (field, given) in [
@@ -118,11 +118,11 @@ impl LoadOptions {
         }
         driver.ramp_up = self.ramp_up.unwrap_or(driver.ramp_up);
         driver.heartbeats_per_sec = rate.unwrap_or(driver.heartbeats_per_sec);
-        if self.hold && driver.source_addresses.is_empty() {
+        if self.keep_open && driver.source_addresses.is_empty() {
             driver.source_addresses.push("auto".to_owned());
         }
         let is_reshaped = driver.population() != before.population();
-        if !is_reshaped && rate.is_none() && self.pacing.is_none() {
+        if !is_reshaped && rate.is_none() && self.loop_kind.is_none() {
             return Ok(());
         }
         let was_closed = is_closed(plan);
@@ -134,7 +134,7 @@ impl LoadOptions {
             driver.heartbeats_per_sec = sum / senders(&before) as f64;
         }
         let closed = self
-            .pacing
+            .loop_kind
             .map_or(was_closed, |kind| kind == LoopKind::Closed);
         let new = heartbeats(&driver, closed);
         (group.clients, group.rate, group.ramp) = (new.clients, new.rate, new.ramp);

@@ -15,7 +15,7 @@ const DEFAULTS: [(&str, &[&str]); 5] = [
     ("amqp-perftest", &["churn"]),
     (
         "http-load",
-        &["connections", "hold", "stage", "rate-stage", "timeout"],
+        &["connections", "keep-open", "stage", "rate-stage", "timeout"],
     ),
     ("presence-load", &["mode", "ack-timeout"]),
     ("issue-stress", &["scenario", "duration", "rate"]),
