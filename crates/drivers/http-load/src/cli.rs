@@ -90,7 +90,7 @@ impl DriverCli for HttpLoad {
             "checks",
             "tls_insecure",
         ],
-        renamed: &[("hold", "keep-open")],
+        renamed: &[("hold", "keep-open"), ("pacing", "timer")],
         ..Program::UNKNOWN
     };
 

@@ -41,7 +41,12 @@ pub struct Settings {
     pub keep_alive: bool,
     /// Choose how to wait for the next start of --rate. precise: one timer per start; quantum: one timer per 500 µs;
     /// spin: busy-poll (uses a full core)
-    #[arg(long, help_heading = "Load", value_enum, default_value = "precise")]
+    #[arg(
+        long = "timer",
+        help_heading = "Load",
+        value_enum,
+        default_value = "precise"
+    )]
     pub pacing: Pacing,
     /// Open this many connections per second before the load starts, with --rate or --keep-open [default: 20000 with --keep-open;
     /// otherwise as fast as possible, and requests do not wait for all of them]

@@ -1,4 +1,7 @@
-//! The options that shape a load: the fields of a plan that each sets.
+//! The options that shape a load, and the fields of a plan that each sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use amqp_perftest::driver::Perftest;
 use clap::Arg;
@@ -21,39 +24,109 @@ const DEFAULTS: [(&str, &[&str]); 5] = [
     ("issue-stress", &["scenario", "duration", "rate"]),
 ];
 
+/// An option, and the fields of a plan that it changes, as the page has them.
+type Row = (String, String);
+
+/// Checks that each option changes a plan of a file as it changes the default one, and that the page lists all. Its text
+/// is written by hand; `DROVER_BLESS=1` writes the table below it.
 #[test]
-fn an_option_changes_a_plan_of_a_file_as_it_changes_the_default_one() {
-    check::<FdPass>();
-    check::<Perftest>();
-    check::<HttpLoad>();
-    check::<PresenceLoad>();
-    check::<IssueStress>();
+fn an_option_changes_a_plan_of_a_file_as_it_changes_the_default_one_and_is_listed() {
+    let drivers = [
+        rows::<FdPass>(),
+        rows::<Perftest>(),
+        rows::<HttpLoad>(),
+        rows::<PresenceLoad>(),
+        rows::<IssueStress>(),
+    ];
+    let mut table: BTreeMap<Row, Vec<&str>> = BTreeMap::new();
+    for (driver, rows) in DEFAULTS.iter().map(|(driver, _)| driver).zip(drivers) {
+        for row in rows {
+            table.entry(row).or_default().push(driver);
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/src/reference/fields.md");
+    let published = std::fs::read_to_string(&path).unwrap();
+    let text = published.split("| option").next().unwrap();
+    let mut page = format!("{text}| option | fields | drivers |\n| --- | --- | --- |\n");
+    for ((option, fields), drivers) in table {
+        let drivers = match drivers.len() {
+            5 => "all".to_owned(),
+            _ => drivers.join(", "),
+        };
+        page.push_str(&format!("| {option} | {fields} | {drivers} |\n"));
+    }
+    if std::env::var_os("DROVER_BLESS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &page).unwrap();
+    } else {
+        assert!(
+            published == page,
+            "the table differs: run with DROVER_BLESS=1"
+        );
+    }
 }
 
 #[track_caller]
-fn check<D: DriverCli>() {
+fn rows<D: DriverCli>() -> Vec<Row> {
     let name = &*D::SPEC.driver;
     let depended = DEFAULTS.iter().find(|(driver, _)| *driver == name);
     let (_, depended) = depended.unwrap();
-    let file = NamedTempFile::new().unwrap();
     let mut default = plan::<D>(&[]);
     // These are chosen for the daemon where a plan leaves them open.
     default.remove("daemon_env");
     let settings = default["driver"].as_table_mut().unwrap();
     settings.retain(|field, _| !["engine", "path"].contains(&field));
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), default.to_string()).unwrap();
     let file = format!("--plan={}", file.path().display());
-    for option in command::<D>()
-        .get_opts()
-        .filter(|option| shapes_a_load(option))
-    {
+    let command = command::<D>();
+    let options = command.get_opts().filter(|option| shapes_a_load(option));
+    let row = |option: &Arg| {
         let words = typed(option);
         let of_file = plan::<D>(&[&[file.clone()], &*words].concat());
-        assert_ne!(of_file, plan::<D>(&[]), "{name}: {words:?} changes nothing");
         let is_same = of_file == plan::<D>(&words);
         let depends = depended.contains(&option.get_long().unwrap());
         assert_eq!(is_same, !depends, "{name}: {words:?} on a plan: {of_file}");
+        // What an option requires is not listed with it.
+        let required = words[1..].iter().filter(|word| *word == "--http2");
+        let before: Vec<String> = [&file].into_iter().chain(required).cloned().collect();
+        let [before, after] = [plan::<D>(&before), of_file].map(|plan| fields(&plan));
+        let changed = before.symmetric_difference(&after);
+        let changed: BTreeSet<String> = changed.map(|(path, _)| format!("`{path}`")).collect();
+        assert!(!changed.is_empty(), "{name}: {words:?} changes nothing");
+        let shorts = option.get_short_and_visible_aliases().unwrap_or_default();
+        let longs = option.get_long_and_visible_aliases().unwrap();
+        let shorts = shorts.iter().map(|letter| format!("`-{letter}`"));
+        let spellings: Vec<String> = longs
+            .iter()
+            .map(|long| format!("`--{long}`"))
+            .chain(shorts)
+            .collect();
+        (spellings.join(", "), Vec::from_iter(changed).join(", "))
+    };
+    options.map(row).collect()
+}
+
+/// Returns the values of a plan by their paths, as `--set` writes them.
+fn fields(plan: &toml::Table) -> BTreeSet<(String, String)> {
+    fn add(path: &str, value: &toml::Value, fields: &mut BTreeSet<(String, String)>) {
+        let below = |key: &str| format!("{path}.{key}").trim_start_matches('.').to_owned();
+        match value {
+            toml::Value::Table(table) => {
+                table
+                    .iter()
+                    .for_each(|(key, value)| add(&below(key), value, fields));
+            }
+            toml::Value::Array(groups) if path == "groups" => {
+                groups
+                    .iter()
+                    .for_each(|group| add("groups.N", group, fields));
+            }
+            value => drop(fields.insert((path.to_owned(), value.to_string()))),
+        }
     }
+    let mut fields = BTreeSet::new();
+    add("", &toml::Value::Table(plan.clone()), &mut fields);
+    fields
 }
 
 /// Returns true if an option says what the load is, and not what is measured, where, and how it is reported.
@@ -106,7 +179,7 @@ fn sample(option: &Arg) -> &'static str {
     match name.split('[').next().unwrap() {
         "BYTES:SECONDS" | "RATE:SECONDS" => "7:7",
         "DURATION:USERS" | "DURATION:PER_SECOND" => "7s:7",
-        "KEY=VALUE" => "key=7",
+        "KEY=VALUE" => "KEY=7",
         "BOOL" => "false",
         "DURATION" => "7s",
         "FILE" => concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
