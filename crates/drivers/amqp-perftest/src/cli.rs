@@ -86,8 +86,8 @@ impl DriverCli for Perftest {
         perftest::words(typed)
     }
 
-    fn plan(options: &Options, settings: Settings) -> Plan<Settings> {
-        options.load.plan(settings)
+    fn plan(_options: &Options, settings: Settings) -> Plan<Settings> {
+        options::plan(settings)
     }
 
     fn apply(options: &Options, plan: &mut Plan<Settings>) -> Result<(), Invalid> {

@@ -113,8 +113,8 @@ impl DriverCli for PresenceLoad {
         names::translate(typed, |name| std::env::var_os(name))
     }
 
-    fn plan(options: &Options, settings: Settings) -> Plan<Settings> {
-        options.load.plan(settings)
+    fn plan(_options: &Options, settings: Settings) -> Plan<Settings> {
+        options::plan(settings)
     }
 
     fn apply(options: &Options, plan: &mut Plan<Settings>) -> Result<(), Invalid> {

@@ -101,16 +101,16 @@ pub(super) struct MessageOptions {
     consumer_args: Vec<(String, toml::Value)>,
 }
 
-impl LoadOptions {
-    /// Returns the plan to which the options are applied: a producer and a consumer without limits, for an open time.
-    pub(super) fn plan(&self, settings: Settings) -> Plan<Settings> {
-        let consumes = settings.churn.is_none();
-        let consumers = consumes.then(|| Group::new(CONSUMERS, 1));
-        let groups = iter::once(Group::new(PRODUCERS, 1)).chain(consumers);
-        let timeline = Timeline::new(Duration::ZERO, DRAIN);
-        Plan::new("command-line", timeline, groups.collect(), settings)
-    }
+/// Returns the plan to which the options are applied: a producer and a consumer without limits, for an open time.
+pub(super) fn plan(settings: Settings) -> Plan<Settings> {
+    let consumes = settings.churn.is_none();
+    let consumers = consumes.then(|| Group::new(CONSUMERS, 1));
+    let groups = iter::once(Group::new(PRODUCERS, 1)).chain(consumers);
+    let timeline = Timeline::new(Duration::ZERO, DRAIN);
+    Plan::new("command-line", timeline, groups.collect(), settings)
+}
 
+impl LoadOptions {
     /// Applies the given options to a plan.
     pub(super) fn apply(&self, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
         let is_staged = plan.groups.iter().any(|group| !group.stages.is_empty());

@@ -80,21 +80,21 @@ fn defaults(mode: Mode) -> (u64, f64, Duration, Duration) {
     }
 }
 
-impl LoadOptions {
-    /// Returns the plan to which the options are applied: an open loop with the defaults of the mode.
-    pub(super) fn plan(&self, mut driver: Settings) -> Plan<Settings> {
-        let duration;
-        (
-            driver.rooms,
-            driver.heartbeats_per_sec,
-            duration,
-            driver.ramp_up,
-        ) = defaults(driver.mode);
-        let timeline = Timeline::new(duration, driver.drain());
-        let group = heartbeats(&driver, false);
-        Plan::new("command-line", timeline, vec![group], driver)
-    }
+/// Returns the plan to which the options are applied: an open loop with the defaults of the mode.
+pub(super) fn plan(settings: Settings) -> Plan<Settings> {
+    let (rooms, heartbeats_per_sec, duration, ramp_up) = defaults(settings.mode);
+    let driver = Settings {
+        rooms,
+        heartbeats_per_sec,
+        ramp_up,
+        ..settings
+    };
+    let timeline = Timeline::new(duration, driver.drain());
+    let group = heartbeats(&driver, false);
+    Plan::new("command-line", timeline, vec![group], driver)
+}
 
+impl LoadOptions {
     /// Applies the given options to a plan. If the number of users changes, each goes on sending as often as before.
     pub(super) fn apply(&self, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
         if let Some(duration) = self.duration {

@@ -82,7 +82,7 @@ fn rows<D: DriverCli>() -> Vec<Row> {
     let options = command.get_opts().filter(|option| shapes_a_load(option));
     let row = |option: &Arg| {
         let words = typed(option);
-        let of_file = plan::<D>(&[&[file.clone()], &*words].concat());
+        let of_file = plan::<D>(&[std::slice::from_ref(&file), &words].concat());
         let is_same = of_file == plan::<D>(&words);
         let depends = depended.contains(&option.get_long().unwrap());
         assert_eq!(is_same, !depends, "{name}: {words:?} on a plan: {of_file}");
