@@ -44,6 +44,7 @@ pub struct Settings {
     #[arg(
         long = "timer",
         help_heading = "Load",
+        value_name = "TIMER",
         value_enum,
         default_value = "precise"
     )]

@@ -35,7 +35,7 @@ pub(super) struct LoadOptions {
     /// Choose when a heartbeat is sent. open: at a rate, however fast the server is; latency counts from the time a
     /// heartbeat was due. closed: each user waits for its acknowledgement, then for 1 / --heartbeats-per-sec [default:
     /// open]
-    #[arg(long = "loop", value_enum)]
+    #[arg(long = "loop", value_name = "LOOP", value_enum)]
     loop_kind: Option<LoopKind>,
     /// Measure for this long, once all users have joined [default: 5m; with --mode sdk 1m]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
