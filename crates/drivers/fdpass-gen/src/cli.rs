@@ -14,6 +14,7 @@ use load::plan::{Group, Invalid, Plan, Timeline};
 use measure::result::RunResult;
 
 use crate::driver::FdPass;
+use crate::handoff::SocketType;
 use crate::settings::{DEFAULT_MESSAGES, HANDOFFS, Settings};
 use crate::{check, conformance, reference};
 
@@ -24,6 +25,10 @@ const DEFAULT_CONNECTIONS: u64 = 100;
 /// Default time over which the load rises, and then is held.
 const RAMP: Duration = Duration::from_secs(10);
 const HOLD: Duration = Duration::from_secs(60);
+/// Variables of every streaming daemon.
+const SOCKET_TYPE: &str = "DAEMON_SOCKET_TYPE";
+const MESSAGE_COUNT: &str = "DAEMON_MESSAGE_COUNT";
+const MESSAGE_DELAY: &str = "DAEMON_MESSAGE_DELAY";
 /// Default time between two records of a launched daemon.
 const DEFAULT_DELAY: Duration = Duration::from_millis(50);
 
@@ -38,6 +43,16 @@ pub struct Options {
     /// Read the payload of the handoff from this file
     #[arg(long, value_name = "FILE", help_heading = HANDOFFS, conflicts_with = "data")]
     data_file: Option<PathBuf>,
+    /// Set the type of the daemon's socket [default: auto]
+    #[arg(long, value_enum, help_heading = HANDOFFS)]
+    socket_type: Option<SocketType>,
+    /// Expect this many records per stream; a launched daemon is configured to send them [default when launched: 18]
+    #[arg(long, value_name = "N", help_heading = HANDOFFS)]
+    messages: Option<u32>,
+    /// Set the time between two records. A launched daemon is told; with --socket, it is used for the nominal duration of
+    /// streams [default when launched: 50ms]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = HANDOFFS)]
+    message_delay: Option<Duration>,
 }
 
 /// Options that shape the load.
@@ -182,6 +197,20 @@ impl DriverCli for FdPass {
                 Invalid::new(format!("--data-file {}", file.display()), problem)
             })?;
         }
+        // A printed plan has the variables of a launched daemon, which then follow from its settings again.
+        let (settings, variables) = (&mut plan.driver, &mut plan.daemon_env);
+        if let Some(socket_type) = options.socket_type {
+            settings.socket_type = socket_type;
+            variables.remove(SOCKET_TYPE);
+        }
+        if options.messages.is_some() {
+            settings.messages = options.messages;
+            variables.remove(MESSAGE_COUNT);
+        }
+        if options.message_delay.is_some() {
+            settings.message_delay = options.message_delay;
+            variables.remove(MESSAGE_DELAY);
+        }
         options.load.apply(plan)
     }
 
@@ -243,9 +272,9 @@ fn configure_daemon(plan: &mut Plan<Settings>) {
     let messages = *settings.messages.get_or_insert(DEFAULT_MESSAGES);
     let delay = *settings.message_delay.get_or_insert(DEFAULT_DELAY);
     let given = [
-        ("DAEMON_MESSAGE_COUNT", messages.to_string()),
-        ("DAEMON_MESSAGE_DELAY", format!("{}ns", delay.as_nanos())),
-        ("DAEMON_SOCKET_TYPE", settings.socket_type.name().to_owned()),
+        (MESSAGE_COUNT, messages.to_string()),
+        (MESSAGE_DELAY, format!("{}ns", delay.as_nanos())),
+        (SOCKET_TYPE, settings.socket_type.name().to_owned()),
     ];
     for (name, value) in given {
         plan.daemon_env.entry(name.to_owned()).or_insert(value);

@@ -30,8 +30,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
 #[serde(deny_unknown_fields, default)]
 #[command(next_help_heading = HANDOFFS)]
 pub struct Settings {
-    /// Set the type of the daemon's socket
-    #[arg(long, value_enum, default_value = "auto")]
+    /// Type of the daemon's socket.
+    #[arg(skip)]
     pub socket_type: SocketType,
     /// Hand over one end of a Unix socket pair (unix), or a TCP connection as behind a web server (tcp)
     #[arg(long, value_enum, default_value = "unix")]
@@ -44,13 +44,12 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_bytes: Option<u32>,
-    /// Expect this many records per stream; a launched daemon is configured to send them [default when launched: 18]
-    #[arg(long, value_name = "N")]
+    /// Number of records per stream; a launched daemon is configured to send them.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u32>,
-    /// Set the time between two records. A launched daemon is told; with --socket, it is used for the nominal duration of
-    /// streams [default when launched: 50ms]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    /// Time between two records. A launched daemon is told; otherwise it is used for the nominal duration of streams.
+    #[arg(skip)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<duration::Text>")]
     pub message_delay: Option<Duration>,

@@ -20,7 +20,7 @@ use subject::manifest;
 /// Number of examples in the short help.
 const SHORT_EXAMPLES: usize = 4;
 
-/// What the help of a driver says, and the daemon that it launches by default.
+/// The texts of a driver's help, and the daemon that it launches by default.
 #[derive(Debug)]
 pub struct Program {
     /// Daemon to launch if no target is given and no daemon is named.
@@ -60,7 +60,7 @@ pub trait DriverCli: Driver<Config: clap::Args> {
     type Options: clap::Args;
     /// Commands other than a run.
     type Command: clap::Subcommand;
-    /// What its help says.
+    /// The texts of its help, and its default daemon.
     const PROGRAM: Program;
 
     /// Translates the words of the command line to the options of this program. By default, options with one dash

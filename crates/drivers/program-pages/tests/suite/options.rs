@@ -71,8 +71,7 @@ fn rows<D: DriverCli>() -> Vec<Row> {
     let depended = DEFAULTS.iter().find(|(driver, _)| *driver == name);
     let (_, depended) = depended.unwrap();
     let mut default = plan::<D>(&[]);
-    // These are chosen for the daemon where a plan leaves them open.
-    default.remove("daemon_env");
+    // These are chosen for the target where a plan leaves them open.
     let settings = default["driver"].as_table_mut().unwrap();
     settings.retain(|field, _| !["engine", "path"].contains(&field));
     let file = NamedTempFile::new().unwrap();
