@@ -1,4 +1,4 @@
-//! Options that change the load of a plan: those that mean the same in every driver, and what the others share.
+//! Options that change a plan: those of the load that every driver has, and functions for those of one driver.
 
 use std::time::Duration;
 
