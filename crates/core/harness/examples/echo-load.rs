@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use harness::cli::DriverCli;
+use harness::cli::{DriverCli, Program, only_group, set_duration};
 use harness::failure::Failure;
 use load::clock;
 use load::driver::{Checked, Description, Driver, Target, Worker};
@@ -19,7 +19,6 @@ use load::event_loop::{self, AsyncHandler, LoopState, Options};
 use load::pacer::Start;
 use load::plan::{Group, Invalid, Plan, Timeline};
 use load::recorder::WARMUP;
-use load::schedule::Arrival;
 use load::workers::WorkerRange;
 use measure::spec::{
     CounterRole, CounterSpec, ErrorCause, ErrorSpec, SeriesRole, SeriesSpec, Spec,
@@ -54,26 +53,27 @@ static SPEC: Spec = Spec {
 // ANCHOR_END: spec
 
 // ANCHOR: settings
-/// The `[driver]` table of a plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The `[driver]` table of a plan. Each field is an option too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Args)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    /// The line to send, without its end.
+    /// Send this line
+    #[arg(long, value_name = "TEXT", default_value = "hello")]
     line: String,
 }
 
-/// The options of the command line.
+/// Further options: running servers, and those that shape the load.
 #[derive(Debug, clap::Args)]
 struct EchoOptions {
     /// Send lines to this running server, such as 127.0.0.1:7
     #[arg(value_name = "HOST:PORT", conflicts_with = "daemon")]
     server: Option<String>,
-    /// Start this many operations per second (open loop)
-    #[arg(long, value_name = "PER_SECOND", default_value_t = 100.0)]
-    rate: f64,
-    /// Measure for this many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    seconds: u64,
+    /// Start this many operations per second (open loop) [default: 100]
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// Measure for this many seconds [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
 }
 // ANCHOR_END: settings
 
@@ -249,30 +249,37 @@ enum NoCommand {}
 impl DriverCli for Echo {
     type Options = EchoOptions;
     type Command = NoCommand;
-    const EMBEDDED: &'static str = "echo-python";
-    const ABOUT: &'static str = "Send lines to an echo server and expect them back";
-    const EXAMPLES: &'static [(&'static str, &'static str)] =
-        &[("--rate 500", "500 lines a second")];
-    const FAILED: &'static str = "a line or the run failed";
+    const PROGRAM: Program = Program {
+        embedded: "echo-python",
+        about: "Send lines to an echo server and expect them back",
+        examples: &[("--rate 500", "500 lines a second")],
+        failed: "a line or the run failed",
+        ..Program::UNKNOWN
+    };
 
-    fn plan(options: &EchoOptions) -> Result<Plan<Settings>, Failure> {
+    fn plan(_options: &EchoOptions, settings: Settings) -> Plan<Settings> {
         let group = Group {
-            name: "open".to_owned(),
-            clients: 0,
-            ramp: Duration::ZERO,
-            rate: Some(options.rate),
-            arrival: Arrival::Constant,
-            stages: Vec::new(),
-            ops: None,
+            rate: Some(100.0),
+            ..Group::new("open", 0)
         };
-        let timeline = Timeline::new(Duration::from_secs(options.seconds), Duration::from_secs(5));
-        let settings = Settings {
-            line: "hello".to_owned(),
-        };
-        Ok(Plan::new("command-line", timeline, vec![group], settings))
+        let timeline = Timeline::new(Duration::from_secs(10), Duration::from_secs(5));
+        Plan::new("command-line", timeline, vec![group], settings)
     }
 
-    fn target(options: &EchoOptions) -> Result<Option<Target>, Failure> {
+    fn apply(options: &EchoOptions, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+        if let Some(rate) = options.rate {
+            only_group(plan, "--rate", "rate", |group| group.rate.is_some())?.rate = Some(rate);
+        }
+        match options.seconds {
+            Some(seconds) => set_duration(plan, Duration::from_secs(seconds)),
+            None => Ok(()),
+        }
+    }
+
+    fn target(
+        options: &EchoOptions,
+        _plan: &mut Plan<Settings>,
+    ) -> Result<Option<Target>, Failure> {
         let server = options.server.clone();
         Ok(server.map(|server| Target::of_urls(vec![server])))
     }

@@ -30,21 +30,22 @@ use subject::host;
 
 mod command;
 mod common;
+mod common_load;
 mod driver_cli;
-mod given;
 mod help;
 mod merge;
 mod mistaken;
 mod numbers;
 mod plan_file;
+mod renamed;
 mod shards;
 mod variables;
 
 pub use command::{exit_with, lines_of_files, refuse, two_dashes};
 use common::MOST_PROCESSES;
 pub use common::{Common, ProcessCount};
-pub use driver_cli::{DriverCli, Job, command, job};
-pub use given::{Given, only_group};
+pub use common_load::{default_settings, only_group, set_duration};
+pub use driver_cli::{DriverCli, Job, Program, command, job};
 pub use shards::ShardOptions;
 pub use variables::load_variables;
 
@@ -76,6 +77,7 @@ pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
 
 fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let words = D::words(std::env::args_os().collect())?;
+    let words = renamed::replace(words, D::PROGRAM.renamed, &D::SPEC.driver);
     let mut command = driver_cli::command::<D>().version(version);
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
@@ -115,18 +117,18 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
         common,
     } = job;
     let mut load = ValidPlan::new::<D>(plan)?;
-    refuse_redacted(&load.plan.clone().untyped()?)?;
+    refuse_redacted(&load.plan)?;
     if common.print_plan {
         // Elsewhere, no folder says which driver the plan is for.
         load.plan.protocol = Some(D::SPEC.protocol.clone().into_owned());
-        let text = plan_toml(&load.plan.untyped()?).map_err(Failure::Run)?;
+        let text = plan_toml(&load.plan).map_err(Failure::Run)?;
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(output) = &common.output {
         store::probe("--output", output).map_err(Failure::Call)?;
     }
-    let whole = load.plan.clone().untyped()?.to_json()?;
+    let whole = load.plan.to_json()?;
     let divided = common.shards.divided(whole, target.is_some())?;
     if let Some(divided) = &divided {
         let ended = run_part::<D>(&mut load, target, divided, &common).await;
@@ -218,7 +220,7 @@ async fn run_part<D: DriverCli>(
 }
 
 /// Refuses a plan with the placeholder of a removed secret: the run would use the placeholder as the value.
-fn refuse_redacted(plan: &Plan<toml::Table>) -> Result<(), Failure> {
+fn refuse_redacted<C: Serialize>(plan: &Plan<C>) -> Result<(), Failure> {
     if !redact::is_redacted(&plan.to_json()?) {
         return Ok(());
     }
@@ -230,7 +232,7 @@ fn refuse_redacted(plan: &Plan<toml::Table>) -> Result<(), Failure> {
 }
 
 /// Returns the plan as TOML, without its secrets, to be shown and used again.
-fn plan_toml(plan: &Plan<toml::Table>) -> anyhow::Result<String> {
+fn plan_toml<C: Serialize>(plan: &Plan<C>) -> anyhow::Result<String> {
     let plain = plan.to_json()?;
     let mut redacted = plain.clone();
     redact::value(&mut redacted);
@@ -393,7 +395,7 @@ fn note_result(path: &Path, quiet: bool) {
 }
 
 /// Returns the folder for the next result.
-fn folder<C: Clone + Serialize>(
+fn folder<C: Serialize>(
     plan: &Plan<C>,
     subject: &Subject,
     common: &Common,
@@ -402,7 +404,7 @@ fn folder<C: Clone + Serialize>(
         Some(path) => Folder::at(path),
         None => {
             let host = host::hostname();
-            let mut stored = plan.clone().untyped()?.to_json()?;
+            let mut stored = plan.to_json()?;
             redact::value(&mut stored);
             let target = subject.target();
             Folder::reserve(

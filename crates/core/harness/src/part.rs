@@ -49,10 +49,7 @@ impl Part {
         load: &ValidPlan<D::Config>,
     ) -> anyhow::Result<(serde_json::Value, Vec<Threshold>)> {
         match self {
-            Self::Whole => Ok((
-                load.plan.clone().untyped()?.to_json()?,
-                load.plan.thresholds(D::SPEC)?,
-            )),
+            Self::Whole => Ok((load.plan.to_json()?, load.plan.thresholds(D::SPEC)?)),
             Self::Divided(divided) => Ok((divided.plan.clone(), Vec::new())),
         }
     }

@@ -29,20 +29,8 @@ enum Step {
 }
 
 impl Misread {
-    /// Returns the same problem of a document that has the misread one at `key`.
-    #[must_use]
-    pub(crate) fn below(mut self, key: &str) -> Self {
-        self.path.insert(0, Step::Key(key.to_owned()));
-        self.field = match self.field.as_str() {
-            "" => key.to_owned(),
-            field => format!("{key}.{field}"),
-        };
-        self
-    }
-
     /// Adds the line, which values no longer know when they are converted.
-    #[must_use]
-    pub(crate) fn located_in(mut self, text: &str) -> Self {
+    fn located_in(mut self, text: &str) -> Self {
         self.line = DeTable::parse(text).ok().map(|document| {
             let span = document.span();
             let document = Spanned::new(span, DeValue::Table(document.into_inner()));
@@ -94,7 +82,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
     from_table(parse_table(text)?).map_err(|problem| problem.located_in(text))
 }
 
-pub(crate) fn parse_table(text: &str) -> Result<toml::Table, Misread> {
+fn parse_table(text: &str) -> Result<toml::Table, Misread> {
     toml::from_str(text).map_err(|error: toml::de::Error| Misread {
         line: error.span().map(|span| line(text, span.start)),
         field: String::new(),

@@ -14,10 +14,8 @@ mod file;
 mod group;
 mod stages;
 mod suite;
-mod untyped;
 
 pub use fault::{Fault, Signal};
-pub(crate) use file::parse;
 pub use file::{PlanError, load, read};
 pub use group::Group;
 pub use stages::{Goal, PlannedStage};

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use harness::cli::{DriverCli, Given, lines_of_files};
+use harness::cli::{DriverCli, Program, lines_of_files};
 use harness::failure::Failure;
 use load::driver::Target;
 use load::plan::{Invalid, Plan};
@@ -16,7 +16,7 @@ mod options;
 mod perftest;
 mod values;
 
-use options::Load;
+use options::{LoadOptions, MessageOptions};
 
 /// Default address of a broker.
 const LOCAL: &str = "amqp://guest:guest@localhost:5672/";
@@ -30,96 +30,76 @@ pub struct Options {
     #[arg(long, alias = "uris", value_name = "URI[,URI…]", num_args = 0..=1, default_missing_value = LOCAL, value_delimiter = ',', conflicts_with = "daemon")]
     uri: Vec<String>,
     #[command(flatten)]
-    load: Load,
+    load: LoadOptions,
+    #[command(flatten)]
+    messages: MessageOptions,
 }
 
 impl DriverCli for Perftest {
     type Options = Options;
     type Command = command::Command;
-    const MAIN: &'static [&'static str] = &[
-        "uri",
-        "producers",
-        "consumers",
-        "rate",
-        "duration",
-        "pmessages",
-        "size",
-        "confirms",
-        "persistent",
-        "queue",
-        "prefetch",
-        "auto_ack",
-        "churn",
-    ];
-    const NOT_IN_PLANS: &'static [&'static str] = &["uri"];
-    const FIELDS: &'static [(&'static str, &'static str)] = &[
-        ("default_confirms", "confirms"),
-        ("message_properties", "properties"),
-        ("queue_args", "queue_args"),
-        ("quorum_queue", "queue_type"),
-        ("stream_queue", "queue_type"),
-        ("consumer_args", "consumer_args"),
-    ];
-    const EMBEDDED: &'static str = "broker-daemon";
-    const ABOUT: &'static str = "Load-test an AMQP 0-9-1 broker with producers and consumers, accounting for every message\n\nWithout --uri, a broker is built, launched on a fresh port, and stopped at the end. PerfTest's short options are accepted: -h before an address means --uri, -q before a number means --prefetch. PerfTest's --rate is per producer; here --rate is the total of all producers.";
-    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
-        (
-            "--uri amqp://localhost:5672/ -x 2 -y 4",
-            "2 producers and 4 consumers, as fast as the broker allows",
-        ),
-        (
-            "--daemon rabbitmq --rate 5000 --confirm 100 --persistent",
-            "5,000 persistent messages per second, each confirmed",
-        ),
-        (
-            "--queue-pattern q-%d --queue-pattern-to 10 -x 10 -y 10",
-            "10 queues",
-        ),
-        (
-            "--producers 0 --predeclared -u orders --exit-when empty",
-            "drain an existing queue",
-        ),
-        ("--churn connection -x 10", "open and close connections"),
-        ("--plan configs/amqp/restart.toml", "run a plan file"),
-        ("check", "verify the answers of all brokers"),
-    ];
-    const FAILED: &'static str = "a message was lost or refused, or the run failed";
-    const SUSPECT: &'static str =
-        "suspect results (a message was duplicated, out of order or unfinished)";
+    const PROGRAM: Program = Program {
+        embedded: "broker-daemon",
+        about: "Load-test an AMQP 0-9-1 broker with producers and consumers, accounting for every message\n\nWithout --uri, a broker is built, launched on a fresh port, and stopped at the end. PerfTest's short options are accepted: -h before an address means --uri, -q before a number means --prefetch. PerfTest's --rate is per producer; here --rate is the total of all producers.",
+        examples: &[
+            (
+                "--uri amqp://localhost:5672/ -x 2 -y 4",
+                "2 producers and 4 consumers, as fast as the broker allows",
+            ),
+            (
+                "--daemon rabbitmq --rate 5000 --confirm 100 --persistent",
+                "5,000 persistent messages per second, each confirmed",
+            ),
+            (
+                "--queue-pattern q-%d --queue-pattern-to 10 -x 10 -y 10",
+                "10 queues",
+            ),
+            (
+                "--producers 0 --predeclared -u orders --exit-when empty",
+                "drain an existing queue",
+            ),
+            ("--churn connection -x 10", "open and close connections"),
+            ("--plan configs/amqp/restart.toml", "run a plan file"),
+            ("check", "verify the answers of all brokers"),
+        ],
+        failed: "a message was lost or refused, or the run failed",
+        suspect: "suspect results (a message was duplicated, out of order or unfinished)",
+        main: &[
+            "uri",
+            "producers",
+            "consumers",
+            "rate",
+            "duration",
+            "pmessages",
+            "size",
+            "confirm",
+            "persistent",
+            "queue",
+            "prefetch",
+            "auto_ack",
+            "churn",
+        ],
+        ..Program::UNKNOWN
+    };
 
     fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
         perftest::words(typed)
     }
 
-    fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
-        Ok(options.load.plan())
+    fn plan(_options: &Options, settings: Settings) -> Plan<Settings> {
+        options::plan(settings)
     }
 
-    fn settings_options(command: clap::Command) -> clap::Command {
-        Settings::augment_args(command)
-    }
-
-    fn override_load(
-        plan: &mut Plan<Settings>,
-        options: &Options,
-        given: &mut Given,
-    ) -> Result<(), Invalid> {
-        options.load.override_plan(plan, given)
-    }
-
-    fn target(options: &Options) -> Result<Option<Target>, Failure> {
-        let uri = lines_of_files("--uri", options.uri.clone())?;
-        Ok((!uri.is_empty()).then(|| Target::of_urls(uri)))
+    fn apply(options: &Options, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+        options.messages.apply(&mut plan.driver);
+        options.load.apply(plan)
     }
 
     /// Chooses the engine, so that plan and result name it.
-    fn complete(
-        plan: &mut Plan<Settings>,
-        _options: &Options,
-        _target: Option<&Target>,
-    ) -> Result<(), Failure> {
+    fn target(options: &Options, plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
         plan.driver.engine = plan.driver.engine.chosen();
-        Ok(())
+        let uri = lines_of_files("--uri", options.uri.clone())?;
+        Ok((!uri.is_empty()).then(|| Target::of_urls(uri)))
     }
 
     fn run_command(command: command::Command) -> Result<bool, Failure> {

@@ -277,9 +277,9 @@ mod tests {
         let tail = |rate, delay_s| {
             let producers = Group {
                 rate,
-                ..settings::clients(PRODUCERS, u64::from(rate.is_none()))
+                ..Group::new(PRODUCERS, u64::from(rate.is_none()))
             };
-            let groups = vec![producers, settings::clients(settings::CONSUMERS, 1)];
+            let groups = vec![producers, Group::new(settings::CONSUMERS, 1)];
             let settings = Settings {
                 producers: rate.map(|_| 4),
                 random_start_delay: Duration::from_secs(delay_s),

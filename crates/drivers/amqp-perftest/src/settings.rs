@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, Command, FromArgMatches as _};
+use clap::Args;
+use harness::cli::default_settings;
 use load::plan::{Group, Plan};
-use load::schedule::Arrival;
 use load::{duration, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,8 +69,8 @@ pub struct Settings {
     /// Publish with the mandatory flag: the broker returns unroutable messages
     #[arg(long, help_heading = MESSAGES)]
     pub(crate) mandatory: bool,
-    /// Use publisher confirms with at most N unconfirmed messages per producer
-    #[arg(short = 'c', long = "confirm", help_heading = MESSAGES, value_name = "N")]
+    /// Maximum number of unconfirmed messages per producer; absent: no publisher confirms.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) confirms: Option<u32>,
     /// Fail a message that is not confirmed within this time
@@ -215,13 +215,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Returns the settings of a command line without options.
     fn default() -> Self {
-        let command = Self::augment_args(Command::new("defaults"));
-        let matches = command.try_get_matches_from(["defaults"]);
-        matches
-            .and_then(|matches| Self::from_arg_matches(&matches))
-            .expect("no option is required")
+        default_settings()
     }
 }
 
@@ -356,19 +351,6 @@ pub(crate) struct Properties {
 /// Returns the group of a name, if it exists.
 pub(crate) fn group<'a>(plan: &'a Plan<Settings>, name: &str) -> Option<&'a Group> {
     plan.groups.iter().find(|group| group.name == name)
-}
-
-/// Returns a group of clients without a ramp, rate or number of operations.
-pub(crate) fn clients(name: &str, clients: u64) -> Group {
-    Group {
-        name: name.to_owned(),
-        clients,
-        ramp: Duration::ZERO,
-        rate: None,
-        arrival: Arrival::Constant,
-        stages: Vec::new(),
-        ops: None,
-    }
 }
 
 /// Returns the number of producers of a plan.

@@ -5,23 +5,30 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use harness::cli::{DriverCli, Given, only_group};
+use harness::cli::{DriverCli, Program, only_group};
 use harness::failure::Failure;
 use harness::verify::{self, EXIT_CODES};
 use load::driver::Target;
 use load::duration;
 use load::plan::{Group, Invalid, Plan, Timeline};
-use load::schedule::Arrival;
 use measure::result::RunResult;
 
 use crate::driver::FdPass;
-use crate::settings::{DEFAULT_MESSAGES, Settings};
+use crate::handoff::SocketType;
+use crate::settings::{DEFAULT_MESSAGES, HANDOFFS, Settings};
 use crate::{check, conformance, reference};
 
 /// Socket of the reference's daemons.
 const REFERENCE_SOCKET: &str = "/var/run/streaming-daemon.sock";
 /// Default number of clients.
 const DEFAULT_CONNECTIONS: u64 = 100;
+/// Default time over which the load rises, and then is held.
+const RAMP: Duration = Duration::from_secs(10);
+const HOLD: Duration = Duration::from_secs(60);
+/// Variables of every streaming daemon.
+const SOCKET_TYPE: &str = "DAEMON_SOCKET_TYPE";
+const MESSAGE_COUNT: &str = "DAEMON_MESSAGE_COUNT";
+const MESSAGE_DELAY: &str = "DAEMON_MESSAGE_DELAY";
 /// Default time between two records of a launched daemon.
 const DEFAULT_DELAY: Duration = Duration::from_millis(50);
 
@@ -31,16 +38,21 @@ pub struct Options {
     /// Connect to a running daemon at this socket
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
     socket: Option<PathBuf>,
-    /// Log each finished stream to stderr
-    #[arg(long, short)]
-    verbose: bool,
     #[command(flatten)]
     load: LoadOptions,
-    #[command(flatten)]
-    settings: Settings,
     /// Read the payload of the handoff from this file
-    #[arg(long, value_name = "FILE", help_heading = "Handoffs and streams")]
+    #[arg(long, value_name = "FILE", help_heading = HANDOFFS, conflicts_with = "data")]
     data_file: Option<PathBuf>,
+    /// Set the type of the daemon's socket [default: auto]
+    #[arg(long, value_enum, help_heading = HANDOFFS)]
+    socket_type: Option<SocketType>,
+    /// Expect this many records per stream; a launched daemon is configured to send them [default when launched: 18]
+    #[arg(long, value_name = "N", help_heading = HANDOFFS)]
+    messages: Option<u32>,
+    /// Set the time between two records. A launched daemon is told; with --socket, it is used for the nominal duration of
+    /// streams [default when launched: 50ms]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, help_heading = HANDOFFS)]
+    message_delay: Option<Duration>,
 }
 
 /// Options that shape the load.
@@ -53,21 +65,12 @@ struct LoadOptions {
     /// Hand over this many clients per second (open loop), for the whole ramp-up and hold
     #[arg(long, value_name = "PER_SECOND", allow_negative_numbers = true)]
     rate: Option<f64>,
-    /// Set how the starts of --rate are distributed
-    #[arg(long, value_enum, default_value = "constant", requires = "rate")]
-    arrival: Arrival,
-    /// Raise the load over this time
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
-    ramp_up: Duration,
-    /// Hold the load for this time; without --rate, the run ends earlier, with its last stream
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
-    hold: Duration,
-    /// Run the load for this long before measuring
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    warmup: Duration,
-    /// Set the random seed
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    /// Raise the load over this time [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ramp_up: Option<Duration>,
+    /// Hold the load for this time; without --rate, the run ends earlier, with its last stream [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    hold: Option<Duration>,
 }
 
 /// Commands other than a run.
@@ -129,36 +132,36 @@ pub struct ConformanceArgs {
 impl DriverCli for FdPass {
     type Options = Options;
     type Command = Command;
-    const MAIN: &'static [&'static str] = &[
-        "socket",
-        "connections",
-        "rate",
-        "ramp_up",
-        "hold",
-        "messages",
-        "message_delay",
-        "stream_timeout",
-        "slow_reader",
-    ];
-    const NOT_IN_PLANS: &'static [&'static str] = &["socket"];
-    const FIELDS: &'static [(&'static str, &'static str)] =
-        &[("data_file", "data"), ("verbose", "verbose")];
-    const EMBEDDED: &'static str = "rust-streaming";
-    const ABOUT: &'static str = "Hand over client sockets to a streaming daemon (SCM_RIGHTS) and measure the streams that come back\n\nWithout --socket, a daemon is built, launched on a fresh socket, and stopped at the end.";
-    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
-        ("", "100 clients on the embedded daemon"),
-        (
-            "--socket /run/daemon.sock --connections 1000 --ramp-up 30s",
-            "1,000 clients on a running daemon, one each 30 ms",
-        ),
-        (
-            "--daemon go-streaming --rate 500 --hold 30s",
-            "500 clients per second, however fast the daemon is",
-        ),
-        ("--plan configs/fdpass/open.toml", "run a plan file"),
-        ("check", "compare the answers of all daemons"),
-    ];
-    const FAILED: &'static str = "a stream or the run failed";
+    const PROGRAM: Program = Program {
+        embedded: "rust-streaming",
+        about: "Hand over client sockets to a streaming daemon (SCM_RIGHTS) and measure the streams that come back\n\nWithout --socket, a daemon is built, launched on a fresh socket, and stopped at the end.",
+        examples: &[
+            ("", "100 clients on the embedded daemon"),
+            (
+                "--socket /run/daemon.sock --connections 1000 --ramp-up 30s",
+                "1,000 clients on a running daemon, one each 30 ms",
+            ),
+            (
+                "--daemon go-streaming --rate 500 --hold 30s",
+                "500 clients per second, however fast the daemon is",
+            ),
+            ("--plan configs/fdpass/open.toml", "run a plan file"),
+            ("check", "compare the answers of all daemons"),
+        ],
+        failed: "a stream or the run failed",
+        main: &[
+            "socket",
+            "connections",
+            "rate",
+            "ramp_up",
+            "hold",
+            "messages",
+            "message_delay",
+            "stream_timeout",
+            "slow_reader",
+        ],
+        ..Program::UNKNOWN
+    };
 
     fn adapt(command: clap::Command) -> clap::Command {
         command.mut_arg("output", |output| {
@@ -166,46 +169,57 @@ impl DriverCli for FdPass {
         })
     }
 
-    fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
-        let mut settings = options.settings.clone();
-        settings.verbose = options.verbose;
+    /// Returns the fixed set of the reference, an open loop, or both.
+    fn plan(options: &Options, settings: Settings) -> Plan<Settings> {
+        let LoadOptions {
+            connections, rate, ..
+        } = options.load;
+        let fixed = (connections.is_some() || rate.is_none()).then(|| Group {
+            ramp: RAMP,
+            ops: Some(1),
+            ..Group::new("fixed", DEFAULT_CONNECTIONS)
+        });
+        let open = rate.is_some().then(|| Group {
+            ramp: RAMP,
+            rate,
+            ..Group::new("open", 0)
+        });
+        let drain = settings.stream_timeout + Duration::from_secs(1);
+        let timeline = Timeline::new(RAMP + HOLD, drain);
+        let groups = fixed.into_iter().chain(open).collect();
+        Plan::new("command-line", timeline, groups, settings)
+    }
+
+    fn apply(options: &Options, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
         if let Some(file) = &options.data_file {
-            settings.data = fs::read_to_string(file).map_err(|error| {
-                let field = format!("--data-file {}", file.display());
-                Invalid::new(
-                    field,
-                    format!("{error}: name a readable file of UTF-8 text"),
-                )
+            plan.driver.data = fs::read_to_string(file).map_err(|error| {
+                let problem = format!("{error}: name a readable file of UTF-8 text");
+                Invalid::new(format!("--data-file {}", file.display()), problem)
             })?;
         }
-        Ok(options.load.plan(settings))
+        // A printed plan has the variables of a launched daemon, which then follow from its settings again.
+        let (settings, variables) = (&mut plan.driver, &mut plan.daemon_env);
+        if let Some(socket_type) = options.socket_type {
+            settings.socket_type = socket_type;
+            variables.remove(SOCKET_TYPE);
+        }
+        if options.messages.is_some() {
+            settings.messages = options.messages;
+            variables.remove(MESSAGE_COUNT);
+        }
+        if options.message_delay.is_some() {
+            settings.message_delay = options.message_delay;
+            variables.remove(MESSAGE_DELAY);
+        }
+        options.load.apply(plan)
     }
 
-    fn settings_options(command: clap::Command) -> clap::Command {
-        Settings::augment_args(command)
-    }
-
-    fn override_load(
-        plan: &mut Plan<Settings>,
-        options: &Options,
-        given: &mut Given,
-    ) -> Result<(), Invalid> {
-        options.load.override_plan(plan, given)
-    }
-
-    fn target(options: &Options) -> Result<Option<Target>, Failure> {
-        Ok(options.socket.clone().map(Target::at))
-    }
-
-    fn complete(
-        plan: &mut Plan<Settings>,
-        _options: &Options,
-        _target: Option<&Target>,
-    ) -> Result<(), Failure> {
-        if plan.daemon.is_some() {
+    fn target(options: &Options, plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
+        let target = options.socket.clone().map(Target::at);
+        if target.is_none() {
             configure_daemon(plan);
         }
-        Ok(())
+        Ok(target)
     }
 
     fn run_command(command: Command) -> Result<bool, Failure> {
@@ -221,32 +235,17 @@ impl DriverCli for FdPass {
 }
 
 impl LoadOptions {
-    /// Returns the plan of this load, not yet validated.
-    fn plan(&self, driver: Settings) -> Plan<Settings> {
-        let timeline = Timeline {
-            warmup: self.warmup,
-            measure: self.ramp_up + self.hold,
-            drain: driver.stream_timeout + Duration::from_secs(1),
-        };
-        Plan {
-            seed: self.seed,
-            ..Plan::new("command-line", timeline, self.groups(), driver)
-        }
-    }
-
-    /// Applies given options to a plan from a file.
-    fn override_plan(&self, plan: &mut Plan<Settings>, given: &mut Given) -> Result<(), Invalid> {
-        if given.take("connections") {
-            let group = only_group(plan, "--connections", "clients", |group| {
-                group.rate.is_none()
-            })?;
+    fn apply(&self, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+        if let Some(connections) = self.connections {
+            let is_fixed = |group: &Group| group.rate.is_none();
+            let group = only_group(plan, "--connections", "clients", is_fixed)?;
             if group.rate.is_some() {
                 let problem = "the plan has a rate and no fixed number of clients: use --rate, or --set groups.0.ops=N to limit their number";
                 return Err(Invalid::new("--connections", problem));
             }
-            group.clients = self.connections.unwrap_or(DEFAULT_CONNECTIONS);
+            group.clients = connections;
         }
-        if given.take("rate") {
+        if self.rate.is_some() {
             let group = only_group(plan, "--rate", "rate", |group| group.rate.is_some())?;
             if group.rate.is_none() {
                 (group.clients, group.ops) = (0, None);
@@ -255,36 +254,15 @@ impl LoadOptions {
         }
         let ramp = plan.groups.iter().map(|group| group.ramp).max();
         let ramp = ramp.unwrap_or_default();
-        let held = plan.timeline.measure.saturating_sub(ramp);
-        let (ramps, holds) = (given.take("ramp_up"), given.take("hold"));
-        if ramps {
-            plan.groups
-                .iter_mut()
-                .for_each(|group| group.ramp = self.ramp_up);
+        if let Some(ramp) = self.ramp_up {
+            let groups = plan.groups.iter_mut();
+            groups.for_each(|group| group.ramp = ramp);
         }
-        if ramps || holds {
-            let ramp = if ramps { self.ramp_up } else { ramp };
-            plan.timeline.measure = ramp + if holds { self.hold } else { held };
+        if self.ramp_up.is_some() || self.hold.is_some() {
+            let held = plan.timeline.measure.saturating_sub(ramp);
+            plan.timeline.measure = self.ramp_up.unwrap_or(ramp) + self.hold.unwrap_or(held);
         }
         Ok(())
-    }
-
-    /// Returns the groups: the fixed set of the reference, an open loop, or both.
-    fn groups(&self) -> Vec<Group> {
-        let group = |name: &str, clients, rate, ops| Group {
-            name: name.to_owned(),
-            clients,
-            ramp: self.ramp_up,
-            rate,
-            arrival: self.arrival,
-            stages: Vec::new(),
-            ops,
-        };
-        let default = self.rate.is_none().then_some(DEFAULT_CONNECTIONS);
-        let clients = self.connections.or(default);
-        let fixed = clients.map(|clients| group("fixed", clients, None, Some(1)));
-        let open = self.rate.map(|rate| group("open", 0, Some(rate), None));
-        fixed.into_iter().chain(open).collect()
     }
 }
 
@@ -294,9 +272,9 @@ fn configure_daemon(plan: &mut Plan<Settings>) {
     let messages = *settings.messages.get_or_insert(DEFAULT_MESSAGES);
     let delay = *settings.message_delay.get_or_insert(DEFAULT_DELAY);
     let given = [
-        ("DAEMON_MESSAGE_COUNT", messages.to_string()),
-        ("DAEMON_MESSAGE_DELAY", format!("{}ns", delay.as_nanos())),
-        ("DAEMON_SOCKET_TYPE", settings.socket_type.name().to_owned()),
+        (MESSAGE_COUNT, messages.to_string()),
+        (MESSAGE_DELAY, format!("{}ns", delay.as_nanos())),
+        (SOCKET_TYPE, settings.socket_type.name().to_owned()),
     ];
     for (name, value) in given {
         plan.daemon_env.entry(name.to_owned()).or_insert(value);
@@ -320,7 +298,7 @@ mod tests {
     #[test]
     fn nothing_typed_is_the_reference_s_load_on_the_embedded_daemon() {
         let plan = plan(&[]);
-        assert_eq!(plan.daemon.as_deref(), Some(FdPass::EMBEDDED));
+        assert_eq!(plan.daemon.as_deref(), Some(FdPass::PROGRAM.embedded));
         assert_eq!(
             (
                 plan.groups[0].clients,

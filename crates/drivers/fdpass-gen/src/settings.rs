@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use harness::cli::default_settings;
 use load::duration;
 use load::plan::{Invalid, Plan};
 use schemars::JsonSchema;
@@ -15,6 +16,8 @@ use crate::handoff::{ClientKind, SocketType, payload_limit};
 pub const DEFAULT_DATA: &str = r#"{"prompt":"benchmark test","user_id":1}"#;
 /// Default number of records per stream of the mock backends.
 pub(crate) const DEFAULT_MESSAGES: u32 = 18;
+/// Heading of the help on what all clients do.
+pub(crate) const HANDOFFS: &str = "Handoffs and streams";
 /// Heading of the help on clients that do not read their whole stream at once.
 const UNUSUAL_CLIENTS: &str = "Unusual clients";
 /// The golden ratio's fraction in 64 bits.
@@ -25,29 +28,28 @@ const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
 /// The driver's own settings. Those that are also options have their help as documentation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[command(next_help_heading = "Handoffs and streams")]
+#[command(next_help_heading = HANDOFFS)]
 pub struct Settings {
-    /// Set the type of the daemon's socket
-    #[arg(long, value_enum, default_value = "auto")]
+    /// Type of the daemon's socket.
+    #[arg(skip)]
     pub socket_type: SocketType,
     /// Hand over one end of a Unix socket pair (unix), or a TCP connection as behind a web server (tcp)
     #[arg(long, value_enum, default_value = "unix")]
     pub client: ClientKind,
     /// Set the payload of the handoff
     // An empty one is sent as one NUL byte, as the Apache module does.
-    #[arg(long, value_name = "JSON", default_value = DEFAULT_DATA, hide_default_value = true, conflicts_with = "data_file")]
+    #[arg(long, value_name = "JSON", default_value = DEFAULT_DATA, hide_default_value = true)]
     pub data: String,
     /// A payload of exactly this many bytes instead of `data`: JSON with a long prompt.
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_bytes: Option<u32>,
-    /// Expect this many records per stream; a launched daemon is configured to send them [default when launched: 18]
-    #[arg(long, value_name = "N")]
+    /// Number of records per stream; a launched daemon is configured to send them.
+    #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u32>,
-    /// Set the time between two records. A launched daemon is told; with --socket, it is used for the nominal duration of
-    /// streams [default when launched: 50ms]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    /// Time between two records. A launched daemon is told; otherwise it is used for the nominal duration of streams.
+    #[arg(skip)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<duration::Text>")]
     pub message_delay: Option<Duration>,
@@ -91,31 +93,14 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_share: Option<f64>,
-    /// Logs each finished stream to stderr.
-    #[arg(skip)]
+    /// Log each finished stream to stderr
+    #[arg(long, short)]
     pub verbose: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            socket_type: SocketType::default(),
-            client: ClientKind::default(),
-            data: DEFAULT_DATA.to_owned(),
-            payload_bytes: None,
-            stream_timeout: Duration::from_secs(120),
-            first_byte_timeout: None,
-            idle_timeout: None,
-            messages: None,
-            message_delay: None,
-            expect: Expect::Auto,
-            retries: 2,
-            abort_after: None,
-            slow_reader: None,
-            never_read: false,
-            slow_share: None,
-            verbose: false,
-        }
+        default_settings()
     }
 }
 

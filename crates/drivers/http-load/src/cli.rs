@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
-use harness::cli::{DriverCli, Given, lines_of_files};
+use harness::cli::{DriverCli, Program, lines_of_files};
 use harness::failure::Failure;
 use harness::verify::EXIT_CODES;
 use load::driver::Target;
@@ -17,8 +17,9 @@ use crate::target::path_of;
 
 mod options;
 
-use options::PlanOptions;
+use options::LoadOptions;
 
+const WARMUP: &str = "Apply the load for this long before measuring; it is not counted. With stages it is their first part, and 0s without this option [default: 1s]";
 const THRESHOLD: &str = "Require a threshold, such as \"response.p99 <= 50ms\". It is added to those of the plan; exit code 4 if missed. In k6's syntax: \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"";
 
 /// Options of a run.
@@ -29,7 +30,7 @@ pub struct Options {
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
     #[command(flatten)]
-    plan: PlanOptions,
+    load: LoadOptions,
 }
 
 /// A subcommand other than a run.
@@ -46,93 +47,79 @@ pub enum Command {
 impl DriverCli for HttpLoad {
     type Options = Options;
     type Command = Command;
-    const MAIN: &'static [&'static str] = &[
-        "connections",
-        "rate",
-        "stage",
-        "duration",
-        "warmup",
-        "hold",
-        "http2",
-        "method",
-        "path",
-        "headers",
-        "body",
-        "expect_status",
-        "checks",
-        "tls_insecure",
-    ];
-    const NOT_IN_PLANS: &'static [&'static str] = &["latency"];
-    const FIELDS: &'static [(&'static str, &'static str)] =
-        &[("pacing", "pacing"), ("no_keep_alive", "keep_alive")];
-    const EMBEDDED: &'static str = "http-daemon";
-    const ABOUT: &'static str = "Load-test an HTTP server: as fast as it responds, at a fixed rate, or with many open connections\n\nWithout a URL, http-load builds a server, launches it on a free port and stops it at the end.";
-    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
-        (
-            "-c 100 -d 30s http://127.0.0.1:8080/1kb.txt",
-            "100 connections, each as fast as the server responds",
-        ),
-        (
-            "-R 2000 -c 100 -d 30s http://127.0.0.1:8080/1kb.txt",
-            "2,000 requests per second, however fast the server is",
-        ),
-        (
-            "-s 30s:100,1m:1000,30s:0 http://127.0.0.1:8080/",
-            "a changing number of virtual users",
-        ),
-        (
-            "--hold -c 60000 -d 1m http://127.0.0.1:8080/",
-            "60,000 connections held open",
-        ),
-        (
-            "--plan configs/http/latency.toml",
-            "run a plan file against a server that http-load launches",
-        ),
-        ("check", "compare the responses of all servers"),
-    ];
-    const FAILED: &'static str = "a request or the run failed";
+    const PROGRAM: Program = Program {
+        embedded: "http-daemon",
+        about: "Load-test an HTTP server: as fast as it responds, at a fixed rate, or with many open connections\n\nWithout a URL, http-load builds a server, launches it on a free port and stops it at the end.",
+        examples: &[
+            (
+                "-c 100 -d 30s http://127.0.0.1:8080/1kb.txt",
+                "100 connections, each as fast as the server responds",
+            ),
+            (
+                "-R 2000 -c 100 -d 30s http://127.0.0.1:8080/1kb.txt",
+                "2,000 requests per second, however fast the server is",
+            ),
+            (
+                "-s 30s:100,1m:1000,30s:0 http://127.0.0.1:8080/",
+                "a changing number of virtual users",
+            ),
+            (
+                "--keep-open -c 60000 -d 1m http://127.0.0.1:8080/",
+                "60,000 connections held open",
+            ),
+            (
+                "--plan configs/http/latency.toml",
+                "run a plan file against a server that http-load launches",
+            ),
+            ("check", "compare the responses of all servers"),
+        ],
+        failed: "a request or the run failed",
+        main: &[
+            "connections",
+            "rate",
+            "stage",
+            "duration",
+            "warmup",
+            "keep_open",
+            "http2",
+            "method",
+            "path",
+            "headers",
+            "body",
+            "expect_status",
+            "checks",
+            "tls_insecure",
+        ],
+        renamed: &[("hold", "keep-open"), ("pacing", "timer")],
+        ..Program::UNKNOWN
+    };
 
     /// Leaves the words as they are: wrk's `-c100` must not become a long option.
     fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
         Ok(typed)
     }
 
-    /// Adds `-t` for `--threads` as in wrk, and k6's syntax of thresholds.
+    /// Adds `-t` for `--threads` as in wrk, the default of the warm-up, and k6's syntax of thresholds.
     fn adapt(command: clap::Command) -> clap::Command {
         let command = command.mut_arg("threads", |threads| threads.short('t'));
+        let command = command.mut_arg("warmup", |warmup| warmup.help(WARMUP));
         command.mut_arg("threshold", |threshold| threshold.help(THRESHOLD))
     }
 
-    fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
-        Ok(options.plan.plan())
+    fn plan(options: &Options, settings: Settings) -> Plan<Settings> {
+        options.load.plan(settings)
     }
 
-    fn settings_options(command: clap::Command) -> clap::Command {
-        Settings::augment_args(command)
-    }
-
-    fn override_load(
-        plan: &mut Plan<Settings>,
-        options: &Options,
-        given: &mut Given,
-    ) -> Result<(), Invalid> {
-        options.plan.override_plan(plan, given)
-    }
-
-    fn target(options: &Options) -> Result<Option<Target>, Failure> {
-        let urls = lines_of_files("URL", options.urls.clone())?;
-        Ok((!urls.is_empty()).then(|| Target::of_urls(urls)))
+    fn apply(options: &Options, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+        options.load.apply(plan)
     }
 
     /// Chooses the engine, and the path if all URLs have the same, so that the stored plan names them.
-    fn complete(
-        plan: &mut Plan<Settings>,
-        _options: &Options,
-        target: Option<&Target>,
-    ) -> Result<(), Failure> {
-        let urls: Vec<String> = match target {
-            Some(target) => target.urls().map(str::to_owned).collect(),
-            None => url_of_daemon(plan).into_iter().collect(),
+    fn target(options: &Options, plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
+        let typed = lines_of_files("URL", options.urls.clone())?;
+        let urls = match typed.is_empty() {
+            true => url_of_daemon(plan).into_iter().collect(),
+            false => typed.clone(),
         };
         let mut paths = urls.iter().map(|url| path_of(url));
         let path = paths
@@ -140,7 +127,8 @@ impl DriverCli for HttpLoad {
             .filter(|first| paths.all(|path| path == *first));
         plan.driver.path = plan.driver.path.take().or(path);
         let tls = urls.iter().any(|url| url.starts_with("https:"));
-        Ok(plan.driver.choose_engine(tls)?)
+        plan.driver.choose_engine(tls)?;
+        Ok((!typed.is_empty()).then(|| Target::of_urls(typed)))
     }
 
     fn run_command(Command::Check(options): Command) -> Result<bool, Failure> {
@@ -192,7 +180,7 @@ mod tests {
             (0, Some(2000.0))
         );
         assert_eq!(plan.driver.connections, 50);
-        assert_eq!(plan.daemon.as_deref(), Some(HttpLoad::EMBEDDED));
+        assert_eq!(plan.daemon.as_deref(), Some(HttpLoad::PROGRAM.embedded));
     }
 
     #[test]
@@ -244,15 +232,18 @@ mod tests {
 
     #[test]
     fn held_connections_are_opened_before_the_load_and_asked_once_a_minute() {
-        let plan = plan("--hold -c 60000 --connect-rate 20000");
+        let plan = plan("--keep-open -c 60000 --connect-rate 20000");
         assert_eq!(plan.groups[0].rate, Some(1000.0));
         assert_eq!(plan.timeline.warmup, Duration::from_secs(1));
         assert_eq!(Settings::opening(&plan), Some(Duration::from_secs(42)));
-        let limited = self::plan("--hold -c 60000 --open-timeout 5s");
+        let limited = self::plan("--keep-open -c 60000 --open-timeout 5s");
         assert_eq!(Settings::opening(&limited), Some(Duration::from_secs(5)));
         assert_eq!(Settings::opening(&self::plan("-R 5 -c 10")), None);
         assert_eq!(plan.driver.source_addresses, ["auto"]);
         // A fractional rate would appear in the name of the level.
-        assert_eq!(self::plan("--hold -c 10000").groups[0].rate, Some(167.0));
+        assert_eq!(
+            self::plan("--keep-open -c 10000").groups[0].rate,
+            Some(167.0)
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use harness::cli::default_settings;
 use load::duration;
 pub(crate) use load::event_loop::Pacing;
 use load::plan::{Group, Invalid, Plan};
@@ -20,7 +21,7 @@ const OPENING_MARGIN: Duration = Duration::from_secs(30);
 /// Maximum number of connections of a run.
 pub(crate) const MAX_CONNECTIONS: u64 = 10_000_000;
 
-const CONNECTIONS: &str = "Connections";
+pub(crate) const CONNECTIONS: &str = "Connections";
 const REQUESTS: &str = "Requests";
 const RESPONSES: &str = "Responses";
 
@@ -33,21 +34,28 @@ pub struct Settings {
     #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "auto")]
     pub engine: Engine,
     /// Number of connections for the groups with a rate, opened before they are needed.
-    #[arg(skip)]
+    #[arg(skip = 100_u64)]
     pub connections: u64,
     /// Keeps a connection open for the next request.
-    #[arg(skip)]
+    #[arg(skip = true)]
     pub keep_alive: bool,
-    /// The way the driver waits for the next start of an open loop. In each mode, the delay is measured (`lag`).
-    #[arg(skip)]
+    /// Choose how to wait for the next start of --rate. precise: one timer per start; quantum: one timer per 500 µs;
+    /// spin: busy-poll (uses a full core)
+    #[arg(
+        long = "timer",
+        help_heading = "Load",
+        value_name = "TIMER",
+        value_enum,
+        default_value = "precise"
+    )]
     pub pacing: Pacing,
-    /// Open this many connections per second before the load starts, with --rate or --hold [default: 20000 with --hold;
+    /// Open this many connections per second before the load starts, with --rate or --keep-open [default: 20000 with --keep-open;
     /// otherwise as fast as possible, and requests do not wait for all of them]
     #[arg(long, help_heading = CONNECTIONS, value_name = "PER_SECOND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_rate: Option<f64>,
     /// Start the load at the latest this long after the first connection attempt, even if some connections are not open
-    /// yet, with --hold or --connect-rate [default: 30s plus four times --connections / --connect-rate]
+    /// yet, with --keep-open or --connect-rate [default: 30s plus four times --connections / --connect-rate]
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", value_parser = duration::parse)]
     #[serde(with = "duration::optional", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<duration::Text>")]
@@ -58,13 +66,13 @@ pub struct Settings {
     #[schemars(with = "duration::Text")]
     pub connect_timeout: Duration,
     /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
-    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --hold; otherwise the kernel
+    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --keep-open; otherwise the kernel
     /// chooses, and has about 28,000 ports]
     #[arg(long, help_heading = CONNECTIONS, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<String>,
     /// Send up to N requests on a connection before the first response (HTTP/1.1 pipelining). Closed loops only, so not
-    /// with --rate, --rate-stage or --hold
+    /// with --rate, --rate-stage or --keep-open
     #[arg(long, help_heading = CONNECTIONS, value_name = "N", default_value_t = 1)]
     pub pipeline: u32,
     /// Use HTTP/2: negotiated over https:// (ALPN), with prior knowledge over http://
@@ -166,36 +174,7 @@ pub enum Engine {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            engine: Engine::default(),
-            connections: 100,
-            keep_alive: true,
-            pacing: Pacing::default(),
-            connect_rate: None,
-            open_timeout: None,
-            connect_timeout: Duration::from_secs(10),
-            source_addresses: Vec::new(),
-            pipeline: 1,
-            http2: false,
-            streams: 1,
-            tls_ca: None,
-            tls_insecure: false,
-            batch: false,
-            method: "GET".to_owned(),
-            path: None,
-            headers: Vec::new(),
-            body: Vec::new(),
-            body_files: Vec::new(),
-            compressed: false,
-            follow: 0,
-            timeout: Duration::from_secs(30),
-            expect_status: Vec::new(),
-            expect_length: None,
-            expect_body: None,
-            any_content: false,
-            checks: Vec::new(),
-            phases: false,
-        }
+        default_settings()
     }
 }
 

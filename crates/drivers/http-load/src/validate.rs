@@ -143,7 +143,7 @@ fn validate_load(plan: &Plan<Settings>) -> Result<(), Invalid> {
     let settings = &plan.driver;
     let is_open = open_loop(plan);
     if settings.open_timeout.is_some() && Settings::opening(plan).is_none() {
-        let problem = "has no effect if the load does not wait for connections: give --hold, or a rate (--rate) and a \
+        let problem = "has no effect if the load does not wait for connections: give --keep-open, or a rate (--rate) and a \
             --connect-rate, or leave it out";
         return Err(invalid("open_timeout", problem));
     }
@@ -153,7 +153,7 @@ fn validate_load(plan: &Plan<Settings>) -> Result<(), Invalid> {
         return Err(invalid("pipeline", problem));
     }
     if !is_open && settings.connect_rate.is_some() {
-        let problem = "has no effect in a closed loop, where each client connects when it starts: give a rate (--rate, --hold), \
+        let problem = "has no effect in a closed loop, where each client connects when it starts: give a rate (--rate, --keep-open), \
             or leave it out; in a plan, a group's `ramp` spreads the starts of its clients";
         return Err(invalid("connect_rate", problem));
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use harness::cli::default_settings;
 use load::duration;
 use load::plan::{Group, Invalid, Plan};
 use schemars::JsonSchema;
@@ -23,8 +24,13 @@ const MAX_AGENTS: u64 = 100_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The work of the agents.
-    #[arg(skip)]
+    /// Choose the work of the agents
+    #[arg(
+        long,
+        help_heading = "Load",
+        value_enum,
+        default_value = "concurrent-agents"
+    )]
     pub scenario: Scenario,
     /// Wait this long for each answer; the deadline travels with the request
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
@@ -138,17 +144,7 @@ impl Scenario {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            scenario: Scenario::default(),
-            timeout: Duration::from_secs(30),
-            limit: 50,
-            shared_issues: 10,
-            batch_size: 2,
-            preload: 0,
-            preload_dependencies: 0,
-            agents_of_rate: 64,
-            existing_database: false,
-        }
+        default_settings()
     }
 }
 

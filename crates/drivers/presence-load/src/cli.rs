@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
-use harness::cli::{DriverCli, Given, lines_of_files, two_dashes};
+use harness::cli::{DriverCli, Program, lines_of_files, two_dashes};
 use harness::failure::Failure;
 use harness::verify::EXIT_CODES;
 use load::driver::Target;
@@ -16,7 +16,7 @@ use crate::settings::Settings;
 mod names;
 mod options;
 
-use options::PlanOptions;
+use options::LoadOptions;
 
 /// Options of a run.
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ pub struct Options {
     )]
     url: Vec<String>,
     #[command(flatten)]
-    plan: PlanOptions,
+    load: LoadOptions,
 }
 
 /// A subcommand other than a run.
@@ -57,59 +57,55 @@ pub enum Command {
 impl DriverCli for PresenceLoad {
     type Options = Options;
     type Command = Command;
-    const MAIN: &'static [&'static str] = &[
-        "url",
-        "rooms",
-        "users_per_room",
-        "heartbeats_per_sec",
-        "pacing",
-        "duration",
-        "ramp_up",
-        "hold",
-        "churn",
-    ];
-    const NOT_IN_PLANS: &'static [&'static str] = &["url"];
-    const FIELDS: &'static [(&'static str, &'static str)] = &[
-        ("mode", "mode"),
-        ("rooms", "rooms"),
-        ("heartbeats_per_sec", "heartbeats_per_sec"),
-        ("ramp_up", "ramp_up"),
-        ("report_interval", "report_interval"),
-    ];
-    const EMBEDDED: &'static str = "presence-daemon";
-    const ABOUT: &'static str = "Load-test a Socket.IO presence server: users join rooms and send heartbeats, and every event is audited\n\nWithout a URL, presence-load builds a server, launches it on a free port and stops it at the end.\n\nThese environment variables work as well: TARGET_URL, ROOM_COUNT, USERS_PER_ROOM, HEARTBEATS_PER_SEC, TEST_DURATION_MS, RAMP_UP_MS, REPORT_INTERVAL_MS, ACK_TIMEOUT_MS, BENCHMARK_DEBUG; so do options of the same names, such as --room-count and --test-duration-ms.";
-    const EXAMPLES: &'static [(&'static str, &'static str)] = &[
-        (
-            "--rooms 10 --duration 1m http://127.0.0.1:3000",
-            "10 rooms with 2 users each, 10 heartbeats per second of each user",
-        ),
-        (
-            "--rooms 200 --users-per-room 10 http://127.0.0.1:3000",
-            "2,000 users",
-        ),
-        (
-            "--pacing closed http://127.0.0.1:3000",
-            "each user waits for its acknowledgement",
-        ),
-        (
-            "--hold --rooms 10000 --users-per-room 10 --ramp-up 50s http://127.0.0.1:3000",
-            "100,000 joined users, a heartbeat each 10 s",
-        ),
-        (
-            "--churn 20 --churn-cut 0.3 http://127.0.0.1:3000",
-            "20 users per second leave and come back, 3 in 10 with a cut connection",
-        ),
-        (
-            "--plan configs/presence/quick.toml",
-            "run a plan file against a server that presence-load launches",
-        ),
-        ("check", "verify the answers and events of all servers"),
-        (
-            "conformance --daemon presence-daemon",
-            "run the functional cases on one server",
-        ),
-    ];
-    const FAILED: &'static str = "a join, a heartbeat or the run failed";
+    const PROGRAM: Program = Program {
+        embedded: "presence-daemon",
+        about: "Load-test a Socket.IO presence server: users join rooms and send heartbeats, and every event is audited\n\nWithout a URL, presence-load builds a server, launches it on a free port and stops it at the end.\n\nThese environment variables work as well: TARGET_URL, ROOM_COUNT, USERS_PER_ROOM, HEARTBEATS_PER_SEC, TEST_DURATION_MS, RAMP_UP_MS, REPORT_INTERVAL_MS, ACK_TIMEOUT_MS, BENCHMARK_DEBUG; so do options of the same names, such as --room-count and --test-duration-ms.",
+        examples: &[
+            (
+                "--rooms 10 --duration 1m http://127.0.0.1:3000",
+                "10 rooms with 2 users each, 10 heartbeats per second of each user",
+            ),
+            (
+                "--rooms 200 --users-per-room 10 http://127.0.0.1:3000",
+                "2,000 users",
+            ),
+            (
+                "--loop closed http://127.0.0.1:3000",
+                "each user waits for its acknowledgement",
+            ),
+            (
+                "--keep-open --rooms 10000 --users-per-room 10 --ramp-up 50s http://127.0.0.1:3000",
+                "100,000 joined users, a heartbeat each 10 s",
+            ),
+            (
+                "--churn 20 --churn-cut 0.3 http://127.0.0.1:3000",
+                "20 users per second leave and come back, 3 in 10 with a cut connection",
+            ),
+            (
+                "--plan configs/presence/quick.toml",
+                "run a plan file against a server that presence-load launches",
+            ),
+            ("check", "verify the answers and events of all servers"),
+            (
+                "conformance --daemon presence-daemon",
+                "run the functional cases on one server",
+            ),
+        ],
+        failed: "a join, a heartbeat or the run failed",
+        main: &[
+            "url",
+            "rooms",
+            "users_per_room",
+            "heartbeats_per_sec",
+            "loop_kind",
+            "duration",
+            "ramp_up",
+            "keep_open",
+            "churn",
+        ],
+        renamed: &[("hold", "keep-open"), ("pacing", "loop")],
+        ..Program::UNKNOWN
+    };
 
     /// Translates the reference's names of options, and its environment variables.
     fn words(typed: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
@@ -117,23 +113,15 @@ impl DriverCli for PresenceLoad {
         names::translate(typed, |name| std::env::var_os(name))
     }
 
-    fn plan(options: &Options) -> Result<Plan<Settings>, Failure> {
-        Ok(options.plan.plan())
+    fn plan(_options: &Options, settings: Settings) -> Plan<Settings> {
+        options::plan(settings)
     }
 
-    fn settings_options(command: clap::Command) -> clap::Command {
-        Settings::augment_args(command)
+    fn apply(options: &Options, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+        options.load.apply(plan)
     }
 
-    fn override_load(
-        plan: &mut Plan<Settings>,
-        options: &Options,
-        given: &mut Given,
-    ) -> Result<(), Invalid> {
-        options.plan.override_plan(plan, given)
-    }
-
-    fn target(options: &Options) -> Result<Option<Target>, Failure> {
+    fn target(options: &Options, _plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
         let urls = [options.urls.as_slice(), &options.url].concat();
         let urls = lines_of_files("URL", urls)?;
         Ok((!urls.is_empty()).then(|| Target::of_urls(urls)))

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use harness::cli::default_settings;
 use load::duration;
 pub(crate) use load::event_loop::Pacing as Timer;
 use load::plan::{Group, Plan};
@@ -21,28 +22,29 @@ pub(crate) use access::check_field;
 /// Time for joins that are late at the end of the ramp, before the load begins without them.
 const OPENING_MARGIN: Duration = Duration::from_secs(30);
 
-const USERS: &str = "Users";
+const LOAD: &str = "Load";
+pub(crate) const USERS: &str = "Users";
 const CONNECTIONS: &str = "Connections";
-const DISTURBANCES: &str = "Disturbances";
+pub(crate) const DISTURBANCES: &str = "Disturbances";
 
 /// The driver's own settings, and the options of the command line that set them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The client that joins.
-    #[arg(skip)]
+    /// Choose the client that joins: protocol, the driver's own frames; sdk, the client library
+    #[arg(long, help_heading = LOAD, value_enum, default_value = "protocol")]
     pub mode: Mode,
     /// Number of rooms.
-    #[arg(skip)]
+    #[arg(skip = 100_u64)]
     pub rooms: u64,
-    /// Set the number of users in each room
-    #[arg(long, help_heading = USERS, value_name = "N", default_value_t = 2)]
+    /// Number of users in each room.
+    #[arg(skip = 2_u64)]
     pub users_per_room: u64,
     /// Heartbeats per second of each user. With an open loop, the rate of the plan's group replaces it.
-    #[arg(skip)]
+    #[arg(skip = 10.0)]
     pub heartbeats_per_sec: f64,
     /// Time over which the users connect and join.
-    #[arg(skip)]
+    #[arg(skip = Duration::from_secs(60))]
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text")]
     pub ramp_up: Duration,
@@ -60,8 +62,8 @@ pub struct Settings {
     /// Add this many bytes to the state of each heartbeat, and so to its event
     #[arg(long, help_heading = USERS, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
     pub padding: u32,
-    /// Print a progress line each time this long has passed.
-    #[arg(skip)]
+    /// Print a progress line each time this long has passed, at most one per second
+    #[arg(long, help_heading = LOAD, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     #[serde(with = "duration")]
     #[schemars(with = "duration::Text")]
     pub report_interval: Duration,
@@ -90,7 +92,7 @@ pub struct Settings {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub spread_rooms: bool,
     /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
-    /// many of 127.0.0.0/8 as needed, for a server on this machine. Not with --mode sdk [default: auto with --hold;
+    /// many of 127.0.0.0/8 as needed, for a server on this machine. Not with --mode sdk [default: auto with --keep-open;
     /// otherwise the kernel chooses, and has about 28,000 ports]
     #[arg(long, visible_alias = "sources", help_heading = CONNECTIONS, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -133,13 +135,11 @@ pub struct Settings {
     /// Cut this share of the connections of --churn, from 0 to 1, instead of leaving first
     #[arg(long, help_heading = DISTURBANCES, value_name = "SHARE", default_value_t = 0.5)]
     pub churn_cut: f64,
-    /// Let this many users stop reading once they have joined: their connections; with --mode sdk, the events of the
-    /// library, which goes on reading
-    #[arg(long, help_heading = DISTURBANCES, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Number of users that stop reading once they have joined.
+    #[arg(skip)]
     pub slow_consumers: u64,
-    /// Let the connections of this many users fall silent once they have joined: they neither read nor answer
-    /// pings. Not with --mode sdk
-    #[arg(long, help_heading = DISTURBANCES, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    /// Number of users whose connections fall silent once they have joined: they neither read nor answer pings.
+    #[arg(skip)]
     pub half_open: u64,
 }
 
@@ -193,34 +193,7 @@ impl Transport {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            mode: Mode::default(),
-            rooms: 100,
-            users_per_room: 2,
-            heartbeats_per_sec: 10.0,
-            ramp_up: Duration::from_secs(60),
-            ack_timeout: Duration::from_secs(2),
-            keep_alive: Duration::from_secs(10),
-            padding: 0,
-            report_interval: Duration::from_secs(5),
-            debug: false,
-            transport: Transport::default(),
-            connect_timeout: Duration::from_secs(10),
-            open_timeout: None,
-            spread_rooms: false,
-            source_addresses: Vec::new(),
-            auth: None,
-            headers: Vec::new(),
-            namespace: None,
-            subprotocols: Vec::new(),
-            tls_ca: None,
-            tls_insecure: false,
-            timer: Timer::default(),
-            churn: None,
-            churn_cut: 0.5,
-            slow_consumers: 0,
-            half_open: 0,
-        }
+        default_settings()
     }
 }
 

@@ -102,13 +102,8 @@ mod tests {
         };
         let timeline = Timeline::new(Duration::from_secs(1), driver.drain());
         let group = Group {
-            name: "heartbeats".to_owned(),
-            clients: 0,
-            ramp: Duration::ZERO,
             rate: Some(1.0),
-            arrival: load::schedule::Arrival::default(),
-            stages: Vec::new(),
-            ops: None,
+            ..Group::new("heartbeats", 0)
         };
         let plan = Plan::new("test", timeline, vec![group], driver);
         let urls = (1..=3).map(|port| format!("http://127.0.0.1:{port}"));

@@ -178,7 +178,7 @@ impl Settings {
             (
                 "source_addresses",
                 !self.source_addresses.is_empty(),
-                "are not available with --mode sdk, because presence-sdk lets the kernel choose them: use --mode protocol, or leave the option out (--heartbeats-per-sec 0.1 instead of --hold)",
+                "are not available with --mode sdk, because presence-sdk lets the kernel choose them: use --mode protocol, or leave the option out (--heartbeats-per-sec 0.1 instead of --keep-open)",
             ),
         ] {
             if is_set {

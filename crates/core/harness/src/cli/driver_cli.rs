@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::command::{refuse, two_dashes};
 use super::common::Common;
-use super::given::{self, Given};
+use super::common_load::{self, CommonLoad};
 use super::{help, mistaken, numbers, plan_file, variables};
 use crate::failure::Failure;
 use crate::launcher::note;
@@ -20,30 +20,48 @@ use subject::manifest;
 /// Number of examples in the short help.
 const SHORT_EXAMPLES: usize = 4;
 
-/// The command line of a driver, besides the options that all drivers share.
-pub trait DriverCli: Driver {
-    /// Options of a run.
+/// The texts of a driver's help, and the daemon that it launches by default.
+#[derive(Debug)]
+pub struct Program {
+    /// Daemon to launch if no target is given and no daemon is named.
+    pub embedded: &'static str,
+    /// Description of the program: one sentence, and details after an empty line.
+    pub about: &'static str,
+    /// Arguments of calls that show the main uses, each with its effect.
+    pub examples: &'static [(&'static str, &'static str)],
+    /// Meaning of exit code 1.
+    pub failed: &'static str,
+    /// Meaning of exit code 3.
+    pub suspect: &'static str,
+    /// Names of the options that `-h` shows, besides those that all drivers share; the others are for `--help`.
+    pub main: &'static [&'static str],
+    /// Options by their older names, each with the name of today, both without dashes.
+    pub renamed: &'static [(&'static str, &'static str)],
+}
+
+impl Program {
+    /// A program that explains nothing: what a driver leaves out is as here.
+    pub const UNKNOWN: Self = Self {
+        embedded: "",
+        about: "",
+        examples: &[],
+        failed: "an operation or the run failed",
+        suspect: "suspect results",
+        main: &[],
+        renamed: &[],
+    };
+}
+
+/// The command line of a driver, besides the options that all drivers share. The settings of the driver are options too:
+/// each sets the field of the same name in the plan.
+pub trait DriverCli: Driver<Config: clap::Args> {
+    /// Further options of a run: running daemons, and those that shape the load. The latter have no defaults of clap, so
+    /// that an option is present if it was given.
     type Options: clap::Args;
     /// Commands other than a run.
     type Command: clap::Subcommand;
-    /// Daemon to launch if no target is given and no daemon is named.
-    const EMBEDDED: &'static str;
-    /// Description of the program: one sentence, and details after an empty line.
-    const ABOUT: &'static str;
-    /// Arguments of calls that show the main uses, each with its effect.
-    const EXAMPLES: &'static [(&'static str, &'static str)];
-    /// Meaning of exit code 1.
-    const FAILED: &'static str;
-    /// Meaning of exit code 3.
-    const SUSPECT: &'static str = "suspect results";
-
-    /// Names of the options that `-h` shows, besides those that all drivers share; the others are for `--help`.
-    const MAIN: &'static [&'static str] = &[];
-    /// Options that a plan has no field for, such as `socket`, by the names of their fields in the struct of options.
-    /// Arguments without a name, such as a URL, need no entry.
-    const NOT_IN_PLANS: &'static [&'static str] = &[];
-    /// Options that set a field of the settings that has another name: option and field.
-    const FIELDS: &'static [(&'static str, &'static str)] = &[];
+    /// The texts of its help, and its default daemon.
+    const PROGRAM: Program;
 
     /// Translates the words of the command line to the options of this program. By default, options with one dash
     /// (`-connections 100`), as the reference tools spell them, get two.
@@ -59,49 +77,28 @@ pub trait DriverCli: Driver {
         command
     }
 
-    /// Returns the plan that the options describe, not yet validated.
+    /// Returns the plan to which the options of a call without `--plan` are applied. Its defaults may depend on them.
+    fn plan(options: &Self::Options, settings: Self::Config) -> Plan<Self::Config>;
+
+    /// Applies the given options to a plan: the default one, or that of a file. Its settings have theirs already, and so
+    /// have the fields that mean the same in every driver.
     ///
     /// # Errors
-    /// A value that can't be used, such as an unreadable file.
-    fn plan(options: &Self::Options) -> Result<Plan<Self::Config>, Failure>;
+    /// An option that does not fit the groups of the plan, with the field to set instead, or whose value can't be used,
+    /// such as an unreadable file.
+    fn apply(options: &Self::Options, plan: &mut Plan<Self::Config>) -> Result<(), Invalid>;
 
-    /// Adds the options that are fields of the settings, if there are any: `Settings::augment_args(command)`.
-    fn settings_options(command: Command) -> Command {
-        command
-    }
-
-    /// Applies given options that shape the load to a plan from a file. Options of the settings, of the timeline and of
-    /// the seed are applied afterwards. An option that nobody takes is refused.
+    /// Returns the running daemons that the options name, and completes the plan for them, or for the daemon that it
+    /// names.
     ///
     /// # Errors
-    /// An option that does not fit the groups of the plan, with the field to set instead.
-    fn override_load(
-        _plan: &mut Plan<Self::Config>,
-        _options: &Self::Options,
-        _given: &mut Given,
-    ) -> Result<(), Invalid> {
-        Ok(())
-    }
+    /// An address that can't be read, or a field of the plan that doesn't fit the target.
+    fn target(
+        options: &Self::Options,
+        plan: &mut Plan<Self::Config>,
+    ) -> Result<Option<Target>, Failure>;
 
-    /// Returns the running daemons that the options name.
-    ///
-    /// # Errors
-    /// An address that can't be read.
-    fn target(options: &Self::Options) -> Result<Option<Target>, Failure>;
-
-    /// Completes a plan, from options or a file, once its daemon or target is known.
-    ///
-    /// # Errors
-    /// A field that doesn't fit the target.
-    fn complete(
-        _plan: &mut Plan<Self::Config>,
-        _options: &Self::Options,
-        _target: Option<&Target>,
-    ) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    /// Runs a command. Returns true if all is right.
+    /// Runs a subcommand; false means that a check failed (exit code 1).
     ///
     /// # Errors
     /// A wrong call, or a failed step.
@@ -128,21 +125,22 @@ pub struct Job<C> {
 /// Returns the whole command line of a driver.
 #[must_use]
 pub fn command<D: DriverCli>() -> Command {
-    let options = D::Options::augment_args(Command::new(&*D::SPEC.driver));
-    let command = Common::augment_args(numbers::typed(options));
+    let command = D::Options::augment_args(Command::new(&*D::SPEC.driver));
+    let command = D::Config::augment_args(CommonLoad::augment_args(command));
+    let command = Common::augment_args(numbers::typed(command));
     let daemon = format!(
         "Launch the daemon with this folder name in daemons/ [default without a target: {}]",
-        D::EMBEDDED
+        D::PROGRAM.embedded
     );
     let command = command.mut_arg("daemon", |arg| arg.help(daemon));
-    let command = variables::add(D::adapt(command), &D::SPEC.driver);
-    let command = help::with_lengths(command, D::MAIN);
-    let about = D::ABOUT.split("\n\n").next().unwrap_or_default();
+    let command = variables::add(D::adapt(command), &D::SPEC.driver, D::PROGRAM.renamed);
+    let command = help::with_lengths(command, D::PROGRAM.main);
+    let about = D::PROGRAM.about.split("\n\n").next().unwrap_or_default();
     D::Command::augment_subcommands(command)
         .subcommand(super::merge::command())
         .version(env!("CARGO_PKG_VERSION"))
         .about(about)
-        .long_about(D::ABOUT)
+        .long_about(D::PROGRAM.about)
         .after_help(
             examples::<D>(SHORT_EXAMPLES)
                 + "\n`--help` explains all options, their variables, and the exit codes.",
@@ -155,7 +153,7 @@ pub fn command<D: DriverCli>() -> Command {
 /// Returns calls that show the main uses, at most `most`.
 fn examples<D: DriverCli>(most: usize) -> String {
     let mut help = "Examples:\n".to_owned();
-    for (call, effect) in D::EXAMPLES.iter().take(most) {
+    for (call, effect) in D::PROGRAM.examples.iter().take(most) {
         // Writing to a string can't fail.
         let _ = writeln!(help, "  {} {call}\n      {effect}", D::SPEC.driver);
     }
@@ -183,8 +181,8 @@ Exit codes:
   3  {}
   4  a threshold was missed
   5  this machine's limits do not allow the run",
-        D::FAILED,
-        D::SUSPECT
+        D::PROGRAM.failed,
+        D::PROGRAM.suspect
     );
     help
 }
@@ -195,25 +193,37 @@ Exit codes:
 /// # Errors
 /// A plan or an address that can't be read, or an option that can't be applied to the plan.
 pub fn job<D: DriverCli>(mut typed: ArgMatches) -> Result<Job<D::Config>, Failure> {
-    let given = Given::from_matches(&typed);
     let common = Common::from_arg_matches_mut(&mut typed).unwrap_or_else(|error| refuse(&error));
+    let shared = CommonLoad::from_arg_matches_mut(&mut typed);
+    let shared = shared.unwrap_or_else(|error| refuse(&error));
     let options = D::Options::from_arg_matches_mut(&mut typed);
     let options = options.unwrap_or_else(|error| refuse(&error));
     let mut plan = match &common.plan {
         Some(path) => {
             let mut plan = plan_file::read::<D>(&manifest::find_plan(path))?;
-            given::apply::<D>(&mut plan, &options, given)?;
+            common_load::update(&mut plan.driver, typed);
             plan
         }
-        None => D::plan(&options)?,
+        None => {
+            let settings = D::Config::from_arg_matches_mut(&mut typed);
+            D::plan(&options, settings.unwrap_or_else(|error| refuse(&error)))
+        }
     };
+    shared.apply(&mut plan);
+    D::apply(&options, &mut plan)?;
     plan.instances = common.instances.unwrap_or(plan.instances);
     plan.thresholds.extend(common.threshold.iter().cloned());
     plan.daemon = common.daemon.clone().or(plan.daemon);
     plan = plan.with_settings(&common.set)?;
     plan.measure_the_stages();
-    let target = D::target(&options)?;
+    if plan.daemon.is_none() {
+        plan.daemon = Some(D::PROGRAM.embedded.to_owned());
+    }
+    let target = D::target(&options, &mut plan)?;
     mistaken::check_target(target.as_ref(), &command::<D>())?;
+    if target.is_some() {
+        plan.daemon = None;
+    }
     if let Some(text) = common
         .plan
         .as_ref()
@@ -221,11 +231,6 @@ pub fn job<D: DriverCli>(mut typed: ArgMatches) -> Result<Job<D::Config>, Failur
     {
         note(common.quiet || common.print_plan, &text);
     }
-    plan.daemon = match &target {
-        Some(_) => None,
-        None => plan.daemon.or_else(|| Some(D::EMBEDDED.to_owned())),
-    };
-    D::complete(&mut plan, &options, target.as_ref())?;
     Ok(Job {
         plan,
         target,

@@ -4,15 +4,16 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args as _, Command};
 
 use super::common::Common;
+use super::renamed;
 
 /// Gives each option an environment variable. Flags accept `1`, `true`, `yes` and `on`, and their opposites. `--help`
 /// shows neither names, which follow one rule, nor values, because a value may be a password.
-pub(super) fn add(command: Command, program: &str) -> Command {
+pub(super) fn add(command: Command, program: &str, renamed: &renamed::Names) -> Command {
     command.mut_args(|arg| {
         let Some(option) = arg.get_long() else {
             return arg;
         };
-        let variable = name(program, option);
+        let variable = renamed::variable(program, option, renamed);
         let arg = arg.env(variable).hide_env(true);
         match arg.get_action() {
             ArgAction::SetTrue => arg.value_parser(BoolishValueParser::new()),
@@ -64,7 +65,7 @@ mod tests {
         let command = command
             .arg(Arg::new("ramp-up").long("ramp-up"))
             .arg(Arg::new("url"));
-        let command = add(command, "a-driver");
+        let command = add(command, "a-driver", &[]);
         for option in command.get_opts() {
             let long = option.get_long().unwrap();
             let expected = format!("A_DRIVER_{}", long.to_uppercase().replace('-', "_"));

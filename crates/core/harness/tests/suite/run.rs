@@ -16,7 +16,7 @@ use load::clock::{self, Timer};
 use load::driver::{Cancellation, Checked, Description, Driver, Target, ValidPlan, Worker};
 use load::pacer::Tick;
 use load::plan::{Group, Invalid, Plan, Timeline};
-use load::schedule::{Arrival, Share};
+use load::schedule::Share;
 use load::workers::WorkerRange;
 use measure::result::RunResult;
 use measure::shard::Role;
@@ -129,13 +129,8 @@ fn hang_and_interrupt(cancellation: &Cancellation) -> ! {
 /// Returns a plan of 100 operations in 1 s, shared by two workers.
 fn plan(behaviour: Behaviour) -> Plan<ToySettings> {
     let group = Group {
-        name: "open".to_owned(),
-        clients: 0,
-        ramp: Duration::ZERO,
         rate: Some(100.0),
-        arrival: Arrival::Constant,
-        stages: Vec::new(),
-        ops: None,
+        ..Group::new("open", 0)
     };
     let timeline = Timeline::new(Duration::from_secs(1), Duration::from_secs(5));
     Plan::new("toy", timeline, vec![group], ToySettings { behaviour })
@@ -277,7 +272,7 @@ fn a_thread_that_hangs_does_not_outlive_the_second_interruption() {
 fn a_merge_of_one_shard_is_the_run() {
     for behaviour in [Behaviour::Work, Behaviour::OneFails, Behaviour::OnePanics] {
         let whole = tempfile::tempdir().unwrap();
-        let stored = plan(behaviour).untyped().unwrap().to_json().unwrap();
+        let stored = plan(behaviour).to_json().unwrap();
         let share = Some(Share { index: 0, of: 1 });
         let limit = Duration::from_secs(60);
         let divided =

@@ -168,13 +168,8 @@ mod tests {
 
     fn group(workers: u64, ramp: u64) -> Group {
         Group {
-            name: "group".to_owned(),
-            clients: workers,
             ramp: s(ramp),
-            rate: None,
-            arrival: Arrival::Constant,
-            stages: Vec::new(),
-            ops: None,
+            ..Group::new("group", workers)
         }
     }
 

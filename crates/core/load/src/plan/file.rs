@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use toml::Value;
 
 use super::{Invalid, Plan};
-use crate::document::{self, Misread, parse_table};
+use crate::document::{self, Misread};
 use crate::number;
 use crate::trust::{self, Untrusted};
 
@@ -75,7 +75,7 @@ pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Err(PlanError::Empty(shown()));
     }
-    let plan: Plan<D> = parse(&text).map_err(|problem| PlanError::Malformed {
+    let plan: Plan<D> = document::parse(&text).map_err(|problem| PlanError::Malformed {
         path: shown(),
         problem,
     })?;
@@ -84,17 +84,6 @@ pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
         trust::require_open(path, &file).map_err(PlanError::Untrusted)?;
     }
     Ok(plan)
-}
-
-/// Parses the text of a plan.
-pub(crate) fn parse<D: DeserializeOwned>(text: &str) -> Result<Plan<D>, Misread> {
-    let plan = untyped(parse_table(text)?).and_then(Plan::typed);
-    plan.map_err(|problem| problem.located_in(text))
-}
-
-/// Converts a table to a plan. It is the same for all drivers and compiled once.
-fn untyped(table: toml::Table) -> Result<Plan<toml::Table>, Misread> {
-    document::from_table(table)
 }
 
 /// Reads a plan, applies `path=value` settings to it, and checks it.
@@ -146,13 +135,48 @@ impl<D: Serialize + DeserializeOwned> Plan<D> {
         if settings.is_empty() {
             return Ok(self);
         }
-        let check = |table: toml::Table| untyped(table)?.typed::<D>().map(|_| ());
-        let table = with_settings(&self.untyped()?, settings, &check)?;
-        untyped(table).and_then(Plan::typed).map_err(|error| {
+        let check = |table: toml::Table| document::from_table::<Self>(table).map(drop);
+        let table = with_settings(&self.to_table()?, settings, &check)?;
+        document::from_table(table).map_err(|error| {
             // Each alone may be right.
             wrong(&settings.join(" --set "), &error)
         })
     }
+}
+
+impl<D: Serialize> Plan<D> {
+    /// Returns the plan as a table, with its fields in their order.
+    ///
+    /// # Errors
+    /// A number that no table can hold.
+    pub fn to_table(&self) -> Result<toml::Table, Invalid> {
+        toml::Table::try_from(self).map_err(|error| unwritable(&error))
+    }
+
+    /// Returns the plan as it is stored in a result.
+    ///
+    /// # Errors
+    /// As those of [`to_table`](Self::to_table).
+    ///
+    /// # Panics
+    /// Never: all values of a table are values of JSON.
+    pub fn to_json(&self) -> Result<serde_json::Value, Invalid> {
+        let table = self.to_table()?;
+        Ok(serde_json::to_value(table).expect("a table is text, numbers, lists and tables"))
+    }
+
+    /// Returns the plan as the text of a plan file.
+    ///
+    /// # Errors
+    /// As those of [`to_table`](Self::to_table).
+    pub fn to_toml(&self) -> Result<String, Invalid> {
+        toml::to_string(&self.to_table()?).map_err(|error| unwritable(&error))
+    }
+}
+
+fn unwritable(problem: &toml::ser::Error) -> Invalid {
+    let problem = format!("{problem}: use whole numbers below 2^63 (9223372036854775808)");
+    Invalid::new("the plan", problem)
 }
 
 fn wrong(setting: &str, problem: &impl ToString) -> PlanError {
@@ -164,11 +188,10 @@ fn wrong(setting: &str, problem: &impl ToString) -> PlanError {
 
 /// Applies settings to a plan. `check` says whether a table is a plan of the driver.
 fn with_settings(
-    plan: &Plan<toml::Table>,
+    plain: &toml::Table,
     settings: &[String],
     check: &dyn Fn(toml::Table) -> Result<(), Misread>,
 ) -> Result<toml::Table, PlanError> {
-    let plain = plan.to_table()?;
     let mut table = plain.clone();
     for setting in settings {
         let readings = readings(setting).map_err(|problem| wrong(setting, &problem))?;
@@ -277,7 +300,7 @@ mod tests {
 
     fn plan() -> Plan<Settings> {
         let text = "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\nclients = 3\n[driver]\n";
-        parse(text).expect("the text is a plan")
+        document::parse(text).expect("the text is a plan")
     }
 
     #[test]
@@ -356,7 +379,8 @@ mod tests {
                 "line 10: unknown field `tmeline`: did you mean `timeline`?",
             ),
         ] {
-            let error = parse::<Settings>(&format!("{begin}{end}")).expect_err("it is wrong");
+            let error = document::parse::<Plan<Settings>>(&format!("{begin}{end}"))
+                .expect_err("it is wrong");
             assert_eq!(error.to_string(), expected);
         }
     }
@@ -382,5 +406,29 @@ mod tests {
             let stored = toml::to_string(&plan).expect("a plan can be stored");
             assert!(stored.contains("clients = ") && !stored.contains("workers"));
         }
+    }
+
+    const TEXT: &str = "name = 'p'\nseed = 7\n[timeline]\nmeasure = '1500ms'\ndrain = '1s'\n[[groups]]\nname = 'g'\nrate = 0.1\n[[faults]]\nsignal = 'STOP'\nat = '1s'\nback_after = '10ms'\n[driver]\nz = 1\na = [{ deep = true }]\n";
+
+    #[test]
+    fn a_plan_comes_back_from_its_text_with_its_fields_in_their_order() {
+        let plan: Plan<toml::Table> = document::parse(TEXT).expect("the text is a plan");
+        let text = plan.to_toml().expect("a plan that was read can be written");
+        assert_eq!(document::parse(&text), Ok(plan.clone()));
+        let position = |part: &str| text.find(part).expect("the field is written");
+        assert!(position("name = ") < position("[timeline]"), "{text}");
+        assert!(position("z = 1") < position("deep = true"), "{text}");
+        let stored = plan.to_json().expect("a plan that was read can be stored");
+        assert_eq!(stored["seed"], 7);
+        assert_eq!(stored["groups"][0]["rate"], 0.1);
+        assert_eq!(stored["driver"]["a"][0]["deep"], true);
+    }
+
+    #[test]
+    fn a_number_that_no_plan_file_holds_is_refused() {
+        let mut plan: Plan<toml::Table> = document::parse(TEXT).expect("the text is a plan");
+        plan.seed = u64::MAX;
+        let problem = plan.to_json().expect_err("the seed is too large");
+        assert!(problem.to_string().contains("2^63"), "{problem}");
     }
 }

@@ -38,6 +38,20 @@ pub struct Group {
 }
 
 impl Group {
+    /// Creates a group of clients that begin at once and go on to the end.
+    #[must_use]
+    pub fn new(name: &str, clients: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            clients,
+            ramp: Duration::ZERO,
+            rate: None,
+            arrival: Arrival::Constant,
+            stages: Vec::new(),
+            ops: None,
+        }
+    }
+
     /// Returns true if a fixed number of clients does one operation each.
     pub(super) fn is_used_once(&self) -> bool {
         self.rate.is_none() && self.stages.is_empty() && self.ops == Some(1)

@@ -19,10 +19,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
 use super::{Order, Threads, WorkerRange};
+use crate::document;
 use crate::driver::{Cancellation, Description, Driver, Phases, Target, ValidPlan};
 use crate::limits;
 use crate::opening_phase::OpeningPhase;
-use crate::plan;
 use crate::recorder::WorkerSecond;
 use crate::schedule::Share;
 
@@ -99,7 +99,7 @@ impl Processes {
         shard: Share,
     ) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("finding this program")?;
-        let plan = load.plan.clone().untyped()?.to_toml()?;
+        let plan = load.plan.to_toml()?;
         let mut all = Self {
             children: Vec::new(),
             readers: Vec::new(),
@@ -239,7 +239,7 @@ impl ShardSpec {
     /// Prepares the driver, which has nothing to check any more.
     fn set_up<D: Driver>(self) -> anyhow::Result<(Arc<D>, ValidPlan<D::Config>)> {
         let load = ValidPlan {
-            plan: plan::parse(&self.plan)?,
+            plan: document::parse(&self.plan)?,
             description: self.description,
         };
         let driver = D::setup(&load.plan, &self.target, &self.range)?;

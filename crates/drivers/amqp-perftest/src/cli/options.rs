@@ -1,61 +1,48 @@
 //! Options that shape the load, and the plan built from them.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::time::Duration;
 
 use clap::Args;
-use harness::cli::Given;
+use harness::cli::set_duration;
 use load::duration;
 use load::plan::{Group, Invalid, Plan, PlannedStage, Timeline};
-use load::schedule::Arrival;
 
 use super::values::{Flag, Property, parse_argument, parse_interval, parse_property, parse_rate};
 use crate::settings::{
-    self, CONSUMERS, CONSUMING, LOAD, MESSAGES, PRODUCERS, Properties, QUEUES, Settings, clients,
+    self, CONSUMERS, CONSUMING, LOAD, MESSAGES, PRODUCERS, Properties, QUEUES, Settings,
 };
 
 /// Maximum unconfirmed messages per producer with --confirms.
 const DEFAULT_WINDOW: u32 = 1000;
+/// Default of --duration.
+const MEASURE: Duration = Duration::from_secs(30);
+/// Default time for confirms and deliveries that are outstanding at the end.
+const DRAIN: Duration = Duration::from_secs(30);
 
-/// Options that shape the load. Each is a field of a plan.
-#[derive(Debug, Args)]
-pub(super) struct Load {
-    #[command(flatten)]
-    load: LoadOptions,
-    #[command(flatten)]
-    settings: Settings,
-    #[command(flatten)]
-    more: MoreSettings,
-}
-
+/// Options that shape the load.
 #[derive(Debug, Args)]
 #[command(next_help_heading = LOAD)]
-struct LoadOptions {
-    /// Set the number of producers, each with its own connection
-    #[arg(short = 'x', long, value_name = "N", default_value_t = 1)]
-    producers: u64,
-    /// Set the number of consumers, each with its own connection
-    #[arg(
-        short = 'y',
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        conflicts_with = "churn"
-    )]
-    consumers: u64,
-    /// Publish for this long
-    #[arg(short = 'z', long, alias = "time", value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
-    duration: Duration,
+pub(super) struct LoadOptions {
+    /// Set the number of producers, each with its own connection [default: 1]
+    #[arg(short = 'x', long, value_name = "N")]
+    producers: Option<u64>,
+    /// Set the number of consumers, each with its own connection [default: 1]
+    #[arg(short = 'y', long, value_name = "N", conflicts_with = "churn")]
+    consumers: Option<u64>,
+    /// Publish for this long [default: 30s]
+    #[arg(short = 'z', long, alias = "time", value_name = "DURATION", value_parser = duration::parse)]
+    duration: Option<Duration>,
     /// Publish this many messages per second in total (0: no limit). All producers share it, evenly paced.
-    /// PerfTest's --rate is per producer
+    /// PerfTest's --rate is per producer [default: 0]
     #[arg(
         short = 'r',
         long,
         value_name = "PER_SECOND",
-        default_value_t = 0.0,
         allow_negative_numbers = true
     )]
-    rate: f64,
+    rate: Option<f64>,
     /// Set the time between two messages of each producer; equivalent to a --rate of producers divided by this interval
     #[arg(
         short = 'P',
@@ -75,35 +62,26 @@ struct LoadOptions {
         conflicts_with_all = ["rate", "ramp_up", "pmessages"]
     )]
     variable_rate: Vec<PlannedStage>,
-    /// Set how the starts of --rate are distributed
-    #[arg(long, value_enum, default_value = "constant")]
-    arrival: Arrival,
-    /// Start unpaced producers over this time, or raise the rate from 0 over this time
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    ramp_up: Duration,
+    /// Start unpaced producers over this time, or raise the rate from 0 over this time [default: 0s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ramp_up: Option<Duration>,
     /// Send N messages per producer. With --churn, N operations [default: until --duration]
     #[arg(short = 'C', long, value_name = "N")]
     pmessages: Option<u64>,
-    /// Run the load for this long before measuring
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    warmup: Duration,
-    /// Wait at most this long for outstanding confirms and deliveries after everything is published
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
-    drain: Duration,
-    /// Set the random seed
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
 }
 
 /// Options that set fields of the settings together with others, or only a part of one.
 #[derive(Debug, Args)]
-struct MoreSettings {
+pub(super) struct MessageOptions {
     /// Set PerfTest's flags; equivalent to --persistent and --mandatory
     #[arg(short = 'f', long, help_heading = MESSAGES, value_enum, value_name = "FLAG[,FLAG]", value_delimiter = ',')]
     flag: Vec<Flag>,
     /// Use publisher confirms with at most 1,000 unconfirmed messages per producer
     #[arg(long = "confirms", help_heading = MESSAGES)]
     default_confirms: bool,
+    /// Use publisher confirms with at most N unconfirmed messages per producer
+    #[arg(short = 'c', long, help_heading = MESSAGES, value_name = "N")]
+    confirm: Option<u32>,
     /// Set message properties by PerfTest's names: contentType, contentEncoding, deliveryMode, priority, correlationId,
     /// replyTo, expiration, messageId, timestamp, type, userId, appId, clusterId; any other key becomes a header
     #[arg(long, help_heading = MESSAGES, value_name = "KEY=VALUE[,…]", value_delimiter = ',', value_parser = parse_property)]
@@ -123,132 +101,80 @@ struct MoreSettings {
     consumer_args: Vec<(String, toml::Value)>,
 }
 
-impl Load {
-    /// Returns the plan for these options, not yet validated.
-    pub(super) fn plan(&self) -> Plan<Settings> {
-        let timeline = Timeline {
-            warmup: self.load.warmup,
-            measure: self.measures(),
-            drain: self.load.drain,
-        };
-        Plan {
-            seed: self.load.seed,
-            ..Plan::new("command-line", timeline, self.groups(), self.settings())
-        }
-    }
+/// Returns the plan to which the options are applied: a producer and a consumer without limits, for an open time.
+pub(super) fn plan(settings: Settings) -> Plan<Settings> {
+    let consumes = settings.churn.is_none();
+    let consumers = consumes.then(|| Group::new(CONSUMERS, 1));
+    let groups = iter::once(Group::new(PRODUCERS, 1)).chain(consumers);
+    let timeline = Timeline::new(Duration::ZERO, DRAIN);
+    Plan::new("command-line", timeline, groups.collect(), settings)
+}
 
-    /// Applies given options to a plan from a file.
-    pub(super) fn override_plan(
-        &self,
-        plan: &mut Plan<Settings>,
-        given: &mut Given,
-    ) -> Result<(), Invalid> {
-        let flags = given.take("flag").then_some(self.more.flag.as_slice());
-        for flag in flags.into_iter().flatten() {
-            match flag {
-                Flag::Persistent => plan.driver.persistent = true,
-                Flag::Mandatory => plan.driver.mandatory = true,
-            }
+impl LoadOptions {
+    /// Applies the given options to a plan.
+    pub(super) fn apply(&self, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+        let is_staged = plan.groups.iter().any(|group| !group.stages.is_empty());
+        let is_open = plan.timeline.measure.is_zero() && !is_staged;
+        let duration = self.duration.or(is_open.then_some(MEASURE));
+        if let Some(duration) = duration {
+            set_duration(plan, duration)?;
         }
-        if given.take("consumers") {
-            group(plan, CONSUMERS, "--consumers")?.clients = self.load.consumers;
+        match self.consumers {
+            Some(0) => plan.groups.retain(|group| group.name != CONSUMERS),
+            Some(number) => group(plan, CONSUMERS, "--consumers")?.clients = number,
+            None => {}
         }
-        let shaping = [
-            "producers",
-            "rate",
-            "publishing_interval",
-            "pmessages",
-            "ramp_up",
-        ];
-        if !shaping.iter().any(|option| given.contains(option)) {
+        if self.producers == Some(0) {
+            plan.groups.retain(|group| group.name != PRODUCERS);
+            plan.driver.producers = None;
             return Ok(());
         }
-        let mut number = settings::producers(plan);
-        if given.take("producers") {
-            number = self.load.producers;
+        self.apply_to_producers(plan, duration.is_some())
+    }
+
+    /// Applies the given options to the producers. If the duration `may_end` early, it ends when all messages were due.
+    fn apply_to_producers(&self, plan: &mut Plan<Settings>, may_end: bool) -> Result<(), Invalid> {
+        let is_paced = self.rate.is_some() || self.publishing_interval.is_some();
+        let is_shaped = self.producers.is_some() || self.pmessages.is_some() || is_paced;
+        let is_staged = !self.variable_rate.is_empty();
+        if !is_shaped && !is_staged && self.ramp_up.is_none() {
+            return Ok(());
         }
+        let number = self.producers.unwrap_or_else(|| settings::producers(plan));
+        let stages = self.stages(plan);
         let producers = group(plan, PRODUCERS, "--producers, --rate or --pmessages")?;
-        if given.take("rate") | given.take("publishing_interval") {
-            let rate = self.rate_of(number);
-            producers.rate = (rate != 0.0).then_some(rate);
+        if is_paced {
+            let interval = self.publishing_interval;
+            let rate = interval.map(|interval| number as f64 / interval.as_secs_f64());
+            // An invalid one is refused later.
+            producers.rate = rate.or(self.rate).filter(|rate| *rate != 0.0);
         }
-        let is_paced = producers.rate.is_some();
+        producers.ramp = self.ramp_up.unwrap_or(producers.ramp);
+        if is_staged {
+            (producers.stages, producers.rate) = (stages, None);
+        }
+        let is_paced = producers.rate.is_some() || is_staged;
         producers.clients = if is_paced { 0 } else { number };
-        if given.take("pmessages") {
-            let each = self.load.pmessages;
-            producers.ops = match is_paced {
-                true => each.map(|each| each.saturating_mul(number)),
-                false => each,
-            };
-        }
-        if given.take("ramp_up") {
-            producers.ramp = self.load.ramp_up;
+        if let Some(each) = self.pmessages {
+            // A fixed number is published in full even if it is late; the duration alone would cut it off.
+            let all = each.saturating_mul(number);
+            producers.ops = Some(if is_paced { all } else { each });
+            if let Some(rate) = producers.rate.filter(|rate| may_end && *rate > 0.0) {
+                let due = Duration::try_from_secs_f64(all as f64 / rate);
+                let due = due.unwrap_or(Duration::MAX);
+                let due = due.saturating_add(plan.driver.random_start_delay);
+                plan.timeline.measure = plan.timeline.measure.min(due);
+            }
         }
         plan.driver.producers = is_paced.then_some(number);
         Ok(())
     }
 
-    /// Returns the messages per second of all producers together.
-    fn rate(&self) -> f64 {
-        self.rate_of(self.load.producers)
-    }
-
-    fn rate_of(&self, producers: u64) -> f64 {
-        let interval = self.load.publishing_interval;
-        interval.map_or(self.load.rate, |interval| {
-            producers as f64 / interval.as_secs_f64()
-        })
-    }
-
-    /// Returns how long to measure. With a rate and a fixed number of messages, the time until all of them were due.
-    fn measures(&self) -> Duration {
-        let rate = self.rate();
-        let messages = self.load.pmessages.filter(|_| rate > 0.0);
-        messages.map_or(self.load.duration, |each| {
-            let all = each as f64 * self.load.producers as f64;
-            let lasts = Duration::try_from_secs_f64(all / rate).unwrap_or(Duration::MAX);
-            let lasts = lasts.saturating_add(self.settings.random_start_delay);
-            self.load.duration.min(lasts)
-        })
-    }
-
-    fn groups(&self) -> Vec<Group> {
-        let group = |name: &str, number: u64| Group {
-            arrival: self.load.arrival,
-            ..clients(name, number)
-        };
-        // No rate, or an invalid one, which validation refuses.
-        let producers = (self.load.producers > 0).then(|| match self.rate() == 0.0 {
-            true if !self.load.variable_rate.is_empty() => Group {
-                stages: self.stages(),
-                ..group(PRODUCERS, 0)
-            },
-            true => Group {
-                ops: self.load.pmessages,
-                ramp: self.load.ramp_up,
-                ..group(PRODUCERS, self.load.producers)
-            },
-            false => Group {
-                rate: Some(self.rate()),
-                ramp: self.load.ramp_up,
-                // A fixed number is published in full even if it is late; the duration alone would cut it off.
-                ops: self
-                    .load
-                    .pmessages
-                    .map(|each| each.saturating_mul(self.load.producers)),
-                ..group(PRODUCERS, 0)
-            },
-        });
-        let consumes = self.load.consumers > 0 && self.settings.churn.is_none();
-        let consumers = consumes.then(|| group(CONSUMERS, self.load.consumers));
-        producers.into_iter().chain(consumers).collect()
-    }
-
     /// Returns the stages of --variable-rate: each rate is set at once and held; the list repeats until the end.
-    fn stages(&self) -> Vec<PlannedStage> {
-        let mut left = self.load.warmup + self.load.duration;
+    fn stages(&self, plan: &Plan<Settings>) -> Vec<PlannedStage> {
+        let mut left = plan.planned();
         let mut stages = Vec::new();
-        for stage in self.load.variable_rate.iter().cycle() {
+        for stage in self.variable_rate.iter().cycle() {
             if left.is_zero() {
                 break;
             }
@@ -262,11 +188,37 @@ impl Load {
         }
         stages
     }
+}
+
+impl MessageOptions {
+    /// Applies the given options to settings.
+    pub(super) fn apply(&self, settings: &mut Settings) {
+        settings.persistent |= self.flag.contains(&Flag::Persistent);
+        settings.mandatory |= self.flag.contains(&Flag::Mandatory);
+        let window = self.default_confirms.then_some(DEFAULT_WINDOW);
+        settings.confirms = self.confirm.or(window).or(settings.confirms);
+        if !self.message_properties.is_empty() {
+            settings.properties = self.properties();
+        }
+        for (is_given, kind) in [(self.stream_queue, "stream"), (self.quorum_queue, "quorum")] {
+            if is_given {
+                settings.queue_type = Some(kind.to_owned());
+            }
+        }
+        for (given, arguments) in [
+            (&self.queue_args, &mut settings.queue_args),
+            (&self.consumer_args, &mut settings.consumer_args),
+        ] {
+            if !given.is_empty() {
+                *arguments = given.iter().cloned().collect();
+            }
+        }
+    }
 
     fn properties(&self) -> Properties {
         let mut fields = toml::Table::new();
         let mut headers = BTreeMap::new();
-        for property in self.more.message_properties.iter().cloned() {
+        for property in self.message_properties.iter().cloned() {
             match property {
                 Property::Field(field, value) => drop(fields.insert(field.to_owned(), value)),
                 Property::Header(key, value) => drop(headers.insert(key, value)),
@@ -278,29 +230,6 @@ impl Load {
         Properties {
             headers,
             ..properties
-        }
-    }
-
-    fn settings(&self) -> Settings {
-        let Self { settings, more, .. } = self;
-        let paced = self.rate() != 0.0 || !self.load.variable_rate.is_empty();
-        let queue_type = match (more.quorum_queue, more.stream_queue) {
-            (true, _) => Some("quorum".to_owned()),
-            (_, true) => Some("stream".to_owned()),
-            _ => None,
-        };
-        Settings {
-            producers: (paced && self.load.producers > 0).then_some(self.load.producers),
-            persistent: settings.persistent || more.flag.contains(&Flag::Persistent),
-            mandatory: settings.mandatory || more.flag.contains(&Flag::Mandatory),
-            confirms: settings
-                .confirms
-                .or(more.default_confirms.then_some(DEFAULT_WINDOW)),
-            properties: self.properties(),
-            queue_type,
-            queue_args: more.queue_args.iter().cloned().collect(),
-            consumer_args: more.consumer_args.iter().cloned().collect(),
-            ..settings.clone()
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::nodes::Nodes;
 use crate::run::Run;
-use crate::settings::{CONSUMERS, PRODUCERS, Settings, clients};
+use crate::settings::{CONSUMERS, PRODUCERS, Settings};
 use crate::spec::SPEC;
 
 /// Nanoseconds at which the load of a test begins.
@@ -31,9 +31,9 @@ pub(crate) const TIMELINE: Timeline =
 pub(super) fn run(settings: Settings, rate: Option<f64>, consumers: u64) -> Run {
     let producers = Group {
         rate,
-        ..clients(PRODUCERS, u64::from(rate.is_none()))
+        ..Group::new(PRODUCERS, u64::from(rate.is_none()))
     };
-    let consumers = (consumers > 0).then(|| clients(CONSUMERS, consumers));
+    let consumers = (consumers > 0).then(|| Group::new(CONSUMERS, consumers));
     let groups = [producers].into_iter().chain(consumers).collect();
     let plan = Plan::new("test", TIMELINE, groups, settings);
     let nodes = Nodes::of_run(["amqp://127.0.0.1:1/"].into_iter(), &plan.driver).unwrap();

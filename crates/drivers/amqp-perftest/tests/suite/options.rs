@@ -343,6 +343,20 @@ fn what_is_not_typed_is_taken_from_the_environment() {
 }
 
 #[test]
+fn a_number_of_0_removes_the_group_of_a_plan() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let (_, text) = plan(&[], &["--rate", "50"]);
+    std::fs::write(file.path(), text).unwrap();
+    let path = file.path().to_str().unwrap();
+    for (option, left) in [("--producers", "consumers"), ("--consumers", "producers")] {
+        let (code, text) = plan(&[], &["--plan", path, option, "0"]);
+        let groups = text.matches("[[groups]]").count();
+        let has_left = text.contains(&format!("name = \"{left}\""));
+        assert!(code == Some(0) && groups == 1 && has_left, "{text}");
+    }
+}
+
+#[test]
 fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
     for engine in ENGINES {
         for (consumer, measured, negative) in [(&["--wall-clock"][..], 20, 0), (&[], 0, 20)] {

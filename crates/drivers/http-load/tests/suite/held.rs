@@ -13,7 +13,15 @@ use crate::servers::{ENGINES, OK, answers, url, well};
 fn held_connections_are_held_and_counted_each_second() {
     for engine in ENGINES {
         let server = well();
-        let load = ["--hold", "-c", "40", "--connect-rate", "100", "-R", "40"];
+        let load = [
+            "--keep-open",
+            "-c",
+            "40",
+            "--connect-rate",
+            "100",
+            "-R",
+            "40",
+        ];
         let url = url(&server);
         let words = [url.as_str(), "--engine", engine, "-t", "2"];
         let time = ["--warmup", "500ms", "-d", "2s"];
@@ -49,7 +57,7 @@ fn the_load_begins_when_all_connections_are_open_however_short_the_warm_up_is() 
         ("hyper", "2", "1"),
     ] {
         let server = well();
-        let hold = ["--hold", "-c", "20", "--connect-rate", "100"];
+        let hold = ["--keep-open", "-c", "20", "--connect-rate", "100"];
         let load = ["-R", "80", "--warmup", "50ms", "-d", "500ms"];
         let (share, engine) = (
             ["--processes", processes, "--threads", threads],
@@ -93,7 +101,15 @@ fn a_server_that_holds_fewer_than_were_asked_for_is_told_apart() {
             0..=21 => answers(OK),
             _ => vec![Step::Close],
         });
-        let load = ["--hold", "-c", "40", "--connect-rate", "100", "-R", "40"];
+        let load = [
+            "--keep-open",
+            "-c",
+            "40",
+            "--connect-rate",
+            "100",
+            "-R",
+            "40",
+        ];
         let url = url(&server);
         let words = [
             url.as_str(),

@@ -218,10 +218,6 @@ fn a_wrong_plan_is_named_with_its_line_and_its_field() {
                 &["--set", "timeline.measure"],
                 &["--set timeline.measure", "path=value"],
             ),
-            refused(
-                &["--plan", "{dir}/right.toml", "--hold"],
-                &["--hold", "a whole load", "--set"],
-            ),
         ],
     );
 }

@@ -9,7 +9,7 @@ use load::clock;
 use load::driver::{Cancellation, Driver as _, Phases, Target, ValidPlan};
 use load::plan::{Group, Plan, Timeline};
 use load::recorder::{MISSED, OK, STARTED, UNFINISHED};
-use load::schedule::{Arrival, Share};
+use load::schedule::Share;
 use load::workers::{Threads, WorkerRange};
 use measure::tally::{Series, Tally};
 
@@ -22,13 +22,8 @@ pub(crate) const ENGINES: [Engine; 2] = [Engine::Wire, Engine::Hyper];
 /// Builds a group of clients with this many requests each.
 pub(crate) fn users(workers: u64, ops: u64) -> Group {
     Group {
-        name: "users".to_owned(),
-        clients: workers,
-        ramp: Duration::ZERO,
-        rate: None,
-        arrival: Arrival::Constant,
-        stages: Vec::new(),
         ops: Some(ops),
+        ..Group::new("users", workers)
     }
 }
 

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use harness::cli::{Given, only_group};
+use harness::cli::{only_group, set_duration};
 use load::duration;
 use load::plan::{Group, Invalid, Plan, Timeline};
-use load::schedule::Arrival;
 
-use crate::settings::{Mode, Settings, is_closed};
+use crate::settings::{DISTURBANCES, Mode, Settings, USERS, is_closed};
 
 /// The four limits of the reference's validator of results.
 const REFERENCE_LIMITS: [&str; 4] = [
@@ -20,59 +19,48 @@ const REFERENCE_LIMITS: [&str; 4] = [
 /// Limits of every plan.
 const MAX_CLIENTS: u64 = 10_000_000;
 const MAX_RATE: f64 = 10_000_000.0;
-/// Heartbeats per second of each user with `--hold`.
+/// Heartbeats per second of each user with `--keep-open`.
 const HELD_RATE: f64 = 0.1;
 
-/// The options that describe a plan.
-#[derive(Debug, Args)]
-pub(super) struct PlanOptions {
-    #[command(flatten)]
-    load: LoadOptions,
-    #[command(flatten)]
-    settings: Settings,
-}
-
+/// Options that shape the load.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
-struct LoadOptions {
-    /// Choose the client that joins: protocol, the driver's own frames; sdk, the client library
-    #[arg(long, value_enum, default_value = "protocol")]
-    mode: Mode,
+pub(super) struct LoadOptions {
     /// Set the number of rooms [default: 100; with --mode sdk 10]
     #[arg(long, visible_alias = "room-count", value_name = "N")]
     rooms: Option<u64>,
-    /// Set the heartbeats per second of each user [default: 10; with --mode sdk 1; with --hold 0.1]
+    /// Set the heartbeats per second of each user [default: 10; with --mode sdk 1; with --keep-open 0.1]
     #[arg(long, value_name = "PER_SECOND", allow_negative_numbers = true)]
     heartbeats_per_sec: Option<f64>,
     /// Choose when a heartbeat is sent. open: at a rate, however fast the server is; latency counts from the time a
-    /// heartbeat was due. closed: each user waits for its acknowledgement, then for 1 / --heartbeats-per-sec
-    #[arg(long, value_enum, default_value = "open")]
-    pacing: LoopKind,
-    /// Choose how the starts of an open loop are distributed
-    #[arg(long, value_enum, default_value = "constant")]
-    arrival: Arrival,
+    /// heartbeat was due. closed: each user waits for its acknowledgement, then for 1 / --heartbeats-per-sec [default:
+    /// open]
+    #[arg(long = "loop", value_name = "LOOP", value_enum)]
+    loop_kind: Option<LoopKind>,
     /// Measure for this long, once all users have joined [default: 5m; with --mode sdk 1m]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     duration: Option<Duration>,
     /// Let the users connect and join over this time [default: 1m; with --mode sdk 10s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     ramp_up: Option<Duration>,
-    /// Send heartbeats for this long before measuring; those are not counted
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
-    warmup: Duration,
-    /// Print a progress line each time this long has passed, at most one per second
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
-    report_interval: Duration,
-    /// Hold joined users, with a heartbeat of each every 10 s. Source addresses are chosen for as many connections as
+    /// Keep joined users connected, with a heartbeat of each every 10 s. Source addresses are chosen for as many connections as
     /// needed. Not with --mode sdk
     #[arg(long)]
-    hold: bool,
+    keep_open: bool,
     /// Require an error rate of at most 1 %, p95 within 150 ms, p99 within 300 ms, and 99 % success
     #[arg(long)]
     reference_limits: bool,
-    /// Set the random seed
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
+    /// Set the number of users in each room [default: 2]
+    #[arg(long, help_heading = USERS, value_name = "N")]
+    users_per_room: Option<u64>,
+    /// Let this many users stop reading once they have joined: their connections; with --mode sdk, the events of the
+    /// library, which goes on reading
+    #[arg(long, help_heading = DISTURBANCES, value_name = "N")]
+    slow_consumers: Option<u64>,
+    /// Let the connections of this many users fall silent once they have joined: they neither read nor answer
+    /// pings. Not with --mode sdk
+    #[arg(long, help_heading = DISTURBANCES, value_name = "N")]
+    half_open: Option<u64>,
 }
 
 /// A kind of loop.
@@ -92,92 +80,63 @@ fn defaults(mode: Mode) -> (u64, f64, Duration, Duration) {
     }
 }
 
-impl PlanOptions {
-    /// Builds the plan from the options, without validating it.
-    pub(super) fn plan(&self) -> Plan<Settings> {
-        let typed = &self.load;
-        let (rooms, rate, duration, ramp_up) = defaults(typed.mode);
-        let rate = if typed.hold { HELD_RATE } else { rate };
-        let mut driver = Settings {
-            mode: typed.mode,
-            rooms: typed.rooms.unwrap_or(rooms),
-            heartbeats_per_sec: typed.heartbeats_per_sec.unwrap_or(rate),
-            ramp_up: typed.ramp_up.unwrap_or(ramp_up),
-            report_interval: typed.report_interval,
-            ..self.settings.clone()
-        };
-        if typed.hold && driver.source_addresses.is_empty() {
-            driver.source_addresses.push("auto".to_owned());
-        }
-        let timeline = Timeline {
-            warmup: typed.warmup,
-            measure: typed.duration.unwrap_or(duration),
-            drain: driver.drain(),
-        };
-        let is_closed = typed.pacing == LoopKind::Closed;
-        let group = heartbeats(&driver, is_closed, typed.arrival);
-        let mut plan = Plan {
-            seed: typed.seed,
-            ..Plan::new("command-line", timeline, vec![group], driver)
-        };
-        if typed.reference_limits {
-            plan.thresholds = REFERENCE_LIMITS.map(str::to_owned).to_vec();
-        }
-        plan
-    }
+/// Returns the plan to which the options are applied: an open loop with the defaults of the mode.
+pub(super) fn plan(settings: Settings) -> Plan<Settings> {
+    let (rooms, heartbeats_per_sec, duration, ramp_up) = defaults(settings.mode);
+    let driver = Settings {
+        rooms,
+        heartbeats_per_sec,
+        ramp_up,
+        ..settings
+    };
+    let timeline = Timeline::new(duration, driver.drain());
+    let group = heartbeats(&driver, false);
+    Plan::new("command-line", timeline, vec![group], driver)
+}
 
-    /// Applies given options to a plan from a file. If the number of users changes, each goes on sending as often as
-    /// before.
-    pub(super) fn override_plan(
-        &self,
-        plan: &mut Plan<Settings>,
-        given: &mut Given,
-    ) -> Result<(), Invalid> {
-        if given.take("reference_limits") {
+impl LoadOptions {
+    /// Applies the given options to a plan. If the number of users changes, each goes on sending as often as before.
+    pub(super) fn apply(&self, plan: &mut Plan<Settings>) -> Result<(), Invalid> {
+        if let Some(duration) = self.duration {
+            set_duration(plan, duration)?;
+        }
+        if self.reference_limits {
             let limits = REFERENCE_LIMITS.map(str::to_owned);
             plan.thresholds.extend(limits);
         }
-        let shaping = [
-            "rooms",
-            "users_per_room",
-            "slow_consumers",
-            "half_open",
-            "heartbeats_per_sec",
-            "pacing",
-        ];
-        if !shaping.iter().any(|option| given.contains(option)) {
+        let before = plan.driver.clone();
+        let rate = self.keep_open.then_some(HELD_RATE);
+        let rate = self.heartbeats_per_sec.or(rate);
+        let driver = &mut plan.driver;
+        for (field, given) in [
+            (&mut driver.rooms, self.rooms),
+            (&mut driver.users_per_room, self.users_per_room),
+            (&mut driver.slow_consumers, self.slow_consumers),
+            (&mut driver.half_open, self.half_open),
+        ] {
+            *field = given.unwrap_or(*field);
+        }
+        driver.ramp_up = self.ramp_up.unwrap_or(driver.ramp_up);
+        driver.heartbeats_per_sec = rate.unwrap_or(driver.heartbeats_per_sec);
+        if self.keep_open && driver.source_addresses.is_empty() {
+            driver.source_addresses.push("auto".to_owned());
+        }
+        let is_reshaped = driver.population() != before.population();
+        if !is_reshaped && rate.is_none() && self.loop_kind.is_none() {
             return Ok(());
         }
         let was_closed = is_closed(plan);
         let mut driver = plan.driver.clone();
-        let senders = senders(&driver);
         let group = only_group(plan, "--rooms", "rate", |_| false)?;
-        if let (Some(rate), false) = (group.rate, was_closed) {
-            driver.heartbeats_per_sec = rate / senders as f64;
+        // The rate of a plan's group replaces the one of its settings.
+        let is_own = !was_closed && group.rate != heartbeats(&before, false).rate;
+        if let (Some(sum), true, None) = (group.rate, is_own, rate) {
+            driver.heartbeats_per_sec = sum / senders(&before) as f64;
         }
-        let (typed, settings) = (&self.load, &self.settings);
-        if given.contains("rooms") {
-            driver.rooms = typed.rooms.unwrap_or(driver.rooms);
-        }
-        if given.contains("users_per_room") {
-            driver.users_per_room = settings.users_per_room;
-        }
-        if given.contains("slow_consumers") {
-            driver.slow_consumers = settings.slow_consumers;
-        }
-        if given.contains("half_open") {
-            driver.half_open = settings.half_open;
-        }
-        if given.contains("heartbeats_per_sec") {
-            driver.heartbeats_per_sec = typed
-                .heartbeats_per_sec
-                .unwrap_or(driver.heartbeats_per_sec);
-        }
-        let closed = match given.take("pacing") {
-            true => typed.pacing == LoopKind::Closed,
-            false => was_closed,
-        };
-        let new = heartbeats(&driver, closed, group.arrival);
+        let closed = self
+            .loop_kind
+            .map_or(was_closed, |kind| kind == LoopKind::Closed);
+        let new = heartbeats(&driver, closed);
         (group.clients, group.rate, group.ramp) = (new.clients, new.rate, new.ramp);
         Ok(())
     }
@@ -195,19 +154,19 @@ fn senders(driver: &Settings) -> u64 {
 }
 
 /// Returns the group that sends the heartbeats of all users.
-fn heartbeats(driver: &Settings, is_closed: bool, arrival: Arrival) -> Group {
+fn heartbeats(driver: &Settings, is_closed: bool) -> Group {
     let senders = senders(driver);
-    let interval_s = 1.0 / driver.heartbeats_per_sec;
-    let interval = Duration::try_from_secs_f64(interval_s).unwrap_or_default();
+    if is_closed {
+        let interval = Duration::try_from_secs_f64(1.0 / driver.heartbeats_per_sec);
+        return Group {
+            // Users that begin at once would stay in step.
+            ramp: interval.unwrap_or_default(),
+            ..Group::new("heartbeats", senders)
+        };
+    }
+    let rate = (senders as f64 * driver.heartbeats_per_sec).clamp(1e-9, MAX_RATE);
     Group {
-        name: "heartbeats".to_owned(),
-        clients: if is_closed { senders } else { 0 },
-        // Users that begin at once would stay in step.
-        ramp: if is_closed { interval } else { Duration::ZERO },
-        rate: (!is_closed)
-            .then(|| (senders as f64 * driver.heartbeats_per_sec).clamp(1e-9, MAX_RATE)),
-        arrival,
-        stages: Vec::new(),
-        ops: None,
+        rate: Some(rate),
+        ..Group::new("heartbeats", 0)
     }
 }

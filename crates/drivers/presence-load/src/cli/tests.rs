@@ -43,18 +43,17 @@ fn each_mode_has_the_defaults_of_its_script() {
 
 #[test]
 fn a_closed_loop_has_one_client_for_each_user_that_sends() {
-    let plan =
-        plan("--pacing closed --rooms 5 --users-per-room 4 --slow-consumers 2 --half-open 1");
+    let plan = plan("--loop closed --rooms 5 --users-per-room 4 --slow-consumers 2 --half-open 1");
     assert_eq!((plan.groups[0].clients, plan.groups[0].rate), (17, None));
     Settings::validate(&plan).unwrap();
-    let sdk = self::plan("--mode sdk --pacing closed --slow-consumers 3 --churn 1");
+    let sdk = self::plan("--mode sdk --loop closed --slow-consumers 3 --churn 1");
     assert_eq!((sdk.groups[0].clients, sdk.groups[0].rate), (17, None));
     Settings::validate(&sdk).unwrap();
 }
 
 #[test]
 fn held_users_send_a_heartbeat_each_ten_seconds_from_many_addresses() {
-    let plan = plan("--hold --rooms 10000 --users-per-room 10 --ramp-up 50s");
+    let plan = plan("--keep-open --rooms 10000 --users-per-room 10 --ramp-up 50s");
     assert_eq!(plan.groups[0].rate, Some(10_000.0));
     assert_eq!(plan.driver.source_addresses, ["auto"]);
     assert_eq!(plan.driver.opening(), Duration::from_secs(80));
@@ -88,7 +87,7 @@ fn settings_that_do_not_fit_are_refused_by_name() {
         ("--padding 2000000", "driver.padding"),
         ("--mode sdk --transport upgrade", "driver.transport"),
         ("--mode sdk --half-open 1", "driver.half_open"),
-        ("--mode sdk --hold", "driver.source_addresses"),
+        ("--mode sdk --keep-open", "driver.source_addresses"),
     ] {
         let error = Settings::validate(&plan(words)).unwrap_err();
         assert!(error.field.starts_with(field), "{words}: {error}");

@@ -9,7 +9,7 @@ use crate::support::{audited, call, run};
 fn all_that_is_right_is_counted_and_nothing_is_found() {
     for arguments in [
         &[][..],
-        &["--pacing", "closed"],
+        &["--loop", "closed"],
         &["--threads", "2"],
         &["--rooms", "3", "--threads", "2"],
         &["--arrival", "poisson", "--warmup", "300ms"],

@@ -100,6 +100,26 @@ fn the_reference_s_variables_describe_the_run() {
 }
 
 #[test]
+fn older_names_of_options_and_variables_are_taken_with_a_note() {
+    let printed = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut call = Command::new(env!("CARGO_BIN_EXE_presence-load"));
+        call.args(arguments).arg("--print-plan");
+        let output = call.envs(variables.iter().copied()).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+    };
+    let [plan, notes] = printed(&["--keep-open", "--loop", "closed"], &[]);
+    assert_eq!(notes, "");
+    let [older, notes] = printed(&["--hold"], &[("PRESENCE_LOAD_PACING", "closed")]);
+    assert_eq!(older, plan);
+    for note in [
+        "note: --hold is called --keep-open now",
+        "note: PRESENCE_LOAD_PACING is called PRESENCE_LOAD_LOOP now",
+    ] {
+        assert!(notes.contains(note), "{notes}");
+    }
+}
+
+#[test]
 fn runs_with_the_same_seed_are_the_same() {
     let key_of = |seed: &str| {
         let server = Server::start(Script::default());

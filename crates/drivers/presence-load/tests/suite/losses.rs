@@ -13,7 +13,7 @@ fn users_that_leave_or_are_cut_come_back_and_nothing_is_lost() {
         ("open", "0.5"),
         ("closed", "0.5"),
     ] {
-        let run = run(&["--churn", "30", "--churn-cut", cut, "--pacing", pacing]);
+        let run = run(&["--churn", "30", "--churn-cut", cut, "--loop", pacing]);
         audited(&run, &[]);
         let result = &run.result;
         let [left, cut] = ["churn_left", "churn_cut"].map(|name| result.count(name));

@@ -16,7 +16,7 @@ fn sdk(server: &Server, arguments: &[&str]) -> Program {
 fn clients_of_the_library_are_counted_as_those_of_the_protocol() {
     for arguments in [
         &[][..],
-        &["--pacing", "closed"],
+        &["--loop", "closed"],
         &["--rooms", "3", "--threads", "2"],
         &["--arrival", "poisson", "--warmup", "300ms"],
         &["--padding", "2000"],
@@ -101,7 +101,7 @@ fn updates_of_a_broken_connection_come_back_with_it() {
 fn a_refused_heartbeat_is_repeated_by_the_library_with_its_join() {
     for code in ["expired", "not_joined", "stale_epoch"] {
         // A user has one heartbeat under way, which its join carries.
-        let closed = ["--pacing", "closed"];
+        let closed = ["--loop", "closed"];
         let run = sdk(&Server::wrong(Wrong::Refuse(3, code)), &closed).run();
         audited(&run, &[]);
         let result = &run.result;
@@ -126,7 +126,7 @@ fn a_closed_loop_waits_for_each_acknowledgement() {
         delays: vec![Duration::from_millis(80)],
         ..Script::default()
     };
-    let closed = ["--pacing", "closed", "--heartbeats-per-sec", "50"];
+    let closed = ["--loop", "closed", "--heartbeats-per-sec", "50"];
     let arguments = [&closed[..], &["--mode", "sdk", "--duration", "2s"]].concat();
     let run = call(&Server::start(script), &arguments).run();
     audited(&run, &[]);
@@ -146,7 +146,7 @@ fn users_that_leave_or_are_cut_come_back_and_nothing_is_lost() {
         ("closed", "0.5"),
     ] {
         let server = Server::start(Script::default());
-        let arguments = ["--churn", "30", "--churn-cut", cut, "--pacing", pacing];
+        let arguments = ["--churn", "30", "--churn-cut", cut, "--loop", pacing];
         let run = sdk(&server, &arguments).run();
         audited(&run, &[]);
         let result = &run.result;
@@ -252,7 +252,7 @@ fn a_worker_without_senders_joins_its_users() {
     // Users 2 and 5 of 6 are slow: with one user in each room, the third worker of three has no other.
     let server = Server::start(Script::default());
     let arguments = ["--rooms", "6", "--users-per-room", "1", "--threads", "3"];
-    for further in [&[][..], &["--pacing", "closed"], &["--churn", "10"]] {
+    for further in [&[][..], &["--loop", "closed"], &["--churn", "10"]] {
         let arguments = [&arguments[..], &["--slow-consumers", "2"], further].concat();
         let run = sdk(&server, &arguments).run();
         audited(&run, &[]);
@@ -295,7 +295,7 @@ fn what_the_library_does_not_do_is_refused_with_the_reason() {
         (&["--transport", "upgrade"], "no other transport"),
         (&["--half-open", "1"], "answers pings"),
         (&["--source-addresses", "auto"], "the kernel"),
-        (&["--hold"], "--heartbeats-per-sec 0.1"),
+        (&["--keep-open"], "--heartbeats-per-sec 0.1"),
     ] {
         sdk(&server, arguments).refused(2, &["sdk", reason, "use --mode protocol"]);
     }

@@ -5,4 +5,5 @@
 )]
 
 mod help;
+mod options;
 mod schemas;

@@ -55,7 +55,7 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
             ],
         ),
         (
-            &["--hold", "--pipeline", "2"],
+            &["--keep-open", "--pipeline", "2"],
             &["driver.pipeline (--pipeline)", "leave out the rate"],
         ),
         (
@@ -84,7 +84,7 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
         ),
         (
             &[
-                "--hold",
+                "--keep-open",
                 "-c",
                 "100",
                 "--connect-rate",
@@ -103,16 +103,16 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
             &["driver.open_timeout (--open-timeout)", "--connect-rate"],
         ),
         (
-            &["--hold", "--no-keep-alive"],
+            &["--keep-open", "--no-keep-alive"],
             &["--no-keep-alive", "cannot be used with"],
         ),
         (
-            &["--hold", "--connect-rate", "1e-300"],
+            &["--keep-open", "--connect-rate", "1e-300"],
             &["driver.connect_rate (--connect-rate)", "below 1"],
         ),
         (
             &[
-                "--hold",
+                "--keep-open",
                 "-c",
                 "18446744073709551615",
                 "--connect-rate",
@@ -125,7 +125,7 @@ fn a_call_that_is_wrong_says_what_where_and_what_to_do_before_anything_is_asked(
             &[
                 "driver.connect_rate (--connect-rate)",
                 "closed loop",
-                "--hold",
+                "--keep-open",
             ],
         ),
         (&["-c", "0"], &["groups[0].clients", "at least 1"]),

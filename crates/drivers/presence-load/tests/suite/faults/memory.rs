@@ -25,7 +25,7 @@ fn load(daemon: &Daemon, options: &str) -> RunningProgram {
     let url = daemon.endpoint().url.clone().unwrap();
     Program::new(env!("CARGO_BIN_EXE_presence-load"))
         .args(
-            "--hold --users-per-room 5 --ack-timeout 20s --connect-timeout 2m --open-timeout 5m --threads 1 --quiet"
+            "--keep-open --users-per-room 5 --ack-timeout 20s --connect-timeout 2m --open-timeout 5m --threads 1 --quiet"
                 .split(' '),
         )
         .args(options.split(' '))
