@@ -1,4 +1,4 @@
-//! Options that change a plan: those of the load that every driver has, and functions for those of one driver.
+//! Options of the load that every driver has, and functions for options of one driver.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) struct CommonLoad {
     /// Apply the load for this long before measuring; it is not counted [default: 0s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     warmup: Option<Duration>,
-    /// Wait at most this long for operations that are open when the load ends [default: that of the driver]
+    /// Wait at most this long for operations that are open when the load ends [default: chosen by the driver]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     drain: Option<Duration>,
     /// Set the random seed [default: 0]
