@@ -46,6 +46,7 @@ pub(super) struct RunningLoad {
     pub(super) worker_count: u64,
     /// The longest time that one operation may take, nanoseconds.
     longest_ns: u64,
+    /// The instant that seconds count from.
     pub(super) start: Start,
     /// Time from the start until all workers were running, nanoseconds.
     pub(super) late_ns: u64,
