@@ -1,6 +1,6 @@
-//! The language of identifiers and of help texts.
+//! The language of identifiers, and the length of functions.
 
-use crate::tidy::tree::rust_sources;
+use crate::tidy::tree::{root, rust_sources};
 
 /// Words that no identifier may contain, as `GLOSSARY.md` has it: metaphors, and a private word for a standard term.
 /// Each has the words to use instead.
@@ -123,6 +123,47 @@ fn no_identifier_is_a_metaphor() {
             let trimmed = line.trim_start();
             is_test = trimmed.starts_with("#[test]") || trimmed.starts_with("#[tokio::test");
         }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Returns the functions of a source as the formatter leaves them, with their lines: from `fn` to the brace that closes.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let plain = text.split("#[cfg(test)]\nmod tests {").next();
+    let lines: Vec<&str> = plain.unwrap_or_default().lines().collect();
+    let begins = lines.iter().enumerate().filter_map(|(begin, line)| {
+        let (before, name) = line.split_once("fn ")?;
+        let is_definition = before
+            .split_whitespace()
+            .all(|word| word.starts_with("pub") || ["const", "async", "unsafe"].contains(&word));
+        let indent = &line[..line.len() - line.trim_start().len()];
+        is_definition.then_some((begin, name.split(['(', '<']).next()?, indent))
+    });
+    begins
+        .filter_map(|(begin, name, indent)| {
+            let end = format!("{indent}}}");
+            let length = lines[begin..].iter().position(|line| **line == end)?;
+            Some((name, length + 1))
+        })
+        .collect()
+}
+
+#[test]
+fn a_function_fits_on_one_page() {
+    let mut found = Vec::new();
+    for (path, text) in rust_sources() {
+        let path = path.strip_prefix(root()).unwrap().display().to_string();
+        let mut parts = path.split('/').skip(1);
+        let (room, name, folder) = (parts.next(), parts.next(), parts.next());
+        let is_list_of_cases = name.is_some_and(|name| name.ends_with("-conformance"));
+        if folder != Some("src") || path.ends_with("tests.rs") || path.contains("/tests/") {
+            continue;
+        }
+        let most = if room == Some("core") { 70 } else { 90 };
+        let long = functions(&text)
+            .into_iter()
+            .filter(|(_, lines)| *lines > most && !is_list_of_cases);
+        found.extend(long.map(|(name, lines)| format!("{path}: {name} has {lines} lines")));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
