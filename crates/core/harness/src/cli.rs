@@ -517,7 +517,7 @@ fn size<D: Driver>(
     })
 }
 
-/// Returns the number of processes for a load that needs `need` open files, of which one process may open `limit`.
+/// Returns the number of processes for a load that needs `need` open files; one process may open `limit`.
 fn processes(need: u64, limit: u64, common: &Common, can_split: bool) -> Result<u64, Failure> {
     let required = need
         .div_ceil(limit.saturating_sub(OWN_DESCRIPTORS).max(1))

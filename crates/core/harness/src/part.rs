@@ -15,10 +15,9 @@ use crate::divided::{DividedRun, HEAD_START_NS, PublishedDaemon, Start};
 const LOOKING: Duration = Duration::from_millis(250);
 
 /// The part of a program in a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub enum Part {
     /// All of the run.
-    #[default]
     Whole,
     /// A part of a run that is divided over several programs.
     Divided(DividedRun),
@@ -104,7 +103,7 @@ impl Part {
         }
     }
 
-    /// Returns the progress of shared operations, of which this part has begun and not ended `open`, if it is known.
+    /// Returns the progress of shared operations, if it is known. This part has begun `open` that are not ended.
     pub(crate) fn shared_progress(&self, open: i64) -> Option<SharedProgress> {
         match self {
             Self::Whole => Some(SharedProgress::of_open(open)),

@@ -52,8 +52,6 @@ pub(super) struct RunningLoad {
     pub(super) late_ns: u64,
     /// Operations that workers of several processes share, if they do.
     shared: Option<SharedOperations>,
-    /// Time between two looks at their progress.
-    looking: Duration,
 }
 
 /// The programs that have the workers of a run.
@@ -162,7 +160,6 @@ impl RunningLoad {
             start,
             late_ns,
             shared,
-            looking: settings.part.looking(),
             longest_ns: u64::try_from(load.description.longest.as_nanos()).unwrap_or(u64::MAX),
         })
     }
@@ -180,7 +177,8 @@ impl RunningLoad {
         let mut ending = LoadOutcome::default();
         let mut every_second = tokio::time::interval(Duration::from_secs(1));
         every_second.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut counting = tokio::time::interval(self.looking);
+        let looking = self.shared.as_ref().map(SharedOperations::looking);
+        let mut counting = tokio::time::interval(looking.unwrap_or(Duration::MAX));
         counting.set_missed_tick_behavior(MissedTickBehavior::Skip);
         // A daemon that was started again may need longer than the load lasts; the loop waits to see whether it
         // recovers.

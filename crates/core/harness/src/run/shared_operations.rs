@@ -1,10 +1,12 @@
 //! The progress of operations that begin in one process and end in another.
 
+use std::time::Duration;
+
 use load::driver::SharedProgress;
 
 use crate::part::Part;
 
-/// The operations that workers of this program share with those of others.
+/// The operations that workers of this program share with other programs.
 #[derive(Debug)]
 pub(super) struct SharedOperations {
     part: Part,
@@ -22,6 +24,11 @@ impl SharedOperations {
         }
     }
 
+    /// Returns the time between two looks for [`news`](Self::news).
+    pub(super) fn looking(&self) -> Duration {
+        self.part.looking()
+    }
+
     /// Reports the open operations of this program to the other parts.
     pub(super) fn report(&mut self, open: i64) {
         if self.reported != Some(open) && self.part.report_open(open).is_ok() {
@@ -29,7 +36,7 @@ impl SharedOperations {
         }
     }
 
-    /// Returns news about the operations of all parts of the run. `open` are those of this program.
+    /// Returns news about the operations of all parts of the run. `open` are this program's.
     pub(super) fn news(&mut self, open: i64) -> Option<SharedProgress> {
         self.report(open);
         let progress = self.part.shared_progress(open);

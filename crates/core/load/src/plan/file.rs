@@ -156,7 +156,7 @@ impl<D: Serialize> Plan<D> {
     /// Returns the plan as it is stored in a result.
     ///
     /// # Errors
-    /// As those of [`to_table`](Self::to_table).
+    /// See [`to_table`](Self::to_table).
     ///
     /// # Panics
     /// Never: all values of a table are values of JSON.
@@ -168,7 +168,7 @@ impl<D: Serialize> Plan<D> {
     /// Returns the plan as the text of a plan file.
     ///
     /// # Errors
-    /// As those of [`to_table`](Self::to_table).
+    /// See [`to_table`](Self::to_table).
     pub fn to_toml(&self) -> Result<String, Invalid> {
         toml::to_string(&self.to_table()?).map_err(|error| unwritable(&error))
     }
