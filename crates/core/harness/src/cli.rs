@@ -17,6 +17,7 @@ use crate::divided::DividedRun;
 use crate::failure::Failure;
 use crate::launcher::note;
 use crate::part::Part;
+use crate::processes::{PROCESS_ARGUMENT, process};
 use crate::run::{External, Settings, Subject, run, unless_interrupted};
 use crate::signals::Signals;
 use crate::store::{self, Folder};
@@ -24,7 +25,6 @@ use crate::{launcher, output, page};
 use load::driver::{Driver, Target, ValidPlan};
 use load::limits::{self, TooFewFiles};
 use load::plan::{Invalid, Plan};
-use load::workers::{SHARD_ARGUMENT, shard};
 use subject::headroom::CannotHold;
 use subject::host;
 
@@ -64,11 +64,11 @@ pub fn main<D: DriverCli>() -> ExitCode {
 /// Runs the whole program like [`main`]; `--version` prints `version`.
 #[must_use]
 pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
-    let is_shard = std::env::args_os()
+    let is_process = std::env::args_os()
         .nth(1)
-        .is_some_and(|argument| argument == SHARD_ARGUMENT);
-    let ended = if is_shard {
-        in_runtime(async { shard::<D>().await.map_err(Failure::Run) }).map(|()| ExitCode::SUCCESS)
+        .is_some_and(|argument| argument == PROCESS_ARGUMENT);
+    let ended = if is_process {
+        in_runtime(async { process::<D>().await.map_err(Failure::Run) }).map(|()| ExitCode::SUCCESS)
     } else {
         parse::<D>(version).and_then(carry_out::<D>)
     };

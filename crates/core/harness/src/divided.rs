@@ -149,6 +149,17 @@ struct Go {
     of: u64,
     plan_sha256: String,
     at_unix_ns: u64,
+    /// The same instant of CLOCK_MONOTONIC, for programs that [see the same processes](Program::processes): it does not
+    /// jump.
+    at_monotonic: u64,
+    processes: String,
+}
+
+impl Go {
+    /// Returns the instant of CLOCK_MONOTONIC, if it was set by a program of this machine.
+    fn monotonic(&self, host: &str) -> Option<u64> {
+        (self.processes == Program::this(host).processes).then_some(self.at_monotonic)
+    }
 }
 
 impl DividedRun {
@@ -281,11 +292,11 @@ impl DividedRun {
     /// Another shard is not ready in time, has failed, or runs another plan; or the start was so long ago that the result
     /// of this shard would be INVALID.
     pub(crate) async fn start(&self, host: &str) -> anyhow::Result<Start> {
-        let (unix_ns, of) = match (self.start_at, self.share) {
-            (Some(start_at), Some(share)) => (start_at, share.of),
+        let (unix_ns, of, known) = match (self.start_at, self.share) {
+            (Some(start_at), Some(share)) => (start_at, share.of, None),
             _ => {
                 let go = self.meet(START, host).await?;
-                (go.at_unix_ns, go.of)
+                (go.at_unix_ns, go.of, go.monotonic(host))
             }
         };
         let before = u64::try_from(CONVERTED_BEFORE.as_nanos()).expect("a short time");
@@ -300,18 +311,24 @@ impl DividedRun {
             }
             tokio::time::sleep(Duration::from_nanos(left).min(SLEEP)).await;
         }
-        Ok(Start::convert(unix_ns, of))
+        Ok(match known {
+            Some(origin) => Start::known(unix_ns, of, origin),
+            None => Start::convert(unix_ns, of),
+        })
     }
 
     /// Says that all connections of this shard are open, if it has any, and returns the instant at which the load of all
-    /// shards begins, in Unix nanoseconds; `None` if they do not agree on one.
-    pub(crate) async fn load_begin(self, host: String) -> Option<u64> {
+    /// shards begins, nanoseconds of CLOCK_MONOTONIC; `None` if they do not agree on one.
+    pub(crate) async fn load_begin(self, start: &Start, host: &str) -> Option<u64> {
         // Shards that know the start need no common folder.
         if self.start_at.is_some() {
             return None;
         }
-        let go = self.meet(LOAD, &host).await;
-        go.ok().map(|go| go.at_unix_ns)
+        let go = self.meet(LOAD, host).await.ok()?;
+        Some(
+            go.monotonic(host)
+                .unwrap_or_else(|| start.monotonic(go.at_unix_ns)),
+        )
     }
 
     /// Returns the instant that shard 0 has set, once all shards are ready for it.
@@ -326,7 +343,7 @@ impl DividedRun {
             let file = |prefix: &str| self.folder.join(format!("{prefix}{}", share.index));
             write(&file(meeting.ready), &ready)?;
             if share.index == 0 {
-                self.set_instant(meeting, share.of).await?;
+                self.set_instant(meeting, share.of, host).await?;
             } else {
                 for probe in 0..PROBES {
                     let missing = |folder: &Path| missing_shards(folder, meeting.ready, share.of);
@@ -358,7 +375,7 @@ impl DividedRun {
     }
 
     /// Waits until all shards are ready and have seen the probes, and sets the instant.
-    async fn set_instant(&self, meeting: Meeting, of: u64) -> anyhow::Result<()> {
+    async fn set_instant(&self, meeting: Meeting, of: u64, host: &str) -> anyhow::Result<()> {
         for index in 0..of {
             let name = format!("{}{index}", meeting.ready);
             let missing = |folder: &Path| missing_shards(folder, meeting.ready, of);
@@ -387,10 +404,13 @@ impl DividedRun {
         }
         let head_start = head_start(written.elapsed(), is_local(&self.folder));
         let head_start = u64::try_from(head_start.as_nanos()).expect("a short time");
+        let at_monotonic = clock::now() + head_start;
         let go = Go {
             of,
             plan_sha256: self.plan_sha256.clone(),
-            at_unix_ns: clock::unix_ns() + head_start,
+            at_unix_ns: at_monotonic + clock::wall_offset(),
+            at_monotonic,
+            processes: Program::this(host).processes,
         };
         write(&self.folder.join(meeting.go), &go)
     }

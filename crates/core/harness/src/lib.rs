@@ -16,6 +16,7 @@ pub mod merge;
 pub mod output;
 pub mod page;
 pub mod part;
+pub mod processes;
 pub mod progress;
 pub mod run;
 pub mod signals;

@@ -1,16 +1,29 @@
-//! The part of a program in a run: all of it, unless the run is divided.
+//! The part of a program in a run: all of it, unless other programs have parts too. Every program takes the same steps,
+//! and only their way to each other differs: pipes from a process to the one that [started it](crate::processes), or a
+//! folder that all can reach ([`crate::divided`]). A program of a divided run may start processes itself: the load has as
+//! many shares then as there are workers in all of them.
+//!
+//! | step | what the others learn | pipes | folder |
+//! | --- | --- | --- | --- |
+//! | publish | the daemon, and for processes the plan and what the check has learned | the specification | `daemon.json` |
+//! | start | this program is ready; the common start | `Ready`, `start` | `ready-I`, `go` |
+//! | load begin | all of its connections are open; the begin of the load | `Opened`, `load_begin` | `open-I`, `load` |
+//! | progress | operations that are open; whether all have begun or ended | `OpenOperations`, `progress` | `left-I`, `progress` |
+//! | leave | what was measured | `WorkerSecond`, `Ledger` | `shard-I/`, `done-I` |
 
 use std::time::Duration;
 
 use load::clock;
 use load::driver::{Driver, SharedProgress, ValidPlan};
 use load::schedule::Share;
-use load::workers::COUNTING;
 use measure::shard::{Role, RunPart};
 use measure::threshold::Threshold;
 
 use crate::divided::{DividedRun, HEAD_START_NS, PublishedDaemon, Start};
+use crate::processes::Pipe;
 
+/// Time between two looks at the progress of this program, or of the processes that it has started.
+const COUNTING: Duration = Duration::from_millis(50);
 /// Time between two looks at the other parts of a divided run.
 const LOOKING: Duration = Duration::from_millis(250);
 
@@ -19,6 +32,8 @@ const LOOKING: Duration = Duration::from_millis(250);
 pub enum Part {
     /// All of the run.
     Whole,
+    /// A process of the program that started it, which has the result.
+    Process(Pipe),
     /// A part of a run that is divided over several programs.
     Divided(DividedRun),
 }
@@ -29,6 +44,7 @@ impl Part {
     pub fn share(&self) -> Share {
         match self {
             Self::Whole => Share::ALL,
+            Self::Process(pipe) => pipe.workers().shard,
             Self::Divided(divided) => divided.share(),
         }
     }
@@ -38,6 +54,7 @@ impl Part {
     pub fn role(&self) -> Role {
         match self {
             Self::Whole => Role::Both,
+            Self::Process(_) => Role::Load,
             Self::Divided(divided) => divided.role(),
         }
     }
@@ -48,7 +65,9 @@ impl Part {
         load: &ValidPlan<D::Config>,
     ) -> anyhow::Result<(serde_json::Value, Vec<Threshold>)> {
         match self {
-            Self::Whole => Ok((load.plan.to_json()?, load.plan.thresholds(D::SPEC)?)),
+            Self::Whole | Self::Process(_) => {
+                Ok((load.plan.to_json()?, load.plan.thresholds(D::SPEC)?))
+            }
             Self::Divided(divided) => Ok((divided.plan.clone(), Vec::new())),
         }
     }
@@ -59,7 +78,7 @@ impl Part {
     /// The error of the file system.
     pub(crate) fn publish(&self, daemon: impl FnOnce() -> PublishedDaemon) -> anyhow::Result<()> {
         match self {
-            Self::Whole => Ok(()),
+            Self::Whole | Self::Process(_) => Ok(()),
             Self::Divided(divided) => divided.publish(&daemon()),
         }
     }
@@ -71,6 +90,7 @@ impl Part {
     pub(crate) async fn start(&self, host: &str) -> anyhow::Result<Start> {
         match self {
             Self::Whole => Ok(Start::soon()),
+            Self::Process(pipe) => pipe.start().await,
             Self::Divided(divided) => divided.start(host).await,
         }
     }
@@ -80,14 +100,15 @@ impl Part {
     pub(crate) async fn load_begin(self, start: Start, host: String) -> Option<u64> {
         match self {
             Self::Whole => Some(clock::now() + HEAD_START_NS),
-            Self::Divided(divided) => Some(start.monotonic(divided.load_begin(host).await?)),
+            Self::Process(pipe) => pipe.load_begin().await.ok(),
+            Self::Divided(divided) => divided.load_begin(&start, &host).await,
         }
     }
 
     /// Returns the time between two calls of [`shared_progress`](Self::shared_progress).
     pub(crate) fn looking(&self) -> Duration {
         match self {
-            Self::Whole => COUNTING,
+            Self::Whole | Self::Process(_) => COUNTING,
             Self::Divided(_) => LOOKING,
         }
     }
@@ -99,6 +120,7 @@ impl Part {
     pub(crate) fn report_open(&self, open: i64) -> anyhow::Result<()> {
         match self {
             Self::Whole => Ok(()),
+            Self::Process(pipe) => pipe.report_open(open),
             Self::Divided(divided) => divided.report_open(open),
         }
     }
@@ -107,6 +129,7 @@ impl Part {
     pub(crate) fn shared_progress(&self, open: i64) -> Option<SharedProgress> {
         match self {
             Self::Whole => Some(SharedProgress::of_open(open)),
+            Self::Process(pipe) => pipe.shared_progress(),
             // If the folder cannot be read, the drain time ends the run.
             Self::Divided(divided) => divided.shared_progress().unwrap_or(None),
         }
@@ -115,7 +138,7 @@ impl Part {
     /// Says that this part has ended. Returns true for the last one.
     pub(crate) fn leave(&self) -> bool {
         match self {
-            Self::Whole => true,
+            Self::Whole | Self::Process(_) => true,
             Self::Divided(divided) => divided.leave().unwrap_or(false),
         }
     }
@@ -123,7 +146,9 @@ impl Part {
     /// Returns the name of the run.
     pub(crate) fn run_id(&self, start: &Start) -> String {
         match self {
-            Self::Whole => format!("{:x}-{:x}", start.unix_ns, std::process::id()),
+            Self::Whole | Self::Process(_) => {
+                format!("{:x}-{:x}", start.unix_ns, std::process::id())
+            }
             Self::Divided(divided) => divided.run_id(start),
         }
     }
@@ -131,7 +156,7 @@ impl Part {
     /// Describes this part for its result; `None` if it is the whole.
     pub(crate) fn describe(&self, start: &Start) -> Option<RunPart> {
         match self {
-            Self::Whole => None,
+            Self::Whole | Self::Process(_) => None,
             Self::Divided(divided) => Some(divided.part(start)),
         }
     }

@@ -18,6 +18,7 @@ mod live_outputs;
 mod observe;
 mod resource_monitor;
 mod running_load;
+pub(crate) mod running_share;
 pub(crate) mod scrape;
 mod seconds_spool;
 mod shared_operations;
@@ -83,6 +84,9 @@ impl Settings {
 
     /// Returns the workers of this process: none if it starts processes that have them.
     fn workers_here(&self) -> WorkerRange {
+        if let Part::Process(pipe) = &self.part {
+            return pipe.workers().clone();
+        }
         WorkerRange {
             first: 0,
             count: if self.processes > 1 {
@@ -97,7 +101,7 @@ impl Settings {
 
     /// Returns true if workers of other processes drive load with those of this process, or instead of them.
     fn is_spread(&self) -> bool {
-        self.workers() > self.threads || self.share().of > 1
+        self.workers() > 0 && !self.workers_here().is_all()
     }
 
     /// Returns the part of the load that this program drives.
@@ -286,7 +290,7 @@ async fn start<D: Driver>(
     let target = &daemons.target;
     let starting = RunningLoad::start(&prepared.driver, load, settings, target, learned, host);
     let (running, monitor) = match &settings.part {
-        Part::Whole => {
+        Part::Whole | Part::Process(_) => {
             let monitor = monitoring(Vec::new()).await?;
             (starting.await?, monitor)
         }
@@ -299,7 +303,7 @@ async fn start<D: Driver>(
         }
     };
     Ok(Started {
-        faults: Faults::new(&load.plan.faults, &running.phases),
+        faults: Faults::new(&load.plan.faults, &running.share.phases),
         running,
         monitor,
         steal: host::StealTime::start(),
@@ -337,10 +341,10 @@ async fn drive<D: Driver>(
     let inputs = &prepared.load.description.audit_inputs;
     // A run that ends after a number of operations has no time after them.
     let idle_tail_s = inputs.load_s.map_or(0.0, |_| inputs.idle_tail_s);
-    let requested_at = running.cancellation.requested_at();
+    let requested_at = running.share.cancellation.requested_at();
     let ended = Ended {
-        wall_s: over.saturating_sub(running.phases.origin) as f64 / 1e9,
-        measured_s: measured_s(&running.phases, requested_at, over, idle_tail_s),
+        wall_s: over.saturating_sub(running.share.phases.origin) as f64 / 1e9,
+        measured_s: measured_s(&running.share.phases, requested_at, over, idle_tail_s),
         steal_pct: started.steal.pct(),
         ending,
     };

@@ -1,5 +1,4 @@
-//! The workers of a run: threads of this process, or of several processes that this one starts. Both report the same
-//! [`WorkerSecond`]s and obey the same [`Order`]s, so that nothing above can tell them apart.
+//! The workers of one process: threads that report [`WorkerSecond`]s and obey [`Order`]s.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, mpsc};
@@ -17,10 +16,6 @@ use crate::opening_phase::{OpeningPhase, WorkerOpening};
 use crate::pacer::Pacer;
 use crate::recorder::{self, Recorder, WorkerSecond};
 use crate::schedule::Share;
-
-mod shards;
-
-pub use shards::{COUNTING, Processes, SHARD_ARGUMENT, shard};
 
 /// The workers of one process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -56,7 +51,7 @@ impl WorkerRange {
 }
 
 /// An order to running workers.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy)]
 pub enum Order {
     /// Begin the load at this time, nanoseconds of CLOCK_MONOTONIC: all connections are open.
     BeginLoad(u64),
@@ -64,52 +59,6 @@ pub enum Order {
     Stop(u64),
     /// Take note of the progress of operations that begin in one process and end in another.
     Progress(SharedProgress),
-}
-
-/// The running workers of a program.
-#[derive(Debug)]
-pub enum Workers {
-    /// Threads of this process.
-    Threads(Threads),
-    /// Threads of processes that this one has started.
-    Processes(Processes),
-}
-
-impl Workers {
-    /// Tells an order to all workers.
-    pub async fn obey(&mut self, order: Order) {
-        match self {
-            Self::Threads(threads) => threads.obey(order),
-            Self::Processes(processes) => processes.obey(order).await,
-        }
-    }
-
-    /// Returns a tally to its worker after it was read. Those of processes were made to be read once.
-    pub fn give_back(&self, worker: u64, tally: Tally) {
-        if let Self::Threads(threads) = self {
-            threads.give_back(worker, tally);
-        }
-    }
-
-    /// Returns how many operations all workers have begun and not ended; `None` while one may begin more.
-    #[must_use]
-    pub fn open_operations(&self) -> Option<i64> {
-        match self {
-            Self::Threads(threads) => threads.account.open(),
-            Self::Processes(processes) => processes.open_operations(),
-        }
-    }
-
-    /// Returns the ledgers of all processes, once their workers have ended. A process that was killed has none.
-    ///
-    /// # Errors
-    /// A ledger that cannot be written as JSON.
-    pub async fn ledgers(&mut self) -> anyhow::Result<Vec<String>> {
-        match self {
-            Self::Threads(threads) => Ok(vec![threads.account.ledger()?]),
-            Self::Processes(processes) => Ok(processes.ledgers().await),
-        }
-    }
 }
 
 /// The part of this process in operations that begin in one process and end in another.
@@ -208,7 +157,8 @@ impl Threads {
         })
     }
 
-    fn obey(&self, order: Order) {
+    /// Tells an order to all workers.
+    pub fn obey(&self, order: Order) {
         match order {
             Order::BeginLoad(begin) => {
                 if let Some(opening) = &self.opening {
@@ -219,6 +169,20 @@ impl Threads {
             Order::Progress(progress) => self.account.progress(progress),
         }
         self.cancellation.wake();
+    }
+
+    /// Returns how many operations the workers have begun and not ended; `None` while one may begin more.
+    #[must_use]
+    pub fn open_operations(&self) -> Option<i64> {
+        self.account.open()
+    }
+
+    /// Returns the ledger of this process, once its workers have ended.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON.
+    pub fn ledger(&self) -> anyhow::Result<String> {
+        self.account.ledger()
     }
 
     /// Returns a tally to its worker after it was read.

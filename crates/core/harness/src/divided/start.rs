@@ -2,12 +2,13 @@
 
 use load::clock;
 use measure::shard::Clock;
+use serde::{Deserialize, Serialize};
 
 /// Time between the order to begin and the begin, so that all workers are waiting by then.
 pub(crate) const HEAD_START_NS: u64 = 50_000_000;
 
 /// The start of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Start {
     /// Unix time in nanoseconds.
     pub(crate) unix_ns: u64,
@@ -36,8 +37,18 @@ impl Start {
         }
     }
 
+    /// Returns the start of a run of some shards, of which the instant is known on both clocks.
+    pub(super) fn known(unix_ns: u64, of: u64, origin: u64) -> Self {
+        Self {
+            unix_ns,
+            of,
+            origin,
+            wall_offset: unix_ns.saturating_sub(origin),
+        }
+    }
+
     /// Converts an instant of the wall clock as the start was converted.
-    pub(crate) fn monotonic(&self, unix_ns: u64) -> u64 {
+    pub(super) fn monotonic(&self, unix_ns: u64) -> u64 {
         unix_ns.saturating_sub(self.wall_offset)
     }
 

@@ -5,7 +5,7 @@ use load::driver::SharedProgress;
 use super::*;
 
 fn part(folder: &Path, role: Role, share: Option<Share>) -> DividedRun {
-    let limit = Duration::from_secs(1);
+    let limit = Duration::from_secs(60);
     let plan = serde_json::Value::Null;
     DividedRun::new(role, share, folder, None, limit, plan).unwrap()
 }
@@ -141,6 +141,27 @@ async fn the_start_is_set_once_every_shard_has_seen_both_probes_of_this_moment()
     let before = clock::unix_ns();
     let go = start.await.unwrap().unwrap();
     assert!(go.at_unix_ns > before);
+}
+
+#[tokio::test]
+async fn shards_of_one_machine_begin_at_one_instant_of_its_monotonic_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let shard = |index| part(folder.path(), Role::Load, Some(Share { index, of: 2 }));
+    let (first, second) = (shard(0), shard(1));
+    let (first_start, second_start) = tokio::join!(first.start("here"), second.start("here"));
+    let start = first_start.unwrap();
+    // Conversions from the wall clock would differ by nanoseconds.
+    assert_eq!(second_start.unwrap(), start);
+    let begins = tokio::join!(
+        first.load_begin(&start, "here"),
+        second.load_begin(&start, "here")
+    );
+    assert!(begins.0.is_some_and(|begin| begin > start.origin));
+    assert_eq!(begins.0, begins.1);
+    let mut go: Go = serde_json::from_slice(&fs::read(folder.path().join("go")).unwrap()).unwrap();
+    assert_eq!(go.monotonic("here"), Some(start.origin));
+    "another boot".clone_into(&mut go.processes);
+    assert_eq!(go.monotonic("here"), None);
 }
 
 #[test]

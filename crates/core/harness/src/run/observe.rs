@@ -29,13 +29,16 @@ pub(super) async fn observe<D: Driver>(
     let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
     let mut daemon_counts = started.monitor.daemon_counts(D::SPEC);
     let has_counters = !daemon_counts.is_empty();
-    if started.running.worker_count == 0 && started.running.late_ns > 0 {
+    if started.running.worker_count == 0 && started.running.share.late_ns > 0 {
         // The shards had begun before the first values were read.
         daemon_counts.clear();
     }
-    let part = prepared.settings.part.describe(&started.running.start);
+    let part = prepared
+        .settings
+        .part
+        .describe(&started.running.share.start);
     let part = part.map(|part| RunPart {
-        late_ns: started.running.late_ns,
+        late_ns: started.running.share.late_ns,
         measured: total.measured.clone(),
         shares_operations: ledgers.is_some(),
         ledgers: ledgers.unwrap_or(0),
@@ -63,7 +66,9 @@ pub(super) async fn observe<D: Driver>(
         workers: running.worker_count,
         thresholds: std::mem::take(&mut prepared.thresholds),
         worker_cpu_pct: Some(running.collector.busiest_pct(wall_ns)),
-        opening: running.opening_time(prepared.load.description.opening),
+        opening: running
+            .share
+            .opening_time(prepared.load.description.opening),
         facts: RunResult {
             warnings,
             part,
@@ -83,7 +88,7 @@ impl Started {
         total: &Tally,
     ) -> Vec<Warning> {
         let mut warnings = Vec::from_iter(self.processes_warning.take());
-        let origin = self.running.phases.origin;
+        let origin = self.running.share.phases.origin;
         warnings.extend(self.monitor.changed_processes(origin));
         warnings.extend(self.faults.not_injected());
         warnings.extend(daemons.without_counters(spec, has_counters));
@@ -108,7 +113,7 @@ fn facts<D: Driver>(
 ) -> RunResult {
     let (load, settings) = (prepared.load, prepared.settings);
     let running = &started.running;
-    let (phases, start) = (&running.phases, &running.start);
+    let (phases, start) = (&running.share.phases, &running.share.start);
     // The seconds of opening and warm-up are in no figure.
     let warmup_s = (phases.measure - phases.origin) as f64 / 1e9;
     let (usage, services, resources) = started.monitor.summary(phases.origin, warmup_s, seconds);
@@ -158,7 +163,7 @@ async fn reconcile<D: Driver>(
         // What it did not do, and why, is on stderr.
         cleaned = cleaning.await.ok().and_then(Result::ok).flatten();
     }
-    let Some(mut lines) = running.ledgers().await? else {
+    let Some(mut lines) = running.share.ledgers().await? else {
         return Ok((None, None));
     };
     let ledgers = lines.len() as u64;

@@ -1,8 +1,7 @@
 //! The progress of operations that begin in one process and end in another.
 
-use std::time::Duration;
-
 use load::driver::SharedProgress;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::part::Part;
 
@@ -10,6 +9,7 @@ use crate::part::Part;
 #[derive(Debug)]
 pub(super) struct SharedOperations {
     part: Part,
+    looking: Interval,
     /// The last number of open operations that was reported to the other parts.
     reported: Option<i64>,
     progress: Option<SharedProgress>,
@@ -17,16 +17,19 @@ pub(super) struct SharedOperations {
 
 impl SharedOperations {
     pub(super) fn new(part: Part) -> Self {
+        let mut looking = tokio::time::interval(part.looking());
+        looking.set_missed_tick_behavior(MissedTickBehavior::Skip);
         Self {
             part,
+            looking,
             reported: None,
             progress: None,
         }
     }
 
-    /// Returns the time between two looks for [`news`](Self::news).
-    pub(super) fn looking(&self) -> Duration {
-        self.part.looking()
+    /// Returns when it is time to look for [`news`](Self::news). Cancel-safe.
+    pub(super) async fn time_to_look(&mut self) {
+        self.looking.tick().await;
     }
 
     /// Reports the open operations of this program to the other parts.

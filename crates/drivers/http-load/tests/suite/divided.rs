@@ -103,6 +103,33 @@ fn three_shards_make_one_result_in_which_nothing_is_missing_or_twice() {
 }
 
 #[test]
+fn a_shard_divides_its_share_over_processes_of_its_own() {
+    let server = well();
+    let mut run = DividedRun::new(PROGRAM);
+    let url = url(&server);
+    let load = ["-R", "300", "-c", "30", "-d", "2s", "--keep-open"];
+    let share = ["--processes", "2", "--threads", "1"];
+    run.start_shards(2, &[&[url.as_str()][..], &load, &share].concat());
+    run.wait_for_results();
+    let (merged, _, report) = run.merge();
+    assert_eq!(merged.number("/processes"), 4, "{report}");
+    assert_eq!(merged.count("opened"), 30, "{report}");
+    let due = |result: &ResultFile| result.operations("started") + result.operations("missed");
+    let shards = [run.shard(0), run.shard(1)];
+    assert_eq!(shards.each_ref().map(due), [300, 300]);
+    assert_eq!(due(&merged), 600);
+    // All four begin the load together, once all connections are open.
+    let opening = |result: &ResultFile| result["facts"]["opening"].clone();
+    assert_eq!(opening(&shards[0])["complete"], true);
+    let begins = shards
+        .each_ref()
+        .map(|shard| opening(shard)["took_s"].clone());
+    assert_eq!(begins[0], begins[1], "both count from one start");
+    // Two of each check, and those of the load.
+    assert_eq!(server.finish().connections, 30 + 2 * 2);
+}
+
+#[test]
 fn a_shard_that_was_killed_is_named_and_the_rest_is_kept() {
     let server = well();
     let mut run = three(&url(&server), "4s");
