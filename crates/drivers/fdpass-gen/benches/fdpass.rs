@@ -8,10 +8,12 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fdpass_client::handoff::{
+    ClientKind, Clients, DEFAULT_DATA, HandoffEndpoint, SocketType, pass,
+};
+use fdpass_client::sse::Reader;
 use fdpass_gen::expect::{Expect, Expected};
-use fdpass_gen::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass};
-use fdpass_gen::settings::{DEFAULT_DATA, Settings};
-use fdpass_gen::sse::Reader;
+use fdpass_gen::settings::Settings;
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4,
     bind, listen, recvmsg, socket,

@@ -5,7 +5,7 @@ mod streams;
 
 use std::hint::black_box;
 
-use fdpass_gen::sse::Reader;
+use fdpass_client::sse::Reader;
 use harness_testing::operations;
 
 fn main() {

@@ -7,19 +7,19 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use harness::cli::{DriverCli, Program, only_group};
 use harness::failure::Failure;
-use harness::verify::{self, EXIT_CODES};
+use harness::verify::EXIT_CODES;
 use load::driver::Target;
 use load::duration;
 use load::plan::{Group, Invalid, Plan, Timeline};
 use measure::result::RunResult;
 
 use crate::driver::FdPass;
-use crate::handoff::SocketType;
-use crate::settings::{DEFAULT_MESSAGES, HANDOFFS, Settings};
-use crate::{check, conformance, reference};
+use crate::reference;
+use crate::settings::{HANDOFFS, Settings};
+use fdpass_client::handoff::{DEFAULT_MESSAGES, REFERENCE_SOCKET, SocketType};
+use fdpass_conformance::check::{self, CheckArgs};
+use fdpass_conformance::{self as conformance, ConformanceArgs};
 
-/// Socket of the reference's daemons.
-const REFERENCE_SOCKET: &str = "/var/run/streaming-daemon.sock";
 /// Default number of clients.
 const DEFAULT_CONNECTIONS: u64 = 100;
 /// Default time over which the load rises, and then is held.
@@ -89,44 +89,6 @@ pub enum Command {
     /// running daemon these cases are skipped.
     #[command(after_help = EXIT_CODES)]
     Conformance(ConformanceArgs),
-}
-
-/// Options of `check`.
-#[derive(Debug, Args)]
-pub struct CheckArgs {
-    #[command(flatten)]
-    pub(crate) options: verify::check::Options,
-    /// Check a running daemon at this socket
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
-    pub(crate) socket: Option<PathBuf>,
-    /// Set the number of events per stream of the daemon behind --socket; cases with other numbers are skipped
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = DEFAULT_MESSAGES,
-        requires = "socket",
-        conflicts_with = "daemon"
-    )]
-    pub(crate) messages: u32,
-}
-
-/// Options of `conformance`.
-#[derive(Debug, Args)]
-pub struct ConformanceArgs {
-    #[command(flatten)]
-    pub(crate) options: verify::conformance::Options,
-    /// Test a running daemon at this socket
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
-    pub(crate) socket: Option<PathBuf>,
-    /// Read the Prometheus page of the daemon behind --socket; without it, counters are not checked
-    // `conflicts_with` repeats it, because clap does not check `requires` if a conflicting option is present.
-    #[arg(
-        long,
-        value_name = "URL",
-        requires = "socket",
-        conflicts_with = "daemon"
-    )]
-    pub(crate) metrics: Option<String>,
 }
 
 impl DriverCli for FdPass {
@@ -286,7 +248,7 @@ mod tests {
     use harness::cli;
 
     use super::*;
-    use crate::settings::DEFAULT_DATA;
+    use fdpass_client::handoff::DEFAULT_DATA;
 
     fn plan(arguments: &[&str]) -> Plan<Settings> {
         let typed = std::iter::once("fdpass-gen").chain(arguments.iter().copied());

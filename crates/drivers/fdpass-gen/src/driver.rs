@@ -18,15 +18,15 @@ use measure::tally::Tally;
 use measure::units::duration;
 use measure::warning::Warning;
 
-use crate::client::{Unread, after, hand_over, read_some};
 use crate::expect::Expected;
-use crate::handoff::{HandoffEndpoint, explain};
 use crate::outcome::{self, count};
 use crate::settings::Settings;
 use crate::spec::{self, SPEC};
-use crate::sse::{Fault, Reader};
 use crate::stream::Stream;
 use crate::work;
+use fdpass_client::client::{Unread, after, hand_over, read_some};
+use fdpass_client::handoff::{HandoffEndpoint, explain};
+use fdpass_client::sse::{Fault, Reader};
 
 /// Maximum wait for one read of the check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);

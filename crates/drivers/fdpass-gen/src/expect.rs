@@ -5,7 +5,7 @@
 //! stream, so [`Expect::Auto`] compares nothing after all if the first streams differ. Cost: one comparison of some 60
 //! bytes per record, and no state in a stream except the number of its bytes.
 //!
-//! [`transcript`]: crate::transcript
+//! [`transcript`]: fdpass_client::transcript
 
 use clap::ValueEnum;
 use memchr::memmem;
@@ -13,8 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
-use crate::sse::Fault;
-use crate::transcript::{Body, Difference};
+use fdpass_client::sse::Fault;
+use fdpass_client::transcript::{Body, Difference};
 
 /// Maximum bytes kept of a first stream; later bytes are not compared.
 const KEPT: usize = 1024 * 1024;

@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use load::clock;
 use load::recorder::Recorder;
 
-use crate::{handoff, outcome};
+use crate::outcome;
+use fdpass_client::handoff;
 
 /// Time until a daemon's exit shows after its sockets have closed.
 const DELAY_NS: u64 = 100_000_000;

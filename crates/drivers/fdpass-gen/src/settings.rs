@@ -10,12 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::expect::Expect;
-use crate::handoff::{ClientKind, SocketType, payload_limit};
+use fdpass_client::handoff::{ClientKind, DEFAULT_DATA, SocketType, long_prompt, payload_limit};
 
-/// The default payload of the reference generator.
-pub const DEFAULT_DATA: &str = r#"{"prompt":"benchmark test","user_id":1}"#;
-/// Default number of records per stream of the mock backends.
-pub(crate) const DEFAULT_MESSAGES: u32 = 18;
 /// Heading of the help on what all clients do.
 pub(crate) const HANDOFFS: &str = "Handoffs and streams";
 /// Heading of the help on clients that do not read their whole stream at once.
@@ -102,13 +98,6 @@ impl Default for Settings {
     fn default() -> Self {
         default_settings()
     }
-}
-
-/// Returns a payload of `bytes` bytes by padding the prompt.
-pub(crate) fn long_prompt(bytes: usize) -> Vec<u8> {
-    let (before, after) = (r#"{"prompt":""#, r#"","user_id":1}"#);
-    let prompt = bytes.saturating_sub(before.len() + after.len());
-    [before, &"a".repeat(prompt), after].concat().into_bytes()
 }
 
 impl Settings {

@@ -60,7 +60,7 @@ const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("drift", SeriesRole::Detail),
 ];
 
-/// All kinds of failures. Those of the protocol are named by [`crate::sse::Fault`].
+/// All kinds of failures. Those of the protocol are named by [`fdpass_client::sse::Fault`].
 const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REJECTED, Failure),
     // Streams that end with their daemon, and connects while no daemon listens, follow from a fault.
@@ -109,8 +109,8 @@ mod tests {
     use nix::errno::Errno;
 
     use super::*;
-    use crate::sse;
-    use crate::transcript::Difference;
+    use fdpass_client::sse;
+    use fdpass_client::transcript::Difference;
 
     #[test]
     fn every_kind_that_is_counted_is_specified() {

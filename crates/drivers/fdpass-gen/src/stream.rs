@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use nix::errno::Errno;
 
 use crate::expect::Expected;
-use crate::sse::{Fault, Reader, Seen};
+use fdpass_client::sse::{Fault, Reader, Seen};
 
 /// A stream in flight.
 #[derive(Debug)]

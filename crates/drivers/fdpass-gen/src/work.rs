@@ -18,12 +18,12 @@ use nix::sys::socket::{MsgFlags, recv};
 
 use crate::driver::FdPass;
 use crate::expect::{Expect, Expected};
-use crate::handoff::Clients;
 use crate::outcome::{self, count};
 use crate::pending_outcomes::PendingOutcomes;
 use crate::spec::{DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, STREAM, TAKE};
-use crate::sse::Fault;
 use crate::stream::{Attempt, Reads, Stream};
+use fdpass_client::handoff::Clients;
+use fdpass_client::sse::Fault;
 
 /// The two descriptors of a stream, as parts of tokens.
 const CLIENT: u8 = 0;

@@ -8,10 +8,10 @@ use load::slots::Id;
 use nix::errno::Errno;
 
 use super::{CLIENT, CONNECTION, Context, Streams, Timer};
-use crate::handoff::pass;
 use crate::outcome::{self, count};
 use crate::spec::{CONNECT, HANDOFF};
 use crate::stream::{Attempt, Reads, Stream};
+use fdpass_client::handoff::pass;
 
 /// Pause before the first retry of a connect; it doubles each time, as in the Apache module.
 const RETRY_PAUSE_NS: u64 = 10_000_000;

@@ -190,7 +190,7 @@ fn several_instances_share_the_load_evenly_whoever_drives_them() {
         // Ten per daemon is the limit: an eleventh would be refused.
         let plan = "name = 'test'\ndaemon = 'rust-streaming'\ninstances = 3\ndaemon_env = { DAEMON_MAX_CONNECTIONS = '10' }\n\
                     [timeline]\nmeasure = '10s'\ndrain = '20s'\n[[groups]]\nname = 'fixed'\nclients = 30\nops = 1\n\
-                    [driver]\nmessages = 3\nmessage_delay = '700ms'\n";
+                    [driver]\nmessages = 8\nmessage_delay = '700ms'\n";
         let (_, result, folder) = launched(plan, &["--quiet", "--processes", processes]);
         assert_eq!(
             (result.operations.ok, &result.errors),

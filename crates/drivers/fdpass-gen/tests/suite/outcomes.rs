@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fdpass_gen::transcript::Transcript;
+use fdpass_client::transcript::Transcript;
 use harness_testing::result::{self, ResultFile};
 use nix::sys::socket::SockType;
 use serde_json::{Value, json};

@@ -75,9 +75,12 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
     assert!(result["usage"]["daemon"]["rss_peak_kb"].as_u64().unwrap() > 0);
     let looks = result["resources"].as_array().unwrap();
     assert!(looks.len() >= 2, "one a second, one at the end: {looks:?}");
-    assert!(looks[0]["at_s"].as_f64().unwrap() < 0.5 && looks[0]["backlog"] == 0);
+    assert!(looks.is_sorted_by_key(|look| look["at_s"].as_f64()));
     assert!(looks.iter().all(|look| {
-        look["daemon"]["rss_kb"].as_u64().unwrap() > 0 && look["active"].is_number()
+        let daemon = &look["daemon"];
+        daemon["rss_kb"].as_u64().unwrap() > 0
+            && look["active"].is_number()
+            && look["backlog"].is_number()
     }));
     assert_eq!(
         result.warning("DebugBuild").is_some(),

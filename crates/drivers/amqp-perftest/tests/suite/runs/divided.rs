@@ -117,7 +117,7 @@ fn ledgers_of_three_processes_find_what_was_lost_or_came_twice() {
 #[test]
 fn a_run_ends_when_all_shards_together_have_nothing_left() {
     let broker = NullBroker::start(Script::default()).unwrap();
-    let load = ["--duration", "2s", "--drain", "10min"];
+    let load = ["--duration", "10min", "--drain", "10min"];
     let mut run = three(&broker, &[&LOAD[..], &load].concat());
     run.wait_for_results();
     let (merged, code, report) = run.merge();

@@ -7,7 +7,7 @@ use serde::Deserialize;
 mod body;
 mod difference;
 
-pub(crate) use body::Body;
+pub use body::Body;
 pub use difference::Difference;
 
 /// The file at build time.
@@ -50,7 +50,7 @@ impl Transcript {
     }
 
     /// Returns the numbers of events that its cases need, ascending.
-    pub(crate) fn messages(&self) -> BTreeSet<u32> {
+    pub fn messages(&self) -> BTreeSet<u32> {
         self.cases.iter().map(|case| case.messages).collect()
     }
 }

@@ -3,29 +3,35 @@
 //! Each file of cases lists them as `CASES`. `subject` gives them access to a daemon, and `runner` runs them on one type
 //! of socket.
 
+use std::path::PathBuf;
+
 use ::subject::daemon::Endpoint;
 use anyhow::Context as _;
 use harness::failure::Failure;
-use harness::verify::conformance::{Suite, in_parallel};
+use harness::verify::conformance::{Options, Suite, in_parallel};
 use load::limits;
 
-use crate::cli::ConformanceArgs;
-use crate::handoff::{HandoffEndpoint, SocketType};
-use crate::spec::SPEC;
+use clap::Args;
+use fdpass_client::handoff::{HandoffEndpoint, REFERENCE_SOCKET, SocketType};
 
 mod answer;
 mod capacity;
 mod case;
+pub mod check;
 mod clients;
+mod counters;
 mod counts;
 mod descriptors;
 mod drain;
 mod payloads;
 mod runner;
 mod senders;
-pub(crate) mod subject;
+mod subject;
 
 use case::Case;
+
+/// The protocol's name in the manifests of daemons.
+const PROTOCOL: &str = "fdpass";
 
 /// All cases, in the order in which they run.
 const CASES: [&[Case]; 7] = [
@@ -38,14 +44,33 @@ const CASES: [&[Case]; 7] = [
     drain::CASES,
 ];
 
+/// Options of `conformance`.
+#[derive(Debug, Args)]
+pub struct ConformanceArgs {
+    #[command(flatten)]
+    options: Options,
+    /// Test a running daemon at this socket
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
+    socket: Option<PathBuf>,
+    /// Read the Prometheus page of the daemon behind --socket; without it, counters are not checked
+    // `conflicts_with` repeats it, because clap does not check `requires` if a conflicting option is present.
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "socket",
+        conflicts_with = "daemon"
+    )]
+    metrics: Option<String>,
+}
+
 /// Runs the selected cases: on a launched daemon both types of socket at once, each on a thread and with its own
 /// daemons. Returns true if none failed.
 ///
 /// # Errors
 /// A wrong call, or a failure that has nothing to do with the daemon.
-pub(crate) fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
+pub fn run(typed: &ConformanceArgs) -> Result<bool, Failure> {
     let suite = Suite {
-        protocol: &SPEC.protocol,
+        protocol: PROTOCOL,
         subject: "daemon",
         cases: CASES.into_iter().flatten().collect(),
         name: |case: &&'static Case| case.name,

@@ -11,9 +11,8 @@ use nix::sys::socket::{Shutdown, send, shutdown};
 use super::answer::Answer;
 use super::case::{Case, NOTHING};
 use super::subject::{PAYLOAD, Subject};
-use crate::client::hand_over;
-use crate::handoff::{ClientKind, SEND_FLAGS, SocketType, pass};
-use crate::settings::long_prompt;
+use fdpass_client::client::hand_over;
+use fdpass_client::handoff::{ClientKind, SEND_FLAGS, SocketType, long_prompt, pass};
 
 /// The longest payload that every daemon accepts.
 const LARGEST: usize = 128 * 1024;

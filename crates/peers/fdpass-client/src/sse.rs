@@ -52,7 +52,7 @@ pub enum Fault {
 
 impl Fault {
     /// Returns what is wrong with an answer that begins with `unread`, for people, with the first bytes of it.
-    pub(crate) fn explain(&self, unread: &[u8]) -> String {
+    pub fn explain(&self, unread: &[u8]) -> String {
         let reason = match self {
             Self::Head => head_problem(unread),
             Self::Sse => "a line is not a field of a server-sent event, or has no end: end each with LF or CR LF, and send no byte order mark".to_owned(),

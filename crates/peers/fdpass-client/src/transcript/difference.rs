@@ -18,7 +18,7 @@ pub struct Difference {
 
 impl Difference {
     /// Compares two answers; `None` if they are equal.
-    pub(crate) fn between(expected: &[u8], received: &[u8]) -> Option<Self> {
+    pub fn between(expected: &[u8], received: &[u8]) -> Option<Self> {
         let shared = expected.iter().zip(received).take_while(|(a, b)| a == b);
         let at = shared.count();
         if at == expected.len() && at == received.len() {

@@ -16,7 +16,7 @@ const PIECE: usize = 64 * 1024;
 
 /// A reason why nothing was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unread {
+pub enum Unread {
     /// The deadline has passed.
     #[error("nothing more came in time")]
     TimeOver,
@@ -26,16 +26,12 @@ pub(crate) enum Unread {
 }
 
 /// Returns the instant that is `duration` from now, in nanoseconds of the clock.
-pub(crate) fn after(duration: Duration) -> u64 {
+pub fn after(duration: Duration) -> u64 {
     clock::now().saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Creates a client and hands it over; returns our end.
-pub(crate) fn hand_over(
-    handoff: &OwnedFd,
-    kind: ClientKind,
-    payload: &[u8],
-) -> anyhow::Result<OwnedFd> {
+pub fn hand_over(handoff: &OwnedFd, kind: ClientKind, payload: &[u8]) -> anyhow::Result<OwnedFd> {
     let client = Clients::new(kind)?.open();
     let (ours, theirs) = client.context("creating a client")?;
     pass(handoff, payload, theirs.as_raw_fd()).context("handing over a client")?;
@@ -43,7 +39,7 @@ pub(crate) fn hand_over(
 }
 
 /// Reads the next bytes of a socket or pipe; none at the end.
-pub(crate) fn read_some(descriptor: &OwnedFd, until: u64) -> Result<Vec<u8>, Unread> {
+pub fn read_some(descriptor: &OwnedFd, until: u64) -> Result<Vec<u8>, Unread> {
     loop {
         // Rounded up, so that it does not give up too early.
         let left_ms = until.saturating_sub(clock::now()).div_ceil(1_000_000);
@@ -65,7 +61,7 @@ pub(crate) fn read_some(descriptor: &OwnedFd, until: u64) -> Result<Vec<u8>, Unr
 
 /// Reads a whole answer, up to its end. Each piece moves the deadline as `prolong` does. The error shows how far it
 /// came.
-pub(crate) fn read_to_end(
+pub fn read_to_end(
     descriptor: &OwnedFd,
     until: &mut u64,
     prolong: impl Fn(&mut u64),

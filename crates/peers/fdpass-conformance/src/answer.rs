@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, anyhow, ensure};
 
-use crate::sse::Reader;
+use fdpass_client::sse::Reader;
 
 /// Bytes of an answer shown in a message.
 const SHOWN: usize = 120;

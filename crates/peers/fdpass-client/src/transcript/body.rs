@@ -15,7 +15,7 @@ const PROMPT_EXCERPT: usize = 50;
 
 /// The body of an answer by the shared transcript, without the HTTP head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Body {
+pub struct Body {
     /// The events that depend on the payload.
     opening: Vec<u8>,
     /// The following events, repeated from the first of them after the last one.
@@ -34,7 +34,7 @@ struct Request {
 
 impl Body {
     /// Computes the answer to a payload; an invalid one is answered like an empty one.
-    pub(crate) fn new(payload: &[u8]) -> Self {
+    pub fn new(payload: &[u8]) -> Self {
         let request = Request::parse(payload).unwrap_or_default();
         let default = Transcript::golden().cases.swap_remove(0);
         let mut events = default.answer.into_iter().skip(1);
@@ -56,7 +56,7 @@ impl Body {
     }
 
     /// Returns the body of an answer with `events` events.
-    pub(crate) fn with_events(&self, events: u32) -> Vec<u8> {
+    pub fn with_events(&self, events: u32) -> Vec<u8> {
         let Some(before_the_last) = events.checked_sub(1) else {
             return DONE.to_vec();
         };
@@ -66,7 +66,7 @@ impl Body {
     }
 
     /// Returns the first `events` events of a longer answer.
-    pub(crate) fn first_events(&self, events: u32) -> Vec<u8> {
+    pub fn first_events(&self, events: u32) -> Vec<u8> {
         let opening = self.opening.split_inclusive(|byte| *byte == b'\n');
         // Two lines each: the data, and the empty one that ends the event.
         let opening: Vec<&[u8]> = opening.take(2 * events as usize).collect();
@@ -78,7 +78,7 @@ impl Body {
     }
 
     /// Returns the end of an answer after `after` bytes of its body.
-    pub(crate) fn end(after: usize) -> [&'static [u8]; 2] {
+    pub fn end(after: usize) -> [&'static [u8]; 2] {
         // Only an answer without events has no last one.
         if after == 0 { [END, DONE] } else { [END, END] }
     }

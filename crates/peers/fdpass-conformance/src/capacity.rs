@@ -7,7 +7,7 @@ use anyhow::ensure;
 use super::answer::{Answer, shown};
 use super::case::{Case, Needs};
 use super::subject::{PAYLOAD, Subject};
-use crate::client::read_some;
+use fdpass_client::client::read_some;
 
 /// A daemon with capacity for two streams.
 const FULL: Needs = Needs::launch(&[

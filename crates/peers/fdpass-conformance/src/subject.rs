@@ -10,10 +10,11 @@ use load::clock;
 use nix::errno::Errno;
 
 use super::answer::{Answer, shown};
-use crate::client::{Unread, after, hand_over, read_some, read_to_end};
 use crate::counters::Page;
-use crate::handoff::{ClientKind, Clients, HandoffEndpoint, SocketType, pass, send_message};
-use crate::settings::DEFAULT_DATA;
+use fdpass_client::client::{Unread, after, hand_over, read_some, read_to_end};
+use fdpass_client::handoff::{
+    ClientKind, Clients, DEFAULT_DATA, HandoffEndpoint, SocketType, pass, send_message,
+};
 
 /// Interval between two reads of an awaited counter.
 const LOOK_EVERY: Duration = Duration::from_millis(5);

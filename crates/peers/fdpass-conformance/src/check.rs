@@ -2,37 +2,56 @@
 
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
+use clap::Args;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::verify::check::{self, Finding};
 use load::plan::Invalid;
 use subject::daemon::{Daemon, Endpoint, Prepared};
 
-use crate::cli::CheckArgs;
-use crate::client::{after, read_to_end};
-use crate::conformance::subject::{Subject, Watched};
-use crate::handoff::{HandoffEndpoint, SocketType};
-use crate::spec::SPEC;
-use crate::transcript::{Case, Difference, Transcript};
+use crate::PROTOCOL;
+use crate::subject::{Subject, Watched};
+use fdpass_client::client::{after, read_to_end};
+use fdpass_client::handoff::{DEFAULT_MESSAGES, HandoffEndpoint, REFERENCE_SOCKET, SocketType};
+use fdpass_client::transcript::{Case, Difference, Transcript};
 
 /// Time without data to any client after which a daemon has stopped.
 const IDLE: Duration = Duration::from_secs(10);
 /// Time in which the daemon must accept all connections.
 const QUEUE: Duration = Duration::from_secs(5);
 
+/// Options of `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    options: check::Options,
+    /// Check a running daemon at this socket
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = REFERENCE_SOCKET, conflicts_with = "daemon")]
+    socket: Option<PathBuf>,
+    /// Set the number of events per stream of the daemon behind --socket; cases with other numbers are skipped
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = DEFAULT_MESSAGES,
+        requires = "socket",
+        conflicts_with = "daemon"
+    )]
+    messages: u32,
+}
+
 /// Checks the daemons given on the command line. Returns true if all answers and counts are correct.
 ///
 /// # Errors
 /// A wrong call, or a failure that has nothing to do with a daemon.
-pub(crate) fn run(typed: &CheckArgs) -> Result<bool, Failure> {
+pub fn run(typed: &CheckArgs) -> Result<bool, Failure> {
     let transcript = Transcript::golden();
     match &typed.socket {
         Some(socket) => check_running(socket, typed.messages, &transcript),
-        None => check::check_prepared(&SPEC.protocol, &typed.options, |launcher, prepared| {
+        None => check::check_prepared(PROTOCOL, &typed.options, |launcher, prepared| {
             let answers = compare(launcher, prepared, &transcript);
             vec![answers.finding(prepared.name(), "")]
         }),

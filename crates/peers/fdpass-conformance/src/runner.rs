@@ -9,7 +9,7 @@ use subject::daemon::{Daemon, Endpoint};
 
 use super::case::Case;
 use super::subject::Subject;
-use crate::handoff::SocketType;
+use fdpass_client::handoff::SocketType;
 
 /// Default settings of a launched daemon: streams of 18 events, and short.
 const USUAL: [(&str, &str); 2] = [

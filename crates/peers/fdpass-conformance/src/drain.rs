@@ -12,8 +12,8 @@ use nix::unistd::Pid;
 
 use super::case::{Case, Needs};
 use super::subject::{PAYLOAD, Subject};
-use crate::client::hand_over;
-use crate::handoff::ClientKind;
+use fdpass_client::client::hand_over;
+use fdpass_client::handoff::ClientKind;
 
 /// Number of open streams.
 const OPEN: usize = 3;

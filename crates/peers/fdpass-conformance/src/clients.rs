@@ -8,8 +8,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use super::case::{Case, NOTHING, Needs, OPEN};
 use super::subject::{PAYLOAD, Subject};
-use crate::client::hand_over;
-use crate::handoff::ClientKind;
+use fdpass_client::client::hand_over;
+use fdpass_client::handoff::ClientKind;
 
 /// The smallest send buffer that Linux makes (socket(7)): room for a handful of events.
 const SMALLEST: usize = 2_048;

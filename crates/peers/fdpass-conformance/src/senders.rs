@@ -10,8 +10,8 @@ use load::clock;
 use super::answer::Answer;
 use super::case::{Case, FRESH, FRESH_WITH_METRICS, NOTHING, Needs, OPEN};
 use super::subject::{PAYLOAD, Subject};
-use crate::client::{hand_over, read_some};
-use crate::handoff::ClientKind;
+use fdpass_client::client::{hand_over, read_some};
+use fdpass_client::handoff::ClientKind;
 
 /// Number of handoffs in a burst.
 const BURST: usize = 1_000;

@@ -23,6 +23,13 @@ use nix::sys::socket::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The default payload of the reference generator.
+pub const DEFAULT_DATA: &str = r#"{"prompt":"benchmark test","user_id":1}"#;
+/// Default number of records per stream of the mock backends.
+pub const DEFAULT_MESSAGES: u32 = 18;
+/// The socket of the daemons that the reference describes.
+pub const REFERENCE_SOCKET: &str = "/var/run/streaming-daemon.sock";
+
 /// The type of the daemon's socket.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum, JsonSchema,
@@ -40,10 +47,10 @@ pub enum SocketType {
 
 impl SocketType {
     /// The types that every streaming daemon supports.
-    pub(crate) const BOTH: [Self; 2] = [Self::Seqpacket, Self::Stream];
+    pub const BOTH: [Self; 2] = [Self::Seqpacket, Self::Stream];
 
     /// Returns the name as in `DAEMON_SOCKET_TYPE`.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",
             Self::Auto | Self::Seqpacket => "seqpacket",
@@ -67,14 +74,14 @@ pub enum ClientKind {
 /// Send buffer that a record cannot use: the kernel keeps 32 bytes of it (`unix_dgram_sendmsg`).
 const RECORD_OVERHEAD: usize = 32;
 /// Flags of a send that neither waits nor raises SIGPIPE.
-pub(crate) const SEND_FLAGS: MsgFlags = MsgFlags::MSG_NOSIGNAL.union(MsgFlags::MSG_DONTWAIT);
+pub const SEND_FLAGS: MsgFlags = MsgFlags::MSG_NOSIGNAL.union(MsgFlags::MSG_DONTWAIT);
 /// Time that the rest of a payload may take if it did not fit at once.
 const SPLIT_TIMEOUT_MS: u16 = 1_000;
 /// Number of listeners for TCP clients: each address gives its clients a separate range of ports (28,000 by default).
 const TCP_ADDRESSES: u8 = 16;
 
 /// Returns the largest payload that fits into one message.
-pub(crate) fn payload_limit() -> nix::Result<usize> {
+pub fn payload_limit() -> nix::Result<usize> {
     let probe = unix_socket(SocketType::Seqpacket)?;
     Ok(getsockopt(&probe, sockopt::SndBuf)?.saturating_sub(RECORD_OVERHEAD))
 }
@@ -115,12 +122,12 @@ impl HandoffEndpoint {
     }
 
     /// Returns the path of the daemon's socket.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.address.path().unwrap_or(Path::new(""))
     }
 
     /// Connects to find out if a daemon listens, and on which type of socket.
-    pub(crate) fn find(path: &Path) -> Result<SocketType, Invalid> {
+    pub fn find(path: &Path) -> Result<SocketType, Invalid> {
         let endpoint = Self::new(path, SocketType::Auto)?;
         endpoint.connect().map_err(|errno| explain(path, errno))?;
         Ok(endpoint.kind.get().copied().unwrap_or_default())
@@ -145,7 +152,7 @@ impl HandoffEndpoint {
     }
 
     /// Connects. Waits until `until` while the accept queue is full.
-    pub(crate) fn connect_until(&self, until: u64) -> nix::Result<OwnedFd> {
+    pub fn connect_until(&self, until: u64) -> nix::Result<OwnedFd> {
         loop {
             match self.connect() {
                 Err(Errno::EAGAIN) if clock::now() < until => {
@@ -164,7 +171,7 @@ impl HandoffEndpoint {
 }
 
 /// Returns the error of a refused connect with its remedy.
-pub(crate) fn explain(socket: &Path, errno: Errno) -> Invalid {
+pub fn explain(socket: &Path, errno: Errno) -> Invalid {
     let remedy = match errno {
         Errno::ENOENT => "start the daemon first, or leave --socket out to have one launched",
         Errno::ECONNREFUSED => {
@@ -193,7 +200,7 @@ pub fn pass(handoff: &OwnedFd, payload: &[u8], client: RawFd) -> nix::Result<()>
 
 /// Sends a payload with any number of descriptors; returns how many bytes of it were sent.
 #[inline]
-pub(crate) fn send_message(
+pub fn send_message(
     handoff: &OwnedFd,
     payload: &[u8],
     descriptors: &[RawFd],
@@ -270,7 +277,13 @@ impl Clients {
 
 /// Returns the daemon's process, which called `listen` (`SO_PEERCRED`, unix(7)). `None` if it is in another PID
 /// namespace.
-pub(crate) fn peer(handoff: &OwnedFd) -> Option<i32> {
+pub fn peer(handoff: &OwnedFd) -> Option<i32> {
     let credentials = getsockopt(handoff, sockopt::PeerCredentials).ok()?;
     Some(credentials.pid()).filter(|pid| *pid > 0)
+}
+/// Returns a payload of `bytes` bytes by padding the prompt.
+pub fn long_prompt(bytes: usize) -> Vec<u8> {
+    let (before, after) = (r#"{"prompt":""#, r#"","user_id":1}"#);
+    let prompt = bytes.saturating_sub(before.len() + after.len());
+    [before, &"a".repeat(prompt), after].concat().into_bytes()
 }
