@@ -5,7 +5,7 @@
 //! include the histograms, so that the sum is exact. It ends when stdin ends.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
 
@@ -261,9 +261,13 @@ impl Orders {
 impl Report {
     /// Sends this to the process that started this one.
     fn send(&self) -> anyhow::Result<()> {
+        let line = line(self)?;
         let mut stdout = std::io::stdout().lock();
-        stdout.write_all(&line(self)?)?;
-        Ok(stdout.flush()?)
+        match stdout.write_all(&line).and_then(|()| stdout.flush()) {
+            // Nobody reads it any more. Stdin has ended too, which ends this process.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            sent => Ok(sent?),
+        }
     }
 
     fn parse(line: &str) -> serde_json::Result<Self> {

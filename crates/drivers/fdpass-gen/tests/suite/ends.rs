@@ -24,7 +24,8 @@ fn in_two_processes(folder: &Path, target: &Target) -> (Child, Vec<i32>) {
         "--ramp-up",
         "20s",
     ]);
-    let child = drive::start(&mut program);
+    let silent = program.stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = silent.spawn().unwrap();
     target.wait_for(120);
     let shards = processes::children(child.id());
     assert_eq!(shards.len(), 2);
@@ -132,6 +133,22 @@ fn a_run_that_is_interrupted_once_drains_and_says_so() {
     let operations = &result["operations"];
     assert_eq!(operations["started"], operations["ok"], "{operations}");
     assert_eq!(result.warning("Unfinished"), None);
+    target.stop();
+}
+
+#[test]
+fn processes_end_with_the_one_that_started_them_and_say_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
+    let (child, shards) = in_two_processes(folder.path(), &target);
+    processes::send(&child, Signal::SIGKILL);
+    // Its stderr ends with the last process that has it.
+    let said = child.wait_with_output().unwrap().stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(!said.contains("error"), "{said}");
+    processes::wait_until("the end of both", || {
+        !shards.iter().any(|shard| processes::is_running(*shard))
+    });
     target.stop();
 }
 
