@@ -387,7 +387,7 @@ impl TryFrom<WrittenReady> for Ready {
 }
 
 fn ready_timeout() -> Duration {
-    Duration::from_secs(10)
+    Duration::from_secs(30)
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
@@ -428,7 +428,7 @@ mod tests {
         let manifest = parse(MINIMAL).unwrap();
         assert_eq!(manifest.stop.signal, Signal::SIGTERM);
         assert_eq!(manifest.stop.grace, Duration::from_secs(5));
-        assert_eq!(manifest.ready.timeout, Duration::from_secs(10));
+        assert_eq!(manifest.ready.timeout, Duration::from_secs(30));
         assert_eq!(manifest.ready.probe, Probe::Unix("{socket}".to_owned()));
         assert_eq!((manifest.ports(), manifest.has_socket()), (3, true));
     }
@@ -520,7 +520,7 @@ mod tests {
         let manifest = manifest.unwrap();
         let redis = &manifest.services["redis"];
         assert_eq!(redis.stop.grace, Duration::from_secs(5));
-        assert_eq!(redis.ready.timeout, Duration::from_secs(10));
+        assert_eq!(redis.ready.timeout, Duration::from_secs(30));
         assert_eq!(manifest.ports(), 3, "the ports of the service are its own");
     }
 
