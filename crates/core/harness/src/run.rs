@@ -299,7 +299,12 @@ async fn start<D: Driver>(
             let progress = &mut prepared.view.progress;
             progress.step("waiting for the other parts of the run");
             let running = unless_interrupted(signals, starting).await??;
-            (running, monitoring(divided.siblings(host)).await?)
+            let mut monitor = monitoring(divided.siblings(host)).await?;
+            // A busy machine reads the pages after the start; what was counted by then is a part of the load.
+            if clock::now() > running.share.start.origin {
+                monitor.forget_first_counts();
+            }
+            (running, monitor)
         }
     };
     Ok(Started {
