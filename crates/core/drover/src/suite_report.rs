@@ -123,7 +123,7 @@ pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]
         Ok(path)
     };
     // The page links to the others, so they come first.
-    let report = write("report.md", &markdown::render(suite)?)?;
+    let report = write("report.md", &markdown::render(suite))?;
     let summary = write("summary.md", &summary::render(suite, None))?;
     let page = write(PAGE, &html::page(suite, &files(folder, suite))?)?;
     Ok([report, summary, page])

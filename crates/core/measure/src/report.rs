@@ -15,13 +15,12 @@ mod facts;
 mod formats;
 mod roles;
 mod sections;
-mod sparklines;
 mod svg;
 mod table;
 mod text;
 
 pub use error::Error;
 pub use formats::{
-    FORMATS, Format, Options, csv, full, github, hlog, html, json, junit, list_of_names, markdown,
-    names, summary, terminal,
+    FORMATS, Format, Options, csv, github, hlog, html, json, junit, list_of_names, markdown, names,
+    summary, terminal,
 };

@@ -454,7 +454,7 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
         results: vec![own, read("wrk-good.txt")],
         ..Suite::default()
     };
-    let markdown = markdown::render(&both).unwrap();
+    let markdown = markdown::render(&both);
     for part in [
         "2 runs of 2 daemons at 1 level",
         "figures reported by wrk",

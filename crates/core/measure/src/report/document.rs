@@ -19,7 +19,7 @@ pub(super) enum Part {
     Facts(Vec<(&'static str, String)>),
     Table(Table),
     Warnings(Vec<Warning>),
-    /// Charts. Formats of plain text draw sparklines of a single run.
+    /// Charts, which only pages draw.
     Charts(Charts),
 }
 
