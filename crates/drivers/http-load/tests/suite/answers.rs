@@ -54,13 +54,12 @@ fn answers_in_one_buffer_are_told_apart() {
     let asked = RequestInfo { head: false };
     let mut rest = together.as_slice();
     for (status, length) in [(200, first.len()), (404, second.len()), (204, third.len())] {
-        assert!(reader.is_untouched());
         let progress = reader.take(asked, rest, &mut ()).unwrap();
         assert_eq!(progress.used, length);
         assert_eq!(progress.done.map(|answer| answer.status), Some(status));
         rest = &rest[progress.used..];
     }
-    assert!(rest.is_empty() && reader.is_untouched());
+    assert!(rest.is_empty());
 }
 
 #[test]
