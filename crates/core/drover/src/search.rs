@@ -296,7 +296,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_capacity_is_the_bracket_holds_it_and_is_narrow(
+        fn the_bracket_holds_every_capacity_and_is_narrow(
             from in 1_u64..20_000, more in 0_u64..200_000, capacity in 0_u64..250_000, within in 1.0_f64..50.0, confirm in 0_u32..4
         ) {
             let search = search(from, from + more, within, confirm);

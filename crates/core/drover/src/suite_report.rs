@@ -12,9 +12,9 @@ use measure::suite::{Suite, Unreached};
 use measure::units;
 
 use crate::folder::RESULTS;
+use crate::quoted;
 use crate::record::{CapacityResult, Record, RunId};
 use crate::search::TRIES;
-use crate::shell::quoted;
 
 /// Returns the suite in a folder: its results in the order of its runs, and the missing ones.
 ///

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::Job;
 use crate::project::Project;
+use crate::quoted;
 use crate::resolve::holds_no_secret;
-use crate::shell::quoted;
 
 /// The folder where the volume of the results is mounted.
 const RESULTS: &str = "/results";

@@ -14,7 +14,7 @@ use harness::progress::StepLine;
 use super::{Job, absolute};
 use crate::driver_program;
 use crate::project::Project;
-use crate::shell::quoted;
+use crate::quoted;
 
 /// Options of the command.
 #[derive(Debug, Args)]

@@ -2,9 +2,9 @@
 
 use super::cell::{Cell, Show};
 use super::comparison::{Comparison, Repetitions, numbered};
+use super::plain;
 use super::roles;
 use super::table::{Head, Row, Table};
-use super::text::plain;
 use crate::metrics::{self, Better};
 use crate::result::RunResult;
 use crate::spec::CounterSpec;

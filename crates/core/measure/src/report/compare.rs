@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::comparison::{Comparison, Repetitions};
 use super::facts;
-use super::text::plain;
+use super::plain;
 use crate::machine::Machine;
 use crate::ratio::Ratio;
 use crate::result::{Answer, RunResult};

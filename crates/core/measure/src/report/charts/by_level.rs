@@ -3,9 +3,9 @@
 use super::drawn::{ChartTexts, Drawn, axis};
 use crate::metrics::{self, Metric};
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name};
+use crate::report::plain;
 use crate::report::roles;
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale, Size};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::spec::CounterSpec;
 use crate::summary::SummaryStats;

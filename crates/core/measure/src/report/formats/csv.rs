@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::metrics::OF_A_SECOND;
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::result::{RunResult, Second};
 use crate::units::Unit;
 

@@ -2,8 +2,8 @@
 
 use super::Options;
 use crate::report::comparison::{Comparison, level_name, measured_values};
+use crate::report::plain;
 use crate::report::sections;
-use crate::report::text::plain;
 use crate::suite::Suite;
 use crate::units;
 use crate::warning::{Kind, Severity, Verdict, Warning};

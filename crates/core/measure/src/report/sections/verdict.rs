@@ -1,11 +1,11 @@
 //! The verdict of the runs with its reasons, the question, the machine and the dates. It opens the report.
 
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name, numbered};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::report::document::{Part, Section};
 use crate::report::facts;
+use crate::report::plain;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units::NONE;

@@ -3,9 +3,9 @@
 use super::Item;
 use crate::metrics;
 use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::plain;
 use crate::report::roles;
 use crate::report::sections;
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::tally::OK;

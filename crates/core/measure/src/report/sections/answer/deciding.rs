@@ -3,8 +3,8 @@
 use crate::metrics::{self, Better};
 use crate::report::columns::Read;
 use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::plain;
 use crate::report::roles;
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::spec::OperationKind;
 use crate::units::Unit;
