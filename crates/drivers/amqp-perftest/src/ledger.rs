@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_published_and_came_to_no_end_is_missing() {
+    fn published_messages_without_an_end_are_missing() {
         let ledger = Ledger::default();
         ledger.published(10);
         assert!(!ledger.complete(1));

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_process_has_learned_another_goes_on_with() {
+    fn a_process_goes_on_with_the_expectation_of_another() {
         let settings = Settings::default();
         for first in [body(18), records(&["a", "b"])] {
             let mut one = Expected::new(&settings);

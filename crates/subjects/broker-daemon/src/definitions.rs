@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn definitions_are_decoded_as_they_were_encoded() {
         let mut arguments = FieldTable::default();
         arguments.insert("x-max-length".into(), AMQPValue::LongInt(3));
         let traits = Traits {

@@ -148,7 +148,7 @@ fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_named_with_what_was_expected() {
+fn an_unreadable_import_is_named_with_the_expected_format() {
     let project = project();
     let good = sample("wrk-good.txt");
     let good = good.to_str().unwrap();

@@ -233,7 +233,7 @@ fn a_read_out_counts_connections_and_tells_more_daemons_apart_than_there_are_col
 }
 
 #[test]
-fn what_would_be_wrong_is_seen() {
+fn defects_of_a_page_are_found() {
     let Some(mut browser) = Browser::start() else {
         return;
     };

@@ -394,7 +394,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_held_is_never_more_than_was_opened(opened in proptest::collection::vec(0..1_000_u64, 1..20), ended in proptest::collection::vec(0..1_000_u64, 1..20)) {
+    fn held_connections_are_never_more_than_opened_ones(opened in proptest::collection::vec(0..1_000_u64, 1..20), ended in proptest::collection::vec(0..1_000_u64, 1..20)) {
         let mut run = http::one("nginx", 100, 0);
         run.seconds.truncate(opened.len());
         for (place, row) in run.seconds.iter_mut().enumerate() {

@@ -113,7 +113,7 @@ fn checks_and_the_operations_that_failed_one_are_shares() {
 }
 
 #[test]
-fn what_was_not_measured_is_not_met() {
+fn a_threshold_on_an_unmeasured_figure_is_not_met() {
     let mut result = example::full();
     result.usage.daemon = None;
     for text in [
@@ -208,7 +208,7 @@ fn leaking() -> RunResult {
 }
 
 #[test]
-fn what_each_thousand_operations_leave_behind_is_the_slope() {
+fn the_slope_is_the_growth_of_a_thousand_operations() {
     let slopes = leaking().growth_under_load().unwrap();
     assert!(
         (slopes.rss_bytes.slope - 2_000.0 * 1024.0).abs() < 1.0,

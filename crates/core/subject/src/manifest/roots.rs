@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_installed_is_added_to_a_folder_of_ones_own_but_not_to_a_checkout() {
+    fn installed_daemons_are_added_to_an_own_folder_but_not_to_a_checkout() {
         let (around, user, share) = (project(), project(), project());
         let installed = [user.path().to_owned(), share.path().to_owned()];
         let below = around.path().join("a/b");

@@ -72,7 +72,7 @@ fn thresholds_of_k6_are_met_or_missed_and_the_exit_code_says_so() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_before_anything_is_asked() {
+fn loads_that_cannot_be_run_are_refused_before_the_first_request() {
     let server = well();
     let url = format!("http://{}/x", server.address());
     let known = ["http_req_size", "http_req_duration", "dropped_iterations"];

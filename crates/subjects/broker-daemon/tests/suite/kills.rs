@@ -359,7 +359,7 @@ async fn check_definitions(broker: &Process, lives: u32) {
 }
 
 #[test]
-fn what_was_declared_bound_and_deleted_stays_so_after_a_kill() {
+fn declarations_bindings_and_deletions_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     // The first finds an empty folder, where answers used to be furthest ahead of the disk.
     for life in 0..6 {

@@ -505,7 +505,7 @@ fn must_pass(seed: u64, steps: &[Event]) -> u64 {
 }
 
 #[test]
-fn whatever_clients_do_answers_are_their_own_and_nothing_of_them_stays() {
+fn clients_get_their_own_answers_and_leave_nothing_behind_whatever_they_do() {
     let first = seed();
     let mut sessions = 0;
     for world in 0..scaled(WORLDS) {

@@ -147,7 +147,7 @@ fn a_threshold_that_failures_meet_does_not_make_a_run_without_an_answer_a_succes
 }
 
 #[test]
-fn what_is_open_at_the_end_of_the_drain_phase_is_unfinished() {
+fn requests_open_at_the_end_of_the_drain_phase_are_unfinished() {
     let file = plan("", "timeout = \"60s\"");
     for engine in ["wire", "hyper"] {
         let server = well_at_first(vec![Step::Expect, Step::Stall]);

@@ -181,7 +181,7 @@ fn connecting_is_one_digit_and_what_authenticates() {
 
 proptest! {
     #[test]
-    fn what_the_client_takes_engineioxide_takes_too(text in "[0-7b]?\\PC{0,8}") {
+    fn packets_that_the_client_takes_engineioxide_takes_too(text in "[0-7b]?\\PC{0,8}") {
         let theirs = Packet::parse(ProtocolVersion::V4, text.clone());
         match EnginePacket::parse(&text) {
             Ok(EnginePacket::Open(_)) => {}
