@@ -269,9 +269,12 @@ mod tests {
     #[test]
     fn a_load_that_is_never_judged_bounds_the_search_and_what_held_below_it_is_confirmed() {
         let too_much = |limit: u64| {
-            move |level| match level > limit {
-                true => TrialOutcome::Inconclusive,
-                false => TrialOutcome::Held,
+            move |level| {
+                if level > limit {
+                    TrialOutcome::Inconclusive
+                } else {
+                    TrialOutcome::Held
+                }
             }
         };
         let search = search(100, 800, 10.0, 1);

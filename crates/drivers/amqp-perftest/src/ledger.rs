@@ -199,9 +199,10 @@ impl Ledger {
     pub(crate) fn fail(&self, stream: u32, sequence: u64, kind: &'static str, record: &Recorder) {
         if self.state().fail(stream, sequence, kind) {
             self.settled.fetch_add(1, Ordering::Relaxed);
-            match stamp::counts(stream) {
-                true => record.error(kind),
-                false => record.error_of_warmup(),
+            if stamp::counts(stream) {
+                record.error(kind)
+            } else {
+                record.error_of_warmup()
             }
         }
     }

@@ -290,9 +290,10 @@ mod tests {
                 let mut expected = expected(Expect::Auto, messages);
                 let text = String::from_utf8(body(18)).unwrap();
                 let wrong = text.replace("Each line that you read is one event.", "out of memory");
-                let said = match at_once {
-                    true => expected.take(0, wrong.as_bytes()),
-                    false => say(&mut expected, wrong.as_bytes()),
+                let said = if at_once {
+                    expected.take(0, wrong.as_bytes())
+                } else {
+                    say(&mut expected, wrong.as_bytes())
                 };
                 let Err(Fault::Content(difference)) = said else {
                     panic!("{said:?}")

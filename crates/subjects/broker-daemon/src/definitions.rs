@@ -108,9 +108,10 @@ impl Definition {
                 Object::Queue(text("name")?, get("serial")?.as_long_uint()?, traits)
             }
             b'3' => {
-                let to = match flag("to_queue")? {
-                    true => End::Queue(text("to")?),
-                    false => End::Exchange(text("to")?),
+                let to = if flag("to_queue")? {
+                    End::Queue(text("to")?)
+                } else {
+                    End::Exchange(text("to")?)
                 };
                 let key = get("key")?.as_long_string()?.as_bytes().into();
                 Object::Binding(text("source")?, to, Binding { key, arguments })

@@ -115,9 +115,12 @@ pub(super) fn different_answers<'a>(
     };
     let (one, other) = (answers(one), answers(other));
     let varies = [&one, &other].iter().all(|own| contents(own).len() > 1);
-    let differs = |one: &Answer, other: &Answer| match varies {
-        true => one.status != other.status,
-        false => one != other,
+    let differs = |one: &Answer, other: &Answer| {
+        if varies {
+            one.status != other.status
+        } else {
+            one != other
+        }
     };
     let mut pairs = one
         .iter()

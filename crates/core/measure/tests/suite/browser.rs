@@ -472,9 +472,10 @@ fn daemons_are_switched_off_and_tables_sorted_and_copied_by_keyboard() {
         if order == "descending" {
             numbers.reverse();
         }
-        match is_sorted {
-            true => assert!(numbers.is_sorted(), "{order}: {values}"),
-            false => assert_eq!(values, as_made),
+        if is_sorted {
+            assert!(numbers.is_sorted(), "{order}: {values}")
+        } else {
+            assert_eq!(values, as_made)
         }
     }
 

@@ -78,9 +78,10 @@ impl Root {
     pub(super) fn require_trust(&self) -> Result<(), Untrusted> {
         trust::require(&self.path)?;
         let daemons = self.path.join(FOLDER);
-        match daemons.is_dir() {
-            true => trust::require(&daemons),
-            false => Ok(()),
+        if daemons.is_dir() {
+            trust::require(&daemons)
+        } else {
+            Ok(())
         }
     }
 }

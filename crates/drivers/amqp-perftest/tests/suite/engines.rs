@@ -22,9 +22,10 @@ const SAME: [&str; 9] = [
 /// Runs a plan with an engine on a fresh `broker-daemon`.
 fn run(engine: &str, arguments: &[&str]) -> ResultFile {
     // It ends when all is consumed, however long that takes.
-    let drain = match arguments.contains(&"--drain") {
-        true => &[][..],
-        false => &["--drain", "5min"],
+    let drain = if arguments.contains(&"--drain") {
+        &[][..]
+    } else {
+        &["--drain", "5min"]
     };
     let run = Program::new(support::PROGRAM)
         .args(["--daemon", "broker-daemon", "--quiet", "--engine", engine])

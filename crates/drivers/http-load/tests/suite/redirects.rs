@@ -418,9 +418,10 @@ fn an_open_loop_follows_over_its_connections_and_over_new_ones() {
         (Engine::Wire, false, false),
         (Engine::Hyper, false, false),
     ] {
-        let redirect = match closes {
-            true => to(302, "/y").replace("\r\nContent-Length", close),
-            false => to(302, "/y"),
+        let redirect = if closes {
+            to(302, "/y").replace("\r\nContent-Length", close)
+        } else {
+            to(302, "/y")
         };
         // The response depends on the request, not on the connection.
         let server = Scripted::start(by(&[("GET /y ", FIVE), ("", &redirect)]));

@@ -273,9 +273,10 @@ fn every_confirmed_message_survives_every_kill() {
             Process::kill_early(folder.path(), after);
         }
         let broker = Process::with_data(folder.path());
-        let wanted = match random.random_ratio(1, 4) {
-            true => 0,
-            false => random.random_range(1..CONFIRMED),
+        let wanted = if random.random_ratio(1, 4) {
+            0
+        } else {
+            random.random_range(1..CONFIRMED)
         };
         expected += wanted;
         let pause = Duration::from_micros(random.random_range(0..LONGEST));

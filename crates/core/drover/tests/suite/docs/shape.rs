@@ -21,10 +21,11 @@ fn label(line: &str) -> Option<&str> {
     let first = label.chars().next()?;
     let goes_on = line.starts_with("      ");
     let depends = label.contains(": ") || DEPENDING.contains(&label);
-    let label = match label.contains(|letter: char| letter.is_ascii_digit()) {
+    let label = if label.contains(|letter: char| letter.is_ascii_digit()) {
         // The content follows the label after one space.
-        true => label.split(' ').next()?,
-        false => label,
+        label.split(' ').next()?
+    } else {
+        label
     };
     (first.is_alphabetic() && !goes_on && !depends).then_some(label)
 }

@@ -43,11 +43,10 @@ pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Option<Chart> {
     let texts = ChartTexts {
         id: format!("{}-time-{series}", timeline.id),
         title: format!("{name} over time"),
-        reading: match drawing.has_band {
-            true => {
-                "Solid: p99 of each second; dashed: p50. Medians of the runs; shaded: lowest to highest."
-            }
-            false => "Solid: p99 of each second; dashed: p50.",
+        reading: if drawing.has_band {
+            "Solid: p99 of each second; dashed: p50. Medians of the runs; shaded: lowest to highest."
+        } else {
+            "Solid: p99 of each second; dashed: p50."
         },
     };
     let chart = drawing.finish(texts, &format!("{name}, log scale"), scale, "ns")?;

@@ -75,9 +75,10 @@ impl Item {
         };
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         if let Some(own) = self.most {
-            let is_cut = match FIGURES.contains(&self.label) {
-                true => cut.figures,
-                false => cut.others,
+            let is_cut = if FIGURES.contains(&self.label) {
+                cut.figures
+            } else {
+                cut.others
             };
             let most = if is_cut { 1 } else { own };
             let is_cut = lines.len() > most;

@@ -280,9 +280,10 @@ fn subjects(comparison: &Comparison<'_>) -> Table {
         let runs: Vec<&RunResult> = results.filter(|run| run.daemon.name == **name).collect();
         let versions = versions(runs.iter().copied()).join("; ");
         let about = runs.iter().find_map(|run| run.daemon.about.as_deref());
-        let version = match versions.is_empty() {
-            true => NONE.to_owned(),
-            false => versions,
+        let version = if versions.is_empty() {
+            NONE.to_owned()
+        } else {
+            versions
         };
         let about = about.map_or(NONE.to_owned(), plain);
         Row::new(Some(daemon), [plain(name), version, about])

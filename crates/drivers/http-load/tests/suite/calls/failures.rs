@@ -29,12 +29,11 @@ fn answers_once(goes_away: bool) -> (String, thread::JoinHandle<OwnedFd>) {
     let answering = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         // Before the response, so that later connections find nobody.
-        let held = match goes_away {
-            true => {
-                drop(listener);
-                nobody(address.port()).1
-            }
-            false => listener.into(),
+        let held = if goes_away {
+            drop(listener);
+            nobody(address.port()).1
+        } else {
+            listener.into()
         };
         let mut request = [0; 4096];
         let _ = stream.read(&mut request).unwrap();

@@ -83,9 +83,10 @@ fn kinds(runs: &[&RunResult]) -> String {
     if kinds.len() > KINDS {
         named.push("…".to_owned());
     }
-    match named.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", named.join(", ")),
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", named.join(", "))
     }
 }
 
