@@ -41,8 +41,8 @@ pub fn proxy(
     })
 }
 
-/// Serves metrics pages on a free port of 127.0.0.1 until the test program ends; returns the port. `answer` gets the port and
-/// the text of each request, and returns the status and the page.
+/// Serves metrics pages on a free port of 127.0.0.1 until the test program ends; returns the port. `answer` gets the
+/// port and the text of each request, and returns the status and the page.
 pub fn serve_page(
     mut answer: impl FnMut(u16, &str) -> (&'static str, String) + Send + 'static,
 ) -> u16 {

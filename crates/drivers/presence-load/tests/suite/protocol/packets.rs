@@ -172,7 +172,7 @@ fn the_name_of_an_event_is_split_from_its_arguments() {
 }
 
 #[test]
-fn connecting_is_one_digit_and_what_authenticates() {
+fn a_connection_is_one_digit_and_its_authentication() {
     let mut out = Vec::new();
     write_connect(&mut out, "");
     write_connect(&mut out, "{}");
