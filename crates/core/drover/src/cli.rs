@@ -100,7 +100,7 @@ struct Report {
         list_of_names()
     ))]
     format: Option<Format>,
-    /// Print the whole report as text, like --format full
+    /// Print the whole report, like --format markdown
     #[arg(long, conflicts_with = "format")]
     full: bool,
     /// Compare with an earlier suite of the same plan: the summary then shows what became better or worse

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_comes_before_what_was_missed_and_that_before_what_is_doubtful() {
+    fn a_failure_precedes_a_missed_threshold_and_that_a_suspect_result() {
         assert_eq!(most_severe([]), FINE);
         assert_eq!(most_severe([FINE, FINE]), FINE);
         assert_eq!(most_severe([FINE, MISSED]), MISSED);

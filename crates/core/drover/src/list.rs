@@ -69,9 +69,10 @@ pub(crate) fn list(out: &Path) -> anyhow::Result<String> {
 
 /// Returns the path of a file that is not in the nearest folder, in brackets: several folders may have one of its name.
 fn shown(file: &Path, roots: &Roots) -> String {
-    match file.starts_with(&roots.nearest().path) {
-        true => String::new(),
-        false => format!(" [{}]", file.display()),
+    if file.starts_with(&roots.nearest().path) {
+        String::new()
+    } else {
+        format!(" [{}]", file.display())
     }
 }
 

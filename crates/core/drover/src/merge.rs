@@ -24,7 +24,7 @@ pub(crate) struct Options {
         "Print the report in this format: {}", list_of_names()
     ))]
     format: Option<Format>,
-    /// Print the whole report instead of one screen, like --format full
+    /// Print the whole report instead of one screen, like --format markdown
     #[arg(long, conflicts_with = "format")]
     full: bool,
     /// Hide all notes on stderr

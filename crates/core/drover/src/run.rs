@@ -459,9 +459,10 @@ impl<'a> Runner<'a> {
                     wall_s: result.wall_s,
                     verdict: Some(result.verdict),
                 });
-                let again = match self.is_retried(id) {
-                    true => " · to be made again",
-                    false => "",
+                let again = if self.is_retried(id) {
+                    " · to be made again"
+                } else {
+                    ""
                 };
                 self.progress.ended(now, &format!("{how}{again}"));
                 Some((exit, *result))
@@ -473,9 +474,10 @@ impl<'a> Runner<'a> {
     fn report(&self) -> anyhow::Result<()> {
         let suite = suite_report::read_folder(self.folder.path())?;
         let [.., page] = suite_report::write(self.folder.path(), &suite)?;
-        let format = match self.full {
-            true => Format::full(),
-            false => Format::screen(),
+        let format = if self.full {
+            Format::full()
+        } else {
+            Format::screen()
         };
         let (page, folder) = (page.display(), self.folder.path().display());
         let options = ReportOptions {

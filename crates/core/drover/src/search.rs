@@ -269,9 +269,12 @@ mod tests {
     #[test]
     fn a_load_that_is_never_judged_bounds_the_search_and_what_held_below_it_is_confirmed() {
         let too_much = |limit: u64| {
-            move |level| match level > limit {
-                true => TrialOutcome::Inconclusive,
-                false => TrialOutcome::Held,
+            move |level| {
+                if level > limit {
+                    TrialOutcome::Inconclusive
+                } else {
+                    TrialOutcome::Held
+                }
             }
         };
         let search = search(100, 800, 10.0, 1);
@@ -296,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_capacity_is_the_bracket_holds_it_and_is_narrow(
+        fn the_bracket_holds_every_capacity_and_is_narrow(
             from in 1_u64..20_000, more in 0_u64..200_000, capacity in 0_u64..250_000, within in 1.0_f64..50.0, confirm in 0_u32..4
         ) {
             let search = search(from, from + more, within, confirm);

@@ -12,9 +12,9 @@ use measure::suite::{Suite, Unreached};
 use measure::units;
 
 use crate::folder::RESULTS;
+use crate::quoted;
 use crate::record::{CapacityResult, Record, RunId};
 use crate::search::TRIES;
-use crate::shell::quoted;
 
 /// Returns the suite in a folder: its results in the order of its runs, and the missing ones.
 ///
@@ -123,7 +123,7 @@ pub(crate) fn write(folder: &Path, suite: &Suite) -> anyhow::Result<[PathBuf; 3]
         Ok(path)
     };
     // The page links to the others, so they come first.
-    let report = write("report.md", &markdown::render(suite)?)?;
+    let report = write("report.md", &markdown::render(suite))?;
     let summary = write("summary.md", &summary::render(suite, None))?;
     let page = write(PAGE, &html::page(suite, &files(folder, suite))?)?;
     Ok([report, summary, page])

@@ -175,9 +175,10 @@ fn is_handled(key: KeyEvent, scroll: &mut Scroll) -> bool {
 
 /// Renders one frame as text.
 fn frame(watched: &Watched) -> anyhow::Result<String> {
-    let size = match io::stdout().is_terminal() {
-        true => ratatui::crossterm::terminal::size().unwrap_or(SIZE),
-        false => SIZE,
+    let size = if io::stdout().is_terminal() {
+        ratatui::crossterm::terminal::size().unwrap_or(SIZE)
+    } else {
+        SIZE
     };
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1))?;
     terminal.draw(|frame| view::draw(frame, watched, &mut Scroll::default()))?;

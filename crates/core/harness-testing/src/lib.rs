@@ -9,8 +9,7 @@
 //! - [`processes`]: waits for conditions; observes, signals and limits processes.
 //! - [`hosts`]: network namespaces that lose packets, as hosts.
 //! - [`mistakes`]: makes wrong calls, and reads their messages.
-//! - [`page`]: serves a metrics page; [`metrics`] reads one.
-//! - [`peer`]: servers that a test plays, and proxies.
+//! - [`peer`]: servers that a test plays, metrics pages among them, and proxies; [`metrics`] reads such a page.
 //! - [`slurm`]: a Slurm cluster on this machine alone.
 //! - [`terminal`]: a program on a pseudo-terminal, and its screen.
 
@@ -24,7 +23,6 @@ pub mod daemons;
 pub mod divided;
 pub mod hosts;
 pub mod mistakes;
-pub mod page;
 pub mod peer;
 pub mod processes;
 pub mod program;

@@ -126,9 +126,10 @@ fn counter_row(counter: &CounterSpec) -> Vec<String> {
         .iter()
         .map(|metric| format!("`{metric}`"))
         .collect();
-    let metrics = match metrics.is_empty() {
-        true => "–".to_owned(),
-        false => metrics.join(", "),
+    let metrics = if metrics.is_empty() {
+        "–".to_owned()
+    } else {
+        metrics.join(", ")
     };
     vec![
         format!("`{}`", counter.name),

@@ -275,9 +275,10 @@ impl Cluster {
                 .any(|child| child.try_wait().unwrap().is_some());
             has_ended || holds(self)
         });
-        let why = match has_ended {
-            true => "a daemon has ended",
-            false => "too late",
+        let why = if has_ended {
+            "a daemon has ended"
+        } else {
+            "too late"
         };
         assert!(
             is_done && !has_ended,

@@ -298,13 +298,12 @@ fn show_as<D: Driver>(
     };
     let report = format.render_suite(&results.into(), &options)?;
     // Machine-readable formats stay unchanged.
-    let is_expected = match format.name {
-        "full" => true,
-        "terminal" => D::SUMMARY_IS_READ,
-        _ => false,
+    let summary = |result| match format.name {
+        "markdown" => D::summary(result).map(|text| format!("```text\n{}\n```\n", text.trim_end())),
+        "terminal" if D::SUMMARY_IS_READ => D::summary(result),
+        _ => None,
     };
-    let last = results.last().filter(|_| is_expected);
-    let summary = last.and_then(D::summary);
+    let summary = results.last().and_then(summary);
     let text = summary.map_or_else(|| report.clone(), |summary| format!("{summary}\n{report}"));
     output::print_report(format, &text).context("writing the report to stdout")
 }

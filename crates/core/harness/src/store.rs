@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_written_and_stays_what_it_is() {
+    fn a_pipe_is_written_and_stays_a_pipe() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_worker_begins_and_another_ends_is_open_in_between_and_no_longer() {
+    fn operations_begun_by_one_worker_and_ended_by_another_are_open_only_in_between() {
         let mut collector = Collector::new(2, Tally::new(SERIES), false);
         let of = |worker, at_end, peak| WorkerSecond {
             active: ActiveSecond {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_ended_worker_left_open_is_open_in_every_second_that_follows() {
+    fn operations_that_an_ended_worker_left_open_are_open_in_every_later_second() {
         let mut collector = Collector::new(2, Tally::new(SERIES), false);
         let of = |worker, second, at_end, integral_ns, ended| WorkerSecond {
             active: ActiveSecond {
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lost_workers_had_open_is_unfinished_once_and_after_all_have_ended() {
+    fn open_operations_of_lost_workers_are_unfinished_once_and_after_all_have_ended() {
         let mut collector = Collector::new(3, Tally::new(SERIES), false);
         let of = |worker, second, open, ended: Option<Result<(), String>>| WorkerSecond {
             active: active(open),
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_worker_began_and_another_ended_is_not_unfinished() {
+    fn operations_begun_by_a_lost_worker_and_ended_by_another_are_not_unfinished() {
         let mut collector = Collector::new(2, Tally::new(SERIES), false);
         let ends = WorkerSecond {
             active: active(-97),
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_ledger_settles_is_not_unfinished() {
+    fn operations_that_a_ledger_settles_are_not_unfinished() {
         let abandoned = |others_end: bool| {
             let mut collector = Collector::new(1, Tally::new(SERIES), others_end);
             collector.add(lost(0, 0, 100));

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_its_field_and_the_remedy() {
+    fn errors_are_named_with_line_field_and_remedy() {
         for (text, expected) in [
             (
                 "name = 5",

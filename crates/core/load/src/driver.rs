@@ -157,8 +157,8 @@ pub trait Driver: std::fmt::Debug + Sized + Send + Sync + 'static {
     /// True if scripts read [`summary`](Self::summary) from stdout, so that it precedes the short report too.
     const SUMMARY_IS_READ: bool = false;
 
-    /// Returns the text that users of this driver expect on stdout at the end, before the full report that all drivers
-    /// share.
+    /// Returns the text that users of this driver expect on stdout at the end, before the whole report that all
+    /// drivers share.
     fn summary(_result: &RunResult) -> Option<String> {
         None
     }

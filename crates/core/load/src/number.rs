@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused_with_an_example() {
+    fn a_malformed_number_is_refused_with_an_example() {
         for (text, part) in [
             ("fast", "10k"),
             ("k", "10k"),

@@ -33,9 +33,10 @@ impl RunResult {
         }
         let mut reasons: Vec<String> = died.iter().map(|died| died.message.clone()).collect();
         reasons.extend(self.shortfalls());
-        match reasons.is_empty() {
-            true => LoadOutcome::Sustained,
-            false => LoadOutcome::Failed(reasons),
+        if reasons.is_empty() {
+            LoadOutcome::Sustained
+        } else {
+            LoadOutcome::Failed(reasons)
         }
     }
 

@@ -123,9 +123,10 @@ impl SeriesResult {
             }
         }
         let mean = values.histogram().mean();
-        match (self.mean_ns - mean).abs() <= ROUNDING * mean.abs() {
-            true => Ok(()),
-            false => differs(&field("mean_ns"), &self.mean_ns, &mean, by),
+        if (self.mean_ns - mean).abs() <= ROUNDING * mean.abs() {
+            Ok(())
+        } else {
+            differs(&field("mean_ns"), &self.mean_ns, &mean, by)
         }
     }
 }
@@ -136,13 +137,14 @@ fn differs<T: PartialEq + std::fmt::Display>(
     expected: &T,
     by: &'static str,
 ) -> Result<(), Damaged> {
-    match found == expected {
-        true => Ok(()),
-        false => Err(Damaged {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(Damaged {
             field: field.to_owned(),
             found: found.to_string(),
             expected: expected.to_string(),
             by,
-        }),
+        })
     }
 }

@@ -72,9 +72,10 @@ impl Ratio {
         let degrees = |part: f64, count: usize| part.powi(2) / (count as f64 - 1.0).max(1.0);
         // Welch–Satterthwaite; without any variance every number of degrees gives the same result.
         let parts = degrees(one, base.len()) + degrees(other, this.len());
-        let freedom = match parts > 0.0 {
-            true => (one + other).powi(2) / parts,
-            false => 1.0,
+        let freedom = if parts > 0.0 {
+            (one + other).powi(2) / parts
+        } else {
+            1.0
         };
         let (log, error) = (mean - base_mean, (one + other).sqrt());
         let fewest_runs = base.len().min(this.len());
@@ -86,9 +87,12 @@ impl Ratio {
             .then(|| StudentsT::new(0.0, 1.0, freedom).ok())
             .flatten();
         let half = student.map(|student| student.inverse_cdf(0.975) * error);
-        let p = student.map(|student| match error > 0.0 {
-            true => 2.0 * student.cdf(-(log / error).abs()),
-            false => f64::from(u8::from(log == 0.0)),
+        let p = student.map(|student| {
+            if error > 0.0 {
+                2.0 * student.cdf(-(log / error).abs())
+            } else {
+                f64::from(u8::from(log == 0.0))
+            }
         });
         Self {
             ratio: log.exp(),

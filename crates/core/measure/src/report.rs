@@ -8,20 +8,33 @@ mod columns;
 mod compare;
 mod comparison;
 mod conditions;
-mod distinct;
 mod document;
 mod error;
 mod facts;
 mod formats;
 mod roles;
 mod sections;
-mod sparklines;
 mod svg;
 mod table;
-mod text;
 
 pub use error::Error;
 pub use formats::{
-    FORMATS, Format, Options, csv, full, github, hlog, html, json, junit, list_of_names, markdown,
-    names, summary, terminal,
+    FORMATS, Format, Options, csv, github, hlog, html, json, junit, list_of_names, markdown, names,
+    summary, terminal,
 };
+
+/// Removes control characters from a text of a daemon or host, so that it cannot control the terminal.
+fn plain(text: &str) -> String {
+    text.replace(|letter: char| letter.is_control() && letter != '\n', " ")
+}
+
+/// Returns each item once, in the order of its first appearance.
+fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
+}

@@ -28,9 +28,10 @@ impl SummaryStats {
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let middle = sorted.len() / 2;
-        let median = match sorted.len().is_multiple_of(2) {
-            true => f64::midpoint(sorted[middle - 1], sorted[middle]),
-            false => sorted[middle],
+        let median = if sorted.len().is_multiple_of(2) {
+            f64::midpoint(sorted[middle - 1], sorted[middle])
+        } else {
+            sorted[middle]
         };
         Some(Self {
             runs: sorted.len(),

@@ -329,10 +329,11 @@ fn unknown_figure(name: &str, series: &[&str]) -> String {
         format!("counts.{member}"),
     ];
     let known: Vec<String> = keys.chain(times).chain(others).collect();
-    let meant = match name.ends_with('.') {
+    let meant = if name.ends_with('.') {
         // Nothing is similar to a name that is missing.
-        true => None,
-        false => similar(name, known.iter().map(String::as_str)),
+        None
+    } else {
+        similar(name, known.iter().map(String::as_str))
     };
     match meant {
         Some(meant) => format!("unknown figure `{name}`: did you mean `{meant}`?"),

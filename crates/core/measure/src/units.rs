@@ -224,9 +224,12 @@ pub fn ranges(numbers: &[u64]) -> String {
             _ => ranges.push((number, number)),
         }
     }
-    let shown = ranges.into_iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}–{last}"),
+    let shown = ranges.into_iter().map(|(first, last)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}–{last}")
+        }
     });
     shown.collect::<Vec<_>>().join(", ")
 }

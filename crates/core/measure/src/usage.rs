@@ -110,9 +110,10 @@ impl UsageSummary {
             rss_peak_kb: peak(|sample| sample.rss_kb),
             user_s,
             system_s,
-            cpu_avg_pct: match wall_s > 0.0 {
-                true => 100.0 * (user_s + system_s) / wall_s,
-                false => 0.0,
+            cpu_avg_pct: if wall_s > 0.0 {
+                100.0 * (user_s + system_s) / wall_s
+            } else {
+                0.0
             },
             cpu_peak_pct: cpu_pct.fold(0.0, f64::max),
             threads_peak: peak(|sample| sample.threads),

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_refuses_nothing() {
+    fn an_unknown_target_refuses_nothing() {
         for url in [
             "http://192.0.2.1/",
             "amqp://192.0.2.1/",

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_linux_has_is_read() {
+    fn facts_that_every_linux_has_are_read() {
         let machine = machine();
         assert!(
             !machine.hostname.is_empty()

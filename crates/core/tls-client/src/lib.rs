@@ -49,9 +49,10 @@ impl TlsOptions {
     /// machine trusts, or any.
     fn config(&self) -> Result<ClientConfig, Invalid> {
         let provider = Arc::new(ring::default_provider());
-        let trusted = match self.insecure {
-            true => None,
-            false => Some(Trusted::new(self.ca.as_deref(), &provider)?),
+        let trusted = if self.insecure {
+            None
+        } else {
+            Some(Trusted::new(self.ca.as_deref(), &provider)?)
         };
         let verifier = Arc::new(Verifier {
             provider: Arc::clone(&provider),
@@ -183,9 +184,10 @@ fn read(path: &Path) -> Result<Vec<CertificateDer<'static>>, Invalid> {
     };
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let certificates: Vec<_> = read.map_err(|error| wrong(error.to_string()))?;
-    match certificates.is_empty() {
-        true => Err(wrong("it has no certificate".to_owned())),
-        false => Ok(certificates),
+    if certificates.is_empty() {
+        Err(wrong("it has no certificate".to_owned()))
+    } else {
+        Ok(certificates)
     }
 }
 

@@ -9,9 +9,12 @@ use amqp_client::stamp;
 
 /// Returns the bodies of a run: one for each file or size.
 pub(crate) fn bodies(settings: &Settings) -> Result<Vec<Vec<u8>>, Invalid> {
-    let filled = |size: u32| match settings.json_body {
-        true => json(size as usize),
-        false => vec![b'x'; size as usize],
+    let filled = |size: u32| {
+        if settings.json_body {
+            json(size as usize)
+        } else {
+            vec![b'x'; size as usize]
+        }
     };
     if !settings.body.is_empty() {
         let files = settings.body.iter();

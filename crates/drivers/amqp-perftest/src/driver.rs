@@ -192,9 +192,10 @@ impl SharedOperations<Self> for Perftest {
         if !driver.run.declares() {
             return Ok(None);
         }
-        let messages = driver.run.clean_up(match driver.run.ends_at_arrival() {
-            true => u64::MAX,
-            false => 0,
+        let messages = driver.run.clean_up(if driver.run.ends_at_arrival() {
+            u64::MAX
+        } else {
+            0
         });
         let depth = LedgerLine::Queues(QueueDepth { messages });
         Ok(Some(serde_json::to_string(&depth)?))

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_excuses_is_suspect_and_anything_else_a_note() {
+    fn findings_without_an_excuse_are_suspect_and_the_others_are_notes() {
         let again = [(count::REDELIVERED_AFTER_ACK, 1)];
         assert_eq!(severities(Settings::default(), &again), [Severity::Suspect]);
         for excuse in [count::DISCONNECTS, count::CHANNELS_CLOSED] {

@@ -199,9 +199,10 @@ impl AsyncHandler for Engine<'_> {
         state.write_counts();
         state.hand_in();
         let checks = state.has_published || state.may_end_early || now >= shared.phases.end;
-        let check = match checks {
-            true => now + CHECK_INTERVAL_NS,
-            false => shared.phases.end.min(now + TURN_NS),
+        let check = if checks {
+            now + CHECK_INTERVAL_NS
+        } else {
+            shared.phases.end.min(now + TURN_NS)
         };
         if shared.is_second_over() {
             // Connections check for late confirms once a second.

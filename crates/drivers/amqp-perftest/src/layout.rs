@@ -102,9 +102,10 @@ impl Layout {
     /// Returns how many workers of this shard publish: the first ones.
     pub(crate) fn publishers(self) -> u64 {
         let shards = self.publishing_shards();
-        match self.shard.index < shards {
-            true => self.even(self.workers, shards),
-            false => 0,
+        if self.shard.index < shards {
+            self.even(self.workers, shards)
+        } else {
+            0
         }
     }
 

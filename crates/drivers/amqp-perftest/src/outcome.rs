@@ -24,10 +24,7 @@ pub(crate) const DROPPED: &str = "dropped";
 /// Returns the outcome of a message that never arrived and is in no queue, which is also the name of its counter.
 /// `may_drop` is set if the plan permits the queues to drop messages.
 pub(crate) fn of_missing(may_drop: bool) -> &'static str {
-    match may_drop {
-        true => DROPPED,
-        false => LOST,
-    }
+    if may_drop { DROPPED } else { LOST }
 }
 
 /// The message arrived with a corrupted body: shorter, longer or with other bytes.

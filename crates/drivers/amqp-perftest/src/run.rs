@@ -90,9 +90,10 @@ impl Run {
         let across = self.plan.driver.wall_clock || self.workers.shard.of > 1;
         self.stamps.get_or_init(|| Stamps {
             run: worker.origin_unix_ns as u32,
-            wall_ns: match across {
-                true => worker.origin_unix_ns.saturating_sub(worker.phases.origin),
-                false => 0,
+            wall_ns: if across {
+                worker.origin_unix_ns.saturating_sub(worker.phases.origin)
+            } else {
+                0
             },
         });
     }
@@ -124,17 +125,19 @@ impl Run {
 
     /// Returns the time since which all producers are finished, in whichever process.
     pub(crate) fn published_all(&self) -> Option<u64> {
-        match self.workers.is_all() {
-            true => self.ledger.published_all(self.publishers()),
-            false => self.all_published_at.get().copied(),
+        if self.workers.is_all() {
+            self.ledger.published_all(self.publishers())
+        } else {
+            self.all_published_at.get().copied()
         }
     }
 
     /// Returns true once every message of the run has ended.
     pub(crate) fn is_complete(&self) -> bool {
-        match self.workers.is_all() {
-            true => self.ledger.complete(self.publishers()),
-            false => self.have_all_ended.load(Ordering::Relaxed),
+        if self.workers.is_all() {
+            self.ledger.complete(self.publishers())
+        } else {
+            self.have_all_ended.load(Ordering::Relaxed)
         }
     }
 
@@ -179,9 +182,10 @@ impl Run {
     /// fails. If the sequence number itself is corrupted, the operation is instead missing at the end.
     pub(crate) fn is_damaged(&self, stamp: &Stamp, record: &Recorder) -> bool {
         let consume_only = self.layout.producers == 0;
-        let is_ours = match consume_only {
-            true => self.ledger.has_accepted(stamp.run),
-            false => stamp.run == self.stamps().run,
+        let is_ours = if consume_only {
+            self.ledger.has_accepted(stamp.run)
+        } else {
+            stamp.run == self.stamps().run
         };
         if !is_ours {
             return false;
@@ -234,9 +238,10 @@ impl Run {
     pub(crate) fn clean_up(&self, wanted: u64) -> Option<u64> {
         let settings = &self.plan.driver;
         let mut queued = None;
-        let timeout = match self.is_unresponsive.load(Ordering::Relaxed) {
-            true => UNRESPONSIVE_REPLY_TIMEOUT,
-            false => REPLY_TIMEOUT,
+        let timeout = if self.is_unresponsive.load(Ordering::Relaxed) {
+            UNRESPONSIVE_REPLY_TIMEOUT
+        } else {
+            REPLY_TIMEOUT
         };
         let open = |node: &Broker| Session::open_within(node, settings.heartbeat, timeout);
         let session = self.nodes.first(open);
@@ -260,9 +265,10 @@ impl Run {
         if !self.declares() {
             return;
         }
-        let queued = self.clean_up(match accounts {
-            true => self.ledger.missing().counted + self.ledger.in_queues_again(),
-            false => 0,
+        let queued = self.clean_up(if accounts {
+            self.ledger.missing().counted + self.ledger.in_queues_again()
+        } else {
+            0
         });
         if accounts {
             let unsent = self.is_unsent.load(Ordering::Relaxed);

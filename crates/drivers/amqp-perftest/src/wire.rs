@@ -173,14 +173,17 @@ impl<'a> Engine<'a> {
         } else {
             u64::MAX
         };
-        let end = match self.state.has_published {
-            true => u64::MAX,
-            false if state.now < state.phases.end => state.phases.end,
-            false => state.pacer.starts_until(),
+        let end = if self.state.has_published {
+            u64::MAX
+        } else if state.now < state.phases.end {
+            state.phases.end
+        } else {
+            state.pacer.starts_until()
         };
-        let hand_in = match self.state.arrivals.is_empty() {
-            true => u64::MAX,
-            false => self.next_hand_in,
+        let hand_in = if self.state.arrivals.is_empty() {
+            u64::MAX
+        } else {
+            self.next_hand_in
         };
         next_consumer.min(check).min(end).min(hand_in)
     }

@@ -290,9 +290,10 @@ mod tests {
                 let mut expected = expected(Expect::Auto, messages);
                 let text = String::from_utf8(body(18)).unwrap();
                 let wrong = text.replace("Each line that you read is one event.", "out of memory");
-                let said = match at_once {
-                    true => expected.take(0, wrong.as_bytes()),
-                    false => say(&mut expected, wrong.as_bytes()),
+                let said = if at_once {
+                    expected.take(0, wrong.as_bytes())
+                } else {
+                    say(&mut expected, wrong.as_bytes())
                 };
                 let Err(Fault::Content(difference)) = said else {
                     panic!("{said:?}")
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_process_has_learned_another_goes_on_with() {
+    fn a_process_goes_on_with_the_expectation_of_another() {
         let settings = Settings::default();
         for first in [body(18), records(&["a", "b"])] {
             let mut one = Expected::new(&settings);

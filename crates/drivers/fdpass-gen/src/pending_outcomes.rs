@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listened_last_is_known_until_another_does() {
+    fn the_last_listener_is_known_until_there_is_another() {
         let (handoff, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         let handoff = OwnedFd::from(handoff);
         let own = Some(std::process::id() as i32);

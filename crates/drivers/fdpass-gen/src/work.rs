@@ -178,11 +178,11 @@ impl<'a> Streams<'a> {
             self.untaken -= 1;
             self.closing.push(handoff);
         }
-        match event.failed {
+        if event.failed {
             // Closed with the message unread: not taken.
-            true => cx.state.record.count(count::UNTAKEN, 1),
-            false if stream.timed => cx.state.record.value(TAKE, now - stream.sent),
-            false => {}
+            cx.state.record.count(count::UNTAKEN, 1);
+        } else if stream.timed {
+            cx.state.record.value(TAKE, now - stream.sent);
         }
     }
 

@@ -135,18 +135,6 @@ impl Reader {
         Self { state: START }
     }
 
-    /// Returns true if no byte of the response has arrived, and no interim response.
-    #[must_use]
-    pub fn is_untouched(&self) -> bool {
-        matches!(
-            self.state,
-            State::Head {
-                held: None,
-                interim: false
-            }
-        )
-    }
-
     /// Parses received bytes, up to the end of the response. Interim responses (1xx but 101) are skipped.
     ///
     /// # Errors

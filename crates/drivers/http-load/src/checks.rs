@@ -102,9 +102,10 @@ impl Checks {
     /// Evaluates all checks against a response; calls `each` with the index of a check and whether it passed.
     pub(crate) fn evaluate(&self, answer: ResponseView<'_>, mut each: impl FnMut(usize, bool)) {
         let body = answer.captured.map_or(&[][..], |captured| &captured.body);
-        let json: Option<Value> = match self.needs_json {
-            true => serde_json::from_slice(body).ok(),
-            false => None,
+        let json: Option<Value> = if self.needs_json {
+            serde_json::from_slice(body).ok()
+        } else {
+            None
         };
         for (index, check) in self.all.iter().enumerate() {
             let passed = match check {

@@ -117,9 +117,10 @@ impl DriverCli for HttpLoad {
     /// Chooses the engine, and the path if all URLs have the same, so that the stored plan names them.
     fn target(options: &Options, plan: &mut Plan<Settings>) -> Result<Option<Target>, Failure> {
         let typed = lines_of_files("URL", options.urls.clone())?;
-        let urls = match typed.is_empty() {
-            true => url_of_daemon(plan).into_iter().collect(),
-            false => typed.clone(),
+        let urls = if typed.is_empty() {
+            url_of_daemon(plan).into_iter().collect()
+        } else {
+            typed.clone()
         };
         let mut paths = urls.iter().map(|url| path_of(url));
         let path = paths

@@ -79,9 +79,10 @@ impl<'a> BatchCounters<'a> {
     }
 
     fn sums(&mut self, counted: bool) -> &mut Sums {
-        match counted {
-            true => &mut self.counted,
-            false => &mut self.of_warmup,
+        if counted {
+            &mut self.counted
+        } else {
+            &mut self.of_warmup
         }
     }
 
@@ -102,9 +103,10 @@ impl<'a> BatchCounters<'a> {
 
     pub(crate) fn failed(&mut self, record: &Recorder, operation: &Operation, kind: &'static str) {
         self.redirects.forget(operation);
-        match operation.counted {
-            true => record.error(kind),
-            false => record.error_of_warmup(),
+        if operation.counted {
+            record.error(kind)
+        } else {
+            record.error_of_warmup()
         }
     }
 

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_k6_s_users_type_becomes_ours() {
+    fn thresholds_in_k6_s_spelling_become_ours() {
         for (typed, ours) in [
             ("http_req_duration: p(50)<1", "service.p50 < 1ms"),
             (
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_of_k6_s_says_what_there_is() {
+    fn wrong_thresholds_of_k6_are_refused_with_a_remedy() {
         for (typed, parts) in [
             (
                 "http_req_size: p(95)<5",

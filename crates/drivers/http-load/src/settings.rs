@@ -187,9 +187,10 @@ impl Settings {
     /// Returns true if a status is expected.
     #[must_use]
     pub fn expects(&self, status: u16) -> bool {
-        match self.expect_status.is_empty() {
-            true => status < 400,
-            false => self.expect_status.contains(&status),
+        if self.expect_status.is_empty() {
+            status < 400
+        } else {
+            self.expect_status.contains(&status)
         }
     }
 
@@ -228,9 +229,10 @@ impl Settings {
             return Err(Invalid::new("driver.engine (--engine)", problem));
         }
         if self.engine == Engine::Auto {
-            self.engine = match tls || self.http2 {
-                true => Engine::Hyper,
-                false => Engine::Wire,
+            self.engine = if tls || self.http2 {
+                Engine::Hyper
+            } else {
+                Engine::Wire
             };
         }
         self.validate_engine()
@@ -242,12 +244,13 @@ impl Settings {
     pub fn sentence(plan: &Plan<Self>) -> String {
         let settings = &plan.driver;
         let path = settings.path.as_deref().unwrap_or("the URL");
-        let pool = match open_loop(plan) {
-            true => match Self::opening(plan) {
+        let pool = if open_loop(plan) {
+            match Self::opening(plan) {
                 Some(_) => format!(" over {} connections, opened first,", settings.connections),
                 None => format!(" over {} connections", settings.connections),
-            },
-            false => String::new(),
+            }
+        } else {
+            String::new()
         };
         let version = match (settings.http2, settings.streams) {
             (false, _) => String::new(),
@@ -263,12 +266,13 @@ impl Settings {
             settings.method,
             plan.load_sentence(),
             duration::format(plan.timeline.measure),
-            match plan.timeline.warmup.is_zero() {
-                true => String::new(),
-                false => format!(
+            if plan.timeline.warmup.is_zero() {
+                String::new()
+            } else {
+                format!(
                     " after {} of warm-up",
                     duration::format(plan.timeline.warmup)
-                ),
+                )
             }
         )
     }

@@ -133,9 +133,10 @@ pub(crate) fn path_of(url: &str) -> String {
             rest.find(['/', '?']).map_or("", |begin| &rest[begin..])
         }
     };
-    match path.starts_with('/') {
-        true => path.to_owned(),
-        false => format!("/{path}"),
+    if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
     }
 }
 

@@ -24,12 +24,13 @@ fn invalid(setting: &str, problem: impl Into<String>) -> Invalid {
 
 /// Checks that a setting is between 1 and `most`.
 fn within(setting: &str, number: u64, most: u64) -> Result<(), Invalid> {
-    match (1..=most).contains(&number) {
-        true => Ok(()),
-        false => Err(invalid(
+    if (1..=most).contains(&number) {
+        Ok(())
+    } else {
+        Err(invalid(
             setting,
             format!("{number} is not between 1 and {}", units::count(most)),
-        )),
+        ))
     }
 }
 

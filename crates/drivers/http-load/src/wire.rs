@@ -179,9 +179,10 @@ impl Handler for Engine<'_> {
 impl<'a> Engine<'a> {
     /// Sends a connection's requests, or queues it until all responses are read.
     fn queue_send(&mut self, id: Id, cx: &mut Cx<'a>) {
-        match self.shared.settings.batch {
-            true => self.outbox.push(id),
-            false => self.send(id, cx),
+        if self.shared.settings.batch {
+            self.outbox.push(id)
+        } else {
+            self.send(id, cx)
         }
     }
 

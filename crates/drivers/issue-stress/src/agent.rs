@@ -90,9 +90,10 @@ struct Content {
 impl Content {
     /// Returns the description that an issue is created with; empty in a scenario whose issues have none.
     fn description(self, name: Name) -> String {
-        match self.is_described {
-            true => name.description(self.run),
-            false => String::new(),
+        if self.is_described {
+            name.description(self.run)
+        } else {
+            String::new()
         }
     }
 

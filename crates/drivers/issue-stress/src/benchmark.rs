@@ -115,9 +115,10 @@ pub(crate) fn run(args: &BenchmarkArgs) -> anyhow::Result<()> {
             row.medians.push(median(times));
         }
     }
-    let text = match args.json {
-        true => json_of(&rows, &syncs).to_string() + "\n",
-        false => table(&rows, &syncs),
+    let text = if args.json {
+        json_of(&rows, &syncs).to_string() + "\n"
+    } else {
+        table(&rows, &syncs)
     };
     Ok(output::print(&text)?)
 }

@@ -152,9 +152,10 @@ impl Ledger {
             // A row of its id with a title that no request had is the issue, with another title.
             let row = by_id.get(&**id);
             let has_other_title = row.is_some_and(|row| Name::parse(run, &row.title).is_none());
-            match has_other_title {
-                true => found.altered += 1,
-                false => found.lost += 1,
+            if has_other_title {
+                found.altered += 1
+            } else {
+                found.lost += 1
             }
         }
         found.partial_batches = self.partial_batches(&stored);

@@ -66,9 +66,10 @@ pub(crate) fn disk_flushes(folder: &Path) -> Option<u64> {
     let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
     let device = format!("/sys/dev/block/{major}:{minor}");
     // Those of a partition are counted by its disk.
-    let disk = match Path::new(&device).join("partition").exists() {
-        true => format!("{device}/../stat"),
-        false => format!("{device}/stat"),
+    let disk = if Path::new(&device).join("partition").exists() {
+        format!("{device}/../stat")
+    } else {
+        format!("{device}/stat")
     };
     let stat = std::fs::read_to_string(disk).ok()?;
     stat.split_whitespace().nth(FIELD)?.parse().ok()

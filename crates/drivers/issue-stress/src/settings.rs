@@ -165,14 +165,14 @@ impl Settings {
             let problem = "must be at least 1ms and at most 1h: give a duration such as 30s";
             return Err(invalid("timeout", problem));
         }
-        let within =
-            |setting, number: u64, least: u64, most: u64| match (least..=most).contains(&number) {
-                true => Ok(()),
-                false => {
-                    let problem = format!("{number} is not between {least} and {most}");
-                    Err(invalid(setting, problem))
-                }
-            };
+        let within = |setting, number: u64, least: u64, most: u64| {
+            if (least..=most).contains(&number) {
+                Ok(())
+            } else {
+                let problem = format!("{number} is not between {least} and {most}");
+                Err(invalid(setting, problem))
+            }
+        };
         within("limit", settings.limit.into(), 1, MAX_LIMIT.into())?;
         let shared = u64::from(settings.shared_issues);
         within("shared_issues", shared, 1, MAX_SHARED.into())?;
@@ -196,9 +196,10 @@ impl Settings {
 
     /// Returns the agents of a group.
     pub(crate) fn agents_of(&self, group: &Group) -> u64 {
-        match group.is_closed() {
-            true => group.clients,
-            false => self.agents_of_rate,
+        if group.is_closed() {
+            group.clients
+        } else {
+            self.agents_of_rate
         }
     }
 

@@ -147,9 +147,10 @@ impl Wire {
             key: None,
         };
         self.write(operation, args, terms)?;
-        let end = match is_whole {
-            true => self.request.len(),
-            false => self.request.len() / 2,
+        let end = if is_whole {
+            self.request.len()
+        } else {
+            self.request.len() / 2
         };
         let mut stream = self.stream.take().ok_or(outcome::CONNECT)?;
         let sent = stream.get_mut().write_all(&self.request[..end]);

@@ -191,9 +191,10 @@ impl Audit {
     /// after its last request, without its knowledge; but it was a member when an event arrived.
     fn missed(&self, receiver: u32, member: u32, sender: &Sender, users: &[User]) -> u16 {
         let presence = self.presences[receiver as usize * self.size() + member as usize];
-        match users[receiver as usize].sent > sender.published_by() {
-            true => presence.missing(sender.memberships),
-            false => presence.skipped(sender.memberships),
+        if users[receiver as usize].sent > sender.published_by() {
+            presence.missing(sender.memberships)
+        } else {
+            presence.skipped(sender.memberships)
         }
     }
 
@@ -480,9 +481,10 @@ impl Audit {
         let presence = self.presence(receiver, member);
         if is_current && presence.follows(Connection::Previous, sender.memberships) {
             let unseen = u64::from(sender.acked_before.saturating_sub(before.last));
-            match sender.has_broken {
-                true => self.counts.lost_with_sender += unseen,
-                false => self.counts.lost += unseen,
+            if sender.has_broken {
+                self.counts.lost_with_sender += unseen
+            } else {
+                self.counts.lost += unseen
             }
         }
     }
@@ -505,9 +507,10 @@ impl Audit {
     /// Returns how many acknowledged changes of a sender's last membership a receiver should still see.
     fn unseen(&self, receiver: u32, member: u32, sender: &Sender) -> u32 {
         let pair = receiver as usize * self.size() + member as usize;
-        match self.presences[pair].follows(Connection::Current, sender.memberships) {
-            true => sender.acked.saturating_sub(self.windows[pair].last),
-            false => 0,
+        if self.presences[pair].follows(Connection::Current, sender.memberships) {
+            sender.acked.saturating_sub(self.windows[pair].last)
+        } else {
+            0
         }
     }
 
@@ -533,9 +536,10 @@ impl Audit {
             for member in 0..self.size() {
                 let sender = &users[first + member].sender;
                 let unseen = u64::from(self.unseen(receiver, member as u32, sender));
-                match sender.is_joined() {
-                    true => self.counts.lost += unseen,
-                    false => self.counts.lost_with_sender += unseen,
+                if sender.is_joined() {
+                    self.counts.lost += unseen
+                } else {
+                    self.counts.lost_with_sender += unseen
                 }
             }
         }

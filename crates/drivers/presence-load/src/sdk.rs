@@ -270,9 +270,10 @@ impl<'a> Engine<'a> {
         while load.settled_rooms < rooms && load.audit.is_settled(load.settled_rooms, &load.users) {
             load.settled_rooms += 1;
         }
-        match load.settled_rooms == rooms {
-            true => u64::MAX,
-            false => state.now + LOOK_NS,
+        if load.settled_rooms == rooms {
+            u64::MAX
+        } else {
+            state.now + LOOK_NS
         }
     }
 
@@ -294,9 +295,10 @@ impl AsyncHandler for Engine<'_> {
 
     fn start(&self, start: Start, state: &mut LoopState<Next>) {
         let load = &mut *self.load.borrow_mut();
-        let number = match self.is_even {
-            true => start.index / state.share.of,
-            false => start.index,
+        let number = if self.is_even {
+            start.index / state.share.of
+        } else {
+            start.index
         };
         let sender = (number % load.senders.len() as u64) as u32;
         Self::begin_heartbeat(sender, start, load, state);

@@ -246,23 +246,26 @@ impl Settings {
             Transport::Polling => " over long-polling",
             Transport::Upgrade => " over long-polling with an upgrade",
         };
-        let spread = match settings.spread_rooms {
-            true => " spread over all nodes",
-            false => "",
+        let spread = if settings.spread_rooms {
+            " spread over all nodes"
+        } else {
+            ""
         };
-        let load = match is_closed(plan) {
-            true => format!(
+        let load = if is_closed(plan) {
+            format!(
                 "{} heartbeats per second of each user, each after the acknowledgement of the one before",
                 settings.heartbeats_per_sec
-            ),
-            false => format!("heartbeats: {}", plan.load_sentence()),
+            )
+        } else {
+            format!("heartbeats: {}", plan.load_sentence())
         };
-        let warmup = match plan.timeline.warmup.is_zero() {
-            true => String::new(),
-            false => format!(
+        let warmup = if plan.timeline.warmup.is_zero() {
+            String::new()
+        } else {
+            format!(
                 " after {} of warm-up",
                 duration::format(plan.timeline.warmup)
-            ),
+            )
         };
         format!(
             "{} users{mode} in {} rooms{spread}{over}, joined over {}; {load}{} for {}{warmup}",

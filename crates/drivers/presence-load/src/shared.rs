@@ -73,11 +73,12 @@ impl Shared {
 
     /// Returns the index of the server for a user, counted over the whole run, after this many failed attempts.
     pub(crate) fn server_of(&self, user: u64, attempts: u64) -> usize {
-        let turn = match self.settings().spread_rooms {
+        let turn = if self.settings().spread_rooms {
             // The user's own node may not come back, and the next one serves its room as well.
-            true => user + attempts,
+            user + attempts
+        } else {
             // The nodes need not know each other: a room on two of them would be two rooms.
-            false => user / self.population.users_per_room,
+            user / self.population.users_per_room
         };
         (turn % self.servers.len() as u64) as usize
     }

@@ -197,9 +197,10 @@ impl Handler for Load<'_> {
     type Timer = Timer;
 
     fn start(&mut self, start: Start, cx: &mut Context<Self>) {
-        let number = match self.is_even {
-            true => start.index / cx.state.share.of,
-            false => start.index,
+        let number = if self.is_even {
+            start.index / cx.state.share.of
+        } else {
+            start.index
         };
         let sender = (number % self.senders.len() as u64) as u32;
         self.begin_heartbeat(sender, start, cx);
@@ -263,9 +264,10 @@ impl Load<'_> {
         if self.open > 0 || self.unsettled > 0 || !self.is_over(&cx.state) {
             return u64::MAX;
         }
-        match self.is_settled() {
-            true => u64::MAX,
-            false => cx.state.now + LOOK_NS,
+        if self.is_settled() {
+            u64::MAX
+        } else {
+            cx.state.now + LOOK_NS
         }
     }
 

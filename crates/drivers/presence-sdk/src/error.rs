@@ -93,15 +93,6 @@ impl Error {
         }
     }
 
-    /// Returns true if the same call may succeed later without a change.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        matches!(
-            self,
-            Self::Connect(_) | Self::Timeout { .. } | Self::Disconnected | Self::QueueFull { .. }
-        )
-    }
-
     pub(crate) fn connect(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Connect(Arc::from(error.into()))
     }

@@ -180,9 +180,10 @@ impl<'de> Deserialize<'de> for Emitted<'de> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
                 let too_short = |length| serde::de::Error::invalid_length(length, &Arguments);
                 let name: &RawValue = items.next_element()?.ok_or_else(|| too_short(0))?;
-                let event = match is_presence(name).map_err(serde::de::Error::custom)? {
-                    true => Some(items.next_element()?.ok_or_else(|| too_short(1))?),
-                    false => None,
+                let event = if is_presence(name).map_err(serde::de::Error::custom)? {
+                    Some(items.next_element()?.ok_or_else(|| too_short(1))?)
+                } else {
+                    None
                 };
                 while items.next_element::<IgnoredAny>()?.is_some() {}
                 Ok(Emitted(event))

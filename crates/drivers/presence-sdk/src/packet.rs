@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_an_error() {
+    fn a_malformed_packet_is_an_error() {
         for text in ["", "4", "x", "9", "43[]", "47", "é"] {
             assert!(Packet::parse(text).is_err(), "{text}");
         }

@@ -109,9 +109,10 @@ impl Task {
                 self.confirm_close();
                 return None;
             }
-            let delay = match std::mem::take(&mut is_at_once) {
-                true => Duration::ZERO,
-                false => self.options.reconnect.delay(*attempts),
+            let delay = if std::mem::take(&mut is_at_once) {
+                Duration::ZERO
+            } else {
+                self.options.reconnect.delay(*attempts)
             };
             *attempts = attempts.saturating_add(1);
             let (endpoint, options) = (self.endpoint.clone(), Arc::clone(&self.options));

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_case_needs_decides_where_it_is_passed_over() {
+    fn a_case_is_skipped_where_its_needs_are_not_met() {
         let missing = |needs: Needs, launched, metrics| needs.missing(launched, metrics).is_some();
         let metrics = Needs {
             metrics: true,

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_answered_with_those_that_are() {
+    fn an_unknown_pattern_is_answered_with_the_known_ones() {
         for name in ["", "Plain", "abort-after-", "abort-after--1", "status-x"] {
             let error = name.parse::<Pattern>().unwrap_err();
             assert!(error.contains("byte-chunks"), "{error}");

@@ -126,9 +126,12 @@ fn steps(
         return Box::new(iter::once(Step::Stall));
     }
     let is_quirky = pattern == Pattern::Quirks;
-    let frame = move |data: Value| match is_quirky {
-        true => quirky_event(&data),
-        false => event(&data.to_string()),
+    let frame = move |data: Value| {
+        if is_quirky {
+            quirky_event(&data)
+        } else {
+            event(&data.to_string())
+        }
     };
     let model = request.model;
     let chunk = move |delta: Value, finish: Option<&str>| {

@@ -91,9 +91,10 @@ impl Disk {
         if self.fails_at.is_some_and(|at| self.operations >= at) {
             self.has_power = false;
         }
-        match self.has_power && generation == self.generation {
-            true => Ok(()),
-            false => Err(DiskError::PowerLost),
+        if self.has_power && generation == self.generation {
+            Ok(())
+        } else {
+            Err(DiskError::PowerLost)
         }
     }
 

@@ -196,9 +196,10 @@ impl Broker {
             answers.clear();
             for (number, channel) in &mut peer.channels {
                 // An incomplete message is not yet confirmed.
-                let whole = match delayed {
-                    true => channel.confirmable(now),
-                    false => channel.published - u64::from(channel.publish.is_some()),
+                let whole = if delayed {
+                    channel.confirmable(now)
+                } else {
+                    channel.published - u64::from(channel.publish.is_some())
                 };
                 if channel.confirms && channel.confirmed < whole {
                     frames::confirm(*number, whole, true, &mut answers);
@@ -284,9 +285,10 @@ impl Broker {
                 channel.delivered += 1;
                 let tag = channel.delivered;
                 frames::deliver(*number, consumer, tag, message.redelivered, queue, output);
-                let largest = match self.script.large_frames {
-                    true => usize::MAX,
-                    false => frames::LARGEST,
+                let largest = if self.script.large_frames {
+                    usize::MAX
+                } else {
+                    frames::LARGEST
                 };
                 frames::content(*number, &message.header, &message.body, largest, output);
                 if !no_ack {

@@ -84,9 +84,10 @@ impl Streamed {
 
     /// Settles one delivery, or all up to `tag`: the driver settles in the order of delivery.
     pub(super) fn settled(&mut self, tag: u64, multiple: bool) {
-        self.unacknowledged = match multiple {
-            true => self.delivered.saturating_sub(tag),
-            false => self.unacknowledged.saturating_sub(1),
+        self.unacknowledged = if multiple {
+            self.delivered.saturating_sub(tag)
+        } else {
+            self.unacknowledged.saturating_sub(1)
         };
     }
 }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_array_is_refused() {
+    fn copies_that_are_not_an_array_are_refused() {
         for name in ["CC", "BCC"] {
             let headers = encode(&[(name, AMQPValue::LongInt(1))]);
             assert_eq!(CarbonCopies::read(&headers).unwrap_err().code, 406);

@@ -166,9 +166,10 @@ pub(crate) enum Settlement {
 impl Settlement {
     /// Returns how basic.reject and basic.nack settle a delivery.
     pub(crate) fn refusal(requeue: bool) -> Self {
-        match requeue {
-            true => Self::Requeued,
-            false => Self::Rejected,
+        if requeue {
+            Self::Requeued
+        } else {
+            Self::Rejected
         }
     }
 }

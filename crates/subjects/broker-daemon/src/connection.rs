@@ -136,9 +136,10 @@ impl Connection {
     /// Accounts for its memory besides messages: the beginning of a frame, and output that its socket does not accept.
     /// Input held back because memory is short does not count, since it is processed when memory is free again.
     pub(crate) fn account_memory(&mut self) {
-        let mut bytes = match self.is_blocked || self.backlog.is_empty() {
-            true => 0,
-            false => self.backlog.capacity(),
+        let mut bytes = if self.is_blocked || self.backlog.is_empty() {
+            0
+        } else {
+            self.backlog.capacity()
         };
         if self.is_stuck {
             bytes += self.output.own_bytes();
@@ -151,18 +152,20 @@ impl Connection {
 
     /// Returns the bytes of pending output, including the part that waits for the log.
     pub(crate) fn pending(&self) -> usize {
-        let behind = match self.answers.is_empty() {
-            true => 0,
-            false => self.answers.pending(),
+        let behind = if self.answers.is_empty() {
+            0
+        } else {
+            self.answers.pending()
         };
         self.output.pending() + behind
     }
 
     /// Returns the output of a channel: behind its waiting answers, if there are any.
     pub(crate) fn output_of(&mut self, channel: u16) -> &mut Output {
-        match self.answers.is_empty() {
-            true => &mut self.output,
-            false => self.answers.behind(channel).unwrap_or(&mut self.output),
+        if self.answers.is_empty() {
+            &mut self.output
+        } else {
+            self.answers.behind(channel).unwrap_or(&mut self.output)
         }
     }
 

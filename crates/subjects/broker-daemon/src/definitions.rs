@@ -108,9 +108,10 @@ impl Definition {
                 Object::Queue(text("name")?, get("serial")?.as_long_uint()?, traits)
             }
             b'3' => {
-                let to = match flag("to_queue")? {
-                    true => End::Queue(text("to")?),
-                    false => End::Exchange(text("to")?),
+                let to = if flag("to_queue")? {
+                    End::Queue(text("to")?)
+                } else {
+                    End::Exchange(text("to")?)
                 };
                 let key = get("key")?.as_long_string()?.as_bytes().into();
                 Object::Binding(text("source")?, to, Binding { key, arguments })
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn definitions_are_decoded_as_they_were_encoded() {
         let mut arguments = FieldTable::default();
         arguments.insert("x-max-length".into(), AMQPValue::LongInt(3));
         let traits = Traits {

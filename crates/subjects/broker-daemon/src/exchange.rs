@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unbound_gets_nothing_more() {
+    fn an_unbound_queue_gets_nothing_more() {
         for kind in [Kind::Direct, Kind::Fanout, Kind::Topic, Kind::Headers] {
             let mut exchange = exchange(kind);
             exchange.bind(&to("a"), &binding("k", &[]));

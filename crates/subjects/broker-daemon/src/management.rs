@@ -244,9 +244,10 @@ impl Management {
 }
 
 fn protocol_listener(protocol: &str) -> Answer {
-    let name = match AMQP.contains(&protocol) {
-        true => "amqp",
-        false => protocol,
+    let name = if AMQP.contains(&protocol) {
+        "amqp"
+    } else {
+        protocol
     };
     match name {
         "amqp" | "http" => passed(json!({ "protocol": name })),

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broker_must_know_is_found_among_all_properties() {
+    fn properties_that_a_broker_uses_are_found_among_all_properties() {
         let all = AMQPProperties::default()
             .with_content_type("text/plain".into())
             .with_headers(FieldTable::default())

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_variable_and_a_remedy() {
+    fn wrong_variables_are_named_with_a_remedy() {
         for (arguments, variable, remedy) in [
             (["--listen", "here"], "BROKER_LISTEN", "127.0.0.1:5672"),
             (["--user", "guest"], "BROKER_USER", "guest:guest"),

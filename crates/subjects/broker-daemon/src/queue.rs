@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_requeued_goes_back_to_its_place() {
+    fn a_requeued_message_goes_back_to_its_position() {
         let mut queue = queue(Limits::default());
         for body in 0..6 {
             queue.push(message(body, 0), 0, false);

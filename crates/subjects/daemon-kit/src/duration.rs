@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_an_example() {
+    fn a_malformed_duration_is_refused_with_an_example() {
         for text in [
             "", "5", "ms", "-1s", "1s ", "1 s", "1.2.3s", "1d", "1e3s", "s1",
         ] {

@@ -274,9 +274,10 @@ impl AsyncRead for Wire {
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
         };
         if buffer.filled().len() > before && self.0.phase.get() == Phase::Idle {
-            self.0.enter(match self.0.multiplexed.get() {
-                true => Phase::Idle,
-                false => Phase::Head,
+            self.0.enter(if self.0.multiplexed.get() {
+                Phase::Idle
+            } else {
+                Phase::Head
             });
         }
         polled

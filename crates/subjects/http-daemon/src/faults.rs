@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_understood() {
+    fn faults_on_demand_are_read_from_the_query() {
         for (name, query, wanted) in [
             ("delay", "ms=5", Fault::Delay(Duration::from_millis(5))),
             ("slow", "", Fault::Slow(Duration::from_millis(100))),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn malformed_faults_are_named() {
         for (name, query, word) in [
             ("delay", "ms=soon", "soon"),
             ("delay", "s=1", "`s`"),

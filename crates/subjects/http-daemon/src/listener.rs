@@ -107,9 +107,12 @@ fn group(
     }
     let mut group = Vec::new();
     for _ in 0..count {
-        let listener = listen(server, address).with_context(|| match group.is_empty() {
-            true => doing(address),
-            false => one_of_all(),
+        let listener = listen(server, address).with_context(|| {
+            if group.is_empty() {
+                doing(address)
+            } else {
+                one_of_all()
+            }
         })?;
         let bound = listener.try_clone().with_context(one_of_all)?;
         address = TcpListener::from(bound).local_addr()?;

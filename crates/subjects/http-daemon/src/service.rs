@@ -174,9 +174,10 @@ async fn echo(worker: Rc<Worker>, request: Request<Incoming>, busy: Busy) -> Ans
                 worker.counts.answered(408, 1);
                 let complaint = "the body did not arrive in time\n";
                 let answer = text(StatusCode::REQUEST_TIMEOUT, complaint, busy);
-                return match head.version < Version::HTTP_2 {
-                    true => with_field(answer, CONNECTION, CLOSE),
-                    false => answer,
+                return if head.version < Version::HTTP_2 {
+                    with_field(answer, CONNECTION, CLOSE)
+                } else {
+                    answer
                 };
             }
         }

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_an_end_is_none() {
+    fn the_likeness_of_an_end_is_not_an_end() {
         for (bytes, wanted) in [
             (&b"\r\r\n\r\n"[..], 1),
             (b"\r\n\r\r\n\r\n", 1),

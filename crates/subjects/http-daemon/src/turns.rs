@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_little_waits_for_a_few_pieces_however_many_ask_for_much() {
+    fn a_small_download_waits_for_a_few_pieces_however_many_large_ones_there_are() {
         run(async {
             let turns = Turns::default();
             spawn_local(turns.clone().run());

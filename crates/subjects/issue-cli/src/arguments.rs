@@ -73,9 +73,10 @@ fn timeout(text: &str) -> Result<Timeout, String> {
 
 fn user() -> String {
     let user = std::env::var("USER").unwrap_or_default();
-    match user.is_empty() {
-        true => "unknown".to_owned(),
-        false => user,
+    if user.is_empty() {
+        "unknown".to_owned()
+    } else {
+        user
     }
 }
 

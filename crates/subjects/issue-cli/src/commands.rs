@@ -59,24 +59,25 @@ fn init(global: &Global, out: &mut dyn Write) -> Result<(), Failure> {
     };
     Store::open(&database, options)
         .map_err(|error| Failure::Refused(error.code().into(), error.to_string()))?;
-    match global.json {
-        true => writeln!(out, "{}", json!({ "database": database }))?,
-        false => writeln!(out, "created {}", database.display())?,
+    if global.json {
+        writeln!(out, "{}", json!({ "database": database }))?
+    } else {
+        writeln!(out, "created {}", database.display())?
     }
     Ok(())
 }
 
 fn start(database: &Path, global: &Global, out: &mut dyn Write) -> Result<(), Failure> {
-    let text = match daemon::runs(database) {
-        true => "a daemon runs already",
-        false => {
-            daemon::start(database, global.prefix.as_deref())?;
-            "started a daemon"
-        }
+    let text = if daemon::runs(database) {
+        "a daemon runs already"
+    } else {
+        daemon::start(database, global.prefix.as_deref())?;
+        "started a daemon"
     };
-    match global.json {
-        true => writeln!(out, "{}", json!({ "database": database }))?,
-        false => writeln!(out, "{text} for {}", database.display())?,
+    if global.json {
+        writeln!(out, "{}", json!({ "database": database }))?
+    } else {
+        writeln!(out, "{text} for {}", database.display())?
     }
     Ok(())
 }
@@ -204,9 +205,10 @@ impl Requests<'_> {
             let data = self.session.call(operation, args.clone())?;
             let IssuePage { issues, next } = parse::<IssuePage<Box<RawValue>>>(&data)?;
             number += issues.len() as u64;
-            match self.is_json {
-                true => all.extend(issues),
-                false => present(self.out, &data)?,
+            if self.is_json {
+                all.extend(issues)
+            } else {
+                present(self.out, &data)?
             }
             match &next {
                 Some(next) if limit.is_none_or(|limit| number < limit) => {
@@ -245,9 +247,10 @@ impl Requests<'_> {
     }
 
     pub(crate) fn print(&mut self, data: &RawValue, present: Present) -> Result<(), Failure> {
-        match self.is_json {
-            true => Ok(writeln!(self.out, "{data}")?),
-            false => present(self.out, data),
+        if self.is_json {
+            Ok(writeln!(self.out, "{data}")?)
+        } else {
+            present(self.out, data)
         }
     }
 

@@ -55,12 +55,13 @@ pub(crate) fn start(database: &Path, prefix: Option<&str>) -> Result<(), Failure
         }
         // Its exit says that it failed, unless another daemon was faster.
         if let Ok(Some(status)) = child.try_wait() {
-            return match runs(database) {
-                true => Ok(()),
-                false => Err(failed(format!(
+            return if runs(database) {
+                Ok(())
+            } else {
+                Err(failed(format!(
                     "it ended with {status}: see {}",
                     log_path.display()
-                ))),
+                )))
             };
         }
         thread::sleep(INTERVAL);

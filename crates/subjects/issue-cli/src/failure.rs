@@ -43,9 +43,10 @@ impl Failure {
             Self::Usage(text) => ("usage", text),
             Self::Unanswered(text) => ("unanswered", text),
         };
-        Some(match is_json {
-            true => json!({"success": false, "code": code, "error": text}).to_string(),
-            false => format!("issue: {}", plain(text)),
+        Some(if is_json {
+            json!({"success": false, "code": code, "error": text}).to_string()
+        } else {
+            format!("issue: {}", plain(text))
         })
     }
 

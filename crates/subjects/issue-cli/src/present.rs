@@ -22,9 +22,10 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     }
     let mut escaped = String::with_capacity(text.len() + 8);
     for character in text.chars() {
-        match is_control(character) {
-            true => escaped.extend(character.escape_default()),
-            false => escaped.push(character),
+        if is_control(character) {
+            escaped.extend(character.escape_default())
+        } else {
+            escaped.push(character)
         }
     }
     Cow::Owned(escaped)

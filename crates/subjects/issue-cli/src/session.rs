@@ -79,9 +79,10 @@ impl Session {
         // A key on every write: it is repeated if the connection breaks, and is performed once.
         let key = format!("{:032x}", rand::random::<u128>());
         let call = Call::new(operation, args);
-        let call = match call.is_read() {
-            true => call,
-            false => call.with_key(&key),
+        let call = if call.is_read() {
+            call
+        } else {
+            call.with_key(&key)
         };
         let answer = self.access.call(&call);
         if let Some(change) = self.access.take_change().filter(|_| self.is_verbose) {

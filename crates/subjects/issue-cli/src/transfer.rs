@@ -25,10 +25,11 @@ const PAGE_BYTES: usize = MAX_LINE / 2;
 /// Performs the operations of a file.
 pub(crate) fn batch(requests: &mut Requests<'_>, args: &Batch) -> Result<(), Failure> {
     let text = read(&args.file)?;
-    let operations: Vec<Value> = match text.trim_start().starts_with('[') {
-        true => serde_json::from_str(&text)
-            .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?,
-        false => json_lines(&args.file, &text)?,
+    let operations: Vec<Value> = if text.trim_start().starts_with('[') {
+        serde_json::from_str(&text)
+            .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?
+    } else {
+        json_lines(&args.file, &text)?
     };
     // A longer request would keep other writers waiting. An atomic one cannot be cut.
     let length = match args.mode.as_str() {
@@ -209,9 +210,10 @@ pub(crate) fn import(requests: &mut Requests<'_>, args: &Import) -> Result<(), F
 
 fn read(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
-    let read = match path == Path::new("-") {
-        true => io::stdin().read_to_string(&mut text).map(|_| text),
-        false => std::fs::read_to_string(path),
+    let read = if path == Path::new("-") {
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
     };
     read.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
 }

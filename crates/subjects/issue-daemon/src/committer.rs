@@ -170,9 +170,10 @@ impl Committer {
         let now_ms = unix_ms(now);
         let mut answers = Vec::with_capacity(group.jobs.len());
         for job in &group.jobs {
-            answers.push(match job.request.header.is_expired(now_ms) {
-                true => expired(),
-                false => issue_rpc::write(&mut transaction, now, &job.request)?,
+            answers.push(if job.request.header.is_expired(now_ms) {
+                expired()
+            } else {
+                issue_rpc::write(&mut transaction, now, &job.request)?
             });
         }
         transaction.commit()?;

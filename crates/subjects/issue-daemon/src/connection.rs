@@ -352,9 +352,10 @@ impl Connections {
                 Step::Read(header, read) => {
                     let is_long = is_long(&read);
                     let work = ReadWork::Read(Box::new((header, read)));
-                    match is_long {
-                        true => (self.long_reads.borrow_mut()).push_back((connection.number, work)),
-                        false => self.workers.read(connection.number, work),
+                    if is_long {
+                        (self.long_reads.borrow_mut()).push_back((connection.number, work))
+                    } else {
+                        self.workers.read(connection.number, work)
                     }
                 }
                 Step::Write(request, bytes) => {
@@ -470,9 +471,10 @@ impl Connections {
         let is_over = |since: Option<Instant>, timeout| {
             since.is_some_and(|since| now.duration_since(since) > timeout)
         };
-        let read_timeout = match self.has_room_for_long_answers() {
-            true => timeout,
-            false => timeout.min(HURRY),
+        let read_timeout = if self.has_room_for_long_answers() {
+            timeout
+        } else {
+            timeout.min(HURRY)
         };
         let all: Vec<_> = self.open.borrow().values().map(Rc::clone).collect();
         for connection in all {

@@ -106,9 +106,10 @@ impl Workers {
             let (work, received) = channel();
             let reader = store.reader()?;
             let reading = Reading {
-                reader: match context.identity.is_compatible {
-                    true => reader.with_page_size(COMPATIBLE_PAGE),
-                    false => reader,
+                reader: if context.identity.is_compatible {
+                    reader.with_page_size(COMPATIBLE_PAGE)
+                } else {
+                    reader
                 },
                 context: context.clone(),
                 outcomes: outcomes.clone(),
@@ -245,9 +246,10 @@ impl WriteQueue {
     /// so close to their deadlines that their clients still wait for the answer, and all of them at the end.
     fn put_back(&self, group: Group) -> Vec<Job> {
         let mut waiting = self.lock();
-        let now_ms = match waiting.is_closed {
-            true => u64::MAX,
-            false => unix_ms(Timestamp::now()) + LOCK_WAIT.as_millis() as u64,
+        let now_ms = if waiting.is_closed {
+            u64::MAX
+        } else {
+            unix_ms(Timestamp::now()) + LOCK_WAIT.as_millis() as u64
         };
         waiting.queue.put_back(group, now_ms)
     }

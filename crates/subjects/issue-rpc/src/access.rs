@@ -15,15 +15,6 @@ use crate::socket_path::{check_socket_folder, socket_path};
 /// The time between two attempts to reach a daemon during direct mode.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The way that requests take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
-    /// To the daemon.
-    Daemon,
-    /// To the database, which this process opens itself.
-    Direct,
-}
-
 /// Access to a database: through its daemon, or directly while no daemon runs.
 ///
 /// If the daemon ends, the next request goes to the database itself. Once a second at most, a request in direct mode
@@ -78,15 +69,6 @@ impl Access {
     pub fn direct_only(mut self) -> Self {
         self.is_direct_only = true;
         self
-    }
-
-    /// Returns the route of the last request; `None` if there was no request.
-    #[must_use]
-    pub fn route(&self) -> Option<Route> {
-        self.link.as_ref().map(|link| match link {
-            Link::Daemon(_) => Route::Daemon,
-            Link::Direct(_) => Route::Direct,
-        })
     }
 
     /// Returns the last change of the route and its reason, once.

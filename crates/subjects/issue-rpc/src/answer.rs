@@ -86,10 +86,11 @@ impl Answer {
         struct Stored {
             code: Option<Code>,
         }
-        let code = match members.starts_with("\"success\":true") {
-            true => None,
-            false => serde_json::from_str(&format!("{{{members}}}"))
-                .map_or(Some(Code::Internal), |stored: Stored| stored.code),
+        let code = if members.starts_with("\"success\":true") {
+            None
+        } else {
+            serde_json::from_str(&format!("{{{members}}}"))
+                .map_or(Some(Code::Internal), |stored: Stored| stored.code)
         };
         Self {
             members: members.to_owned(),

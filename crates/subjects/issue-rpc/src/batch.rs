@@ -38,13 +38,13 @@ pub(crate) fn perform(
 ) -> Result<Answer, Error> {
     let mut answers = Vec::with_capacity(batch.operations.len());
     if batch.mode == BatchMode::Atomic {
-        let whole =
-            changes.nested(
-                |changes| match perform_all(changes, actor, batch, &mut answers)? {
-                    true => Ok(()),
-                    false => Err(Failure::Operation),
-                },
-            );
+        let whole = changes.nested(|changes| {
+            if perform_all(changes, actor, batch, &mut answers)? {
+                Ok(())
+            } else {
+                Err(Failure::Operation)
+            }
+        });
         match whole {
             Ok(()) | Err(Failure::Operation) => {}
             Err(Failure::Database(error)) => return Err(error),

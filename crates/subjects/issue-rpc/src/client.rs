@@ -275,12 +275,11 @@ impl Client {
 /// It is another user's, or `stream` is not a socket.
 pub fn check_peer(stream: &impl AsFd) -> io::Result<()> {
     let peer = getsockopt(stream, PeerCredentials)?.uid();
-    match is_trusted(peer, geteuid().as_raw()) {
-        true => Ok(()),
-        false => {
-            let problem = format!("user {peer} listens there, and not this one: nothing was sent");
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
-        }
+    if is_trusted(peer, geteuid().as_raw()) {
+        Ok(())
+    } else {
+        let problem = format!("user {peer} listens there, and not this one: nothing was sent");
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
     }
 }
 
@@ -297,11 +296,12 @@ pub(crate) fn understand(line: &[u8], request_id: u64) -> Result<Received, Clien
         // A line that the daemon did not read, such as one that is too long, has no id for it.
         None => !received.success,
     };
-    match is_own {
-        true => Ok(received),
-        false => Err(ClientError::Protocol(
+    if is_own {
+        Ok(received)
+    } else {
+        Err(ClientError::Protocol(
             "it belongs to another request".to_owned(),
-        )),
+        ))
     }
 }
 

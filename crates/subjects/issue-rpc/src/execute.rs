@@ -185,14 +185,13 @@ fn success<T: Serialize>(result: Result<T, Error>) -> Result<Answer, Error> {
 fn whole(page: &IssuePage, limit: Option<u32>) -> Answer {
     let is_whole =
         page.next.is_none() || limit.is_some_and(|limit| page.issues.len() >= limit as usize);
-    match is_whole {
-        true => Answer::success(&page.issues),
-        false => {
-            let problem = format!(
-                "limit: the list is too long for one answer: {} issues fit",
-                page.issues.len()
-            );
-            Answer::failure(Code::TooLarge, &problem)
-        }
+    if is_whole {
+        Answer::success(&page.issues)
+    } else {
+        let problem = format!(
+            "limit: the list is too long for one answer: {} issues fit",
+            page.issues.len()
+        );
+        Answer::failure(Code::TooLarge, &problem)
     }
 }

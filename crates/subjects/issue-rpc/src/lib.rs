@@ -26,7 +26,7 @@ mod request;
 mod socket_path;
 mod version;
 
-pub use access::{Access, Route};
+pub use access::Access;
 pub use answer::Answer;
 pub use client::{Call, Client, ClientError, check_peer};
 pub use code::Code;

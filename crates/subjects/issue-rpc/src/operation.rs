@@ -379,12 +379,13 @@ impl Operation {
             "list" => parse(args).map(|args| Self::Read(Read::List(args))),
             "count" => parse(args).map(|args| Self::Read(Read::Count(args))),
             "show" => id().map(|id| Self::Read(Read::Show(id))),
-            "ready" => parse(args).map(|mut args: ReadyArgs| match args.claim {
-                true => {
+            "ready" => parse(args).map(|mut args: ReadyArgs| {
+                if args.claim {
                     args.filter.limit.get_or_insert(1);
                     Self::Write(Write::ClaimReady(args.filter))
+                } else {
+                    Self::Read(Read::Ready(args.filter))
                 }
-                false => Self::Read(Read::Ready(args.filter)),
             }),
             "blocked" => parse(args).map(|args| Self::Read(Read::Blocked(args))),
             "stale" => parse(args).map(|args| Self::Read(Read::Stale(args))),
@@ -435,11 +436,12 @@ impl Write {
 }
 
 fn check_number(field: &str, number: usize, most: usize) -> Result<(), String> {
-    match number > most {
-        true => Err(format!(
+    if number > most {
+        Err(format!(
             "{field}: {number} are too many, because other writers wait for them: send at most {most} in a request"
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

@@ -551,9 +551,10 @@ impl<'a> Changes<'a> {
 }
 
 fn check_assignee(assignee: &str) -> Result<(), Error> {
-    match assignee.is_empty() {
-        true => Err(Error::invalid("assignee", "is empty: name who claims")),
-        false => Ok(()),
+    if assignee.is_empty() {
+        Err(Error::invalid("assignee", "is empty: name who claims"))
+    } else {
+        Ok(())
     }
 }
 

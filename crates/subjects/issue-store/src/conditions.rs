@@ -93,9 +93,10 @@ impl Conditions {
 
     /// Returns the WHERE clause, empty without conditions.
     pub(crate) fn clause(&self) -> String {
-        match self.texts.is_empty() {
-            true => String::new(),
-            false => format!("WHERE {}", self.texts.join(" AND ")),
+        if self.texts.is_empty() {
+            String::new()
+        } else {
+            format!("WHERE {}", self.texts.join(" AND "))
         }
     }
 
@@ -142,9 +143,10 @@ impl Conditions {
     ) -> Result<(), Error> {
         let is_rare = is_rare(labels)?;
         self.are_found_apart |= is_rare;
-        let text = match is_rare {
-            true => "num IN (SELECT issue FROM labels WHERE label IN",
-            false => "EXISTS (SELECT 1 FROM labels WHERE issue = num AND label IN",
+        let text = if is_rare {
+            "num IN (SELECT issue FROM labels WHERE label IN"
+        } else {
+            "EXISTS (SELECT 1 FROM labels WHERE issue = num AND label IN"
         };
         self.add_list(text, labels, ")");
         Ok(())
@@ -216,13 +218,14 @@ pub(crate) fn list(
 /// Returns the tables and clauses of a list.
 fn source(conditions: &Conditions, order: Order) -> String {
     let (clause, columns) = (conditions.clause(), order.columns);
-    match conditions.are_found_apart {
+    if conditions.are_found_apart {
         // The sign keeps SQLite from walking in an index of the order. Only numbers and keys are sorted.
-        true => format!(
+        format!(
             "(SELECT num AS found FROM issues {clause} ORDER BY +{columns} LIMIT ?)
              CROSS JOIN issues ON num = found ORDER BY {columns}"
-        ),
-        false => format!("issues {clause} ORDER BY {columns} LIMIT ?"),
+        )
+    } else {
+        format!("issues {clause} ORDER BY {columns} LIMIT ?")
     }
 }
 

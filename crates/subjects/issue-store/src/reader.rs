@@ -382,9 +382,10 @@ impl Reader {
                 let (issue, comments) = (issue_of(connection, num)?, comments_of(connection, num)?);
                 let texts = comments.iter().map(|comment| comment.text.len());
                 bytes += issue.text_bytes() + texts.sum::<usize>();
-                let events = match with_events {
-                    true => events(connection, "WHERE events.issue = ?1", params![num, -1])?,
-                    false => Vec::new(),
+                let events = if with_events {
+                    events(connection, "WHERE events.issue = ?1", params![num, -1])?
+                } else {
+                    Vec::new()
                 };
                 records.push(Record {
                     num,

@@ -126,12 +126,13 @@ pub(crate) fn check_labels(labels: &[String]) -> Result<(), Error> {
 
 /// Checks the number of values of a field.
 pub(crate) fn check_number(field: &'static str, number: usize, most: usize) -> Result<(), Error> {
-    match number > most {
-        true => Err(Error::invalid(
+    if number > most {
+        Err(Error::invalid(
             field,
             format!("{number} are too many: {most} are allowed"),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

@@ -42,9 +42,10 @@ impl Timestamp {
             let east = if offset.starts_with('-') { -1 } else { 1 };
             return Some(Self(utc.0 - east * minutes * MINUTE_US));
         }
-        match text.len() == DATE.len() {
-            true => Self::parse_utc(&format!("{text}T00:00:00Z")),
-            false => Self::parse_utc(text),
+        if text.len() == DATE.len() {
+            Self::parse_utc(&format!("{text}T00:00:00Z"))
+        } else {
+            Self::parse_utc(text)
         }
     }
 

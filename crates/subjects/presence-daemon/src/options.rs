@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_variable() {
+    fn wrong_variables_are_named() {
         for (arguments, variable) in [
             (["--port", "70000"], "PORT"),
             (["--ttl-ms", "0"], "PRESENCE_TTL_MS"),

@@ -65,8 +65,7 @@ impl Socket {
             .expect("an application uses one type of data")
     }
 
-    /// Sends a frame: an event, from [`Frame::from_event`] or [`Frame::with_event`]. It is dropped if the socket is
-    /// disconnected.
+    /// Sends a frame: an event, from [`Frame::with_event`]. It is dropped if the socket is disconnected.
     pub fn send(&self, frame: &Frame) {
         if self.is_connected() {
             self.connection.send(frame.clone());

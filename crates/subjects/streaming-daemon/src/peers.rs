@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_sender_is_refused() {
+    fn a_descriptor_without_a_sender_is_refused() {
         let peers = Peers {
             users: vec![geteuid().as_raw()],
             groups: Vec::new(),

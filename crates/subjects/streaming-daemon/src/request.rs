@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_further_byte_can_save_is_invalid() {
+    fn requests_that_no_further_byte_can_save_are_invalid() {
         for payload in [
             &b"hello"[..],
             b"[1,2]",

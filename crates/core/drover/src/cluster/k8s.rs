@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::Job;
 use crate::project::Project;
+use crate::quoted;
 use crate::resolve::holds_no_secret;
-use crate::shell::quoted;
 
 /// The folder where the volume of the results is mounted.
 const RESULTS: &str = "/results";
@@ -67,9 +67,10 @@ fn parse_label(text: &str) -> Result<String, String> {
     let letters = text.as_bytes();
     let has_ends = letters.first().is_some_and(|&first| is_part(first))
         && letters.last().is_some_and(|&last| is_part(last));
-    match has_ends && letters.len() <= 63 && letters.iter().all(|&it| is_part(it) || it == b'-') {
-        true => Ok(text.to_owned()),
-        false => Err("must be at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends".to_owned()),
+    if has_ends && letters.len() <= 63 && letters.iter().all(|&it| is_part(it) || it == b'-') {
+        Ok(text.to_owned())
+    } else {
+        Err("must be at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends".to_owned())
     }
 }
 
@@ -79,11 +80,12 @@ fn parse_name(text: &str) -> Result<String, String> {
     if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
         return Err("must begin with a letter, because a Service has this name too".to_owned());
     }
-    match name.len() <= LONGEST_NAME {
-        true => Ok(name),
-        false => Err(format!(
+    if name.len() <= LONGEST_NAME {
+        Ok(name)
+    } else {
+        Err(format!(
             "must be at most {LONGEST_NAME} letters long, because names of hosts begin with it"
-        )),
+        ))
     }
 }
 
@@ -103,9 +105,12 @@ fn default_name(plan: &str) -> String {
     let letters = plan
         .chars()
         .map(|letter| letter.to_ascii_lowercase())
-        .map(|letter| match letter.is_ascii_alphanumeric() {
-            true => letter,
-            false => '-',
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter
+            } else {
+                '-'
+            }
         });
     let mut name: String = "drover-".chars().chain(letters).collect();
     name.truncate(LONGEST_NAME);
@@ -125,9 +130,10 @@ pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
         name: name.unwrap_or_else(|| default_name(&job.name)),
     };
     let text = objects.text().map_err(Failure::Call)?;
-    match options.submit {
-        true => submit(&text).map_err(Failure::Run)?,
-        false => output::print_exactly(&text)?,
+    if options.submit {
+        submit(&text).map_err(Failure::Run)?
+    } else {
+        output::print_exactly(&text)?
     }
     output::note(&objects.next_step());
     Ok(())
@@ -293,17 +299,18 @@ impl Objects<'_> {
         let kubectl = namespace.fold("kubectl".to_owned(), |kubectl, name| {
             format!("{kubectl} --namespace {name}")
         });
-        match self.job.own_daemons {
-            true => format!(
+        if self.job.own_daemons {
+            format!(
                 "once job/{name} has ended, merge the results in a pod of {} that mounts {} at {RESULTS}: {}",
                 self.options.image,
                 self.options.claim,
                 self.merge_command()
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "the report of the merged result is in {}, and is printed by: {kubectl} logs --follow job/{name}{OF_DAEMON}",
                 self.result_folder()
-            ),
+            )
         }
     }
 

@@ -14,7 +14,7 @@ use harness::progress::StepLine;
 use super::{Job, absolute};
 use crate::driver_program;
 use crate::project::Project;
-use crate::shell::quoted;
+use crate::quoted;
 
 /// Options of the command.
 #[derive(Debug, Args)]
@@ -67,9 +67,10 @@ pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
             format!("creating {folder} (--result-dir): name a folder that this machine and all nodes reach")
         })
         .map_err(Failure::Call)?;
-    match options.submit {
-        true => submit(&script).map_err(Failure::Run),
-        false => Ok(output::print_exactly(&script)?),
+    if options.submit {
+        submit(&script).map_err(Failure::Run)
+    } else {
+        Ok(output::print_exactly(&script)?)
     }
 }
 

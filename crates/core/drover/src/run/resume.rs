@@ -32,9 +32,10 @@ pub(super) fn resume(
     });
     let there = record.runs.len();
     let is_search = suite.spec.capacity.is_some();
-    let spoiled = match is_search || suite.retry_invalid == 0 {
-        true => 0,
-        false => record.spoiled_runs(),
+    let spoiled = if is_search || suite.retry_invalid == 0 {
+        0
+    } else {
+        record.spoiled_runs()
     };
     if there < before || spoiled > 0 {
         record.ended_at = None;

@@ -295,9 +295,10 @@ impl Parser {
         plain.name = "service".to_owned();
         recorded.name = "response".to_owned();
         uncorrected.name = "service".to_owned();
-        run.series = match self.is_wrk2 {
-            true => vec![recorded, uncorrected],
-            false => vec![plain],
+        run.series = if self.is_wrk2 {
+            vec![recorded, uncorrected]
+        } else {
+            vec![plain]
         };
     }
 }

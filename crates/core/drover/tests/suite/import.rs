@@ -134,7 +134,6 @@ fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
         "different machines: their figures cannot be compared",
         "oha calls the run 100.00 % successful",
     ] {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }
     ends_with(&project.drover(&["report", "both"]).output().unwrap(), 0);
@@ -149,7 +148,7 @@ fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_named_with_what_was_expected() {
+fn an_unreadable_import_is_named_with_the_expected_format() {
     let project = project();
     let good = sample("wrk-good.txt");
     let good = good.to_str().unwrap();

@@ -223,7 +223,11 @@ fn plain_results_make_a_report_too() {
         .output()
         .unwrap();
     ends_with(&both, 0);
-    assert!(shown(&both).contains('a') && shown(&both).contains('b'));
+    let text = shown(&both);
+    assert!(
+        text.starts_with("## ") && text.contains("| a |") && text.contains("| b |"),
+        "{text}"
+    );
     let none = project.drover(&["report", "daemons"]).output().unwrap();
     ends_with(&none, 2);
     assert!(

@@ -70,7 +70,7 @@ pub struct Common {
     /// Print the report in this format.
     #[arg(long, value_name = "NAME", default_value = "terminal", help = format!("Print the report to stdout in this format. It is one of {}", list_of_names()))]
     pub format: Format,
-    /// Print the whole report instead of one screen, like --format full
+    /// Print the whole report instead of one screen, like --format markdown
     #[arg(long, conflicts_with = "format")]
     pub full: bool,
     /// Serve the driver's own metrics at this address during the run, such as 127.0.0.1:9100

@@ -24,7 +24,7 @@ struct Options {
     /// Print the report in this format.
     #[arg(long, value_name = "NAME", default_value = "terminal", help = format!("Print the report to stdout in this format. It is one of {}", list_of_names()))]
     format: Format,
-    /// Print the whole report instead of one screen, like --format full
+    /// Print the whole report instead of one screen, like --format markdown
     #[arg(long, conflicts_with = "format")]
     full: bool,
     /// Hide all notes on stderr

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_daemons_counted_is_summed_without_what_was_there_before() {
+    fn counters_of_several_daemons_are_summed_without_their_first_values() {
         let mut daemon_counters = opened();
         daemon_counters.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(21.0))]);
         assert_eq!(daemon_counters.counted("handoffs"), complete(30.0));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_daemon_had_counted_before_is_not_guessed() {
+    fn an_unknown_first_value_is_not_guessed() {
         let mut daemon_counters =
             DaemonCounters::open(2, vec![page(0, 0, Some(1.0)), page(1, 0, None)]);
         daemon_counters.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(1_000.0))]);

@@ -212,7 +212,7 @@ impl Handler for Toy {
 }
 
 #[test]
-fn what_is_due_starts_in_time_and_the_loop_ends_with_the_last_operation() {
+fn due_operations_start_in_time_and_the_loop_ends_with_the_last_one() {
     let schedule = Schedule::spread(40, Duration::from_millis(20), Share::ALL);
     let (worker, run) = Run::new(schedule, clock::now(), 20, 60_000);
     let drained = run.phases.drained;

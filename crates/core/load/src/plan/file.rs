@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_plan_is_named_with_its_line_also_in_the_settings_of_the_driver() {
+    fn errors_in_a_plan_are_named_with_their_line_also_in_the_settings_of_the_driver() {
         let begin =
             "name = 'p'\n[timeline]\nmeasure = '1s'\ndrain = '1s'\n[[groups]]\nname = 'g'\n";
         for (end, expected) in [

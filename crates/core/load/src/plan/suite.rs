@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named_with_its_field() {
+    fn contradictions_are_named_with_their_field() {
         for (text, parts) in [
             ("daemons = []", ["suite.daemons", "empty"]),
             ("daemons = ['a', 'a']", ["suite.daemons", "`a` twice"]),

@@ -74,7 +74,7 @@ fn stalls(turns: &[(u64, u64)]) -> Vec<(u64, Stalls)> {
 }
 
 #[test]
-fn what_begins_in_a_long_turn_may_have_begun_at_its_end() {
+fn operations_begun_in_a_long_turn_may_have_begun_at_its_end() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
     let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
@@ -132,7 +132,7 @@ fn a_turn_that_works_for_long_is_no_stall() {
 
 /// Integrates open operations from one turn of the loop to the next.
 #[test]
-fn what_is_open_is_integrated_over_time_and_belongs_to_the_second_in_which_it_was_open() {
+fn open_operations_are_integrated_over_the_seconds_in_which_they_were_open() {
     let (send, mut sent) = tokio::sync::mpsc::unbounded_channel();
     let (_give, take) = std::sync::mpsc::channel();
     let record = Recorder::new(0, 0, Tally::new(&SERIES[..1]), send, take);
@@ -187,7 +187,7 @@ fn measured(work: impl FnOnce(&Recorder, u64)) -> Vec<(u64, u64, u64)> {
 }
 
 #[test]
-fn what_ends_inside_the_measured_time_is_set_apart_wherever_rows_begin() {
+fn operations_that_end_in_the_measured_time_are_counted_apart_wherever_rows_begin() {
     let rows = measured(|record, origin| {
         // (at, ended well before it, of the warm-up, failed)
         for (at_ms, ok, of_warmup, failed) in [

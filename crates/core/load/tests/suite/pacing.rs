@@ -167,7 +167,7 @@ fn a_loop_repeats_the_workers_of_a_closed_group_without_remembering_them() {
 }
 
 #[test]
-fn what_is_no_closed_loop_is_not_repeated() {
+fn loads_other_than_a_closed_loop_are_not_repeated() {
     let mut pacer = Pacer::new(
         0,
         FOREVER,
@@ -248,7 +248,7 @@ fn all_at(pacer: &mut Pacer, now: u64) -> Vec<Start> {
 }
 
 #[test]
-fn what_was_due_before_the_end_starts_where_the_loop_wakes_after_it() {
+fn starts_due_before_the_end_are_made_if_the_loop_wakes_after_it() {
     let mut pacer = Pacer::new(0, 100 * MS, vec![hundred_a_second(1000)]);
     assert_eq!(all_at(&mut pacer, 45 * MS).len(), 5);
     // It sleeps past the end: 50, 60, … 90 ms are due before it, 100 ms is not.

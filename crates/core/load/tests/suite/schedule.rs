@@ -199,7 +199,7 @@ fn nothing_is_due_while_the_rate_is_0() {
 }
 
 #[test]
-fn what_is_due_less_than_a_nanosecond_before_the_end_is_due_at_the_end_and_left_out() {
+fn starts_due_less_than_a_nanosecond_before_the_end_are_left_out() {
     let schedule = constant(&steady(1.000_000_000_3, seconds(1)));
     assert_eq!(times(schedule), [0]);
 }

@@ -31,9 +31,10 @@ struct Times {
 fn times(result: &RunResult, lifetime: &Lifetime) -> Option<Times> {
     let names = lifetime.series.iter();
     let found: Vec<_> = names.filter_map(|name| result.series(name)).collect();
-    let timed = match found.len() == lifetime.series.len() {
-        true => found.iter().map(|series| series.count).min()?,
-        false => 0,
+    let timed = if found.len() == lifetime.series.len() {
+        found.iter().map(|series| series.count).min()?
+    } else {
+        0
     };
     let sums_ns = found
         .iter()
@@ -74,9 +75,10 @@ pub(super) fn concurrency(result: &RunResult) -> Option<Row> {
         + slack
         + ended * lifetime.counted_late_ns as f64 / 1e9
         + ops_without_latency(result, times.timed) as f64;
-    let least = match lifetime.from_due {
-        true => 0.0,
-        false => (expected * (1.0 - CONCURRENCY_TOLERANCE) - turns - slack).max(0.0),
+    let least = if lifetime.from_due {
+        0.0
+    } else {
+        (expected * (1.0 - CONCURRENCY_TOLERANCE) - turns - slack).max(0.0)
     };
     Some(Row::new(
         "open operations, mean (Little's law)",
@@ -152,9 +154,10 @@ pub(super) fn stages(result: &RunResult) -> Vec<Row> {
 /// Compares the time taken to open the connections with its limit.
 pub(super) fn opening(result: &RunResult) -> Option<Row> {
     let opening = result.audit_inputs.opening.as_ref()?;
-    let missing = match opening.complete {
-        true => "",
-        false => ", not all open",
+    let missing = if opening.complete {
+        ""
+    } else {
+        ", not all open"
     };
     Some(Row::new(
         "seconds to open the connections, before the load",

@@ -227,9 +227,10 @@ impl Disturbance {
             Some(_) => "which daemon and driver used themselves",
             None => "but it is not known which process used it",
         };
-        let severity = match others.is_none() && wait > WAIT_UNKNOWN_SUSPECT_PCT {
-            true => Severity::Suspect,
-            false => Severity::Note,
+        let severity = if others.is_none() && wait > WAIT_UNKNOWN_SUSPECT_PCT {
+            Severity::Suspect
+        } else {
+            Severity::Note
         };
         let message = format!(
             "a worker of the driver waited {} of the time for a CPU, {user} ({} forced switches)",

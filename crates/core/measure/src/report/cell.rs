@@ -1,6 +1,6 @@
 //! A cell of a table: text, or a figure with its variation over several runs.
 
-use super::text::plain;
+use super::plain;
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units;

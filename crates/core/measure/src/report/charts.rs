@@ -82,9 +82,10 @@ fn of_level(comparison: &Comparison<'_>, level: &str) -> Result<Vec<Group>, Erro
     let is_connections = !roles::has_messages(comparison.suite);
     let connections = over_time::connections(timeline);
     let mut more = Vec::new();
-    match is_connections {
-        true => main.extend(connections),
-        false => more.extend(connections),
+    if is_connections {
+        main.extend(connections)
+    } else {
+        more.extend(connections)
     }
     more.extend(over_time::requests(timeline));
     more.extend(over_time::backlog(timeline));

@@ -2,9 +2,9 @@
 
 use super::cell::{Cell, Show};
 use super::comparison::{Comparison, Repetitions, numbered};
+use super::plain;
 use super::roles;
 use super::table::{Head, Row, Table};
-use super::text::plain;
 use crate::metrics::{self, Better};
 use crate::result::RunResult;
 use crate::spec::CounterSpec;
@@ -142,9 +142,10 @@ pub(super) fn kib_per_connection() -> Column<'static> {
 
 /// Returns the column of the memory that is compared.
 pub(super) fn memory(comparison: &Comparison<'_>) -> Column<'static> {
-    match roles::has_connection_memory(comparison) {
-        true => kib_per_connection(),
-        false => Column::metric("daemon.rss.peak", "peak MiB", units::mib),
+    if roles::has_connection_memory(comparison) {
+        kib_per_connection()
+    } else {
+        Column::metric("daemon.rss.peak", "peak MiB", units::mib)
     }
 }
 
@@ -236,8 +237,9 @@ pub(super) fn reading(comparison: &Comparison<'_>) -> String {
             format!("Median of the runs (lowest–highest){interval}.")
         }
     };
-    match groups.iter().any(|repeated| repeated.left_out() > 0) {
-        true => format!("{reading} INVALID runs are left out where there are others."),
-        false => reading,
+    if groups.iter().any(|repeated| repeated.left_out() > 0) {
+        format!("{reading} INVALID runs are left out where there are others.")
+    } else {
+        reading
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::comparison::{Comparison, Repetitions};
 use super::facts;
-use super::text::plain;
+use super::plain;
 use crate::machine::Machine;
 use crate::ratio::Ratio;
 use crate::result::{Answer, RunResult};
@@ -115,9 +115,12 @@ pub(super) fn different_answers<'a>(
     };
     let (one, other) = (answers(one), answers(other));
     let varies = [&one, &other].iter().all(|own| contents(own).len() > 1);
-    let differs = |one: &Answer, other: &Answer| match varies {
-        true => one.status != other.status,
-        false => one != other,
+    let differs = |one: &Answer, other: &Answer| {
+        if varies {
+            one.status != other.status
+        } else {
+            one != other
+        }
     };
     let mut pairs = one
         .iter()

@@ -1,8 +1,8 @@
 //! The runs of a suite grouped by daemon and level.
 
-use super::distinct::distinct;
+use super::distinct;
+use super::plain;
 use super::roles;
-use super::text::plain;
 use crate::exit;
 use crate::result::{RunResult, ThresholdResult};
 use crate::suite::Suite;

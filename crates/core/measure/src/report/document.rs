@@ -19,7 +19,7 @@ pub(super) enum Part {
     Facts(Vec<(&'static str, String)>),
     Table(Table),
     Warnings(Vec<Warning>),
-    /// Charts. Formats of plain text draw sparklines of a single run.
+    /// Charts, which only pages draw.
     Charts(Charts),
 }
 
@@ -45,9 +45,10 @@ impl Section {
 
     /// Creates a section, or none if it has no parts.
     pub(super) fn non_empty(id: &str, title: &str, parts: Vec<Part>) -> Vec<Self> {
-        match parts.is_empty() {
-            true => Vec::new(),
-            false => vec![Self::new(id, title, parts)],
+        if parts.is_empty() {
+            Vec::new()
+        } else {
+            vec![Self::new(id, title, parts)]
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Facts about a run in words: its daemon, its machine, its driver and its time.
 
-use super::text::plain;
+use super::plain;
 use crate::machine::Machine;
 use crate::result::{Answer, RunResult};
 use crate::units;

@@ -8,7 +8,6 @@ use crate::result::RunResult;
 use crate::suite::Suite;
 
 pub mod csv;
-pub mod full;
 pub mod github;
 pub mod hlog;
 pub mod html;
@@ -28,18 +27,11 @@ pub const FORMATS: &[Format] = &[
         render: |suite, options| Ok(terminal::render(suite, options)),
     },
     Format {
-        name: "full",
-        extension: "txt",
-        about: "the whole report as text, with all tables and text charts",
-        compares: false,
-        render: |suite, options| full::render(suite, options.width),
-    },
-    Format {
         name: "markdown",
         extension: "md",
-        about: "the same content as Markdown, for a pull request or a file",
+        about: "the whole report as Markdown, with all tables, for a pull request or a file",
         compares: false,
-        render: |suite, _| markdown::render(suite),
+        render: |suite, _| Ok(markdown::render(suite)),
     },
     Format {
         name: "html",
@@ -123,7 +115,7 @@ pub struct Options<'a> {
 }
 
 impl Format {
-    /// Returns the format of the whole report as text.
+    /// Returns the format of the whole report, which `--full` prints.
     ///
     /// # Panics
     /// Never: the format is in the list.
@@ -131,7 +123,7 @@ impl Format {
     pub fn full() -> Self {
         let mut formats = FORMATS.iter().copied();
         formats
-            .find(|format| format.name == "full")
+            .find(|format| format.name == "markdown")
             .expect("the list has the format")
     }
 
@@ -203,7 +195,7 @@ mod tests {
         let error = "html5".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown format `html5`: choose one of terminal, full, markdown, html, csv, hlog, json, summary, junit, github"
+            "unknown format `html5`: choose one of terminal, markdown, html, csv, hlog, json, summary, junit, github"
         );
     }
 

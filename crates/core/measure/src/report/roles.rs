@@ -7,8 +7,8 @@ use crate::suite::Suite;
 use crate::tally::OPERATIONS;
 
 use super::comparison::{Comparison, Repetitions};
-use super::distinct::distinct;
-use super::text::plain;
+use super::distinct;
+use super::plain;
 
 /// The driver's own lateness, shown after its series.
 pub(super) const LAG: &str = "lag";

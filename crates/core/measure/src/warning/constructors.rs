@@ -156,9 +156,10 @@ impl Warning {
     /// Reports that `failed` of `begun` operations of the warm-up failed, which no other figure includes.
     pub fn warmup_failed(failed: u64, begun: u64, measured: &Operations) -> Option<Self> {
         let is_many = |failed: u64, of| failed.saturating_mul(OPERATIONS_PER_FAILED) > of;
-        let severity = match is_many(failed, begun) && !is_many(measured.failed, measured.started) {
-            true => Severity::Suspect,
-            false => Severity::Note,
+        let severity = if is_many(failed, begun) && !is_many(measured.failed, measured.started) {
+            Severity::Suspect
+        } else {
+            Severity::Note
         };
         (failed > 0).then(|| {
             let [failed, begun] = [failed, begun.max(failed)].map(units::count);

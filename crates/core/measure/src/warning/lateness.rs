@@ -71,9 +71,10 @@ impl Warning {
             }
             // Quantiles are computed in floating point: 50 starts have five beyond their p90.
             let beyond = lag.len() as f64 * (1.0 - limit.quantile) + 1e-6;
-            let severity = match is_paced && beyond >= MIN_BEYOND {
-                true => Severity::Invalid,
-                false => Severity::Note,
+            let severity = if is_paced && beyond >= MIN_BEYOND {
+                Severity::Invalid
+            } else {
+                Severity::Note
             };
             late.push((severity, lag_at(limit.name, lag_ns, response)));
         }

@@ -233,7 +233,7 @@ fn a_read_out_counts_connections_and_tells_more_daemons_apart_than_there_are_col
 }
 
 #[test]
-fn what_would_be_wrong_is_seen() {
+fn defects_of_a_page_are_found() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
@@ -472,9 +472,10 @@ fn daemons_are_switched_off_and_tables_sorted_and_copied_by_keyboard() {
         if order == "descending" {
             numbers.reverse();
         }
-        match is_sorted {
-            true => assert!(numbers.is_sorted(), "{order}: {values}"),
-            false => assert_eq!(values, as_made),
+        if is_sorted {
+            assert!(numbers.is_sorted(), "{order}: {values}")
+        } else {
+            assert_eq!(values, as_made)
         }
     }
 

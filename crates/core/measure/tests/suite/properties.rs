@@ -246,10 +246,7 @@ proptest! {
     #[test]
     fn a_damaged_encoding_is_added_as_the_dense_decoder_does_or_not_at_all(values in vec(counted(), 0..50), damage in damage(), inside in any::<bool>()) {
         let mut bytes = encoded(&values);
-        match inside {
-            true => damage.apply_inside(&mut bytes),
-            false => damage.apply(&mut bytes),
-        }
+        if inside { damage.apply_inside(&mut bytes) } else { damage.apply(&mut bytes) }
         let text = BASE64.encode(bytes);
         let before = distribution(&[3, 1 << 33]);
         let mut into = before.clone();

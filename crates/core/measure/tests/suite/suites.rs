@@ -11,18 +11,13 @@ use insta::assert_snapshot;
 use measure::capacity::LoadOutcome;
 use measure::report::html::render as html;
 use measure::report::markdown::render as markdown;
-use measure::report::{Error, FORMATS, Format, Options, full};
+use measure::report::{Error, FORMATS, Format, Options};
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::{EndedBy, Kind, Severity, Verdict, Warning, verdict};
 
 use crate::example::suite::{self, FOUR, Shape};
 use crate::example::{phases, result};
-
-/// Renders the whole report as text.
-fn terminal(suite: &Suite) -> Result<String, Error> {
-    full::render(suite, None)
-}
 
 /// Builds a suite of two daemons, three levels and two runs, with every problem that a report must show.
 fn small() -> Suite {
@@ -97,7 +92,7 @@ fn messages_have_rates_relative_to_the_first_daemon_and_a_delivery_table() {
         }
         result.counts = counts.map(|(name, count)| (name.to_owned(), count)).into();
     }
-    let report = markdown(&suite).unwrap();
+    let report = markdown(&suite);
     let of = |heading: &str, daemon: &str| row(&report, heading, &[daemon])[2..].to_vec();
     assert_eq!(
         of("Throughput", "go-"),
@@ -117,13 +112,11 @@ fn messages_have_rates_relative_to_the_first_daemon_and_a_delivery_table() {
     }
     let page = html(&suite).unwrap();
     assert!(page.contains("end_to_end p99, ms") && page.contains("published/s"));
-    let shown = terminal(&suite).unwrap();
-    assert!(shown.contains("end_to_end") && shown.contains("published/s"));
 }
 
 #[test]
 fn the_markdown_report_of_a_suite_is_complete() {
-    assert_snapshot!(markdown(&small()).unwrap(), @r#"
+    assert_snapshot!(markdown(&small()), @r#"
     ## INVALID: quick, 8 runs of 2 daemons at 3 levels
 
     - **question:** Which daemon holds the most streams for the least memory?
@@ -355,53 +348,5 @@ fn the_markdown_report_of_a_suite_is_complete() {
 
     - **invalid:** go-streaming at 10,000, run 1: a worker of the driver used 97 % of a core: it may be the bottleneck → use more threads or processes, or lower the load
     - **note:** go-streaming at 10,000, run 1: the driver was built without optimisation and is several times slower than a release build → run it with \`cargo run --release\`
-    "#);
-}
-
-#[test]
-fn the_terminal_shows_the_medians() {
-    let shown = terminal(&small()).unwrap();
-    let first: Vec<&str> = shown.lines().take(40).collect();
-    assert_snapshot!(first.join("\n"), @r#"
-    INVALID: quick, 8 runs of 2 daemons at 3 levels
-      question  Which daemon holds the most streams for the least memory?
-      verdicts  7 VALID, 0 SUSPECT, 1 INVALID
-
-    Answer
-      failures  go-streaming at 100: 42 of 200 operations failed (lost 40, reset 2)
-      latency   rust-streaming and go-streaming: no evidence of a difference in TTFB p99 (115 µs and
-                404 µs: 3.5 ×; 1 run is too few): run again with --repeat 5
-      memory    rust-streaming and go-streaming: no evidence of a difference in peak memory (4.48
-                MiB and 9.74 MiB: 2.2 ×; 1 run is too few): run again with --repeat 5
-      CPU       rust-streaming and go-streaming: no evidence of a difference in CPU time (118 µs and
-                382 µs: 3.3 ×; 1 run is too few): run again with --repeat 5
-      level     the comparison is at 1,000, the highest that every daemon reached
-      ran       3 levels, 1 to 2 repetitions, 1 of 8 runs INVALID and left out
-      to settle drover run configs/fdpass/quick.toml --repeat 5
-
-    Runs
-      daemon            at 100   at 1,000  at 10,000
-      go-streaming      2 VALID  2 VALID   1 VALID, 1 INVALID
-      rust-streaming    1 VALID  1 VALID   not run
-      python-streaming  not run  not run   not run
-      invalid   go-streaming at 10,000, run 1: a worker of the driver used 97 % of a core: it may be
-                the bottleneck
-      left out  1 of 8 runs: INVALID runs are in no median, interval, mark or answer; a row marked
-                INVALID has no others
-      dates     2026-01-31T12:40:00Z to 2026-01-31T12:40:01Z
-      machine   bench-1, Debian GNU/Linux 12 (bookworm), kernel 6.1.0-28-amd64, 2 × AMD EPYC 7763,
-                8.00 GiB memory, virtualised (kvm), 20,000 open files allowed
-      noise     load average before the runs 0.08 to 0.08, up to 0.1 % of the CPU time stolen
-      driver    fdpass-gen 0.1.0, 1 process, 2 worker threads, release build
-      daemon            version                 description
-      go-streaming      streaming-daemon 0.1.0  go-streaming, made by hand
-      rust-streaming    streaming-daemon 0.1.0  rust-streaming, made by hand
-      python-streaming  –                       –
-
-    At a glance
-      At 1,000, the highest level that every daemon ran. A figure is marked as best if the answer
-      finds its daemon better than another one. Figures that it cannot tell from the best share the
-      mark. The slope covers all levels and is not compared.
-      daemon          success %  TTFB p99, ms  peak MiB  slope, KiB per connection  CPU µs per finished
     "#);
 }

@@ -59,9 +59,10 @@ impl Prepared {
     ) -> Result<Self, DaemonError> {
         let mut prepared = Self::from_manifest(roots, name, find(roots, name, serves)?)?;
         prepared.require_tools()?;
-        match prepared.paths.root.is_built() {
-            true => prepared.require_build()?,
-            false => prepared.build(on_step)?,
+        if prepared.paths.root.is_built() {
+            prepared.require_build()?
+        } else {
+            prepared.build(on_step)?
         }
         prepared.version = prepared.read_version();
         for service in &mut prepared.services {

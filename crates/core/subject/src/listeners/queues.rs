@@ -25,13 +25,15 @@ impl AcceptQueues {
                 LocalAddress::Tcp(host) => hosts.push(host),
             }
         }
-        let sockets = match paths.is_empty() {
-            true => None,
-            false => Some(UnixQueues::new(&paths).ok()?),
+        let sockets = if paths.is_empty() {
+            None
+        } else {
+            Some(UnixQueues::new(&paths).ok()?)
         };
-        let hosts = match hosts.is_empty() {
-            true => None,
-            false => Some(TcpQueues::new(hosts).ok()?),
+        let hosts = if hosts.is_empty() {
+            None
+        } else {
+            Some(TcpQueues::new(hosts).ok()?)
         };
         Some(Self { sockets, hosts })
     }

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_to_be_accepted_is_counted_and_what_was_accepted_is_not() {
+    fn waiting_connections_are_counted_and_accepted_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();

@@ -78,9 +78,10 @@ impl Root {
     pub(super) fn require_trust(&self) -> Result<(), Untrusted> {
         trust::require(&self.path)?;
         let daemons = self.path.join(FOLDER);
-        match daemons.is_dir() {
-            true => trust::require(&daemons),
-            false => Ok(()),
+        if daemons.is_dir() {
+            trust::require(&daemons)
+        } else {
+            Ok(())
         }
     }
 }
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_installed_is_added_to_a_folder_of_ones_own_but_not_to_a_checkout() {
+    fn installed_daemons_are_added_to_an_own_folder_but_not_to_a_checkout() {
         let (around, user, share) = (project(), project(), project());
         let installed = [user.path().to_owned(), share.path().to_owned()];
         let below = around.path().join("a/b");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_used_is_what_ran_without_ones_own() {
+    fn the_use_of_others_is_the_total_minus_our_own() {
         let mut others = Others::open(&[std::process::id()]).unwrap();
         assert!(others.cpus() > 0);
         assert_eq!(others.snapshot(1, 0), None);

@@ -145,7 +145,7 @@ fn siblings_that_share_a_socket_are_several_roots() {
 }
 
 #[test]
-fn what_is_not_here_is_told_with_a_remedy() {
+fn an_address_without_a_listener_here_is_explained_with_a_remedy() {
     let told = |found: Result<Listeners, NotFound>| {
         let why = found.unwrap_err();
         format!("{why}: {}", why.remedy())

@@ -26,7 +26,7 @@ fn refused_as_foreign(project: &Project) -> String {
 }
 
 #[test]
-fn what_others_may_write_is_refused_before_any_of_its_commands_runs() {
+fn files_that_others_may_write_are_refused_before_any_command_runs() {
     use std::os::unix::fs::PermissionsExt as _;
     for (path, mode, plain) in [
         ("", 0o777, 0o755),
@@ -69,7 +69,7 @@ fn a_link_to_a_folder_that_others_may_write_is_refused_as_that_folder() {
 }
 
 #[test]
-fn what_belongs_to_another_user_is_refused_unless_that_user_is_trusted_by_number() {
+fn files_of_another_user_are_refused_unless_that_user_is_trusted_by_number() {
     let owner = nix::unistd::Uid::from_raw(4711);
     if !nix::unistd::geteuid().is_root() {
         return skip("root, who alone can give a file to another user");

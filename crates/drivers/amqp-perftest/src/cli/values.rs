@@ -73,9 +73,10 @@ pub(super) fn parse_property(text: &str) -> Result<Property, String> {
     let mut known = PROPERTIES.into_iter();
     let Some((name, field)) = known.find(|(name, _)| letters(name) == letters(&key)) else {
         let problem = || "a key has at most 255 bytes: shorten it".to_owned();
-        return match key.len() <= 255 {
-            true => Ok(Property::Header(key, value)),
-            false => Err(problem()),
+        return if key.len() <= 255 {
+            Ok(Property::Header(key, value))
+        } else {
+            Err(problem())
         };
     };
     if key != name && key != field.replace('_', "-") {

@@ -212,9 +212,10 @@ impl<'a, 'r> Connection<'a, 'r> {
             let polled = all.poll(*client, shared, is_blocked, context);
             if let Err(lost) = polled {
                 // Channels end with their connection.
-                let lost = match self.connection.status().connected() {
-                    true => lost,
-                    false => "it is no longer connected".into(),
+                let lost = if self.connection.status().connected() {
+                    lost
+                } else {
+                    "it is no longer connected".into()
                 };
                 return Poll::Ready(Some(lost));
             }

@@ -109,9 +109,10 @@ impl MergedStream {
             ..Corrections::default()
         };
         for (sequence, latency) in &self.set_aside {
-            match self.arrived.contains(*sequence) {
-                true => found.redelivered += 1,
-                false => found.ok_added.push(*latency),
+            if self.arrived.contains(*sequence) {
+                found.redelivered += 1
+            } else {
+                found.ok_added.push(*latency)
             }
         }
         let has_arrived = |sequence: u64| {

@@ -29,9 +29,10 @@ pub(crate) struct Explained {
 impl Missing {
     /// Adds the missing messages of a stream, measured or of the warm-up.
     pub(super) fn add(&mut self, counts: bool, missing: u64, refusable: u64) {
-        let (all, refused) = match counts {
-            true => (&mut self.counted, &mut self.refusable),
-            false => (&mut self.warmup, &mut self.refusable_of_warmup),
+        let (all, refused) = if counts {
+            (&mut self.counted, &mut self.refusable)
+        } else {
+            (&mut self.warmup, &mut self.refusable_of_warmup)
         };
         *all += missing;
         *refused += refusable;

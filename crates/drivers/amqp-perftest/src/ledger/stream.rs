@@ -90,14 +90,6 @@ impl Stream {
     }
 }
 
-#[cfg(test)]
-impl Stream {
-    /// Returns true if all of its pieces were dropped.
-    pub(super) fn keeps_nothing(&self) -> bool {
-        self.pieces.iter().all(|piece| matches!(piece, Piece::All))
-    }
-}
-
 impl Piece {
     fn set(&mut self, index: u64) -> bool {
         if matches!(self, Self::Empty) {
@@ -119,5 +111,17 @@ impl Piece {
             *self = Self::All;
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_dropped_once_all_of_its_messages_have_ended() {
+        let mut stream = Stream::default();
+        assert!((0..PIECE).all(|message| stream.settle(message)));
+        assert!(matches!(stream.pieces[..], [Piece::All]));
     }
 }

@@ -359,9 +359,10 @@ impl Publisher {
         }
         let Some(kind) = lost.map(|lost| lost.kind) else {
             // At the end of the run, the ledger settles messages that are to arrive.
-            let here = match run.ends_at_arrival() {
-                true => 0,
-                false => counted.filter(|message| !message.ended).count() as u64,
+            let here = if run.ends_at_arrival() {
+                0
+            } else {
+                counted.filter(|message| !message.ended).count() as u64
             };
             return record.unfinished_many(here + unsent);
         };

@@ -51,9 +51,10 @@ impl Starts {
 
     /// Returns how many messages could be published now; an unpaced producer has no limit.
     pub(crate) fn waiting(&self) -> usize {
-        match self.first.is_some() || self.last.is_some() {
-            true => usize::MAX,
-            false => self.due.len(),
+        if self.first.is_some() || self.last.is_some() {
+            usize::MAX
+        } else {
+            self.due.len()
         }
     }
 

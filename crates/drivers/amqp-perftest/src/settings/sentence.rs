@@ -20,17 +20,20 @@ impl Settings {
         let confirms = settings.confirms.map_or_else(String::new, |window| {
             format!(", at most {window} of each unconfirmed")
         });
-        let kind = match settings.is_persistent() {
-            true => "persistent",
-            false => "transient",
+        let kind = if settings.is_persistent() {
+            "persistent"
+        } else {
+            "transient"
         };
-        let clock = match settings.wall_clock {
-            true => "; latencies by wall-clock time",
-            false => "",
+        let clock = if settings.wall_clock {
+            "; latencies by wall-clock time"
+        } else {
+            ""
         };
-        let tls = match settings.tls_insecure {
-            true => "; TLS certificates are not verified",
-            false => "",
+        let tls = if settings.tls_insecure {
+            "; TLS certificates are not verified"
+        } else {
+            ""
         };
         format!(
             "{}, {kind} messages of {} bytes{load}{confirms}; {} on {}, {}; for {over}{}; {}{clock}{tls}.",
@@ -45,9 +48,10 @@ impl Settings {
     }
 
     fn acknowledging(&self) -> String {
-        let (polling, prefetch) = match self.polling {
-            true => ("which poll with basic.get, ", String::new()),
-            false => ("", format!(", prefetch {}", self.prefetch)),
+        let (polling, prefetch) = if self.polling {
+            ("which poll with basic.get, ", String::new())
+        } else {
+            ("", format!(", prefetch {}", self.prefetch))
         };
         match (self.auto_ack, self.multi_ack_every) {
             (true, _) => format!("{polling}without acknowledgements"),

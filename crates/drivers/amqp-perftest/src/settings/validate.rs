@@ -22,9 +22,10 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 /// Refuses a plan if `is_wrong`; `setting` is a name in the table `driver`, and the option in brackets.
 fn refuse(is_wrong: bool, setting: &str, problem: &str) -> Result<(), Invalid> {
-    match is_wrong {
-        true => Err(wrong(setting, problem)),
-        false => Ok(()),
+    if is_wrong {
+        Err(wrong(setting, problem))
+    } else {
+        Ok(())
     }
 }
 

@@ -242,9 +242,10 @@ impl<'a> Engine<'a> {
                 continue;
             };
             let is_heartbeat_due = connection.is_heartbeat_due(now);
-            let mut checked = match connection.is_silent(now) {
-                true => Err("no heartbeat came".into()),
-                false => self.check_confirms(&connection.clients),
+            let mut checked = if connection.is_silent(now) {
+                Err("no heartbeat came".into())
+            } else {
+                self.check_confirms(&connection.clients)
             };
             if checked.is_ok() && is_heartbeat_due {
                 let heartbeat = encode(&AMQPFrame::Heartbeat);

@@ -87,9 +87,10 @@ impl<'a> Engine<'a> {
             connection.clients = clients;
             connection.unread.extend_from_slice(&input[taken..]);
         }
-        let written = match answer.is_empty() {
-            true => Ok(()),
-            false => self.write(id, &answer, cx),
+        let written = if answer.is_empty() {
+            Ok(())
+        } else {
+            self.write(id, &answer, cx)
         };
         self.output = answer;
         served.and(written.map_err(Lost::from))

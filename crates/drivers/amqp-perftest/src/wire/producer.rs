@@ -67,9 +67,10 @@ impl<'a> Engine<'a> {
         let mut output = std::mem::take(&mut self.output);
         output.clear();
         let more = self.fill(index, &mut output, cx);
-        let written = match output.is_empty() {
-            true => Ok(()),
-            false => self.write(id, &output, cx),
+        let written = if output.is_empty() {
+            Ok(())
+        } else {
+            self.write(id, &output, cx)
         };
         self.output = output;
         match written {

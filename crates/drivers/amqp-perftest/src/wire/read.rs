@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_named_and_nothing_panics() {
+    fn malformed_frames_are_named_and_nothing_panics() {
         let octets = delivery(1, 100);
         for index in 0..octets.len() {
             for value in [0, 1, 3, 0xFF] {

@@ -22,9 +22,10 @@ const SAME: [&str; 9] = [
 /// Runs a plan with an engine on a fresh `broker-daemon`.
 fn run(engine: &str, arguments: &[&str]) -> ResultFile {
     // It ends when all is consumed, however long that takes.
-    let drain = match arguments.contains(&"--drain") {
-        true => &[][..],
-        false => &["--drain", "5min"],
+    let drain = if arguments.contains(&"--drain") {
+        &[][..]
+    } else {
+        &["--drain", "5min"]
     };
     let run = Program::new(support::PROGRAM)
         .args(["--daemon", "broker-daemon", "--quiet", "--engine", engine])
@@ -132,7 +133,7 @@ fn a_rate_gives_the_same_messages() {
 }
 
 #[test]
-fn what_is_returned_ends_in_the_same_way_whoever_waits_for_it() {
+fn returned_messages_end_in_the_same_way_in_both_engines() {
     for confirms in [&["--confirms"][..], &[]] {
         for consumers in ["0", "1"] {
             let load = ["--pmessages", "300", "--consumers", consumers];
@@ -144,7 +145,7 @@ fn what_is_returned_ends_in_the_same_way_whoever_waits_for_it() {
 }
 
 #[test]
-fn what_only_one_engine_can_do_is_refused_by_name() {
+fn settings_of_one_engine_are_refused_by_the_other_with_its_name() {
     for (arguments, names) in [
         (["--channels", "5"], ["--channels", "--engine wire"]),
         (["--heartbeat", "0"], ["--heartbeat", "--engine wire"]),
@@ -155,7 +156,7 @@ fn what_only_one_engine_can_do_is_refused_by_name() {
 
 /// An auto-delete queue takes its remaining messages with it, and their number is unknown.
 #[test]
-fn what_went_with_an_auto_delete_queue_is_not_called_lost() {
+fn messages_deleted_with_an_auto_delete_queue_are_not_lost() {
     let load = ["--rate", "500", "--duration", "1s", "--drain", "300ms"];
     let slow = [
         "--auto-delete",

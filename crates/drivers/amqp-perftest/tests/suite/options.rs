@@ -268,7 +268,7 @@ fn a_pace_that_cannot_be_kept_is_refused() {
 }
 
 #[test]
-fn what_a_queue_does_not_permit_is_refused() {
+fn arguments_that_a_queue_does_not_permit_are_refused() {
     refused(
         &["--exclusive", "--consumers", "2"],
         &["--exclusive", "two connections", "--queue-pattern"],
@@ -319,7 +319,7 @@ fn plan(variables: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String)
 }
 
 #[test]
-fn what_is_not_typed_is_taken_from_the_environment() {
+fn options_that_are_not_given_are_taken_from_the_environment() {
     let variables = [
         ("AMQP_PERFTEST_SEED", "77"),
         ("AMQP_PERFTEST_WARMUP", "3s"),
@@ -472,7 +472,7 @@ fn flags_and_bodies_of_perftest_are_those_of_the_plan() {
 }
 
 #[test]
-fn what_has_arrived_does_not_go_back_when_a_run_ends() {
+fn arrived_messages_do_not_go_back_when_a_run_ends() {
     for engine in ENGINES {
         let broker = NullBroker::start(Script {
             queues: vec!["perftest".to_owned()],

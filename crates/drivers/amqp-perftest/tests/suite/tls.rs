@@ -128,7 +128,7 @@ fn a_certificate_that_nobody_trusts_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn what_is_said_of_tls_is_said_of_a_uri_with_it() {
+fn options_of_tls_need_a_uri_with_tls() {
     let program = program("amqp://localhost:1/", &["--tls-insecure"]);
     program.refused(2, &["--tls-insecure", "amqps://"]);
 }

@@ -131,9 +131,10 @@ impl<'a> Streams<'a> {
 
     /// Counts a start that created no stream.
     fn failed(&self, attempt: &Attempt, kind: &'static str, cx: &Context<'a>) {
-        match attempt.counted {
-            true => cx.state.record.error(kind),
-            false => cx.state.record.error_of_warmup(),
+        if attempt.counted {
+            cx.state.record.error(kind)
+        } else {
+            cx.state.record.error_of_warmup()
         }
         self.driver.say(attempt.start, kind, 0);
     }

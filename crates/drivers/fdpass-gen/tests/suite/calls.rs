@@ -54,7 +54,7 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
         &["--output /nowhere/x.json"],
     );
     drive::refused_naming(&["--processes", "0"], &["--processes"]);
-    drive::refused_naming(&["--format", "pdf"], &["markdown"]);
+    drive::refused_naming(&["--format", "full"], &["terminal, markdown"]);
     drive::refused_naming(&["--nonsense"], &["--nonsense"]);
 }
 

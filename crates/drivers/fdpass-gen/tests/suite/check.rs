@@ -132,7 +132,7 @@ fn a_daemon_whose_tool_is_missing_is_skipped_unless_everything_is_required() {
 }
 
 #[test]
-fn what_a_daemon_prints_of_its_counters_is_compared() {
+fn counters_that_a_daemon_prints_are_compared() {
     let own = std::env::current_exe().unwrap();
     // It prints the same before and after the load.
     let root = project_with(&format!(

@@ -331,7 +331,7 @@ fn errors_that_a_threshold_allows_fail_no_run() {
 }
 
 #[test]
-fn what_is_asked_of_somebody_elses_daemon_or_of_no_figure_is_refused_before_the_run() {
+fn wrong_faults_instances_and_figures_are_refused_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(1));
     let plan_file = folder.path().join("plan.toml");

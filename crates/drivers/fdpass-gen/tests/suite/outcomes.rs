@@ -110,7 +110,7 @@ fn an_end_without_the_marker_is_incomplete() {
 }
 
 #[test]
-fn what_breaks_the_protocol_is_told_apart() {
+fn violations_of_the_protocol_have_outcomes_of_their_own() {
     all_end_as(
         "protocol_head",
         || vec![now("HTTP/1.1 500 Internal Server Error\r\n\r\n"), end()],

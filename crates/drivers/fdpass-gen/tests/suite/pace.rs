@@ -145,7 +145,7 @@ fn clients_at_once_all_begin_before_records_are_read_and_need_no_time() {
 }
 
 #[test]
-fn what_starts_in_the_warm_up_counts_nowhere() {
+fn streams_of_the_warm_up_count_nowhere() {
     let load = ["--rate", "100", "--warmup", "1s", "--hold", "1s"];
     let (result, handoffs) = open_loop(&load);
     let operations = &result["operations"];

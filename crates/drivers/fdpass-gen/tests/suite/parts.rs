@@ -99,9 +99,12 @@ fn drive(root: &Path, fault: &str) -> (Option<i32>, String) {
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     let mut paths = entries.map(|entry| entry.path());
-    paths.find_map(|path| match path.is_dir() {
-        true => find(&path, name),
-        false => path.ends_with(name).then_some(path),
+    paths.find_map(|path| {
+        if path.is_dir() {
+            find(&path, name)
+        } else {
+            path.ends_with(name).then_some(path)
+        }
     })
 }
 

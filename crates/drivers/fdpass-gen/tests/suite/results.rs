@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness_testing::result::{self, ResultFile};
-use harness_testing::{page, processes};
+use harness_testing::{peer, processes};
 use nix::sys::signal::Signal;
 use nix::sys::socket::SockType;
 
@@ -165,7 +165,7 @@ fn several_processes_make_one_result_in_which_nothing_is_missing() {
 
 /// Serves a page with the counter of a daemon, which is 7 at first, until the program ends; returns its port.
 fn serve_page(handoffs: Arc<AtomicUsize>, too_many: usize) -> u16 {
-    page::serve(move |port, request| {
+    peer::serve_page(move |port, request| {
         let request = request.to_lowercase();
         let handoffs = handoffs.load(Ordering::Acquire);
         let wrong = if handoffs > 1 { too_many } else { 0 };

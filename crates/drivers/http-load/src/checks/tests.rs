@@ -99,7 +99,7 @@ fn only_what_is_asked_for_is_kept() {
 }
 
 #[test]
-fn what_is_no_check_says_what_one_is() {
+fn a_malformed_check_is_refused_with_an_example() {
     for (text, part) in [
         ("", "status==200"),
         ("status", "status==200"),

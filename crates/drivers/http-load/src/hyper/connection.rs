@@ -83,9 +83,10 @@ pub(super) async fn serve(worker: &WorkerState<'_>, mut pending: PendingConnect)
         let state = match task.open(&first.slot).await {
             Ok(stream) => {
                 let io = TokioIo::new(CountingStream::new(stream, &task.counters));
-                match settings.http2 {
-                    true => Box::pin(task.serve_many(io, &first.slot, operation)).await,
-                    false => task.serve_one(io, &first.slot, operation).await,
+                if settings.http2 {
+                    Box::pin(task.serve_many(io, &first.slot, operation)).await
+                } else {
+                    task.serve_one(io, &first.slot, operation).await
                 }
             }
             Err(kind) => {
@@ -313,10 +314,11 @@ impl ConnectionTask<'_, '_> {
 
     /// Waits for the next operation of the pool; `None` once the connection has ended.
     async fn more(&self, slot: &Rc<RequestSlot>) -> Option<Operation> {
-        match self.owner.get().pool {
-            true => self.worker.next(slot).await,
+        if self.owner.get().pool {
+            self.worker.next(slot).await
+        } else {
             // A client that leaves closes its connection.
-            false => None,
+            None
         }
     }
 
@@ -405,9 +407,10 @@ impl ConnectionTask<'_, '_> {
                 return State::Busy;
             }
             self.counters.record_progress();
-            next = match has_ended {
-                false => Some(operation),
-                true => self.one_more(now),
+            next = if has_ended {
+                self.one_more(now)
+            } else {
+                Some(operation)
             };
             self.settle(-1);
         }
@@ -436,12 +439,15 @@ impl ConnectionTask<'_, '_> {
         slot.set_deadline(operation.sent + shared.settings.timeout.as_nanos() as u64);
         let is_http2 = sender.is_http2();
         let exchange = async {
-            let broken = |error: hyper::Error| match is_http2 && fault::is_not_taken(&error) {
-                true => Unanswered::NotTaken,
-                false => Unanswered::Failed {
-                    kind: fault::kind(&error),
-                    usable: is_http2 && fault::is_of_one_stream(&error),
-                },
+            let broken = |error: hyper::Error| {
+                if is_http2 && fault::is_not_taken(&error) {
+                    Unanswered::NotTaken
+                } else {
+                    Unanswered::Failed {
+                        kind: fault::kind(&error),
+                        usable: is_http2 && fault::is_of_one_stream(&error),
+                    }
+                }
             };
             let response = sender.send(request).await.map_err(broken)?;
             if !is_http2 {
@@ -473,9 +479,10 @@ impl ConnectionTask<'_, '_> {
             }
         };
         let now = clock::now();
-        let (written, first_byte) = match is_http2 {
-            true => (asked, head_at),
-            false => (self.counters.written.get(), self.counters.first_byte.get()),
+        let (written, first_byte) = if is_http2 {
+            (asked, head_at)
+        } else {
+            (self.counters.written.get(), self.counters.first_byte.get())
         };
         if !is_http2 {
             let sending_ns = written.saturating_sub(asked);

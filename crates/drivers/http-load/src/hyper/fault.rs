@@ -111,9 +111,10 @@ fn of_io(error: &io::Error) -> &'static str {
 
 fn of_chunks(text: &str) -> &'static str {
     let parts = ["chunk size", "chunk extension", "chunk body"];
-    let fault = match parts.iter().any(|part| text.contains(part)) {
-        true => Fault::Chunk,
-        false => Fault::Trailer,
+    let fault = if parts.iter().any(|part| text.contains(part)) {
+        Fault::Chunk
+    } else {
+        Fault::Trailer
     };
     fault.kind()
 }

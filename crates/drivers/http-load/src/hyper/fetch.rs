@@ -63,16 +63,13 @@ async fn send_request(
     })?;
     let io = TokioIo::new(stream);
     let local = LocalExecutor::default();
-    let (mut sender, connection) = match settings.http2 {
-        true => {
-            let builder = http2::Builder::new(local.clone());
-            let (sender, connection) = builder.handshake(io).await?;
-            (Sender::Many(sender), Either::Left(connection))
-        }
-        false => {
-            let (sender, connection) = prepared.http1.handshake(io).await?;
-            (Sender::One(sender), Either::Right(connection))
-        }
+    let (mut sender, connection) = if settings.http2 {
+        let builder = http2::Builder::new(local.clone());
+        let (sender, connection) = builder.handshake(io).await?;
+        (Sender::Many(sender), Either::Left(connection))
+    } else {
+        let (sender, connection) = prepared.http1.handshake(io).await?;
+        (Sender::One(sender), Either::Right(connection))
     };
     let asked = async {
         let request = prepared.messages.request(0, hop);
@@ -110,9 +107,10 @@ async fn read(mut response: Response<Incoming>) -> anyhow::Result<Fetched> {
 /// Explains a response that can't be read; `may_be_http1` if nothing has said that the server speaks HTTP/2.
 fn unreadable(error: hyper::Error, may_be_http1: bool) -> anyhow::Error {
     let kind = fault::kind(&error);
-    let remedy = match may_be_http1 {
-        true => ": if the server speaks only HTTP/1.1, leave out --http2",
-        false => "",
+    let remedy = if may_be_http1 {
+        ": if the server speaks only HTTP/1.1, leave out --http2"
+    } else {
+        ""
     };
     anyhow::Error::new(error).context(format!("the response can't be read ({kind}){remedy}"))
 }

@@ -54,17 +54,16 @@ impl Messages {
                 numbered.push((name, text));
             }
         }
-        let origin = match settings.http2 {
-            true => {
-                let scheme = if server.tls {
-                    Scheme::HTTPS
-                } else {
-                    Scheme::HTTP
-                };
-                let authority = authority.parse::<Authority>();
-                Some((scheme, authority.map_err(|error| wrong(error.to_string()))?))
-            }
-            false => None,
+        let origin = if settings.http2 {
+            let scheme = if server.tls {
+                Scheme::HTTPS
+            } else {
+                Scheme::HTTP
+            };
+            let authority = authority.parse::<Authority>();
+            Some((scheme, authority.map_err(|error| wrong(error.to_string()))?))
+        } else {
+            None
         };
         let path = Text::parse(HEAD, path(settings, server)?.as_bytes())?;
         let fixed = path.is_fixed().then(|| {
@@ -99,9 +98,10 @@ impl Messages {
         let body = body.map(|body| body.bytes(number));
         let length = body.as_ref().map(Bytes::len);
         let mut request = Request::new(Full::new(body.unwrap_or_default()));
-        *request.method_mut() = match is_bare && self.method != Method::HEAD {
-            true => Method::GET,
-            false => self.method.clone(),
+        *request.method_mut() = if is_bare && self.method != Method::HEAD {
+            Method::GET
+        } else {
+            self.method.clone()
         };
         let origin = self.origin.as_ref();
         let uri = match (hop, &self.uri) {

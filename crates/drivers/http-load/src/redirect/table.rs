@@ -90,7 +90,7 @@ mod tests {
 
     /// Entries left by ended operations would fill the memory in a long run.
     #[test]
-    fn what_has_ended_is_forgotten() {
+    fn redirects_of_an_ended_request_are_forgotten() {
         let settings = Settings {
             follow: 2,
             ..Settings::default()

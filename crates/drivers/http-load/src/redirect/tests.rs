@@ -69,7 +69,7 @@ fn another_scheme_host_or_port_is_elsewhere() {
 }
 
 #[test]
-fn what_is_no_location_is_said_to_be_none() {
+fn a_missing_or_malformed_location_is_refused() {
     let first = hop("http://a/x");
     assert_eq!(
         first.next(302, None, 1),
@@ -144,7 +144,7 @@ proptest! {
 
     /// Both engines send the target unchanged, so it must fit into a request line and be accepted by hyper.
     #[test]
-    fn whatever_a_location_says_what_is_asked_is_a_path(
+    fn the_target_after_a_redirect_is_always_a_path(
         location in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..40),
             "(http:|//a|/|\\\\|\\?|#|\\.\\.|%|[ -~]|\\PC){0,12}".prop_map(String::into_bytes),

@@ -82,9 +82,10 @@ fn lines(run: &Run<'_>) -> Vec<(&'static str, String)> {
     if let Some((last, least, most)) = users(run) {
         lines.push(("vus", format!("{last:<12} min={least:<10} max={most}")));
     }
-    let planned = match open_loop(&run.plan) {
-        true => run.plan.driver.connections,
-        false => run.plan.groups.iter().map(Group::most_clients).sum(),
+    let planned = if open_loop(&run.plan) {
+        run.plan.driver.connections
+    } else {
+        run.plan.groups.iter().map(Group::most_clients).sum()
     };
     lines.push(("vus_max", planned.to_string()));
     lines.sort_by_key(|(name, _)| *name);

@@ -202,13 +202,13 @@ fn a_threshold_alone_asks_for_the_block_of_k6_and_says_what_was_missed() {
 }
 
 #[test]
-fn what_took_no_time_is_0_as_k6_has_it() {
+fn a_phase_that_took_no_time_is_0_as_k6_has_it() {
     let shown = [1.0, 0.0, 1.5, 999.0].map(super::time);
     assert_eq!(shown, ["0s", "0s", "1.5ns", "999ns"]);
 }
 
 #[test]
-fn what_was_answered_after_the_measured_time_is_in_no_rate() {
+fn answers_after_the_measured_time_are_in_no_rate() {
     let mut result = result(&plan(group(100, Vec::new())), &[]);
     let throughput = result.throughput.as_mut().unwrap();
     throughput.ok = 400;

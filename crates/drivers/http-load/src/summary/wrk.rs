@@ -29,9 +29,10 @@ const REDIRECTS: [&str; 3] = [
 /// once. The latency is the response time, from the intended start if there is a rate.
 pub(super) fn block(run: &Run<'_>) -> String {
     let result = run.result;
-    let connections = match open_loop(&run.plan) {
-        true => run.plan.driver.connections,
-        false => run.plan.groups.iter().map(|group| group.clients).sum(),
+    let connections = if open_loop(&run.plan) {
+        run.plan.driver.connections
+    } else {
+        run.plan.groups.iter().map(|group| group.clients).sum()
     };
     let mut text = format!(
         "Running {} test @ {}\n  {} threads and {connections} connections\n",
@@ -74,9 +75,10 @@ pub(super) fn block(run: &Run<'_>) -> String {
 fn failures(run: &Run<'_>, text: &mut String) {
     let of_responses: [(&str, &[&str]); 5] = [
         (
-            match run.plan.driver.expect_status.is_empty() {
-                true => "Non-2xx or 3xx responses",
-                false => "Responses with an unexpected status",
+            if run.plan.driver.expect_status.is_empty() {
+                "Non-2xx or 3xx responses"
+            } else {
+                "Responses with an unexpected status"
             },
             &[outcome::STATUS],
         ),

@@ -90,9 +90,10 @@ impl<'a> Engine<'a> {
             return;
         };
         let owner = connection.owner;
-        let next = match owner.pool {
-            true => self.clients.next_waiting(),
-            false => self.clients.next_of_client(owner, now, &mut cx.state),
+        let next = if owner.pool {
+            self.clients.next_waiting()
+        } else {
+            self.clients.next_of_client(owner, now, &mut cx.state)
         };
         match next {
             Some(operation) => {

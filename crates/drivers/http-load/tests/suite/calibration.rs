@@ -32,9 +32,10 @@ impl Script {
             let until = came + stall.as_nanos() as u64;
             self.stalled_until.store(until, Ordering::SeqCst);
         }
-        let delay = match self.delays.is_empty() {
-            true => 0,
-            false => self.delays[(number % self.delays.len() as u64) as usize].as_nanos() as u64,
+        let delay = if self.delays.is_empty() {
+            0
+        } else {
+            self.delays[(number % self.delays.len() as u64) as usize].as_nanos() as u64
         };
         sleep_until(came + delay);
         let until = self.stalled_until.load(Ordering::SeqCst);

@@ -189,7 +189,7 @@ fn a_server_that_closes_is_asked_again_over_another_connection() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_no_answer() {
+fn an_unrequested_response_is_not_an_answer() {
     let script = [Step::Expect, send(FIVE.repeat(2)), Step::Stall];
     let tally = both(&script, &Settings::default(), (1, 5));
     assert_eq!((tally.counted(OK), tally.counted("opened")), (5, 5));
@@ -247,7 +247,7 @@ fn nobody_listens() {
 }
 
 #[test]
-fn what_is_still_open_at_the_end_is_unfinished() {
+fn requests_still_open_at_the_end_are_unfinished() {
     for engine in ENGINES {
         let server = Scripted::start(vec![Step::Expect, Step::Stall]);
         // Long enough for a busy machine to start all of them.
@@ -399,7 +399,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_server_does_what_was_started_is_accounted_for(
+    fn every_started_request_is_accounted_for_whatever_the_server_does(
         script in misbehaviour(),
         paced in any::<bool>(),
         keep_alive in any::<bool>(),

@@ -56,6 +56,13 @@ fn thresholds_of_k6_are_met_or_missed_and_the_exit_code_says_so() {
     };
     let ran = run(&server, &with(&easy));
     assert_eq!(met(&ran), [true; 6], "{}", ran.result["thresholds"]);
+    // The summary that users of k6 know precedes the report, which is Markdown.
+    let (summary, report) = ran.stdout.split_once("\n```\n\n## ").unwrap();
+    assert!(
+        summary.starts_with("```text\n") && summary.contains("http_reqs"),
+        "{summary}"
+    );
+    assert!(report.contains("\n## Latency\n"), "{report}");
     // On a busy machine the result may be suspect, but no operation was missed.
     assert!([0, 3].contains(&ran.code), "{}: {}", ran.code, ran.stdout);
     assert!(
@@ -72,7 +79,7 @@ fn thresholds_of_k6_are_met_or_missed_and_the_exit_code_says_so() {
 }
 
 #[test]
-fn what_cannot_be_run_is_refused_before_anything_is_asked() {
+fn loads_that_cannot_be_run_are_refused_before_the_first_request() {
     let server = well();
     let url = format!("http://{}/x", server.address());
     let known = ["http_req_size", "http_req_duration", "dropped_iterations"];

@@ -58,7 +58,7 @@ fn reserve() -> (TcpSocket, SocketAddr) {
 /// The waiting operations must fail one after the other: nested calls would need more stack than a thread has. Over TCP
 /// the kernel reports the failure a moment later, for a path at once.
 #[test]
-fn many_that_wait_for_a_server_that_is_gone_fail_one_by_one() {
+fn requests_that_wait_for_a_stopped_server_fail_one_by_one() {
     for engine in ENGINES {
         let (_reserved, address) = reserve();
         let listener = TcpListener::bind(address).unwrap();

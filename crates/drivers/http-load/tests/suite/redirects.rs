@@ -284,7 +284,7 @@ fn a_head_stays_a_head() {
 }
 
 #[test]
-fn what_leads_elsewhere_or_nowhere_fails_and_the_connection_goes_on() {
+fn redirects_to_another_server_or_to_nowhere_fail_and_the_connection_goes_on() {
     let long = format!("/{}", "x".repeat(40_000));
     let nowhere = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n";
     for (answer, kind) in [
@@ -418,9 +418,10 @@ fn an_open_loop_follows_over_its_connections_and_over_new_ones() {
         (Engine::Wire, false, false),
         (Engine::Hyper, false, false),
     ] {
-        let redirect = match closes {
-            true => to(302, "/y").replace("\r\nContent-Length", close),
-            false => to(302, "/y"),
+        let redirect = if closes {
+            to(302, "/y").replace("\r\nContent-Length", close)
+        } else {
+            to(302, "/y")
         };
         // The response depends on the request, not on the connection.
         let server = Scripted::start(by(&[("GET /y ", FIVE), ("", &redirect)]));
@@ -448,7 +449,7 @@ fn an_open_loop_follows_over_its_connections_and_over_new_ones() {
 }
 
 #[test]
-fn what_is_no_redirect_or_is_not_to_be_followed_is_an_answer() {
+fn other_statuses_and_redirects_that_are_not_followed_are_answers() {
     for (status, most) in [(300, 5), (304, 5), (305, 5), (302, 0)] {
         let answer = match status {
             304 => "HTTP/1.1 304 Same\r\nLocation: /y\r\n\r\n".to_owned(),
@@ -462,7 +463,7 @@ fn what_is_no_redirect_or_is_not_to_be_followed_is_an_answer() {
 }
 
 #[test]
-fn what_is_expected_and_checked_is_the_last_answer() {
+fn checks_and_expectations_are_about_the_last_answer() {
     let redirect = to(302, "/y");
     let answers = in_turn(&[&redirect, FIVE]);
     let settings = Settings {
@@ -523,7 +524,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_a_server_does_what_was_started_is_accounted_for(
+    fn every_started_request_is_accounted_for_whatever_the_server_does(
         script in misbehaviour(),
         most in 1_u32..4,
         paced in any::<bool>(),

@@ -154,13 +154,12 @@ where
     });
     let io = TokioIo::new(stream);
     // The client ends the connection.
-    let _ = match is_http2 {
-        true => {
-            http2::Builder::new(TokioExecutor::new())
-                .serve_connection(io, service)
-                .await
-        }
-        false => http1::Builder::new().serve_connection(io, service).await,
+    let _ = if is_http2 {
+        http2::Builder::new(TokioExecutor::new())
+            .serve_connection(io, service)
+            .await
+    } else {
+        http1::Builder::new().serve_connection(io, service).await
     };
 }
 

@@ -46,7 +46,7 @@ fn refuses(words: &[&str], parts: &[&str]) {
 }
 
 #[test]
-fn whose_certificate_is_not_trusted_is_not_measured_and_the_remedy_is_said() {
+fn an_untrusted_server_is_not_measured_and_the_error_has_a_remedy() {
     let server = Secure::start(Spoken::Https);
     let other = Secure::start(Spoken::Https);
     let file = other.certificate();
@@ -129,7 +129,7 @@ fn a_handshake_that_fails_in_the_load_is_an_error_of_its_own() {
 }
 
 #[test]
-fn what_the_engines_can_not_do_is_said_before_anything_starts() {
+fn options_that_an_engine_lacks_are_refused_before_the_start() {
     let url = "http://127.0.0.1:1/";
     let secure = "https://127.0.0.1:1/";
     for (words, parts) in [

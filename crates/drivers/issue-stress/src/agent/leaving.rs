@@ -12,9 +12,10 @@ impl Agent<'_> {
         let (title, description) = (name.title(self.shared.run), self.description(name));
         let args = CreateArgs::new(&title, &description);
         let is_whole = self.operations.is_multiple_of(2);
-        let expected = match is_whole {
-            true => Expected::Unknown,
-            false => Expected::Absent,
+        let expected = if is_whole {
+            Expected::Unknown
+        } else {
+            Expected::Absent
         };
         self.ledger.borrow_mut().expect(name, expected);
         self.record.count(count::REQUESTS, u64::from(is_whole));

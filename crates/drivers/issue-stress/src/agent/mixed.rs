@@ -78,9 +78,10 @@ impl Agent<'_> {
     /// Begins work on an issue, or lets it rest.
     async fn change_status(&mut self) -> Result<(), &'static str> {
         let id = self.shared_issue()?;
-        let status = match self.random.random_bool(0.5) {
-            true => "open",
-            false => "in_progress",
+        let status = if self.random.random_bool(0.5) {
+            "open"
+        } else {
+            "in_progress"
         };
         self.set_status(&id, status).await
     }

@@ -161,15 +161,14 @@ impl State {
         // Once, in the middle of the load. Reads are wrong from then on.
         let is_read = ["show", "ready", "list", "stats"].contains(&operation.as_str());
         let lies = concerned
-            && match is_read {
-                true => operation == "stats" || self.asked >= 20,
-                false => {
-                    self.asked == 10
-                        || matches!(
-                            self.lie,
-                            Some(Lie::PartialBatch | Lie::Success | Lie::Late | Lie::Claimed)
-                        )
-                }
+            && if is_read {
+                operation == "stats" || self.asked >= 20
+            } else {
+                self.asked == 10
+                    || matches!(
+                        self.lie,
+                        Some(Lie::PartialBatch | Lie::Success | Lie::Late | Lie::Claimed)
+                    )
             };
         let Some(lie) = self.lie.filter(|_| lies) else {
             let answer = perform(&mut self.truth, &request);

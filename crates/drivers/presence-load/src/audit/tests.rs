@@ -370,7 +370,7 @@ fn rejoined(has_broken: bool) -> AuditCounts {
 }
 
 #[test]
-fn what_a_sender_sent_before_it_joined_again_is_lost_and_excused_if_its_connection_broke() {
+fn events_sent_before_a_rejoin_are_lost_and_excused_if_the_connection_broke() {
     let counts = rejoined(false);
     assert_eq!((counts.lost, counts.lost_with_sender), (2, 0));
     let counts = rejoined(true);
@@ -677,7 +677,7 @@ fn awaited(shown: &[&str]) -> (u64, u64) {
 }
 
 #[test]
-fn what_the_snapshot_does_not_include_must_arrive() {
+fn events_that_the_snapshot_does_not_include_must_arrive() {
     assert_eq!(awaited(&["c1"]), (1, 1));
     assert_eq!(awaited(&[]), (1, 0));
     assert_eq!(awaited(&["c7"]), (0, 0));

@@ -231,9 +231,10 @@ mod tests {
         for cut in 0..=CHUNKED.len() {
             let (mut body, mut content) = (Body::ChunkSize, Vec::new());
             let (taken, done) = body.read(&CHUNKED[..cut], &mut content, 100).unwrap();
-            let (more, ended) = match done {
-                true => (0, true),
-                false => body.read(&CHUNKED[taken..], &mut content, 100).unwrap(),
+            let (more, ended) = if done {
+                (0, true)
+            } else {
+                body.read(&CHUNKED[taken..], &mut content, 100).unwrap()
             };
             assert!(ended);
             assert_eq!(

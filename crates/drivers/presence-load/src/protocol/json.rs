@@ -96,9 +96,10 @@ impl<'a> Scanner<'a> {
     /// # Errors
     /// Something else comes.
     pub fn optional_string(&mut self) -> Result<Option<Cow<'a, str>>, ProtocolError> {
-        match self.take_null()? {
-            true => Ok(None),
-            false => self.string().map(Some),
+        if self.take_null()? {
+            Ok(None)
+        } else {
+            self.string().map(Some)
         }
     }
 
@@ -108,9 +109,10 @@ impl<'a> Scanner<'a> {
     /// Something else comes: a number with a sign, a fraction or an exponent is none.
     #[inline]
     pub fn optional_integer(&mut self) -> Result<Option<u64>, ProtocolError> {
-        match self.take_null()? {
-            true => Ok(None),
-            false => self.integer()?.map(Some).ok_or(WRONG),
+        if self.take_null()? {
+            Ok(None)
+        } else {
+            self.integer()?.map(Some).ok_or(WRONG)
         }
     }
 

@@ -260,8 +260,3 @@ pub fn write_connect(out: &mut Vec<u8>, auth: &str) {
     out.push(b'0');
     out.extend_from_slice(auth.as_bytes());
 }
-
-/// Writes a disconnection from the namespace: `1`.
-pub fn write_disconnect(out: &mut Vec<u8>) {
-    out.push(b'1');
-}

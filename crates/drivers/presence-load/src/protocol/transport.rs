@@ -63,12 +63,6 @@ impl Transport {
         }
     }
 
-    /// Returns true if messages go over WebSocket: from the start, or after the upgrade.
-    #[must_use]
-    pub fn is_web_socket(&self) -> bool {
-        matches!(self.state, State::WebSocket(_))
-    }
-
     /// Leaves the server's pings of Engine.IO unanswered from now on.
     pub fn ignore_pings(&mut self) {
         self.ignores_pings = true;

@@ -37,19 +37,16 @@ impl Engine<'_> {
                 continue;
             };
             state.is_churning = true;
-            match cuts {
-                true => {
-                    load.counts.cut += 1;
-                    self.suspend(user, load);
-                    client.reconnect();
-                }
-                false => {
-                    state.phase = Phase::Leaving;
-                    load.counts.left += 1;
-                    load.joined -= 1;
-                    load.unsettled += 1;
-                    load.jobs.push_back(Job::Leave(user));
-                }
+            if cuts {
+                load.counts.cut += 1;
+                self.suspend(user, load);
+                client.reconnect();
+            } else {
+                state.phase = Phase::Leaving;
+                load.counts.left += 1;
+                load.joined -= 1;
+                load.unsettled += 1;
+                load.jobs.push_back(Job::Leave(user));
             }
             return;
         }
@@ -91,13 +88,12 @@ impl Engine<'_> {
         }
         let is_orderly = state.lost_at == 0;
         state.sender.end(!is_orderly);
-        match is_orderly {
-            true => {
-                let sender = &mut state.sender;
-                (sender.left, sender.left_at) = (sender.connection, clock::now());
-                load.audit.leave(user, &load.users);
-            }
-            false => load.audit.end(user),
+        if is_orderly {
+            let sender = &mut state.sender;
+            (sender.left, sender.left_at) = (sender.connection, clock::now());
+            load.audit.leave(user, &load.users);
+        } else {
+            load.audit.end(user)
         }
         true
     }

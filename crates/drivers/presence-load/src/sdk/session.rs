@@ -31,9 +31,10 @@ impl Engine<'_> {
             match self.open(user).await {
                 Ok(events) => {
                     self.read(user, events).await;
-                    match self.has_left(user) {
-                        true => continue,
-                        false => return,
+                    if self.has_left(user) {
+                        continue;
+                    } else {
+                        return;
                     }
                 }
                 Err(kind) => self.count_failed_attempt(user, kind),

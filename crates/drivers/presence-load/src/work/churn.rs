@@ -92,15 +92,12 @@ impl<'a> Load<'a> {
                 continue;
             };
             state.is_churning = true;
-            match cuts {
-                true => {
-                    self.counts.cut += 1;
-                    self.disconnect(id, Ended::Cut, cx);
-                }
-                false => {
-                    self.counts.left += 1;
-                    self.leave(id, user, cx);
-                }
+            if cuts {
+                self.counts.cut += 1;
+                self.disconnect(id, Ended::Cut, cx);
+            } else {
+                self.counts.left += 1;
+                self.leave(id, user, cx);
             }
             return;
         }

@@ -87,9 +87,10 @@ impl<'a> Load<'a> {
         // A server that keeps to the model's answers accepts heartbeats of members that it has removed.
         let is_accepted = ack.ok && ack.changed != Some(false);
         if !is_accepted {
-            let kind = match ack.ok {
-                true => outcome::HEARTBEAT_WITHOUT_EFFECT,
-                false => outcome::heartbeat_rejected(code(ack)),
+            let kind = if ack.ok {
+                outcome::HEARTBEAT_WITHOUT_EFFECT
+            } else {
+                outcome::heartbeat_rejected(code(ack))
             };
             self.end_heartbeat(user, request, Err(kind), now, cx);
             if ack.ok
@@ -142,9 +143,10 @@ impl<'a> Load<'a> {
 
     /// Counts an operation that failed before anything was sent.
     fn fail_operation(&mut self, at: u64, kind: &'static str, cx: &mut Cx<'a>) {
-        match cx.state.phases.counts(at) {
-            true => cx.state.record.error(kind),
-            false => cx.state.record.error_of_warmup(),
+        if cx.state.phases.counts(at) {
+            cx.state.record.error(kind)
+        } else {
+            cx.state.record.error_of_warmup()
         }
     }
 }

@@ -187,9 +187,10 @@ impl<'a> Load<'a> {
         state.phase = Phase::Joined;
         state.epoch = ack.self_epoch.unwrap_or(0);
         state.sender.joined_at = now;
-        match ack.degraded {
-            true => state.sender.memberships.set_uncertain(),
-            false => state.sender.memberships.publish(Memberships::JOIN),
+        if ack.degraded {
+            state.sender.memberships.set_uncertain()
+        } else {
+            state.sender.memberships.publish(Memberships::JOIN)
         }
         (state.attempts, state.is_churning) = (0, false);
         let lost_at = std::mem::take(&mut state.lost_at);

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::Command;
 
-use harness_testing::page;
+use harness_testing::peer;
 use harness_testing::program::Program;
 
 use crate::server::{Script, Server};
@@ -20,7 +20,7 @@ fn a_server_that_is_none_is_named_before_the_run() {
     drop(port);
     let url = format!("http://{nobody}");
     program(&[&url]).refused(2, &[&url, "refused", "start the server"]);
-    let port = page::serve(|_, _| ("404 Not Found", String::new()));
+    let port = peer::serve_page(|_, _| ("404 Not Found", String::new()));
     let url = format!("http://127.0.0.1:{port}");
     program(&[&url]).refused(2, &[&url, "Socket.IO", "with its path"]);
     program(&["localhost:3000"]).refused(

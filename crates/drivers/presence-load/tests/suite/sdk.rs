@@ -288,7 +288,7 @@ fn the_progress_line_has_the_connected_users_too() {
 }
 
 #[test]
-fn what_the_library_does_not_do_is_refused_with_the_reason() {
+fn options_that_the_library_does_not_support_are_refused_with_the_reason() {
     let server = Server::start(Script::default());
     for (arguments, reason) in [
         (&["--transport", "polling"][..], "no other transport"),

@@ -210,9 +210,10 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     while let Some(text) = frames.next() {
         if let Some(auth) = text.strip_prefix("40") {
             let expected = state.lock().unwrap().script.auth;
-            let answer = match auth == expected.unwrap_or_default() {
-                true => format!("40{}", json!({"sid": connection})),
-                false => r#"44{"message":"unauthorized"}"#.to_owned(),
+            let answer = if auth == expected.unwrap_or_default() {
+                format!("40{}", json!({"sid": connection}))
+            } else {
+                r#"44{"message":"unauthorized"}"#.to_owned()
             };
             send(&mut stream, &answer);
         } else if let Some(rest) = text.strip_prefix("42") {

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::script::{self, Peer, join, next, quick, soon};
 
 #[tokio::test]
-async fn what_a_client_need_not_understand_is_ignored() {
+async fn packets_that_a_client_need_not_understand_are_ignored() {
     let url = script::start(|mut peer: Peer, _| async move {
         peer.open_and_join(1, 1).await;
         for text in [

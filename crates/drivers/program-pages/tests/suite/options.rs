@@ -155,9 +155,10 @@ fn typed(option: &Arg) -> Vec<String> {
         Some(name) => name,
         None => sample(option),
     };
-    let word = match option.get_action().takes_values() {
-        true => format!("--{long}={value}"),
-        false => format!("--{long}"),
+    let word = if option.get_action().takes_values() {
+        format!("--{long}={value}")
+    } else {
+        format!("--{long}")
     };
     let required = match long {
         "queue-pattern" => Some("--queue-pattern-to=7"),

@@ -52,9 +52,10 @@ impl Broker {
         ticket: u64,
         answer: AMQPClass,
     ) -> Result {
-        match nowait {
-            true => Ok(()),
-            false => self.answer(id, ticket, answer),
+        if nowait {
+            Ok(())
+        } else {
+            self.answer(id, ticket, answer)
         }
     }
 
@@ -67,9 +68,10 @@ impl Broker {
         }
         self.answers_sent = self.synced;
         for id in std::mem::take(&mut self.answering) {
-            let is_waiting = match self.log_failed {
-                true => self.refuse_answers(id),
-                false => self.send_answers_of(id),
+            let is_waiting = if self.log_failed {
+                self.refuse_answers(id)
+            } else {
+                self.send_answers_of(id)
             };
             if is_waiting {
                 self.answering.push(id);

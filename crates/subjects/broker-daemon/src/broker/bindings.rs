@@ -160,9 +160,10 @@ impl Broker {
             self.remove_if_unused(index, source);
         }
         // Even if it was missing: the record of its removal may still be on its way to the disk.
-        Ok(match is_durable {
-            true => self.ticket(),
-            false => self.ticket_since(before),
+        Ok(if is_durable {
+            self.ticket()
+        } else {
+            self.ticket_since(before)
         })
     }
 

@@ -177,11 +177,12 @@ pub(super) fn new_tag(channel: &Channel, consume: &basic::Consume) -> Result<Str
         "" => format!("amq.ctag-{}", random_name()),
         tag => tag.to_owned(),
     };
-    match channel.has_consumer(&tag) {
-        true => Err(not_allowed(format_args!(
+    if channel.has_consumer(&tag) {
+        Err(not_allowed(format_args!(
             "attempt to reuse consumer tag '{tag}'"
-        ))),
-        false => Ok(tag),
+        )))
+    } else {
+        Ok(tag)
     }
 }
 

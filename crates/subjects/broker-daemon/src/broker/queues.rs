@@ -43,9 +43,10 @@ const COMPARED: [&str; 19] = [
 /// Returns a name without line breaks: they are ignored when queues and exchanges are declared, deleted and bound (as
 /// RabbitMQ).
 pub(super) fn plain_name(name: &str) -> Cow<'_, str> {
-    match name.contains(['\r', '\n']) {
-        true => name.replace(['\r', '\n'], "").into(),
-        false => name.into(),
+    if name.contains(['\r', '\n']) {
+        name.replace(['\r', '\n'], "").into()
+    } else {
+        name.into()
     }
 }
 

@@ -50,7 +50,7 @@ async fn consume(channel: &Channel, queue: &str) -> UnboundedReceiver<Delivery> 
 }
 
 #[test]
-fn what_is_published_is_confirmed_consumed_and_acknowledged() {
+fn a_message_is_published_confirmed_consumed_and_acknowledged() {
     let broker = start(|_| {});
     run(async {
         let connection = broker.connect().await;

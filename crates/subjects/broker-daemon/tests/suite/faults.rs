@@ -128,7 +128,7 @@ fn a_fanout_to_many_queues_stays_within_the_memory_limit() {
 }
 
 #[test]
-fn who_hangs_up_while_it_has_to_wait_gives_back_what_it_was_delivered() {
+fn a_blocked_client_that_hangs_up_gives_its_deliveries_back() {
     let broker = start(|config| config.memory_limit = MIB);
     let (mut waiting, mut other) = (Raw::connect(&broker.address), Raw::connect(&broker.address));
     other.declare("q");
@@ -164,7 +164,7 @@ fn who_hangs_up_while_it_has_to_wait_gives_back_what_it_was_delivered() {
 }
 
 #[test]
-fn who_is_gone_without_a_word_is_asked_after_a_minute() {
+fn a_client_that_vanished_is_probed_after_a_minute() {
     let broker = start(|_| {});
     let client = Raw::connect(&broker.address);
     let port = |address: &str| {

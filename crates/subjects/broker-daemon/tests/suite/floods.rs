@@ -38,7 +38,7 @@ fn nonsense_is_answered_and_closed_while_others_are_served() {
 }
 
 #[test]
-fn who_comes_when_there_are_too_many_is_closed() {
+fn connections_above_the_limit_are_closed() {
     let broker = start(|config| config.max_connections = 2);
     let first = connect(&broker.address);
     let _second = connect(&broker.address);

@@ -273,9 +273,10 @@ fn every_confirmed_message_survives_every_kill() {
             Process::kill_early(folder.path(), after);
         }
         let broker = Process::with_data(folder.path());
-        let wanted = match random.random_ratio(1, 4) {
-            true => 0,
-            false => random.random_range(1..CONFIRMED),
+        let wanted = if random.random_ratio(1, 4) {
+            0
+        } else {
+            random.random_range(1..CONFIRMED)
         };
         expected += wanted;
         let pause = Duration::from_micros(random.random_range(0..LONGEST));
@@ -359,7 +360,7 @@ async fn check_definitions(broker: &Process, lives: u32) {
 }
 
 #[test]
-fn what_was_declared_bound_and_deleted_stays_so_after_a_kill() {
+fn declarations_bindings_and_deletions_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     // The first finds an empty folder, where answers used to be furthest ahead of the disk.
     for life in 0..6 {

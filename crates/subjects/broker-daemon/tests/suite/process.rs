@@ -141,7 +141,7 @@ async fn publish(channel: &Channel, number: u32, mode: u8) {
 }
 
 #[test]
-fn what_was_confirmed_survives_a_kill_and_what_was_acknowledged_does_not_return() {
+fn confirmed_messages_survive_a_kill_and_acknowledged_ones_do_not_return() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Process::with_data(folder.path());
     run(async {

@@ -74,7 +74,7 @@ fn an_echo_tells_what_was_sent() {
 }
 
 #[test]
-fn what_is_no_request_is_answered_with_400_and_what_is_no_page_with_405() {
+fn malformed_requests_are_answered_with_400_and_other_methods_with_405() {
     let daemon = Daemon::start(&["--workers", "1"]);
     for nonsense in [
         &b"\x16\x03\x01\x02\0\x01\0\r\n\r\n"[..],

@@ -25,7 +25,7 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 }
 
 #[test]
-fn what_cannot_be_served_is_said_with_the_option_before_anybody_is_served() {
+fn unusable_options_are_named_before_the_first_connection() {
     refused(
         &["--sink", "--sink-body", "4294967295"],
         2,

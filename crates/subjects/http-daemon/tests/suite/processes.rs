@@ -34,7 +34,7 @@ fn a_request_in_flight_is_answered_at_the_end_and_idle_connections_are_closed() 
 }
 
 #[test]
-fn what_never_ends_is_broken_off_after_the_grace_or_by_a_second_signal() {
+fn endless_answers_are_broken_off_after_the_grace_or_by_a_second_signal() {
     for (grace, signals) in [("1", 1), ("600", 2)] {
         for processes in ["1", "2"] {
             let mut daemon = Daemon::start(&[
@@ -63,7 +63,7 @@ fn what_never_ends_is_broken_off_after_the_grace_or_by_a_second_signal() {
 }
 
 #[test]
-fn who_is_asked_to_end_before_he_has_begun_ends_well() {
+fn a_daemon_that_is_stopped_at_once_ends_well() {
     for processes in ["1", "8"] {
         for _ in 0..5 {
             let mut daemon = Daemon::start(&["--processes", processes, "--workers", "1"]);

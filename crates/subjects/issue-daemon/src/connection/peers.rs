@@ -153,9 +153,10 @@ impl Peer {
             match self.stream.read(&mut bytes) {
                 Ok(0) => {
                     let missing = self.expected.len();
-                    return match self.is_refused || missing == 0 {
-                        true => Ok(is_progress),
-                        false => Err(format!("the end came before {missing} answers")),
+                    return if self.is_refused || missing == 0 {
+                        Ok(is_progress)
+                    } else {
+                        Err(format!("the end came before {missing} answers"))
                     };
                 }
                 Ok(length) => self.received.extend_from_slice(&bytes[..length]),
@@ -290,11 +291,12 @@ impl World {
         // The part that was sent may be kept for a while.
         let is_bounded = longest < Some(2 * OUTBOX + HUGE_ANSWER + SCRATCH)
             && all < ALL_ANSWERS + HUGE_ANSWER + MANY * OUTBOX;
-        match is_bounded {
-            true => Ok(()),
-            false => Err(format!(
+        if is_bounded {
+            Ok(())
+        } else {
+            Err(format!(
                 "answers of {longest:?} and {all} bytes are in memory"
-            )),
+            ))
         }
     }
 
@@ -505,7 +507,7 @@ fn must_pass(seed: u64, steps: &[Event]) -> u64 {
 }
 
 #[test]
-fn whatever_clients_do_answers_are_their_own_and_nothing_of_them_stays() {
+fn clients_get_their_own_answers_and_leave_nothing_behind_whatever_they_do() {
     let first = seed();
     let mut sessions = 0;
     for world in 0..scaled(WORLDS) {

@@ -55,7 +55,7 @@ fn half_a_request_and_silence_is_refused_and_closed() {
 }
 
 #[test]
-fn what_a_client_asked_for_is_done_also_if_it_has_left() {
+fn requests_are_carried_out_also_if_the_client_has_left() {
     let daemon = Daemon::new(&[]);
     for round in 0..20 {
         let mut client = daemon.client();

@@ -139,9 +139,10 @@ fn a_database_file_that_is_removed_or_replaced_is_noticed_before_a_write_is_ackn
         let path = daemon.database.with_file_name(format!("{name}{end}"));
         let copy = daemon.database.with_file_name("copy");
         std::fs::copy(&path, &copy).unwrap();
-        match is_replaced {
-            true => std::fs::rename(&copy, &path).unwrap(),
-            false => std::fs::remove_file(&path).unwrap(),
+        if is_replaced {
+            std::fs::rename(&copy, &path).unwrap()
+        } else {
+            std::fs::remove_file(&path).unwrap()
         }
         let word = if is_replaced { "replaced" } else { "removed" };
         let health = client.data("health", json!({}));

@@ -108,7 +108,7 @@ fn check(database: &Path, known: &Known) {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kills_at_any_time() {
+fn acknowledged_writes_survive_kills_at_any_time() {
     let kills = scaled(KILLS);
     let mut random = StdRng::seed_from_u64(seed());
     let folder = tempfile::tempdir().unwrap();

@@ -59,9 +59,10 @@ fn behave(socket: &Path, random: &mut StdRng, name: &str) {
     let mut expected = VecDeque::new();
     for number in 0..random.random_range(1..10) {
         let id = format!("{name}-{number}");
-        let (operation, args) = match random.random_bool(0.5) {
-            true => ("create", json!({"title": "t"})),
-            false => ("ready", json!({"limit": 1})),
+        let (operation, args) = if random.random_bool(0.5) {
+            ("create", json!({"title": "t"}))
+        } else {
+            ("ready", json!({"limit": 1}))
         };
         let request = json!({"operation": operation, "args": args, "request_id": id});
         client.send(&request).unwrap();

@@ -105,12 +105,11 @@ impl Changes<'_> {
     /// Returns the number of the issue that another one is to depend on.
     fn other(&self, num: i64, id: &str, depends_on: &str) -> Result<i64, Error> {
         let on = num_of(self.connection, depends_on)?;
-        match num == on {
-            true => {
-                let problem = format!("{id} cannot depend on itself");
-                Err(Error::invalid("depends_on", problem))
-            }
-            false => Ok(on),
+        if num == on {
+            let problem = format!("{id} cannot depend on itself");
+            Err(Error::invalid("depends_on", problem))
+        } else {
+            Ok(on)
         }
     }
 

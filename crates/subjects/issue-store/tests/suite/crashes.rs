@@ -100,13 +100,17 @@ impl Simulation {
         match (random.random_range(0..10), first, second) {
             (0..4, Some(id), _) => {
                 let is_closed = after[&id] == Status::Closed;
-                group.apply(now, |changes| match is_closed {
-                    true => changes.reopen("a", &id),
-                    false => changes.close("a", &id, "done"),
+                group.apply(now, |changes| {
+                    if is_closed {
+                        changes.reopen("a", &id)
+                    } else {
+                        changes.close("a", &id, "done")
+                    }
                 })?;
-                let status = match is_closed {
-                    true => Status::Open,
-                    false => Status::Closed,
+                let status = if is_closed {
+                    Status::Open
+                } else {
+                    Status::Closed
                 };
                 after.insert(id, status);
             }

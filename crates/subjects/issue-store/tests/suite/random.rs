@@ -67,7 +67,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_ready_agrees_with_the_rules(requests in prop::collection::vec(request(), 1..80)) {
+    fn ready_issues_agree_with_the_rules(requests in prop::collection::vec(request(), 1..80)) {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { durability: issue_store::Durability::None, ..Options::default() };
         let store = Store::open(&folder.path().join("issues.db"), options).unwrap();

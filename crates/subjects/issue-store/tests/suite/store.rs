@@ -373,7 +373,7 @@ fn a_claim_is_of_an_open_issue_and_can_be_repeated_by_its_holder() {
 }
 
 #[test]
-fn what_does_not_block_may_form_a_circle_and_stand_beside_what_does() {
+fn dependencies_that_do_not_block_may_form_a_cycle_and_stand_beside_those_that_do() {
     let mut fixture = Fixture::new();
     let [work, bug] = ["work", "bug"].map(|title| fixture.create(title));
     use DependencyKind::{Blocks, DiscoveredFrom, Related};

@@ -139,9 +139,12 @@ async fn read(worker: &Worker, body: &mut Incoming) -> Result<Bytes, Refusal> {
     let collected = Limited::new(body, limit).collect();
     let collected = timeout(worker.engine.config.silence_limit(), collected).await;
     let collected = collected.map_err(|_| Refusal::BadRequest)?;
-    let body = collected.map_err(|error| match error.is::<LengthLimitError>() {
-        true => Refusal::TooLarge,
-        false => Refusal::BadRequest,
+    let body = collected.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            Refusal::TooLarge
+        } else {
+            Refusal::BadRequest
+        }
     })?;
     let bytes = body.to_bytes();
     let counts = &worker.engine.counts;
@@ -224,10 +227,11 @@ mod tests {
                 });
                 get.join().expect("no panic")
             });
-            let expected: &[&[u8]] = match round.is_multiple_of(2) {
+            let expected: &[&[u8]] = if round.is_multiple_of(2) {
                 // The event may be taken before the session is closed.
-                true => &[b"4a\x1e6", b"4a"],
-                false => &[b"6"],
+                &[b"4a\x1e6", b"4a"]
+            } else {
+                &[b"6"]
             };
             assert!(expected.contains(&&*payload), "{payload:?}");
         }

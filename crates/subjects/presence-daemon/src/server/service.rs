@@ -52,9 +52,10 @@ pub(crate) async fn respond(
 }
 
 fn health(worker: &Worker) -> Response<Full<Bytes>> {
-    match worker.is_stopping() {
-        true => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
-        false => text(StatusCode::OK, "ok\n"),
+    if worker.is_stopping() {
+        text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n")
+    } else {
+        text(StatusCode::OK, "ok\n")
     }
 }
 

@@ -99,9 +99,10 @@ pub(crate) fn split_event(data: &str) -> Option<(Cow<'_, str>, &str)> {
     let rest = data[start + name.len()..].trim_end();
     let rest = rest.strip_suffix(']')?.trim();
     let arguments = rest.strip_prefix(',').unwrap_or(rest).trim_start();
-    let name = match name.contains('\\') {
-        false => Cow::Borrowed(&name[1..name.len() - 1]),
-        true => Cow::Owned(serde_json::from_str(name).ok()?),
+    let name = if name.contains('\\') {
+        Cow::Owned(serde_json::from_str(name).ok()?)
+    } else {
+        Cow::Borrowed(&name[1..name.len() - 1])
     };
     (!RESERVED_NAMES.contains(&name.as_ref())).then_some((name, arguments))
 }

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_counted_is_on_the_page() {
+    fn all_counters_are_on_the_page() {
         let metrics = Metrics::default();
         for _ in 0..3 {
             metrics.connection_opened();

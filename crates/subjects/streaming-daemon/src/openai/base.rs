@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_answered_with_an_example_or_a_remedy() {
+    fn an_unusable_address_is_answered_with_an_example_or_a_remedy() {
         for (text, word) in [
             ("", "for instance"),
             ("127.0.0.1:8081", "http://"),

@@ -99,9 +99,10 @@ impl Pool {
                 *self.is_http2.get_or_try_init(asked).await?
             }
         };
-        match is_http2 {
-            false => self.send1(ask).await,
-            true => self.send2(ask).await,
+        if is_http2 {
+            self.send2(ask).await
+        } else {
+            self.send1(ask).await
         }
     }
 

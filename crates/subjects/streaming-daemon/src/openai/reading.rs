@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_done_is_passed_over() {
+    fn bytes_after_done_are_ignored() {
         let (out, ended) = read(&["[DONE]", &content("late"), "nonsense"]);
         assert_eq!(out, DONE);
         assert!(ended.is_ok());

@@ -47,7 +47,7 @@ fn a_burst_is_accepted_and_served_whole() {
 }
 
 #[test]
-fn what_waits_in_the_accept_queue_at_shutdown_is_served() {
+fn connections_in_the_accept_queue_at_shutdown_are_served() {
     for socket_type in [SocketType::Seqpacket, SocketType::Stream] {
         let daemon = start(|config| config.socket_type = socket_type);
         let clients: Vec<_> = (0..500).map(|_| daemon.hand_over(PAYLOAD)).collect();

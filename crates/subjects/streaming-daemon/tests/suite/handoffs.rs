@@ -130,7 +130,7 @@ fn of_two_descriptors_the_first_is_used_and_the_second_closed() {
 }
 
 #[test]
-fn what_is_no_stream_socket_is_refused() {
+fn descriptors_other_than_stream_sockets_are_refused() {
     let daemon = start(|_| {});
     let file = File::open("/dev/null").unwrap();
     let (datagram, _other) = UnixDatagram::pair().unwrap();

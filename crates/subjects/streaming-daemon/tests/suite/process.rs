@@ -399,7 +399,7 @@ fn when_a_client_is_lost_for_lack_of_room_the_others_wait_in_the_queue() {
 }
 
 #[test]
-fn what_waits_in_the_queue_of_a_daemon_without_descriptors_is_served_after_sigterm() {
+fn connections_queued_at_a_daemon_without_descriptors_are_served_after_sigterm() {
     let (mut daemon, silent) = start_with_one_descriptor_left();
     // This one takes the last descriptor, so that later ones wait in the queue.
     let last = connect(&daemon.socket, SocketType::Seqpacket);

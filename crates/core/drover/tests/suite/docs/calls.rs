@@ -59,9 +59,10 @@ fn problem(call: &Call, folder: &Path) -> Option<String> {
     let is_command = arguments
         .first()
         .is_some_and(|word| word.chars().all(|letter| letter.is_ascii_lowercase()));
-    let parse = match DRIVERS.contains(&name) && !is_command {
-        true => "--print-plan",
-        false => "--help",
+    let parse = if DRIVERS.contains(&name) && !is_command {
+        "--print-plan"
+    } else {
+        "--help"
     };
     let mut command = Command::new(programs::path(name));
     command

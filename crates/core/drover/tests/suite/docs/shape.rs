@@ -10,17 +10,22 @@ use crate::docs::{programs, words};
 /// Labels of lines that a report may lack: warnings, and growth of the kernel's memory, if it has not grown.
 const DEPENDING: [&str; 5] = ["note", "suspect", "invalid", "kernel", "objects"];
 
-/// Returns the label of a line of a report: what stands before two spaces. Lines that depend on the run have none:
-/// the verdict, reasons and hints, lines that go on, and axes.
+/// Returns the label of a line of a report: what stands before two spaces; in Markdown a title, the bold words of an
+/// item or the first cell of a row. Lines that depend on the run have none: the verdict, reasons and hints, and lines
+/// that go on.
 fn label(line: &str) -> Option<&str> {
-    let label = line.trim_start().split("  ").next()?;
+    let text = line.trim_start_matches(['#', '-', '*', '|', ' ']);
+    let label = ["  ", " |", ":**"].iter().fold(text, |label, end| {
+        label.split_once(end).map_or(label, |(label, _)| label)
+    });
     let first = label.chars().next()?;
     let goes_on = line.starts_with("      ");
     let depends = label.contains(": ") || DEPENDING.contains(&label);
-    let label = match label.contains(|letter: char| letter.is_ascii_digit()) {
+    let label = if label.contains(|letter: char| letter.is_ascii_digit()) {
         // The content follows the label after one space.
-        true => label.split(' ').next()?,
-        false => label,
+        label.split(' ').next()?
+    } else {
+        label
     };
     (first.is_alphabetic() && !goes_on && !depends).then_some(label)
 }

@@ -127,7 +127,7 @@ async fn a_client_that_pauses_goes_on_when_its_timer_is_due() {
 }
 
 #[tokio::test]
-async fn what_never_ends_is_unfinished_and_its_futures_are_left() {
+async fn endless_operations_are_unfinished_and_their_futures_are_left() {
     let (recorded, _, left) = drive(5, 10, |clients, _| clients.hangs = true).await;
     assert_eq!(recorded.counts(), [4, 0, 0, 4]);
     assert_eq!(left, 4);

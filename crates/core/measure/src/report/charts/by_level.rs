@@ -3,9 +3,9 @@
 use super::drawn::{ChartTexts, Drawn, axis};
 use crate::metrics::{self, Metric};
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name};
+use crate::report::plain;
 use crate::report::roles;
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale, Size};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::spec::CounterSpec;
 use crate::summary::SummaryStats;
@@ -85,35 +85,37 @@ fn headline<'a>(comparison: &Comparison<'a>) -> Option<LevelMetric<'a>> {
 fn rates<'a>(comparison: &Comparison<'a>) -> Vec<LevelMetric<'a>> {
     let rates = roles::rates(comparison.suite).into_iter();
     let rates: Vec<_> = rates.map(LevelMetric::rate).collect();
-    match rates.is_empty() {
-        false => rates,
-        true => vec![LevelMetric::from_catalogue(
+    if rates.is_empty() {
+        vec![LevelMetric::from_catalogue(
             "rate",
             "rate",
             "completed/s".to_owned(),
             "/s",
             1.0,
-        )],
+        )]
+    } else {
+        rates
     }
 }
 
 /// Returns the memory that is compared.
 fn memory<'a>(comparison: &Comparison<'a>) -> LevelMetric<'a> {
-    match roles::has_connection_memory(comparison) {
-        true => LevelMetric::from_catalogue(
+    if roles::has_connection_memory(comparison) {
+        LevelMetric::from_catalogue(
             "daemon.rss.each",
             "memory",
             "Memory per connection".to_owned(),
             " KiB",
             1_024.0,
-        ),
-        false => LevelMetric::from_catalogue(
+        )
+    } else {
+        LevelMetric::from_catalogue(
             "daemon.rss.peak",
             "memory",
             "Peak memory".to_owned(),
             " MiB",
             1_048_576.0,
-        ),
+        )
     }
 }
 
@@ -127,9 +129,10 @@ fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart>
     let texts = ChartTexts {
         id: metric.id.clone(),
         title: metric.title.clone(),
-        reading: match comparison.suite.results.iter().all(is_counted) {
-            true => "",
-            false => "Hollow: an INVALID run.",
+        reading: if comparison.suite.results.iter().all(is_counted) {
+            ""
+        } else {
+            "Hollow: an INVALID run."
         },
     };
     let values: Vec<f64> = drawn.ys().collect();

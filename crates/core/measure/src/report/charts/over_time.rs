@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::drawn::{ChartTexts, Drawn, axis, has_repetitions};
 use super::timeline::Timeline;
 use crate::metrics;
+use crate::report::plain;
 use crate::report::roles;
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
-use crate::report::text::plain;
 use crate::result::{RunResult, Second};
 use crate::summary::SummaryStats;
 use crate::tally::OK;
@@ -43,11 +43,10 @@ pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Option<Chart> {
     let texts = ChartTexts {
         id: format!("{}-time-{series}", timeline.id),
         title: format!("{name} over time"),
-        reading: match drawing.has_band {
-            true => {
-                "Solid: p99 of each second; dashed: p50. Medians of the runs; shaded: lowest to highest."
-            }
-            false => "Solid: p99 of each second; dashed: p50.",
+        reading: if drawing.has_band {
+            "Solid: p99 of each second; dashed: p50. Medians of the runs; shaded: lowest to highest."
+        } else {
+            "Solid: p99 of each second; dashed: p50."
         },
     };
     let chart = drawing.finish(texts, &format!("{name}, log scale"), scale, "ns")?;

@@ -42,9 +42,10 @@ pub(super) fn draw(
     let texts = ChartTexts {
         id: format!("{id}-percentiles-{series}"),
         title: format!("{name}: percentiles"),
-        reading: match has_each && has_repetitions(at) {
-            true => "Thick: all runs together; thin: each run.",
-            false => "",
+        reading: if has_each && has_repetitions(at) {
+            "Thick: all runs together; thin: each run."
+        } else {
+            ""
         },
     };
     Ok(drawn.chart(texts, x, y))

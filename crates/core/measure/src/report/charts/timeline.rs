@@ -2,9 +2,9 @@
 
 use super::drawn::axis;
 use crate::report::comparison::{Comparison, Repetitions};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
+use crate::report::plain;
 use crate::report::svg::{Axis, Chart, Limit, Scale, Span, SpanKind};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::threshold;
 use crate::units;

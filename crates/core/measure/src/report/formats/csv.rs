@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::metrics::OF_A_SECOND;
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::result::{RunResult, Second};
 use crate::units::Unit;
 
@@ -18,9 +18,10 @@ pub fn render(results: &[RunResult]) -> String {
     let mut text = line(columns.head(is_several));
     for result in results {
         for second in &result.seconds {
-            let mut cells = match is_several {
-                true => vec![result.run_id.clone(), result.daemon.name.clone()],
-                false => Vec::new(),
+            let mut cells = if is_several {
+                vec![result.run_id.clone(), result.daemon.name.clone()]
+            } else {
+                Vec::new()
             };
             columns.add_cells(second, &mut cells);
             text.push_str(&line(cells));
@@ -103,8 +104,9 @@ fn line(cells: Vec<String>) -> String {
 
 /// Quotes a cell as required by RFC 4180.
 fn quoted(cell: String) -> String {
-    match cell.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell,
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell
     }
 }

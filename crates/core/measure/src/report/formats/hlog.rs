@@ -26,9 +26,10 @@ pub fn render(results: &[RunResult]) -> Result<String, Error> {
         .any(|result| result.daemon.name != results[0].daemon.name);
     let mut log = Vec::new();
     for result in results {
-        let prefix = match several {
-            true => format!("{}/", result.daemon.name),
-            false => String::new(),
+        let prefix = if several {
+            format!("{}/", result.daemon.name)
+        } else {
+            String::new()
         };
         write_run(&mut log, result, &prefix)?;
     }

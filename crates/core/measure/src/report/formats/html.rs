@@ -7,9 +7,9 @@ use crate::report::charts::{self, Group};
 use crate::report::comparison::Comparison;
 use crate::report::document::{Part, Section};
 use crate::report::error::Error;
+use crate::report::plain;
 use crate::report::sections;
 use crate::report::svg;
-use crate::report::text::plain;
 use crate::suite::Suite;
 use crate::warning::Verdict;
 

@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 
 use crate::report::conditions::{self, Condition, Outcome, Reason};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::suite::{Suite, Unreached};
 
 /// Renders the conditions of a suite.
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_xml_cannot_hold_is_replaced() {
+    fn characters_that_xml_cannot_hold_are_replaced() {
         assert_eq!(
             escaped("a<b> & \"c\"\n\u{1b}[31m\u{ffff}"),
             "a&lt;b&gt; &amp; &quot;c&quot;&#10;\u{fffd}[31m\u{fffd}"

@@ -1,34 +1,25 @@
-//! Markdown (GitHub's dialect) with the same content as the terminal report, for a pull request or a file.
+//! The whole report as Markdown (GitHub's dialect): the verdict first, then tables.
 
 use crate::report::comparison::Comparison;
 use crate::report::document::Part;
-use crate::report::error::Error;
+use crate::report::sections;
 use crate::report::table::{Head, Row, Table};
-
-use crate::report::{sections, sparklines};
 use crate::suite::Suite;
 use crate::warning::Warning;
 
 /// Renders the suite: verdicts first, then the tables.
-///
-/// # Errors
-/// A stored histogram cannot be decoded.
-pub fn render(suite: &Suite) -> Result<String, Error> {
-    let comparison = Comparison::new(suite);
+pub fn render(suite: &Suite) -> String {
     let mut blocks = Vec::new();
-    for section in sections::all(&comparison) {
+    for section in sections::all(&Comparison::new(suite)) {
         blocks.push(format!("## {}\n", escaped(&section.title)));
-        for part in &section.parts {
-            blocks.extend(written(&comparison, part)?);
-        }
+        blocks.extend(section.parts.iter().filter_map(written));
     }
-    Ok(blocks.join("\n"))
+    blocks.join("\n")
 }
 
-fn written(comparison: &Comparison<'_>, part: &Part) -> Result<Vec<String>, Error> {
-    let heading = |heading: &str| format!("### {}\n", escaped(heading));
-    Ok(vec![match part {
-        Part::Heading(text) => heading(text),
+fn written(part: &Part) -> Option<String> {
+    Some(match part {
+        Part::Heading(text) => format!("### {}\n", escaped(text)),
         Part::Note(note) => format!("{}\n", escaped(note)),
         Part::Facts(facts) => facts
             .iter()
@@ -36,13 +27,8 @@ fn written(comparison: &Comparison<'_>, part: &Part) -> Result<Vec<String>, Erro
             .collect(),
         Part::Table(table) => rendered(table),
         Part::Warnings(warnings) => warnings.iter().map(warning).collect(),
-        Part::Charts(charts) => {
-            let drawn = sparklines::draw(comparison, charts)?.into_iter();
-            let blocks =
-                drawn.flat_map(|(title, lines)| [heading(title), fenced(&lines.join("\n"), "")]);
-            return Ok(blocks.collect());
-        }
-    }])
+        Part::Charts(_) => return None,
+    })
 }
 
 /// Formats the first line as a sentence and the rest (the last lines of a log) verbatim.
@@ -57,17 +43,17 @@ fn warning(warning: &Warning) -> String {
     );
     match rest {
         "" => head,
-        rest => format!("{head}\n{}", fenced(rest, "  ")),
+        rest => format!("{head}\n{}", fenced(rest)),
     }
 }
 
-/// Puts text verbatim between fences that it does not contain.
-fn fenced(text: &str, indent: &str) -> String {
+/// Puts text verbatim between fences that it does not contain, indented as a part of a list item.
+fn fenced(text: &str) -> String {
     let ticks = text.split(|letter| letter != '`').map(str::len);
     let fence = "`".repeat(ticks.max().unwrap_or(0).max(2) + 1);
-    let lines = text.lines().map(|line| format!("{indent}{line}\n"));
+    let lines = text.lines().map(|line| format!("  {line}\n"));
     let lines: String = lines.collect();
-    format!("{indent}{fence}text\n{lines}{indent}{fence}\n")
+    format!("  {fence}text\n{lines}  {fence}\n")
 }
 
 fn rendered(table: &Table) -> String {
@@ -120,6 +106,6 @@ mod tests {
 
     #[test]
     fn a_log_that_holds_fences_does_not_end_its_own() {
-        assert_eq!(fenced("a\n```\nb", ""), "````text\na\n```\nb\n````\n");
+        assert_eq!(fenced("a\n```\nb"), "  ````text\n  a\n  ```\n  b\n  ````\n");
     }
 }

@@ -1,11 +1,9 @@
 //! One screen of a terminal: the verdict and its reasons, the main figures or the answer, and what is wrong.
 
 use super::Options;
-use super::full::{labelled, wrapped};
 use crate::report::comparison::{Comparison, level_name, measured_values};
+use crate::report::plain;
 use crate::report::sections;
-use crate::report::table::FAILS;
-use crate::report::text::plain;
 use crate::suite::Suite;
 use crate::units;
 use crate::warning::{Kind, Severity, Verdict, Warning};
@@ -77,9 +75,10 @@ impl Item {
         };
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         if let Some(own) = self.most {
-            let is_cut = match FIGURES.contains(&self.label) {
-                true => cut.figures,
-                false => cut.others,
+            let is_cut = if FIGURES.contains(&self.label) {
+                cut.figures
+            } else {
+                cut.others
             };
             let most = if is_cut { 1 } else { own };
             let is_cut = lines.len() > most;
@@ -102,6 +101,38 @@ impl Item {
         }
         lines
     }
+}
+
+/// Formats a label and its text, wrapped into aligned lines.
+fn labelled(label: &str, text: &str, width: usize) -> String {
+    let mut written = String::new();
+    let lines = text
+        .lines()
+        .flat_map(|line| wrapped(line, width.saturating_sub(INDENT.len())));
+    for (index, line) in lines.enumerate() {
+        let label = if index == 0 { label } else { "" };
+        written.push_str(format!("  {label:<10}{line}").trim_end());
+        written.push('\n');
+    }
+    written
+}
+
+/// Wraps a line at spaces; a word that is too long keeps its own line.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in line.split_whitespace() {
+        let open = lines.last_mut().expect("there is always a line");
+        let length = open.chars().count();
+        if length > 0 && length + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if length > 0 {
+                open.push(' ');
+            }
+            open.push_str(word);
+        }
+    }
+    lines
 }
 
 /// Counts the columns of a text.
@@ -170,7 +201,7 @@ fn more(options: &Options<'_>) -> Item {
     }
 }
 
-/// Colours verdicts, labels of what is wrong, and lines of contradicting figures, for a terminal that supports colours.
+/// Colours verdicts and labels of what is wrong, for a terminal that supports colours.
 pub fn coloured(report: &str) -> String {
     report.split_inclusive('\n').map(coloured_line).collect()
 }
@@ -191,9 +222,6 @@ fn coloured_line(line: &str) -> String {
         ("  overload ", RED),
         ("  audit ", RED),
     ];
-    if let Some(text) = line.strip_suffix('\n').filter(|text| text.contains(FAILS)) {
-        return format!("{RED}{text}{END}\n");
-    }
     let found = WORDS.iter().find(|(word, _)| line.starts_with(word));
     found.map_or(line.to_owned(), |(word, colour)| {
         format!("{colour}{word}{END}{}", &line[word.len()..])
@@ -337,4 +365,18 @@ fn unreached(suite: &Suite, listed: usize) -> Vec<Item> {
     });
     items.extend(more);
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_sentence_is_broken_at_blanks_and_a_long_word_is_kept() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(
+            wrapped("at /a/very/long/path now", 6),
+            ["at", "/a/very/long/path", "now"]
+        );
+    }
 }

@@ -78,11 +78,10 @@ fn compare(comparison: &Comparison<'_>, facts: &mut Facts) -> Option<usize> {
             None => {
                 let at = comparison.at(level);
                 let is_invalid = at.iter().all(|repeated| repeated.counted().is_empty());
-                let remedy = match is_invalid && comparison.suite.command.is_some() {
-                    true => {
-                        ": remove the causes, then repeat the command, which makes INVALID runs again"
-                    }
-                    false => "",
+                let remedy = if is_invalid && comparison.suite.command.is_some() {
+                    ": remove the causes, then repeat the command, which makes INVALID runs again"
+                } else {
+                    ""
                 };
                 format!("not comparable: no daemon has figures that can be compared{remedy}")
             }

@@ -2,10 +2,10 @@
 
 use crate::audit::{self, Row as Compared};
 use crate::report::comparison::{Comparison, numbered};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::report::document::{Part, Section};
+use crate::report::plain;
 use crate::report::table::{FAILS, Head, Row, Table};
-use crate::report::text::plain;
 use crate::units;
 
 const ADDS_UP: &str = "adds up";

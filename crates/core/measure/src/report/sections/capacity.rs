@@ -2,10 +2,10 @@
 
 use crate::capacity::LoadOutcome;
 use crate::report::comparison::{Comparison, Repetitions, level_name, size};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::report::document::{Part, Section};
+use crate::report::plain;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::units::NONE;
 use crate::warning::Warning;
 

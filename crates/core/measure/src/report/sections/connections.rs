@@ -4,9 +4,9 @@ use super::{kernel_memory, throughput};
 use crate::report::columns::{self, Column};
 use crate::report::comparison::Comparison;
 use crate::report::document::{Part, Section};
+use crate::report::plain;
 use crate::report::roles;
 use crate::report::table::Table;
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::spec::CounterRole;
 use crate::units;
@@ -89,9 +89,12 @@ fn facts(run: &RunResult) -> Vec<(&'static str, String)> {
     }
     let further = run.counts.iter();
     let further = further.filter(|(name, _)| roles::is_further_counter(run, name));
-    let counted = counts(further, |name| match roles::counts_bytes(run, name) {
-        true => units::bytes,
-        false => units::count,
+    let counted = counts(further, |name| {
+        if roles::counts_bytes(run, name) {
+            units::bytes
+        } else {
+            units::count
+        }
     });
     if !counted.is_empty() {
         facts.push(("counted", counted));

@@ -5,9 +5,9 @@ use crate::metrics::{self, Statistic};
 use crate::report::cell::Cell;
 use crate::report::columns;
 use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::plain;
 use crate::report::roles::LAG;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units::{self, Unit};
@@ -21,9 +21,10 @@ pub(super) fn table(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Tabl
     let mut rows = Vec::new();
     for (index, series) in comparison.series().into_iter().chain([LAG]).enumerate() {
         // Thresholds of the run use the driver's own names.
-        let label = match is_single {
-            true => plain(series),
-            false => comparison.series_label(series),
+        let label = if is_single {
+            plain(series)
+        } else {
+            comparison.series_label(series)
         };
         let mut starts_group = index > 0 && !is_single;
         for repeated in at {

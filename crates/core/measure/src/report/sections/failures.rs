@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::plain;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::units;
 
 /// Builds a row for each daemon, or `None` if nothing failed.

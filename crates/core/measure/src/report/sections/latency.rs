@@ -3,9 +3,9 @@
 use crate::report::columns::Column;
 use crate::report::comparison::Comparison;
 use crate::report::document::{Part, Section};
+use crate::report::plain;
 use crate::report::roles;
 use crate::report::table::Table;
-use crate::report::text::plain;
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let column = |series| ["p50", "p99"].map(|key| Column::series(comparison, series, key));

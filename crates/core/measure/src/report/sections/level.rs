@@ -3,10 +3,10 @@
 use super::{distributions, failures, growth, latency, overview, thresholds_and_faults};
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_id, level_name};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::report::document::{Charts, Part, Section};
+use crate::report::plain;
 use crate::report::table::Table;
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::units;
 

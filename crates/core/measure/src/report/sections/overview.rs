@@ -4,7 +4,7 @@ use super::answer;
 use super::memory::{self, Slope};
 use crate::report::columns::{self, Column};
 use crate::report::comparison::{Comparison, Repetitions, level_name, size};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::roles;
 use crate::report::table::Table;

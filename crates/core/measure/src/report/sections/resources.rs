@@ -5,10 +5,10 @@ use crate::metrics::{self, Better};
 use crate::report::cell::Show;
 use crate::report::columns::Column;
 use crate::report::comparison::Comparison;
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::report::document::{Part, Section};
+use crate::report::plain;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::units::{self, NONE};
 use crate::usage::UsageSummary;
@@ -66,9 +66,10 @@ fn of_one(run: &RunResult) -> Vec<Part> {
         .filter_map(|row| side_row(run, &sides, row));
     let names = sides.iter().map(|(name, _)| Head::number(&plain(name)));
     let head = [Head::number("")].into_iter().chain(names).collect();
-    let caption = match run.services.is_empty() {
-        true => "Resource use of daemon and driver",
-        false => "Resource use of daemon, services and driver",
+    let caption = if run.services.is_empty() {
+        "Resource use of daemon and driver"
+    } else {
+        "Resource use of daemon, services and driver"
     };
     let table = Table::non_empty(caption, head, rows.collect());
     parts.extend(table.map(Part::Table));

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::report::comparison::Comparison;
 use crate::report::document::{Part, Section};
+use crate::report::plain;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::shard::ShardSummary;
 use crate::units::{self, NONE};

@@ -1,9 +1,9 @@
 //! Thresholds and faults of a level.
 
 use crate::report::comparison::{Comparison, Repetitions, measured_values, numbered};
+use crate::report::plain;
 use crate::report::roles;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::units::{self, NONE};
 

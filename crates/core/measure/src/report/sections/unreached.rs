@@ -2,8 +2,8 @@
 
 use crate::report::comparison::{Comparison, level_name};
 use crate::report::document::{Part, Section};
+use crate::report::plain;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::suite::Unreached;
 
 /// Element ID of the section.

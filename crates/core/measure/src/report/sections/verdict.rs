@@ -1,11 +1,11 @@
 //! The verdict of the runs with its reasons, the question, the machine and the dates. It opens the report.
 
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name, numbered};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::report::document::{Part, Section};
 use crate::report::facts;
+use crate::report::plain;
 use crate::report::table::{Head, Row, Table};
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::units::NONE;
@@ -280,9 +280,10 @@ fn subjects(comparison: &Comparison<'_>) -> Table {
         let runs: Vec<&RunResult> = results.filter(|run| run.daemon.name == **name).collect();
         let versions = versions(runs.iter().copied()).join("; ");
         let about = runs.iter().find_map(|run| run.daemon.about.as_deref());
-        let version = match versions.is_empty() {
-            true => NONE.to_owned(),
-            false => versions,
+        let version = if versions.is_empty() {
+            NONE.to_owned()
+        } else {
+            versions
         };
         let about = about.map_or(NONE.to_owned(), plain);
         Row::new(Some(daemon), [plain(name), version, about])

@@ -6,7 +6,7 @@ use crate::report::compare::different_answers;
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::document::{Part, Section};
 use crate::report::facts;
-use crate::report::text::plain;
+use crate::report::plain;
 use crate::warning::{Kind, Severity, Warning};
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {

@@ -70,9 +70,10 @@ impl Scale {
             positive().fold(f64::MAX, f64::min),
             positive().fold(0.0, f64::max),
         );
-        match high > low * WIDE {
-            true => Self::log_shown(positive(), show),
-            false => Self::linear(positive(), show),
+        if high > low * WIDE {
+            Self::log_shown(positive(), show)
+        } else {
+            Self::linear(positive(), show)
         }
     }
 

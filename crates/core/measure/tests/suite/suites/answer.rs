@@ -11,7 +11,7 @@ fn large() -> Suite {
 
 /// Returns the lines of the answer.
 fn answer(suite: &Suite) -> String {
-    let report = markdown(suite).unwrap();
+    let report = markdown(suite);
     let (_, answer) = report.split_once("## Answer\n\n").unwrap();
     answer.split("\n\n").next().unwrap().to_owned()
 }

@@ -10,7 +10,7 @@ fn five_runs_have_an_interval_and_a_slope_with_its_own() {
         runs: 5,
         seconds: 10,
     });
-    let report = markdown(&suite).unwrap();
+    let report = markdown(&suite);
     let memory = row(&report, "Memory (RSS)", &["rust-streaming", "10,000"]);
     assert_eq!(memory[4], r"4.98 (4.79–5.18) \[4.79, 5.17\]");
     // 6 KiB each, in five runs more by −2, 0, 2, 4 and 6 percent: 6.12 on average.
@@ -30,7 +30,7 @@ fn levels_stand_by_size_and_daemons_as_they_came() {
         runs: 1,
         seconds: 10,
     });
-    let report = markdown(&suite).unwrap();
+    let report = markdown(&suite);
     let (_, matrix) = report
         .split_once("| daemon | at 900 | at 1,000 | at 10,000 |")
         .unwrap();
@@ -53,7 +53,7 @@ fn the_best_is_marked_only_where_runs_are_apart() {
         seconds: 10,
     });
     let best = |suite: &Suite, column: usize| -> Vec<&str> {
-        let report = markdown(suite).unwrap();
+        let report = markdown(suite);
         let of = |name: &&&str| row(&report, "At a glance", &[name])[column].contains("best");
         FOUR.iter().filter(of).copied().collect()
     };
@@ -77,11 +77,7 @@ fn the_best_is_marked_only_where_runs_are_apart() {
         suite::invalidate(run);
     }
     assert_eq!(best(&suite, 2), ["go-streaming"]);
-    assert!(
-        markdown(&suite)
-            .unwrap()
-            .contains("| rust-streaming (INVALID) | 1,000 |")
-    );
+    assert!(markdown(&suite).contains("| rust-streaming (INVALID) | 1,000 |"));
 }
 
 #[test]
@@ -95,7 +91,7 @@ fn nothing_is_best_with_two_runs_a_failure_or_a_difference_of_two_percent() {
         })
     };
     let glance = |suite: &Suite| {
-        let report = markdown(suite).unwrap();
+        let report = markdown(suite);
         let (_, glance) = report.split_once("## At a glance").unwrap();
         glance.split("\n## ").next().unwrap().to_owned()
     };
@@ -134,9 +130,7 @@ fn nothing_is_best_with_two_runs_a_failure_or_a_difference_of_two_percent() {
             let usage = run.usage.daemon.as_mut().unwrap();
             usage.rss_peak_kb = if is_rust { 10_000 } else { kib };
         }
-        let answers = markdown(&near)
-            .unwrap()
-            .contains("**memory:** rust-streaming is better");
+        let answers = markdown(&near).contains("**memory:** rust-streaming is better");
         let near = glance(&near);
         assert_eq!(rust(&near)[3].ends_with("best"), marked, "{near}");
         assert_eq!(answers, marked, "the mark is not that of the answer");
@@ -156,17 +150,9 @@ fn the_highest_level_is_a_number_where_there_is_one() {
         .iter_mut()
         .for_each(|run| run.level = "burst".to_owned());
     suite.results.extend(burst);
-    assert!(
-        markdown(&suite)
-            .unwrap()
-            .contains("At 1,000, the highest level")
-    );
+    assert!(markdown(&suite).contains("At 1,000, the highest level"));
     suite.results.retain(|run| run.level == "burst");
-    assert!(
-        markdown(&suite)
-            .unwrap()
-            .contains("At burst, which every daemon ran.")
-    );
+    assert!(markdown(&suite).contains("At burst, which every daemon ran."));
 }
 
 #[test]
@@ -177,7 +163,7 @@ fn an_invalid_run_is_left_out_of_medians_and_intervals_and_its_row_says_how_many
         runs: 5,
         seconds: 10,
     });
-    let memory = |suite: &Suite| row(&markdown(suite).unwrap(), "Memory (RSS)", &["go-"]);
+    let memory = |suite: &Suite| row(&markdown(suite), "Memory (RSS)", &["go-"]);
     assert_eq!(memory(&suite)[4], r"5.98 (5.74–6.21) \[5.75, 6.21\]");
     // The run with the most memory.
     let worst = &mut suite.results[8];
@@ -185,7 +171,7 @@ fn an_invalid_run_is_left_out_of_medians_and_intervals_and_its_row_says_how_many
     let figures = memory(&suite);
     assert_eq!(figures[0], "go-streaming (4 of 5 runs)");
     assert_eq!(figures[4], "5.92 (5.74–6.09)");
-    let report = markdown(&suite).unwrap();
+    let report = markdown(&suite);
     let left_out = "- **left out:** 1 of 10 runs: INVALID runs are in no median";
     assert!(report.contains(left_out), "{report}");
     // A daemon without any other runs keeps its figures, which are marked.

@@ -27,9 +27,10 @@ impl<'a> Fixture<'a> {
         let state = WorkerState::new(run, &worker);
         let mut consumer = Consumer::new(0, &run.plan.driver);
         let first = consumer.attach(&state, ORIGIN);
-        let expected = match run.plan.driver.polling {
-            true => Action::Get,
-            false => Action::Consume,
+        let expected = if run.plan.driver.polling {
+            Action::Get
+        } else {
+            Action::Consume
         };
         assert_eq!(first, Some(expected));
         Self {

@@ -114,7 +114,7 @@ fn a_broker_that_refuses_is_quoted_with_the_remedy() {
 }
 
 #[test]
-fn what_is_predeclared_is_used_and_left() {
+fn predeclared_queues_are_used_and_left() {
     let script = Script {
         queues: vec!["there".to_owned()],
         ..Script::default()

@@ -5,7 +5,7 @@ use null_broker::Script;
 use super::{nothing_failed, run};
 
 #[test]
-fn whatever_is_opened_is_closed_again_and_both_are_measured() {
+fn every_opened_object_is_closed_again_and_both_are_measured() {
     // The test is independent of the engine.
     if super::ENGINE != "wire" {
         return;

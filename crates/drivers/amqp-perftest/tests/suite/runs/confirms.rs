@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::run;
 
 #[test]
-fn what_a_broker_refuses_or_returns_is_an_error_and_not_lost() {
+fn refused_and_returned_messages_are_errors_and_not_lost() {
     let script = Script {
         nack: vec![3, 4],
         ..Script::default()
@@ -54,7 +54,7 @@ fn confirms_that_make_no_sense_are_counted_and_doubted() {
 }
 
 #[test]
-fn what_is_returned_after_its_confirm_ends_once() {
+fn a_message_returned_after_its_confirm_ends_once() {
     let script = Script {
         returns_late: true,
         ..Script::default()
@@ -72,7 +72,7 @@ fn what_is_returned_after_its_confirm_ends_once() {
 }
 
 #[test]
-fn what_is_not_confirmed_in_time_has_failed() {
+fn a_message_without_a_confirm_in_time_has_failed() {
     let script = Script {
         withhold: vec![50],
         ..Script::default()

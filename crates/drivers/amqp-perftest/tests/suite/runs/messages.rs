@@ -1,6 +1,6 @@
 //! Every message is accounted for: once, whole, in order, or as the error that it is.
 
-use harness_testing::page;
+use harness_testing::peer;
 use null_broker::{NullBroker, Script};
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ fn every_message_is_published_confirmed_and_consumed_once() {
 /// returns its address.
 fn rabbitmq_page(received: u64, delivered: u64) -> String {
     let mut requests = 0;
-    let port = page::serve(move |_, _| {
+    let port = peer::serve_page(move |_, _| {
         requests += 1;
         let [received, delivered] = [received, delivered].map(|more| match requests {
             1 | 2 => 5,
@@ -81,7 +81,7 @@ fn rabbitmq_page(received: u64, delivered: u64) -> String {
 }
 
 #[test]
-fn what_a_broker_counted_that_runs_already_is_compared() {
+fn the_counters_of_a_broker_that_runs_already_are_compared() {
     for (received, delivered, differ) in [(200, 200, 0), (201, 200, 1), (200, 199, 1)] {
         let page = rabbitmq_page(received, delivered);
         let load = ["--producers", "2", "--consumers", "1", "--pmessages", "100"];
@@ -108,7 +108,7 @@ fn bodies_of_all_sizes_come_whole() {
 }
 
 #[test]
-fn what_a_broker_drops_doubles_or_swaps_is_found_and_named() {
+fn messages_that_a_broker_drops_doubles_or_swaps_are_found_and_named() {
     let script = Script {
         drop: vec![10],
         duplicate: vec![20],
@@ -182,7 +182,7 @@ fn messages_that_a_broker_refuses_by_closing_the_channel_are_not_lost() {
 }
 
 #[test]
-fn what_comes_twice_or_in_another_order_makes_the_result_suspect() {
+fn duplicates_and_another_order_make_the_result_suspect() {
     let load = ["--pmessages", "500", "--prefetch", "50"];
     let doubt = |script: Script, kind: &str, more: &[&str]| {
         let (code, result) = run(script, &[&load, more].concat());
@@ -304,7 +304,7 @@ fn every_message_that_ends_well_has_one_latency() {
 /// Arrived messages return to the queue when a consumer leaves without acknowledging them: they must not count as
 /// replacements for a dropped one.
 #[test]
-fn what_was_not_acknowledged_hides_no_loss() {
+fn unacknowledged_messages_hide_no_loss() {
     let load = ["--pmessages", "500", "--prefetch", "50", "--duration", "1s"];
     let ways: [&[&str]; 3] = [
         &["--multi-ack-every", "7"],
@@ -328,7 +328,7 @@ fn what_was_not_acknowledged_hides_no_loss() {
 }
 
 #[test]
-fn what_a_cut_gives_back_to_the_queue_hides_no_loss() {
+fn messages_requeued_by_a_cut_hide_no_loss() {
     let script = Script {
         drop: vec![10],
         cut_consumers: vec![400],
@@ -388,7 +388,7 @@ fn consumers_alone_count_what_another_run_published_in_its_warm_up() {
 }
 
 #[test]
-fn what_consumers_give_back_comes_again_and_is_neither_lost_nor_a_duplicate() {
+fn messages_that_consumers_requeue_are_neither_lost_nor_duplicates() {
     let (code, result) = run(
         Script::default(),
         &["--pmessages", "1000", "--nack", "0.1", "--prefetch", "10"],

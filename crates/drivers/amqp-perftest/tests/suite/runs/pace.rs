@@ -135,7 +135,7 @@ fn nothing_is_published_after_the_end_of_all_starts() {
 }
 
 #[test]
-fn what_a_slow_broker_has_not_read_when_all_is_published_is_not_left_behind() {
+fn messages_that_a_slow_broker_has_not_read_yet_are_waited_for() {
     let script = Script {
         stall: vec![(1000, Duration::from_secs(4))],
         ..Script::default()

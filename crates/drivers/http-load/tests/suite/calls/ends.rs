@@ -69,7 +69,7 @@ fn a_server_that_goes_away_in_the_run_fails_what_was_asked_of_it_and_what_follow
 /// Requests that were due while the program itself stood still are sent afterwards, as long as the time is not over;
 /// after that they are reported as missed.
 #[test]
-fn what_is_due_while_the_program_stands_still_to_the_end_is_missed() {
+fn requests_due_while_the_program_stands_still_to_the_end_are_missed() {
     for engine in ["wire", "hyper"] {
         let server = well();
         let arguments = ["--engine", engine, "--rate", "100"];

@@ -29,12 +29,11 @@ fn answers_once(goes_away: bool) -> (String, thread::JoinHandle<OwnedFd>) {
     let answering = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         // Before the response, so that later connections find nobody.
-        let held = match goes_away {
-            true => {
-                drop(listener);
-                nobody(address.port()).1
-            }
-            false => listener.into(),
+        let held = if goes_away {
+            drop(listener);
+            nobody(address.port()).1
+        } else {
+            listener.into()
         };
         let mut request = [0; 4096];
         let _ = stream.read(&mut request).unwrap();
@@ -147,7 +146,7 @@ fn a_threshold_that_failures_meet_does_not_make_a_run_without_an_answer_a_succes
 }
 
 #[test]
-fn what_is_open_at_the_end_of_the_drain_phase_is_unfinished() {
+fn requests_open_at_the_end_of_the_drain_phase_are_unfinished() {
     let file = plan("", "timeout = \"60s\"");
     for engine in ["wire", "hyper"] {
         let server = well_at_first(vec![Step::Expect, Step::Stall]);

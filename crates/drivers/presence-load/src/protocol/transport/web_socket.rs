@@ -141,9 +141,10 @@ impl WebSocket {
                     return Ok(Begun::Received(Received::Event(closed)));
                 }
                 self.phase = Phase::Greeting;
-                Ok(match is_upgrade {
-                    true => Begun::Received(Received::Connected),
-                    false => Begun::Go,
+                Ok(if is_upgrade {
+                    Begun::Received(Received::Connected)
+                } else {
+                    Begun::Go
                 })
             }
             Phase::Greeting | Phase::Open | Phase::Closing => Ok(Begun::Go),

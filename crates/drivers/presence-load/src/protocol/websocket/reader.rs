@@ -194,12 +194,11 @@ impl Reader {
         let Some(whole) = self.fragments.take() else {
             return Ok(None);
         };
-        Ok(Some(match whole.is_text {
-            false => Message::Binary(Cow::Owned(whole.payload)),
-            true => {
-                let text = String::from_utf8(whole.payload);
-                Message::Text(Cow::Owned(text.map_err(|_| ProtocolError::Utf8)?))
-            }
+        Ok(Some(if whole.is_text {
+            let text = String::from_utf8(whole.payload);
+            Message::Text(Cow::Owned(text.map_err(|_| ProtocolError::Utf8)?))
+        } else {
+            Message::Binary(Cow::Owned(whole.payload))
         }))
     }
 }

@@ -3,7 +3,7 @@
 use engineioxide_core::{OpenPacket, Packet, ProtocolVersion, Sid};
 use presence_load::protocol::ProtocolError;
 use presence_load::protocol::packet::{
-    EnginePacket, Open, PacketType, SocketPacket, split_event, write_connect, write_disconnect,
+    EnginePacket, Open, PacketType, SocketPacket, split_event, write_connect,
 };
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
@@ -172,17 +172,16 @@ fn the_name_of_an_event_is_split_from_its_arguments() {
 }
 
 #[test]
-fn connecting_and_disconnecting_is_one_digit() {
+fn a_connection_is_one_digit_and_its_authentication() {
     let mut out = Vec::new();
     write_connect(&mut out, "");
-    write_disconnect(&mut out);
     write_connect(&mut out, "{}");
-    assert_eq!(out, b"010{}");
+    assert_eq!(out, b"00{}");
 }
 
 proptest! {
     #[test]
-    fn what_the_client_takes_engineioxide_takes_too(text in "[0-7b]?\\PC{0,8}") {
+    fn packets_that_the_client_takes_engineioxide_takes_too(text in "[0-7b]?\\PC{0,8}") {
         let theirs = Packet::parse(ProtocolVersion::V4, text.clone());
         match EnginePacket::parse(&text) {
             Ok(EnginePacket::Open(_)) => {}

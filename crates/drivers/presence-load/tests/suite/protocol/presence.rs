@@ -52,9 +52,10 @@ fn format(value: &Value, seed: &mut u64) -> String {
 fn key_text(key: &str, seed: &mut u64) -> String {
     let is_escaped = *seed & 0x70_0000 == 0 && key.is_ascii() && !key.is_empty();
     let text = Value::from(key).to_string();
-    match is_escaped && !text.contains('\\') {
-        true => format!("\"\\u{:04X}{}", key.as_bytes()[0], &text[2..]),
-        false => text,
+    if is_escaped && !text.contains('\\') {
+        format!("\"\\u{:04X}{}", key.as_bytes()[0], &text[2..])
+    } else {
+        text
     }
 }
 

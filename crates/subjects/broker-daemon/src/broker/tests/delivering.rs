@@ -67,7 +67,7 @@ fn a_common_limit_is_for_all_consumers_of_a_channel() {
 }
 
 #[test]
-fn what_is_requeued_comes_again_in_order_and_says_so() {
+fn requeued_messages_come_again_in_order_and_say_so() {
     let mut stand = Stand::new();
     let (id, other) = (stand.client(), stand.client());
     stand.declare(id, "q", &[]);
@@ -196,7 +196,7 @@ fn a_transaction_takes_effect_at_commit() {
 }
 
 #[test]
-fn what_rabbitmq_does_not_do_is_540() {
+fn methods_that_rabbitmq_does_not_implement_are_540() {
     for method in [
         Basic::Recover(basic::Recover { requeue: false }),
         Basic::Publish(basic::Publish {

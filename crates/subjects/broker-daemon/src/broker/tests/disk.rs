@@ -148,7 +148,7 @@ fn a_transaction_that_cannot_be_stored_gives_back_what_it_was_to_settle() {
 }
 
 #[test]
-fn what_waits_for_a_disk_that_fails_is_nacked() {
+fn publishes_that_wait_for_a_failing_disk_are_nacked() {
     let mut stored = Stored::with_short_segments();
     let id = stored.stand.client();
     stored.declare_durable(id, "q", &[]);
@@ -201,7 +201,7 @@ fn a_channel_that_takes_the_number_of_another_is_answered_behind_its_commit() {
 }
 
 #[test]
-fn what_is_durable_is_answered_when_it_is_on_disk() {
+fn durable_declarations_are_answered_once_they_are_on_disk() {
     let mut stored = Stored::new();
     let id = stored.stand.client();
     // Each method with its answer.
@@ -224,7 +224,7 @@ fn what_is_durable_is_answered_when_it_is_on_disk() {
 }
 
 #[test]
-fn what_is_purged_is_answered_when_that_is_on_disk_and_what_is_not_stored_at_once() {
+fn a_stored_purge_is_answered_once_it_is_on_disk_and_another_at_once() {
     let mut stored = Stored::new();
     let id = stored.stand.client();
     stored.declare_durable(id, "q", &[]);
@@ -345,7 +345,7 @@ fn a_client_that_leaves_is_answered_before_it_is_told_good_bye() {
 }
 
 #[test]
-fn what_waits_for_a_disk_that_fails_ends_its_channel_and_no_other() {
+fn a_request_that_waits_for_a_failing_disk_ends_its_channel_and_no_other() {
     let mut stored = Stored::with_short_segments();
     let id = stored.stand.client();
     stored.declare_durable(id, "before", &[]);

@@ -14,7 +14,7 @@ fn cancel(tag: &str) -> Basic {
 }
 
 #[test]
-fn what_expires_together_does_so_in_several_turns() {
+fn messages_that_expire_together_do_so_in_several_turns() {
     let mut stand = Stand::new();
     let id = stand.client();
     stand.declare(id, "dead", &[]);
@@ -125,7 +125,7 @@ fn queues_that_come_and_go_leave_no_timer_behind() {
 }
 
 #[test]
-fn who_takes_nothing_for_half_an_hour_is_let_go_and_who_takes_little_is_not() {
+fn a_client_that_takes_nothing_for_half_an_hour_is_closed_and_a_slow_one_is_not() {
     let mut stand = Stand::new();
     let (sleeper, other) = (stand.client(), stand.client());
     stand.declare(other, "q", &[]);
@@ -302,7 +302,7 @@ fn room_that_one_queue_does_not_take_goes_to_another() {
 }
 
 #[test]
-fn who_does_not_acknowledge_waits_for_room_too_and_takes_turns() {
+fn consumers_without_acknowledgements_wait_for_room_too_and_take_turns() {
     let mut stand = Stand::new();
     let id = stand.limited(2, &[("acks", 10), ("never", 10)]);
     let first = stand.consume_all(id, &["acks"], false);
@@ -315,14 +315,14 @@ fn who_does_not_acknowledge_waits_for_room_too_and_takes_turns() {
 }
 
 #[test]
-fn who_does_not_acknowledge_gets_all_where_nobody_waits() {
+fn a_consumer_without_acknowledgements_gets_all_where_nobody_waits() {
     let mut stand = Stand::new();
     let id = stand.limited(2, &[("q", 10)]);
     assert_eq!(stand.consume_all(id, &["q"], true).len(), 10);
 }
 
 #[test]
-fn what_was_fetched_does_not_count_and_what_is_acknowledged_in_a_transaction_does() {
+fn fetched_messages_do_not_count_and_acknowledgements_in_a_transaction_do() {
     let mut stand = Stand::new();
     let id = stand.limited(1, &[("q", 10)]);
     let get = basic::Get {

@@ -40,7 +40,7 @@ fn dead_to(queue: &str) -> [(&str, AMQPValue); 2] {
 }
 
 #[test]
-fn what_is_one_too_many_goes_from_the_head_to_the_dead_letters() {
+fn messages_above_the_length_go_from_the_head_to_the_dead_letters() {
     let mut stand = Stand::new();
     let id = stand.client();
     stand.declare(id, "dead", &[]);
@@ -77,7 +77,7 @@ fn a_full_queue_that_rejects_nacks_exactly_what_it_rejects() {
 }
 
 #[test]
-fn what_has_had_its_time_dies_once_and_does_not_go_round() {
+fn an_expired_message_dies_once_and_does_not_go_round() {
     let mut stand = Stand::new();
     let id = stand.client();
     stand.declare(id, "b", &dead_to("a"));
@@ -195,7 +195,7 @@ impl Stand {
 }
 
 #[test]
-fn who_does_not_read_is_delivered_no_more_and_its_requests_wait() {
+fn a_client_that_does_not_read_gets_no_more_and_its_requests_wait() {
     let mut stand = Stand::new();
     let (publisher, sleeper) = (stand.client(), stand.client());
     stand.declare(sleeper, "q", &[]);
@@ -227,7 +227,7 @@ fn who_does_not_read_is_delivered_no_more_and_its_requests_wait() {
 }
 
 #[test]
-fn what_is_not_whole_takes_memory_until_its_client_is_gone() {
+fn incomplete_messages_take_memory_until_their_client_leaves() {
     let mut stand = Stand::with(Config {
         memory_limit: 100_000,
         ..Config::default()
@@ -247,7 +247,7 @@ fn what_is_not_whole_takes_memory_until_its_client_is_gone() {
 }
 
 #[test]
-fn who_has_to_wait_is_woken_to_answer_a_shutdown() {
+fn a_blocked_client_is_woken_to_answer_a_shutdown() {
     let mut stand = Stand::with(Config {
         memory_limit: 1000,
         ..Config::default()
@@ -266,7 +266,7 @@ fn who_has_to_wait_is_woken_to_answer_a_shutdown() {
 }
 
 #[test]
-fn what_is_requeued_counts_for_the_longest_length() {
+fn requeued_messages_count_for_the_longest_length() {
     let mut stand = Stand::new();
     let id = stand.client();
     stand.declare(id, "q", &[("x-max-length", AMQPValue::LongInt(2))]);

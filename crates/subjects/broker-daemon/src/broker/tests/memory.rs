@@ -40,7 +40,7 @@ fn a_fanout_takes_memory_in_each_queue_and_publishers_wait_before_it_is_too_much
 }
 
 #[test]
-fn what_a_client_does_not_read_takes_memory_and_so_does_the_beginning_of_a_frame() {
+fn unread_output_takes_memory_and_so_does_the_beginning_of_a_frame() {
     let mut stand = Stand::new();
     let (publisher, sleeper) = (stand.client(), stand.client());
     stand.declare(sleeper, "q", &[]);

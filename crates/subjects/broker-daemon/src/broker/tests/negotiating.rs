@@ -52,7 +52,7 @@ fn a_frame_that_is_too_large_is_501_before_it_has_come() {
 }
 
 #[test]
-fn what_comes_where_it_does_not_belong_closes_the_connection() {
+fn an_unexpected_frame_closes_the_connection() {
     let open = AMQPClass::Channel(ChannelMethod::Open(channel::Open {}));
     let get = AMQPClass::Basic(Basic::GetEmpty(basic::GetEmpty {}));
     let publish =
@@ -97,7 +97,7 @@ fn a_tune_beyond_what_was_offered_is_refused() {
 }
 
 #[test]
-fn who_says_nothing_is_closed_and_who_is_silent_too_long_as_well() {
+fn a_connection_without_a_header_is_closed_and_a_silent_one_as_well() {
     let mut stand = Stand::new();
     let (half_open, _) = stand.broker.connect(None);
     let id = stand.client();

@@ -82,7 +82,7 @@ fn a_channel_that_ends_takes_its_address_along() {
 }
 
 #[test]
-fn who_asks_without_a_consumer_is_refused() {
+fn a_request_for_a_direct_reply_without_a_consumer_is_refused() {
     let mut stand = Stand::new();
     let id = stand.client();
     let properties = AMQPProperties::default().with_reply_to(REPLY_TO.into());

@@ -91,7 +91,7 @@ fn failed(log: &Log) -> bool {
 }
 
 #[test]
-fn what_finds_no_space_is_written_when_there_is_some() {
+fn records_that_found_no_space_are_written_once_there_is_some() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut log = Modelled::new(dir.path());
     log.publish(&[1], 100);

@@ -194,7 +194,7 @@ fn start(dir: &Path, seed: u64, next: u64) -> Child {
 }
 
 #[test]
-fn what_was_synced_survives_kills_at_any_time() {
+fn synced_records_survive_kills_at_any_time() {
     let kills = scaled(KILLS);
     let dir = tempfile::tempdir().expect("a folder");
     let mut random = StdRng::seed_from_u64(seed());

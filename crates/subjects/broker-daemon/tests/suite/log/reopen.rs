@@ -20,7 +20,7 @@ fn allocated(dir: &Path) -> u64 {
 }
 
 #[test]
-fn what_was_published_and_not_settled_is_there_again_in_order() {
+fn unsettled_messages_are_there_again_in_order() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut log = Modelled::new(dir.path());
     log.put("queue/a", b"durable");

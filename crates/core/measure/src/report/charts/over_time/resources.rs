@@ -61,15 +61,16 @@ fn line(
 pub(in crate::report::charts) fn connections(timeline: &Timeline<'_>) -> Option<Chart> {
     let mut runs = timeline.at.iter().flat_map(|repeated| &repeated.runs);
     let by_daemon = runs.any(|run| run.resources.iter().any(|sample| sample.active.is_some()));
-    let (kind, reading) = match by_daemon {
-        true => (
+    let (kind, reading) = if by_daemon {
+        (
             Kind::Dashed,
             "Solid: counted by the daemon; dashed: counted by the driver.",
-        ),
-        false => (
+        )
+    } else {
+        (
             Kind::Line,
             "Counted by the driver, at the end of each second.",
-        ),
+        )
     };
     let mut drawing = Drawing::new(timeline);
     drawing.add(kind, "driver", units::whole, "", &|run| {
@@ -96,16 +97,13 @@ pub(in crate::report::charts) fn connections(timeline: &Timeline<'_>) -> Option<
 /// Draws the open requests of a driver that also holds idle connections.
 pub(in crate::report::charts) fn requests(timeline: &Timeline<'_>) -> Option<Chart> {
     let mut drawing = Drawing::new(timeline);
-    drawing.add(
-        Kind::Line,
-        "",
-        units::whole,
-        "",
-        &|run| match run.held().is_empty() {
-            true => Vec::new(),
-            false => operations(run),
-        },
-    );
+    drawing.add(Kind::Line, "", units::whole, "", &|run| {
+        if run.held().is_empty() {
+            Vec::new()
+        } else {
+            operations(run)
+        }
+    });
     let texts = ChartTexts {
         id: format!("{}-requests", timeline.id),
         title: "Open requests".to_owned(),

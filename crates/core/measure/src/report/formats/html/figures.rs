@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use crate::report::charts::Group;
 use crate::report::comparison::Comparison;
+use crate::report::plain;
 use crate::report::svg::{self, Chart, Kind, Size};
-use crate::report::text::plain;
 
 /// Maximum number of points per line.
 const POINTS: usize = 1_000;

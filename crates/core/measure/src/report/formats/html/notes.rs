@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::warning::Warning;
 
 /// Number of facts with one label, or of messages with one hint, above which the rest is folded.

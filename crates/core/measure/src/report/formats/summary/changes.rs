@@ -76,9 +76,10 @@ fn base_of<'a>(
 /// Formats a change: `**better** −12.1 % [−14.0, −10.1]`; from a factor of two on as a factor.
 fn describe(ratio: &Ratio, conclusion: Conclusion) -> String {
     let is_factor = ratio.ratio >= 2.0 || ratio.ratio <= 0.5;
-    let show: fn(f64) -> String = match is_factor {
-        true => |value| format!("× {}", units::significant(value)),
-        false => percent,
+    let show: fn(f64) -> String = if is_factor {
+        |value| format!("× {}", units::significant(value))
+    } else {
+        percent
     };
     let interval = ratio.interval.map_or(String::new(), |(low, high)| {
         let number = |value: f64| show(value).replace(" %", "").replace("× ", "");

@@ -3,9 +3,9 @@
 use super::Item;
 use crate::metrics;
 use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::plain;
 use crate::report::roles;
 use crate::report::sections;
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::summary::SummaryStats;
 use crate::tally::OK;
@@ -83,9 +83,10 @@ fn kinds(runs: &[&RunResult]) -> String {
     if kinds.len() > KINDS {
         named.push("…".to_owned());
     }
-    match named.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", named.join(", ")),
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", named.join(", "))
     }
 }
 

@@ -176,9 +176,10 @@ impl<'m, 'a> Contest<'m, 'a> {
             let (few, close): (Vec<usize>, Vec<usize>) =
                 close.into_iter().partition(|rank| self.is_short(*rank));
             let last = if few.is_empty() { LAST } else { LAST_COMPARED };
-            let mut sentence = match close.is_empty() {
-                true => self.best(&worse, last, &name),
-                false => self.undecided(&close, &worse, last, &name),
+            let mut sentence = if close.is_empty() {
+                self.best(&worse, last, &name)
+            } else {
+                self.undecided(&close, &worse, last, &name)
             };
             if !few.is_empty() {
                 let names = listed(&few.iter().map(name).collect::<Vec<_>>());

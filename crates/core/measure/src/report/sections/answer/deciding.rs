@@ -3,8 +3,8 @@
 use crate::metrics::{self, Better};
 use crate::report::columns::Read;
 use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::plain;
 use crate::report::roles;
-use crate::report::text::plain;
 use crate::result::RunResult;
 use crate::spec::OperationKind;
 use crate::units::Unit;
@@ -135,14 +135,15 @@ fn latency<'a>(comparison: &Comparison<'a>) -> Option<Deciding<'a>> {
 }
 
 fn resources<'a>(comparison: &Comparison<'_>) -> [Deciding<'a>; 2] {
-    let memory = match roles::has_connection_memory(comparison) {
-        true => Deciding::of_catalogue(
+    let memory = if roles::has_connection_memory(comparison) {
+        Deciding::of_catalogue(
             "memory",
             "daemon.rss.each",
             "memory per connection",
             " per connection",
-        ),
-        false => Deciding::of_catalogue("memory", "daemon.rss.peak", "peak memory", " at its peak"),
+        )
+    } else {
+        Deciding::of_catalogue("memory", "daemon.rss.peak", "peak memory", " at its peak")
     };
     let operations = comparison.suite.results.iter();
     let mut kinds = operations.map(|run| run.spec.operation);

@@ -4,9 +4,9 @@ use super::Facts;
 use super::contest::listed;
 use crate::exit;
 use crate::report::comparison::{Comparison, Repetitions};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::report::facts::counted;
-use crate::report::text::plain;
+use crate::report::plain;
 use crate::result::RunResult;
 use crate::spec::{CounterRole, ErrorCause};
 use crate::units;
@@ -53,9 +53,10 @@ pub(super) fn none(comparison: &Comparison<'_>) -> Option<(&'static str, String)
     let is_clean = !all.iter().any(fails);
     let runs = all.iter().flat_map(|repeated| &repeated.runs);
     let has_failed = runs.copied().any(|run| run.unserved() > 0);
-    let text = match has_failed {
-        true => "none, except in INVALID runs",
-        false => "none: every operation succeeded",
+    let text = if has_failed {
+        "none, except in INVALID runs"
+    } else {
+        "none: every operation succeeded"
     };
     is_clean.then(|| ("failures", text.to_owned()))
 }
@@ -158,8 +159,9 @@ fn kinds(runs: &[&RunResult]) -> String {
         .map(|(name, count)| format!("{name} {}", units::count(*count)));
     let mut named: Vec<String> = named.collect();
     named.extend(more.then(|| "…".to_owned()));
-    match named.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", named.join(", ")),
+    if named.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", named.join(", "))
     }
 }

@@ -3,7 +3,7 @@
 use super::contest::{Contest, listed};
 use super::deciding::{self, Deciding};
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name, size};
-use crate::report::distinct::distinct;
+use crate::report::distinct;
 use crate::result::RunResult;
 use crate::suite::Suite;
 use crate::summary::SummaryStats;
