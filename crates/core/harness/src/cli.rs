@@ -146,9 +146,10 @@ async fn run_job<D: DriverCli>(job: Job<D::Config>) -> Result<ExitCode, Failure>
         .map_err(Failure::Run)?;
     let (stored, failure) = repeat::<D>(&load, &subject, &settings, &common, &mut signals).await;
     let Stored { results, last } = stored;
-    let shown = match results.is_empty() {
-        true => Ok(()),
-        false => report::<D>(&results, last.as_deref(), &common).map_err(Failure::Run),
+    let shown = if results.is_empty() {
+        Ok(())
+    } else {
+        report::<D>(&results, last.as_deref(), &common).map_err(Failure::Run)
     };
     // Both may have failed, for example on a full disk.
     if let (Err(error), Some(failure)) = (&shown, &failure) {
@@ -552,11 +553,10 @@ fn processes(need: u64, limit: u64, common: &Common, can_split: bool) -> Result<
 }
 
 fn too_few(error: &TooFewFiles, may_be_more: bool) -> Failure {
-    let more = match may_be_more {
-        true => {
-            "\n  --processes auto    # or let the driver start as many processes as the load requires"
-        }
-        false => "",
+    let more = if may_be_more {
+        "\n  --processes auto    # or let the driver start as many processes as the load requires"
+    } else {
+        ""
     };
     Failure::Limit(anyhow::Error::msg(format!("{error}{more}")))
 }

@@ -122,9 +122,10 @@ impl Progress {
         last.p50_ns = of_second.quantile(0.5);
         last.p99_ns = of_second.quantile(0.99);
         self.opened(tally);
-        self.last.phase = match self.draining {
-            true => Phase::Drain,
-            false => expected_end::phase(phases, run_second.second * SECOND_NS + SECOND_NS / 2),
+        self.last.phase = if self.draining {
+            Phase::Drain
+        } else {
+            expected_end::phase(phases, run_second.second * SECOND_NS + SECOND_NS / 2)
         };
         let begin = Duration::from_nanos(phases.begin.saturating_sub(phases.origin));
         self.last.latest = self.expected.latest(begin);

@@ -61,9 +61,10 @@ impl RunSecond {
         Second {
             second: self.second,
             active: self.open(),
-            active_peak: match self.shared {
-                true => self.open(),
-                false => self.active.peak.max(0) as u64,
+            active_peak: if self.shared {
+                self.open()
+            } else {
+                self.active.peak.max(0) as u64
             },
             active_mean: Some(self.active.integral_ns as f64 / SECOND_NS as f64),
             active_slack: Some(self.active.slack_ns)

@@ -316,9 +316,10 @@ impl SharedProgress {
     /// them begins any more.
     #[must_use]
     pub fn of_open(open: i64) -> Self {
-        match open > 0 {
-            true => Self::AllBegun,
-            false => Self::AllEnded,
+        if open > 0 {
+            Self::AllBegun
+        } else {
+            Self::AllEnded
         }
     }
 }

@@ -212,9 +212,10 @@ impl Pacer {
     /// fixed number of operations, and otherwise ends with the catch-up time.
     #[must_use]
     pub fn starts_until(&self) -> u64 {
-        match self.sources.iter().any(|source| source.in_full) {
-            true => self.stopped,
-            false => self.caught_up_at(),
+        if self.sources.iter().any(|source| source.in_full) {
+            self.stopped
+        } else {
+            self.caught_up_at()
         }
     }
 

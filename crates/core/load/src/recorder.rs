@@ -271,10 +271,10 @@ impl CurrentSecond {
     }
 
     fn clean(&mut self) -> Tally {
-        let clean = match self.tallies < TALLIES {
-            true => self.clean.try_recv().ok(),
-            // The receiver is gone only if the run was aborted.
-            false => self.clean.recv().ok(),
+        let clean = if self.tallies < TALLIES {
+            self.clean.try_recv().ok()
+        } else {
+            self.clean.recv().ok()
         };
         clean.unwrap_or_else(|| {
             self.tallies += 1;

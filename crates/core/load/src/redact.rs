@@ -315,9 +315,10 @@ fn option_values(text: &str) -> Vec<Range<usize>> {
         // Both are parts of one text.
         let begin = word.as_ptr().addr() - text.as_ptr().addr();
         let quoted = extent(text, begin, false);
-        let whole = match quoted.start > begin {
-            true => quoted,
-            false => begin..begin + word.len(),
+        let whole = if quoted.start > begin {
+            quoted
+        } else {
+            begin..begin + word.len()
         };
         let value = &text[whole.clone()];
         let secret = option
@@ -409,9 +410,12 @@ fn extent(text: &str, begin: usize, whole_line: bool) -> Range<usize> {
         let end = closing.map_or(inner.len(), |(end, _)| end);
         return begin + 1..begin + 1 + end;
     }
-    let is_end = |letter: char| match whole_line {
-        true => matches!(letter, '\n' | '\r'),
-        false => letter.is_whitespace() || ENDS_OF_VALUE.contains(&letter),
+    let is_end = |letter: char| {
+        if whole_line {
+            matches!(letter, '\n' | '\r')
+        } else {
+            letter.is_whitespace() || ENDS_OF_VALUE.contains(&letter)
+        }
     };
     begin..begin + rest.find(is_end).unwrap_or(rest.len())
 }

@@ -29,9 +29,10 @@ pub fn refuse(error: &clap::Error) -> ! {
         error.exit();
     }
     let width = output::columns().unwrap_or(HELP_WIDTH).min(MAX_HELP_WIDTH);
-    let printed = match io::stdout().is_terminal() {
-        true => output::print(&help::fitted(&error.render().ansi().to_string(), width)),
-        false => output::print(&help::fitted(&message, width)),
+    let printed = if io::stdout().is_terminal() {
+        output::print(&help::fitted(&error.render().ansi().to_string(), width))
+    } else {
+        output::print(&help::fitted(&message, width))
     };
     std::process::exit(i32::from(printed.is_err()));
 }

@@ -87,9 +87,10 @@ pub struct Common {
 impl Common {
     /// Returns the format of the report.
     pub(super) fn report_format(&self) -> Format {
-        match self.full {
-            true => Format::full(),
-            false => self.format,
+        if self.full {
+            Format::full()
+        } else {
+            self.format
         }
     }
 }

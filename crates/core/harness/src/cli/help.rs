@@ -50,12 +50,13 @@ fn first_sentence(help: &str) -> String {
 
 /// Breaks the lines of rendered help that are wider than `width`. The rest of an option's text begins below its begin.
 pub(super) fn fitted(help: &str, width: usize) -> String {
-    let lines = help
-        .lines()
-        .map(|line| match measure_text_width(line) <= width {
-            true => line.to_owned(),
-            false => broken(line, width),
-        });
+    let lines = help.lines().map(|line| {
+        if measure_text_width(line) <= width {
+            line.to_owned()
+        } else {
+            broken(line, width)
+        }
+    });
     let lines: Vec<String> = lines.collect();
     format!("{}\n", lines.join("\n"))
 }

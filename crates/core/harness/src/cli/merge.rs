@@ -47,9 +47,10 @@ pub(super) fn run<D: DriverCli>(arguments: &ArgMatches) -> Result<ExitCode, Fail
     let folder = Folder::of_merged(&options.folder);
     let path = folder.write_result(&result).map_err(Failure::Run)?;
     write_page(&folder, &result);
-    let format = match options.full {
-        true => Format::full(),
-        false => options.format,
+    let format = if options.full {
+        Format::full()
+    } else {
+        options.format
     };
     let results = std::slice::from_ref(&result);
     show_as::<D>(results, Some(&path), format, options.quiet).map_err(Failure::Run)?;

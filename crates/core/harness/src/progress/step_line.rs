@@ -27,9 +27,10 @@ impl StepLine {
     #[must_use]
     pub fn new(quiet: bool) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        let target = match !quiet && is_terminal {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
+        let target = if !quiet && is_terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(None, target);
         bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is well formed"));
@@ -47,9 +48,10 @@ impl StepLine {
             return;
         }
         let now = redact::text(&now(step)).into_owned();
-        let part = match self.is_terminal {
-            true => 0,
-            false => step.elapsed.as_secs() / LOG_INTERVAL,
+        let part = if self.is_terminal {
+            0
+        } else {
+            step.elapsed.as_secs() / LOG_INTERVAL
         };
         let name = format!("{} {}", step.what, step.command.unwrap_or_default());
         let printed = Some((name, part));

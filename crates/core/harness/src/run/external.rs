@@ -138,9 +138,10 @@ impl ExternalProcesses {
         };
         let holders: BTreeSet<u32> = union(listening.iter().map(|found| &found.holders));
         let own = std::process::id();
-        let mut roots: BTreeSet<u32> = match external.pids.is_empty() {
-            true => union(listening.iter().map(|found| &found.roots)),
-            false => external.pids.iter().copied().collect(),
+        let mut roots: BTreeSet<u32> = if external.pids.is_empty() {
+            union(listening.iter().map(|found| &found.roots))
+        } else {
+            external.pids.iter().copied().collect()
         };
         roots.remove(&own);
         if roots.is_empty() {
@@ -237,9 +238,10 @@ impl ExternalProcesses {
             .collect();
         let left = self.holders.difference(&now).count() as u64;
         let new = now.difference(&self.holders).count() as u64;
-        match apart.is_empty() {
-            false => Some(Warning::daemon_took_over(&list(&apart))),
-            true => (left > 0).then(|| Warning::workers_replaced(left, new)),
+        if !apart.is_empty() {
+            Some(Warning::daemon_took_over(&list(&apart)))
+        } else {
+            (left > 0).then(|| Warning::workers_replaced(left, new))
         }
     }
 

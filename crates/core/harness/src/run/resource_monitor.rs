@@ -140,14 +140,13 @@ impl ResourceMonitor {
             queues: AcceptQueues::open(&daemons.target),
             machine: Machine::open(),
             // If the daemon's own CPU time is unknown, it would be attributed to others.
-            others: match pids.is_empty() {
-                true => None,
-                false => {
-                    let own = std::iter::once(std::process::id());
-                    let services = daemons.services.iter().map(|service| service.daemon.pid());
-                    let own = own.chain(pids.iter().copied()).chain(services);
-                    Others::open(&own.collect::<Vec<_>>())
-                }
+            others: if pids.is_empty() {
+                None
+            } else {
+                let own = std::iter::once(std::process::id());
+                let services = daemons.services.iter().map(|service| service.daemon.pid());
+                let own = own.chain(pids.iter().copied()).chain(services);
+                Others::open(&own.collect::<Vec<_>>())
             },
             daemon_groups: daemon_groups.filter(|groups| *groups != driver_groups),
             driver_groups,
@@ -246,9 +245,10 @@ impl ResourceMonitor {
 
     /// Takes the last sample. A user who is in a hurry does not wait for the pages of a daemon that does not answer.
     pub(super) async fn finish(&mut self, daemons: &Daemons, hurried: bool) {
-        let timeout = match hurried {
-            true => HURRIED_TIMEOUT,
-            false => Duration::MAX,
+        let timeout = if hurried {
+            HURRIED_TIMEOUT
+        } else {
+            Duration::MAX
         };
         if self.fetching.is_some() {
             let pages = tokio::time::timeout(timeout, self.pages()).await;

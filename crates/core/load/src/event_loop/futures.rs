@@ -77,9 +77,10 @@ pub async fn run_async<H: AsyncHandler, F: Future<Output = ()>>(
         let mut wait = pin!(timer.sleep_until(until));
         poll_fn(|context| {
             while let Poll::Ready(Some(())) = connections.poll_next_unpin(context) {}
-            match shared.borrow().is_woken() {
-                true => Poll::Ready(()),
-                false => wait.as_mut().poll(context),
+            if shared.borrow().is_woken() {
+                Poll::Ready(())
+            } else {
+                wait.as_mut().poll(context)
             }
         })
         .await;

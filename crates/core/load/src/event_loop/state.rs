@@ -165,9 +165,10 @@ impl<T> LoopState<T> {
 
     fn begin(&mut self, start: Start) {
         if self.options.begins_at_start {
-            match self.phases.counts(start.at) {
-                true => self.begun += 1,
-                false => self.begun_in_warmup += 1,
+            if self.phases.counts(start.at) {
+                self.begun += 1
+            } else {
+                self.begun_in_warmup += 1
             }
         }
     }

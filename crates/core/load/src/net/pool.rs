@@ -115,9 +115,10 @@ impl RampLimit {
     pub fn new(share: Share, is_closed: bool) -> Self {
         Self {
             unanswered: 0,
-            most: match is_closed {
-                true => (MAX_UNANSWERED_FIRST_REQUESTS / share.of).max(16),
-                false => u64::MAX,
+            most: if is_closed {
+                (MAX_UNANSWERED_FIRST_REQUESTS / share.of).max(16)
+            } else {
+                u64::MAX
             },
         }
     }

@@ -25,9 +25,10 @@ impl WriteBuffer {
     /// # Errors
     /// An error of the stream. The buffer is unusable after that.
     pub fn write(&mut self, stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-        let written = match self.is_empty() {
-            true => write_available(stream, bytes)?,
-            false => 0,
+        let written = if self.is_empty() {
+            write_available(stream, bytes)?
+        } else {
+            0
         };
         self.pending.extend_from_slice(&bytes[written..]);
         Ok(())

@@ -61,9 +61,12 @@ impl<D> Plan<D> {
         let to = from + self.timeline.measure.as_secs_f64();
         let of = |group: &Group| {
             let goes_on = group.is_closed() && group.ops.is_none();
-            goes_on.then(|| match group.stages.is_empty() {
-                true => group.clients as f64 * group.begun_share(from, to),
-                false => group.staged_users(from, to),
+            goes_on.then(|| {
+                if group.stages.is_empty() {
+                    group.clients as f64 * group.begun_share(from, to)
+                } else {
+                    group.staged_users(from, to)
+                }
             })
         };
         self.groups.iter().map(of).sum()
@@ -131,9 +134,12 @@ impl Group {
     fn begun_share(&self, from: f64, to: f64) -> f64 {
         let ramp = self.ramp.as_secs_f64();
         // The integral of the begun share: a rising line up to the end of the ramp, and 1 from then on.
-        let up_to = |at: f64| match at < ramp {
-            true => at * at / (2.0 * ramp),
-            false => at - ramp / 2.0,
+        let up_to = |at: f64| {
+            if at < ramp {
+                at * at / (2.0 * ramp)
+            } else {
+                at - ramp / 2.0
+            }
         };
         (up_to(to) - up_to(from)) / (to - from)
     }

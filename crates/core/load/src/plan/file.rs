@@ -233,12 +233,13 @@ fn readings(setting: &str) -> Result<Vec<Value>, String> {
     let typed = match &written {
         Some(Value::Integer(_) | Value::Float(_)) => Some(Value::String(format!("{text}s"))),
         Some(_) => None,
-        None => number::decimal(text)
-            .ok()
-            .map(|number| match number.fract() == 0.0 {
-                true => Value::Integer(number as i64),
-                false => Value::Float(number),
-            }),
+        None => number::decimal(text).ok().map(|number| {
+            if number.fract() == 0.0 {
+                Value::Integer(number as i64)
+            } else {
+                Value::Float(number)
+            }
+        }),
     };
     let first = written.unwrap_or_else(|| Value::String(text.to_owned()));
     Ok([Some(first), typed].into_iter().flatten().collect())

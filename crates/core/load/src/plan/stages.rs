@@ -179,9 +179,10 @@ impl Group {
             let problem = "a stage is longer than a day: split the run";
             return Err(Invalid::new(format!("{path}.stages"), problem));
         }
-        match of_users {
-            true => self.validate_users(path),
-            false => self.validate_ops(path),
+        if of_users {
+            self.validate_users(path)
+        } else {
+            self.validate_ops(path)
         }
     }
 
@@ -246,9 +247,10 @@ impl Group {
             }
         };
         let stages = self.stages.iter().map(stage).collect::<Vec<_>>().join(", ");
-        match self.is_closed() {
-            true => format!("users going {stages}"),
-            false => format!("a rate going {stages} ({})", self.arrival),
+        if self.is_closed() {
+            format!("users going {stages}")
+        } else {
+            format!("a rate going {stages} ({})", self.arrival)
         }
     }
 }

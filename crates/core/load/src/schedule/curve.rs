@@ -70,9 +70,10 @@ impl Curve {
     /// fewer.
     pub(super) fn last(mut self, count: f64) -> u64 {
         let all = self.pieces.last().map_or(0.0, |piece| piece.after);
-        let begin_ns = match all > count {
-            true => self.when(all - count).unwrap_or(self.over_ns),
-            false => 0,
+        let begin_ns = if all > count {
+            self.when(all - count).unwrap_or(self.over_ns)
+        } else {
+            0
         };
         self.over_ns - begin_ns
     }

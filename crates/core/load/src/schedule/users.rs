@@ -46,9 +46,10 @@ impl Piece {
 
     /// Returns when the curve passes `user + 1`, on its way up or down. The curve must pass it in this piece.
     fn crossing(&self, user: u64) -> u64 {
-        let (passed, of) = match self.from < self.to {
-            true => (user + 1 - self.from, self.to - self.from),
-            false => (self.from - user - 1, self.from - self.to),
+        let (passed, of) = if self.from < self.to {
+            (user + 1 - self.from, self.to - self.from)
+        } else {
+            (self.from - user - 1, self.from - self.to)
         };
         self.begin_ns
             .saturating_add(proportion(self.over_ns, passed, of))
