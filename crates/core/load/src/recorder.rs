@@ -274,6 +274,7 @@ impl CurrentSecond {
         let clean = if self.tallies < TALLIES {
             self.clean.try_recv().ok()
         } else {
+            // The receiver is gone only if the run was aborted.
             self.clean.recv().ok()
         };
         clean.unwrap_or_else(|| {
