@@ -3,6 +3,11 @@
 //! This crate only computes: it has no clock, no sockets, no runtime and no file access. Drivers record into
 //! [`tally::Tally`]s, a finished run is a [`result::RunResult`], and every report is a function of results.
 
+#![cfg_attr(
+    not(feature = "report"),
+    allow(dead_code, reason = "reports alone use some of it")
+)]
+
 pub mod audit;
 pub mod capacity;
 mod connection_memory;
@@ -16,6 +21,7 @@ pub mod machine;
 pub mod metrics;
 pub mod ratio;
 pub mod regression;
+#[cfg(feature = "report")]
 pub mod report;
 pub mod result;
 pub mod shard;

@@ -435,14 +435,16 @@ fn rooms_point_one_way() {
     }
 }
 
-/// Cargo builds a library again for each set of features. A package built alone must get the sets of the workspace.
+/// Cargo builds a library again for each set of features. A package built alone must get the sets of the workspace, but
+/// for `measure`, which crates below the harness build without reports.
 #[test]
 fn a_package_built_alone_uses_the_libraries_of_the_workspace() {
     let whole = library_features("normal,build", &["--workspace"]);
     for member in members() {
         for library in library_features("normal,build", &["--package", &member.name]) {
             assert!(
-                whole.contains(&library),
+                whole.contains(&library)
+                    || (library.starts_with("measure ") && !library.contains("report")),
                 "`cargo build -p {}` builds {library} again: name the missing features in crates/core/workspace-hack",
                 member.name
             );

@@ -39,6 +39,10 @@ pub(crate) fn may_use(one: &Member, other: &Member, for_tests: bool) -> bool {
     if other.is_test_support() && !for_tests && !one.is_test_support() {
         return false;
     }
+    // For its own tests, with all of its features.
+    if one.name == used {
+        return for_tests;
+    }
     if TOOLS.contains(&used) {
         return !TOOLS.contains(&one.name.as_str());
     }
