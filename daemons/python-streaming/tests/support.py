@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -143,7 +144,8 @@ class DaemonThread(Senders):
             raise self._failure
 
     def __exit__(self, kind: type | None, value: BaseException | None, traceback: TracebackType | None) -> None:
-        if self._thread.is_alive():
+        # The loop of a daemon that has ended is closed.
+        with contextlib.suppress(RuntimeError):
             self.set(self.stop)
             self.set(self.force_stop)
         self.join()
