@@ -1,7 +1,7 @@
 //! The processes that this program starts to have a share of the workers each.
 //!
 //! Each runs this program again, as a part of the run whose way to the others is a pair of pipes: it reads its
-//! specification and [`Orders`] from stdin, and writes [`Report`]s to stdout, each as one JSON object per line. Reports
+//! specification and `Orders` from stdin, and writes `Report`s to stdout, each as one JSON object per line. Reports
 //! include the histograms, so that the sum is exact. It ends when stdin ends.
 
 use std::collections::BTreeMap;
