@@ -266,6 +266,8 @@ struct Started {
     monitor: ResourceMonitor,
     faults: Faults,
     steal: host::StealTime,
+    /// True if the load had begun when the daemons' counters were read first.
+    counts_began_late: bool,
     /// The processes of a daemon that ran already, as the result names them.
     process: Option<String>,
     /// Present if they are not known, or are not the processes that listen.
@@ -299,15 +301,13 @@ async fn start<D: Driver>(
             let progress = &mut prepared.view.progress;
             progress.step("waiting for the other parts of the run");
             let running = unless_interrupted(signals, starting).await??;
-            let mut monitor = monitoring(divided.siblings(host)).await?;
-            // A busy machine reads the pages after the start; what was counted by then is a part of the load.
-            if clock::now() > running.share.start.origin {
-                monitor.forget_first_counts();
-            }
+            let monitor = monitoring(divided.siblings(host)).await?;
             (running, monitor)
         }
     };
+    let is_divided = matches!(settings.part, Part::Divided(_));
     Ok(Started {
+        counts_began_late: is_divided && clock::now() > running.share.start.origin,
         faults: Faults::new(&load.plan.faults, &running.share.phases),
         running,
         monitor,

@@ -29,8 +29,8 @@ pub(super) async fn observe<D: Driver>(
     let total = std::mem::replace(&mut prepared.view.total, Tally::new(&D::SPEC.series));
     let mut daemon_counts = started.monitor.daemon_counts(D::SPEC);
     let has_counters = !daemon_counts.is_empty();
-    if started.running.worker_count == 0 && started.running.share.late_ns > 0 {
-        // The shards had begun before the first values were read.
+    if started.counts_began_late {
+        // What was counted by then is a part of the load, and missing.
         daemon_counts.clear();
     }
     let part = prepared

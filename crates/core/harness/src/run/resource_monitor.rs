@@ -162,11 +162,6 @@ impl ResourceMonitor {
         })
     }
 
-    /// Forgets what the daemons counted before the load: their pages were read when it had begun.
-    pub(super) fn forget_first_counts(&mut self) {
-        self.daemon_counters.forget_first();
-    }
-
     /// Takes a sample, and requests the pages. Skips the sample while pages of the previous one are outstanding.
     pub(super) fn snapshot(&mut self, daemons: &Daemons) {
         if self.fetching.is_none() {

@@ -112,13 +112,6 @@ impl DaemonCounters {
         daemon_counters
     }
 
-    /// Forgets the pages before the load: they were read when it had begun.
-    pub(super) fn forget_first(&mut self) {
-        for instance in &mut self.daemons {
-            instance.unknown = true;
-        }
-    }
-
     /// Stores newer pages. A page of a previous start is ignored.
     pub(super) fn note(&mut self, pages: &[Scrape]) {
         for page in pages {
@@ -267,11 +260,6 @@ mod tests {
         let mut daemon_counters =
             DaemonCounters::open(2, vec![page(0, 0, Some(1.0)), page(1, 0, None)]);
         daemon_counters.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(1_000.0))]);
-        assert_eq!(daemon_counters.counted("handoffs"), None);
-        // Part of the load was counted already.
-        let mut daemon_counters = opened();
-        daemon_counters.forget_first();
-        daemon_counters.close(&[page(0, 0, Some(11.0)), page(1, 0, Some(21.0))]);
         assert_eq!(daemon_counters.counted("handoffs"), None);
     }
 
