@@ -1,7 +1,9 @@
 //! Manages the subject of a run as a process: builds it, starts it, waits until it is ready, watches it and stops it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -214,11 +216,19 @@ impl Daemon {
             .collect()
     }
 
-    /// Returns the path of the file with the daemon's standard output and error. The file is removed with the
-    /// `Daemon`.
+    /// Returns the path of the file with the daemon's standard output and error, which begins with a hole
+    /// once it has grown too long. The file is removed with the `Daemon`.
     #[must_use]
     pub fn log_path(&self) -> &Path {
         self.log.path()
+    }
+
+    /// Opens the daemon's output, from the oldest byte that was not dropped for its length.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open_log(&self) -> io::Result<File> {
+        self.log.open()
     }
 
     /// Returns the end of the daemon's output, at most `lines` lines.

@@ -321,7 +321,7 @@ async fn stop_all(
                 // Dropping the daemon kills it.
                 () = grace => {}
             }
-            if let (Ok(log), Ok(written)) = (log, std::fs::File::open(daemon.log_path())) {
+            if let (Ok(log), Ok(written)) = (log, daemon.open_log()) {
                 let _ = keep_log(written, BufWriter::new(log));
             }
         });

@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::io::Write as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::unistd::{Whence, lseek};
 
 /// Bytes at the end that are searched for the last lines.
 const TAIL: u64 = 64 << 10;
@@ -16,6 +19,8 @@ const KEPT: u64 = 1 << 20;
 const LONGEST_LINE: usize = 500;
 /// Bytes that are searched at once: the rest waits until other tasks have had their turn.
 const MOST_SEARCHED: u64 = 4 << 20;
+/// The unit of [`MetadataExt::blocks`].
+const BLOCK: u64 = 512;
 /// Interval between checks of the length: at 1 GB/s a log may grow 250 MB above the limit.
 const TRIM_EVERY: Duration = Duration::from_millis(250);
 
@@ -43,7 +48,14 @@ impl Log {
         &self.path
     }
 
-    /// Returns its length in bytes, or 0 if it cannot be read.
+    /// Opens what is left of it.
+    pub(super) fn open(&self) -> io::Result<File> {
+        let file = File::open(&self.path)?;
+        seek_data(&file, 0)?;
+        Ok(file)
+    }
+
+    /// Returns its length in bytes, dropped ones included, or 0 if it cannot be read.
     pub(super) fn length(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
     }
@@ -78,21 +90,26 @@ impl Log {
         }
     }
 
-    /// Drops all but the end of the file. Output that is written between the reading and the shortening is lost.
+    /// Drops all but the end of the file. The space is given back where it is, as a hole: reading the end and writing it
+    /// again would lose what comes in between, which may be the line by which a daemon says that it is ready. Where a
+    /// file system has no holes (NFS before 4.2), all is dropped.
     fn trim(&self, limit: u64) -> io::Result<()> {
-        let length = std::fs::metadata(&self.path)?.len();
-        if length <= limit {
+        let file = OpenOptions::new().write(true).open(&self.path)?;
+        let metadata = file.metadata()?;
+        if metadata.blocks() * BLOCK <= limit {
             return Ok(());
         }
-        let kept = self.tail(KEPT.min(limit / 2))?;
-        let mut file = OpenOptions::new().append(true).open(&self.path)?;
-        file.set_len(0)?;
-        writeln!(
-            file,
-            "[{} bytes above this line were dropped: the log is kept below {limit}]",
-            length - kept.len() as u64
-        )?;
-        file.write_all(&kept)
+        let dropped = metadata.len().saturating_sub(KEPT.min(limit / 2));
+        let dropped = dropped - dropped % metadata.blksize();
+        let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        if fallocate(&file, hole, 0, dropped as i64).is_err() {
+            return file.set_len(0);
+        }
+        let notice = format!(
+            "[{dropped} bytes above this line were dropped: the log is kept below {limit}]\n"
+        );
+        // In the place of the oldest line that is left.
+        file.write_all_at(notice.as_bytes(), dropped)
     }
 
     fn tail(&self, most: u64) -> io::Result<Vec<u8>> {
@@ -134,8 +151,13 @@ impl LogScanner {
     /// Returns true if the text occurs in what was written since the last call, or in the first 4 MiB of that.
     pub(super) fn finds(&mut self, text: &str) -> io::Result<bool> {
         let file = File::open(&self.path)?;
-        if file.metadata()?.len() < self.offset {
-            (self.offset, self.carried) = (0, Vec::new());
+        let offset = if file.metadata()?.len() < self.offset {
+            0
+        } else {
+            seek_data(&file, self.offset)?
+        };
+        if offset != self.offset {
+            (self.offset, self.carried) = (offset, Vec::new());
         }
         let mut chunk = vec![0; TAIL as usize];
         let end = self.offset + MOST_SEARCHED;
@@ -160,6 +182,15 @@ impl LogScanner {
     }
 }
 
+/// Moves to the first byte from the offset on that was not dropped, or to the end, and returns its place.
+fn seek_data(file: &File, offset: u64) -> io::Result<u64> {
+    match lseek(file, offset as i64, Whence::SeekData) {
+        // At the end, or in a hole that reaches to it.
+        Err(Errno::ENXIO) => Ok(offset),
+        place => Ok(place? as u64),
+    }
+}
+
 fn cut(line: &str) -> String {
     match line.char_indices().nth(LONGEST_LINE) {
         Some((at, _)) => format!("{}…", &line[..at]),
@@ -169,6 +200,8 @@ fn cut(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+
     use super::*;
 
     fn log() -> (tempfile::TempDir, Log, File) {
@@ -204,20 +237,42 @@ mod tests {
     #[test]
     fn a_long_log_keeps_its_end_and_its_writer() {
         let (_directory, log, mut file) = log();
-        for line in 0..10_000 {
+        for line in 0..100_000 {
             writeln!(file, "line {line}").unwrap();
         }
+        let read = || {
+            let mut text = String::new();
+            log.open().unwrap().read_to_string(&mut text).unwrap();
+            text
+        };
         log.trim(1 << 30).unwrap();
-        assert!(log.tail(u64::MAX).unwrap().starts_with(b"line 0\n"));
-        log.trim(1000).unwrap();
+        assert!(read().starts_with("line 0\n"));
+        log.trim(64 << 10).unwrap();
         writeln!(file, "after").unwrap();
-        let text = String::from_utf8(log.tail(u64::MAX).unwrap()).unwrap();
+        let text = read();
         assert!(
-            text.len() < 1000
+            text.len() < 64 << 10
+                && text.starts_with('[')
                 && text.contains("were dropped")
-                && text.ends_with("line 9999\nafter\n"),
+                && text.ends_with("line 99999\nafter\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn no_output_is_lost_while_a_log_is_shortened() {
+        let (_directory, log, mut file) = log();
+        let writer = std::thread::spawn(move || {
+            for round in 0..200 {
+                writeln!(file, "{:4096}\nround {round:03}", "").unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            log.trim(64 << 10).unwrap();
+        }
+        writer.join().unwrap();
+        assert_eq!(log.last_lines(1), "round 199");
+        assert_eq!(log.length(), 200 * (4096 + 11));
     }
 
     #[test]
