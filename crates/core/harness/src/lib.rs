@@ -13,6 +13,7 @@ pub mod failure;
 pub mod launcher;
 pub mod live;
 pub mod merge;
+pub mod operations;
 pub mod output;
 pub mod page;
 pub mod part;

@@ -1,8 +1,8 @@
 //! The loop of a worker: starts what is due, serves what is ready, waits.
 //!
 //! A driver implements [`Handler`] for connections that it reads and writes itself, and hands it to [`run`]. A driver
-//! whose connections are futures of a client library implements [`AsyncHandler`] and awaits [`run_async`]. Both follow
-//! the rules of [`LoopState`], so that starts, lateness, missed and unfinished operations, the drain phase and
+//! whose connections are futures of a client library implements [`AsyncHandler`] and awaits [`run_async`]. One whose
+//! clients do one operation after the other implements [`Operations`] and awaits [`operations`]. All follow the rules of [`LoopState`], so that starts, lateness, missed and unfinished operations, the drain phase and
 //! cancellation mean the same everywhere.
 //!
 //! A turn of the loop:
@@ -20,10 +20,12 @@
 //! of an `epoll_wait` for up to 1,024 connections. All connections share one read buffer, one timer and one epoll set.
 
 mod futures;
+mod operations;
 mod state;
 mod timers;
 
 pub use futures::{AsyncHandler, run_async};
+pub use operations::{Operation, Operations, operations};
 pub use state::{LoopState, Options, Pacing};
 pub use timers::Timers;
 

@@ -8,6 +8,7 @@ mod polling;
 mod timeouts;
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use load::clock;
 use load::recorder::Recorder;
@@ -26,6 +27,9 @@ use crate::shared::{Service, Shared};
 use crate::spec;
 use crate::wire::{Answer, Terms, Wire};
 use answers::{Created, Listed};
+
+/// The pause of an agent that cannot connect.
+const RETRY: Duration = Duration::from_millis(10);
 
 /// The label of all issues of this driver. A database in which other issues are is not used.
 pub(crate) const LABEL: &str = "issue-stress";
@@ -145,6 +149,15 @@ impl<'a> Agent<'a> {
     }
 
     async fn connect(&mut self) -> Result<(), &'static str> {
+        let connected = self.try_to_connect().await;
+        if connected.is_err() {
+            // Otherwise an agent without a daemon would fail operations as fast as it can.
+            tokio::time::sleep(RETRY).await;
+        }
+        connected
+    }
+
+    async fn try_to_connect(&mut self) -> Result<(), &'static str> {
         match &self.shared.service {
             Service::Daemon(_) if self.wire.is_open() => return Ok(()),
             Service::Peer(_) if self.peer.is_some() => return Ok(()),
@@ -205,7 +218,7 @@ impl<'a> Agent<'a> {
                     description: "",
                     label: LABEL,
                     actor: "agent",
-                    at_us: crate::wire::unix_ms(std::time::Duration::ZERO) * 1_000,
+                    at_us: crate::wire::unix_ms(Duration::ZERO) * 1_000,
                 };
                 let create = connection.create(&issue);
                 (spec::CREATE, tokio::time::timeout(timeout, create).await)

@@ -1,6 +1,7 @@
 //! Tests the loop with a handler whose operations are pairs of sockets.
 
 mod futures;
+mod operations;
 mod state;
 
 use std::cell::RefCell;
