@@ -14,8 +14,8 @@ use load::plan::{Group, Invalid, Plan, Timeline};
 use measure::result::RunResult;
 
 use crate::driver::FdPass;
-use crate::reference;
 use crate::settings::{HANDOFFS, Settings};
+use crate::summary;
 use fdpass_client::handoff::{DEFAULT_MESSAGES, REFERENCE_SOCKET, SocketType};
 use fdpass_conformance::check::{self, CheckArgs};
 use fdpass_conformance::{self as conformance, ConformanceArgs};
@@ -192,7 +192,7 @@ impl DriverCli for FdPass {
     }
 
     fn json(results: &[RunResult]) -> serde_json::Value {
-        reference::json(results)
+        summary::json(results)
     }
 }
 

@@ -1,19 +1,20 @@
 //! Passes client sockets to a streaming daemon (`SCM_RIGHTS`) and measures the stream of events that comes back.
 //!
-//! `fdpass_client` has the protocol; `work` runs it for thousands of streams, [`expect`] compares the contents, `outcome`
+//! `fdpass_client` has the protocol; `engine` runs it for thousands of streams, [`expect`] compares the contents, `outcome`
 //! names the outcomes, and `spec` the measured times. The commands `check` and `conformance` are those of
 //! `fdpass_conformance`.
 
+mod check;
 mod cli;
 pub mod driver;
+mod engine;
 pub mod expect;
 mod outcome;
-mod pending_outcomes;
-mod reference;
 pub mod settings;
+mod shared;
 mod spec;
-mod stream;
-mod work;
+mod summary;
+mod validate;
 
 /// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic
 /// code of the harness is compiled once.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use harness::cli::default_settings;
 use load::duration;
-use load::plan::{Invalid, Plan};
+use load::plan::Plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::expect::Expect;
-use fdpass_client::handoff::{ClientKind, DEFAULT_DATA, SocketType, long_prompt, payload_limit};
+use fdpass_client::handoff::{ClientKind, DEFAULT_DATA, SocketType, long_prompt};
 
 /// Heading of the help on what all clients do.
 pub(crate) const HANDOFFS: &str = "Handoffs and streams";
@@ -18,8 +18,6 @@ pub(crate) const HANDOFFS: &str = "Handoffs and streams";
 const UNUSUAL_CLIENTS: &str = "Unusual clients";
 /// The golden ratio's fraction in 64 bits.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Maximum time between two records.
-const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
 
 /// The driver's own settings. Those that are also options have their help as documentation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
@@ -126,95 +124,6 @@ impl Settings {
             let position = index.wrapping_mul(GOLDEN) >> 11;
             (position as f64) < share * (1_u64 << 53) as f64
         })
-    }
-
-    /// Checks the settings and the shape of the load. The error is the first invalid field, with the remedy.
-    pub(crate) fn validate(plan: &Plan<Self>) -> Result<(), Invalid> {
-        plan.driver.validate_payload()?;
-        if let Some((field, problem)) = plan.driver.invalid_field() {
-            return Err(Invalid::new(format!("driver.{field}"), problem));
-        }
-        let mut groups = plan.groups.iter();
-        let closed = groups.position(|group| group.is_closed() && group.ops != Some(1));
-        if let Some(index) = closed {
-            let problem = "a client is used for one stream: set `ops = 1`, or give the group a `rate` to replace streams that end";
-            return Err(Invalid::new(format!("groups[{index}].ops"), problem));
-        }
-        Ok(())
-    }
-
-    /// Returns the first field whose value is invalid alone or beside another, and the problem.
-    fn invalid_field(&self) -> Option<(&'static str, &'static str)> {
-        let timeouts = [
-            ("stream_timeout", Some(self.stream_timeout)),
-            ("first_byte_timeout", self.first_byte_timeout),
-            ("idle_timeout", self.idle_timeout),
-            ("slow_reader", self.slow_reader),
-        ];
-        let is_invalid = |time: Duration| time.is_zero() || time > LONGEST_DELAY;
-        let timeout = timeouts
-            .into_iter()
-            .find(|(_, time)| time.is_some_and(is_invalid));
-        let is_slow = self.slow_reader.is_some() || self.never_read;
-        let is_fraction = |share| share > 0.0 && share < 1.0;
-        Some(match () {
-            () if self.slow_share.is_some_and(|share| !is_fraction(share)) => (
-                "slow_share",
-                "must be between 0 and 1 (0.1 is every tenth client): correct it, or leave it out for all",
-            ),
-            () if self.slow_share.is_some() && !is_slow => (
-                "slow_share",
-                "needs `slow_reader` or `never_read`: add one of them",
-            ),
-            () if let Some((field, _)) = timeout => (
-                field,
-                "must be between 1ns and 24h: give a time such as 30s",
-            ),
-            // More would wait for hours.
-            () if self.retries > 16 => (
-                "retries",
-                "exceeds 16: lower it, since the pause doubles each time",
-            ),
-            () if self.messages > Some(60_000) => ("messages", "exceeds 60000: lower it"),
-            () if self.message_delay > Some(LONGEST_DELAY) => {
-                ("message_delay", "exceeds 24h: give a time such as 50ms")
-            }
-            () if self.abort_after == Some(0) => (
-                "abort_after",
-                "must be at least 1: use never_read for clients that read nothing",
-            ),
-            () if self.never_read && (self.slow_reader.is_some() || self.abort_after.is_some()) => {
-                (
-                    "never_read",
-                    "excludes slow_reader and abort_after: use only one of them",
-                )
-            }
-            () => return None,
-        })
-    }
-
-    fn validate_payload(&self) -> Result<(), Invalid> {
-        let limit = payload_limit().map_err(|error| {
-            let problem = format!("cannot read the payload limit: {error}");
-            Invalid::new("driver.data", problem)
-        })?;
-        let least = long_prompt(0).len();
-        let (field, bytes) = match self.payload_bytes {
-            Some(bytes) => ("driver.payload_bytes", bytes as usize),
-            None => ("driver.data (--data, --data-file)", self.data.len()),
-        };
-        let problem = if self.payload_bytes.is_some() && self.data != DEFAULT_DATA {
-            "replaces `data`: use only one of them".to_owned()
-        } else if self.payload_bytes.is_some() && bytes < least {
-            format!("{bytes} bytes are fewer than the {least} of an empty prompt: raise it")
-        } else if bytes > limit {
-            format!(
-                "{bytes} bytes exceed the record limit of {limit}: send fewer, or raise net.core.wmem_default"
-            )
-        } else {
-            return Ok(());
-        };
-        Err(Invalid::new(field, problem))
     }
 
     /// Describes the driver's part of a plan in a sentence.

@@ -7,10 +7,10 @@ use load::pacer::Start;
 use load::slots::Id;
 use nix::errno::Errno;
 
+use super::stream::{Attempt, Reads, Stream};
 use super::{CLIENT, CONNECTION, Context, Streams, Timer};
 use crate::outcome::{self, count};
 use crate::spec::{CONNECT, HANDOFF};
-use crate::stream::{Attempt, Reads, Stream};
 use fdpass_client::handoff::pass;
 
 /// Pause before the first retry of a connect; it doubles each time, as in the Apache module.
@@ -21,7 +21,7 @@ const SPARE_DESCRIPTORS: u64 = 512;
 impl<'a> Streams<'a> {
     /// Returns the first attempt of a start.
     pub(super) fn attempt(&self, start: Start, cx: &Context<'a>) -> Attempt {
-        let settings = &self.driver.settings;
+        let settings = &self.shared.settings;
         let counted = cx.state.phases.counts(start.at);
         let reads = match (settings.is_slow(start.index), settings.never_read) {
             (false, _) => Reads::Promptly,
@@ -33,7 +33,7 @@ impl<'a> Streams<'a> {
             counted,
             timed: counted && (reads == Reads::Promptly || settings.slow_share.is_none()),
             reads,
-            endpoint: (start.index % self.driver.endpoints.len() as u64) as u8,
+            endpoint: (start.index % self.shared.endpoints.len() as u64) as u8,
             failed: 0,
             errno: Errno::UnknownErrno,
         }
@@ -50,7 +50,7 @@ impl<'a> Streams<'a> {
             }
         };
         let began = clock::now();
-        match self.driver.endpoints[usize::from(attempt.endpoint)].connect() {
+        match self.shared.endpoints[usize::from(attempt.endpoint)].connect() {
             Ok(handoff) => self.hand_over(&attempt, began, handoff, client, cx),
             Err(errno) => self.refused(attempt, began, errno, cx),
         }
@@ -60,7 +60,7 @@ impl<'a> Streams<'a> {
         if errno != Errno::EAGAIN {
             self.pending.refused(attempt.endpoint);
         }
-        if !outcome::may_retry(errno) || attempt.failed >= self.driver.settings.retries {
+        if !outcome::may_retry(errno) || attempt.failed >= self.shared.settings.retries {
             return self.failed(&attempt, outcome::connect_error(errno), cx);
         }
         cx.state.record.count(count::RETRIES, 1);
@@ -83,7 +83,7 @@ impl<'a> Streams<'a> {
         cx: &mut Context<'a>,
     ) {
         let sent = clock::now();
-        if let Err(errno) = pass(&handoff, &self.driver.payload, theirs.as_raw_fd()) {
+        if let Err(errno) = pass(&handoff, &self.shared.payload, theirs.as_raw_fd()) {
             return match outcome::send_error(errno) {
                 // The daemon has refused the connection unread, or has just died.
                 outcome::REJECTED if attempt.counted => {
@@ -136,6 +136,6 @@ impl<'a> Streams<'a> {
         } else {
             cx.state.record.error_of_warmup()
         }
-        self.driver.say(attempt.start, kind, 0);
+        self.shared.say(attempt.start, kind, 0);
     }
 }

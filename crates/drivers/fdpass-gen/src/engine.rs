@@ -4,6 +4,8 @@
 //! (18 × 1 µs) and its share of an `epoll_wait`, 120 ns to check a record, 20 ns for each value recorded.
 
 mod connect;
+mod pending_outcomes;
+mod stream;
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -16,14 +18,16 @@ use load::slots::Id;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
-use crate::driver::FdPass;
 use crate::expect::{Expect, Expected};
 use crate::outcome::{self, count};
-use crate::pending_outcomes::PendingOutcomes;
+use crate::shared::Shared;
 use crate::spec::{DRIFT, FIRST_BYTE, FIRST_EVENT, GAP, STREAM, TAKE};
-use crate::stream::{Attempt, Reads, Stream};
 use fdpass_client::handoff::Clients;
 use fdpass_client::sse::Fault;
+pub(crate) use stream::Stream;
+
+use pending_outcomes::PendingOutcomes;
+use stream::{Attempt, Reads};
 
 /// The two descriptors of a stream, as parts of tokens.
 const CLIENT: u8 = 0;
@@ -51,7 +55,7 @@ pub(crate) enum Timer {
 /// The streams of one worker.
 #[derive(Debug)]
 pub(crate) struct Streams<'a> {
-    driver: &'a FdPass,
+    shared: &'a Shared,
     clients: Clients,
     pending: PendingOutcomes,
     /// Connect attempts to repeat.
@@ -66,21 +70,21 @@ pub(crate) struct Streams<'a> {
 }
 
 /// Runs one worker's share of the load.
-pub(crate) fn work(driver: &FdPass, worker: Worker) -> anyhow::Result<()> {
+pub(crate) fn work(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
     let options = Options {
         read_buffer: BUFFER,
         starts_per_turn: STARTS_AT_ONCE,
-        sweep_ns: driver.timeouts.sweep_ns(),
+        sweep_ns: shared.timeouts.sweep_ns(),
         ..Options::default()
     };
     let streams = Streams {
-        driver,
-        clients: Clients::new(driver.settings.client)?,
-        pending: PendingOutcomes::new(driver.endpoints.len()),
+        shared,
+        clients: Clients::new(shared.settings.client)?,
+        pending: PendingOutcomes::new(shared.endpoints.len()),
         retries: 0,
         untaken: 0,
         closing: Vec::new(),
-        expected: driver.expected(),
+        expected: shared.expected(),
     };
     event_loop::run(streams, Context::new(worker, options)?)
 }
@@ -92,7 +96,7 @@ impl<'a> Handler for Streams<'a> {
     fn start(&mut self, start: Start, cx: &mut Context<'a>) {
         let attempt = self.attempt(start, cx);
         let is_slow = attempt.reads != Reads::Promptly;
-        if attempt.counted && is_slow && self.driver.settings.slow_share.is_some() {
+        if attempt.counted && is_slow && self.shared.settings.slow_share.is_some() {
             cx.state.record.count(count::SLOW, 1);
         }
         self.connect(attempt, cx);
@@ -119,7 +123,7 @@ impl<'a> Handler for Streams<'a> {
     }
 
     fn expires_at(&self, stream: &Stream) -> u64 {
-        self.driver.timeouts.next(stream).0
+        self.shared.timeouts.next(stream).0
     }
 
     fn expired(&mut self, id: Id, cx: &mut Context<'a>) {
@@ -128,7 +132,7 @@ impl<'a> Handler for Streams<'a> {
         };
         let kind = match stream.reads {
             Reads::Never => outcome::UNREAD,
-            Reads::Promptly | Reads::Slowly => self.driver.timeouts.next(stream).1,
+            Reads::Promptly | Reads::Slowly => self.shared.timeouts.next(stream).1,
         };
         self.end(id, kind, cx);
     }
@@ -230,7 +234,7 @@ impl<'a> Streams<'a> {
         let records = piece.as_ref().map_or(0, |piece| piece.records);
         let record = &cx.state.record;
         if let Some(variation) = self.expected.take_variation() {
-            self.driver.differs(count::VARIES, variation, record);
+            self.shared.differs(count::VARIES, variation, record);
         }
         if stream.counted {
             record.count(count::BYTES, length as u64);
@@ -259,13 +263,13 @@ impl<'a> Streams<'a> {
         match piece {
             Err(fault) => {
                 if let Fault::Content(difference) = &fault {
-                    self.driver.differs(count::DIFFERS, difference, record);
+                    self.shared.differs(count::DIFFERS, difference, record);
                 }
                 Some(fault.kind())
             }
             Ok(piece) if piece.rejected => Some(outcome::REJECTED),
             Ok(_) => {
-                let most = self.driver.settings.abort_after;
+                let most = self.shared.settings.abort_after;
                 most.filter(|most| stream.reader.records() >= *most)
                     .map(|_| outcome::ABORTED)
             }
@@ -284,7 +288,7 @@ impl<'a> Streams<'a> {
         if !stream.complete() {
             return outcome::INCOMPLETE;
         }
-        let expected = self.driver.settings.messages;
+        let expected = self.shared.settings.messages;
         if expected.is_some_and(|expected| expected != stream.reader.records()) {
             return Fault::Order.kind();
         }
@@ -292,7 +296,7 @@ impl<'a> Streams<'a> {
         if stream.timed {
             let took = now - stream.handed;
             cx.state.record.value(STREAM, took);
-            if let Some(nominal) = self.driver.nominal_ns {
+            if let Some(nominal) = self.shared.nominal_ns {
                 match took.checked_sub(nominal) {
                     Some(drift) => cx.state.record.value(DRIFT, drift.max(1)),
                     None => cx.state.record.count(count::EARLY, 1),
@@ -320,7 +324,7 @@ impl<'a> Streams<'a> {
             self.untaken -= 1;
             cx.state.record.count(count::UNTAKEN, 1);
         }
-        self.driver.say(stream.start, kind, stream.bytes);
+        self.shared.say(stream.start, kind, stream.bytes);
         if !stream.counted {
             return match kind {
                 OK => cx.state.record.ok_of_warmup(1),
@@ -340,7 +344,7 @@ impl<'a> Streams<'a> {
 
     /// Pauses a slow reader after a read.
     fn pause_reading(&mut self, id: Id, cx: &mut Context<'a>) {
-        let pause = self.driver.settings.slow_reader;
+        let pause = self.shared.settings.slow_reader;
         let (Some(stream), Some(pause)) = (cx.connections.get_mut(id), pause) else {
             return;
         };
