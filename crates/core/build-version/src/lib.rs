@@ -13,9 +13,9 @@ use proc_macro::TokenStream;
 /// the commit that it was made from.
 const VARIABLE: &str = "DROVER_COMMIT";
 
-/// Expands to the version of the calling program, such as `0.1.0 (28de1eb, 2026-11-25, release)`. The date is that of
-/// the commit, so that a build can be repeated; `28de1eb-dirty` marks sources that were changed since. Sources without
-/// a repository give `0.1.0 (release)`.
+/// Expands to the version of the calling program, such as `0.1.0 (28de1eb, 2026-11-25, release)`. The date is the date
+/// of the commit, so that a build can be repeated; `28de1eb-dirty` marks sources that were changed since. Sources
+/// without a repository give `0.1.0 (release)`.
 #[proc_macro]
 pub fn version(_: TokenStream) -> TokenStream {
     let commit = std::env::var(VARIABLE).ok().filter(|set| !set.is_empty());

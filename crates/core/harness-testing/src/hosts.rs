@@ -1,8 +1,8 @@
 //! Hosts for tests on this machine: network namespaces with an address and a name each, connected by a switch that
 //! delays and loses packets. Nothing of the machine's own network is touched.
 //!
-//! The switch is a thread that passes the Ethernet frames of TAP devices on. `tc netem` would do the same, but kernels of
-//! small virtual machines do not have it.
+//! The switch is a thread that passes the Ethernet frames of TAP devices on. `tc netem` would do the same, but kernels
+//! of small virtual machines do not have it.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, c_int};
@@ -31,7 +31,7 @@ const DELAY_NS: u64 = 1_000_000;
 const LOSS: f64 = 0.01;
 /// Longest time until the switch notices its end.
 const LOOKING: Duration = Duration::from_millis(50);
-/// Longest frame: that of the devices' MTU, with its header.
+/// Longest frame: the devices' MTU, with its header.
 const LONGEST_FRAME: usize = 1_600;
 /// The device of TAP and TUN interfaces.
 const TUN: &str = "/dev/net/tun";
@@ -178,7 +178,8 @@ fn create_tap(name: &str) -> io::Result<File> {
     }
 }
 
-/// Passes frames on to all other ports, each after the delay, or never. The hosts themselves discard what is for another.
+/// Passes frames on to all other ports, each after the delay, or never. The hosts themselves discard what is for
+/// another.
 fn run_switch(ports: &[File], state: &SwitchState) {
     let mut under_way = VecDeque::new();
     let mut frame = vec![0; LONGEST_FRAME];

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::program::ended_with;
 
-/// Texts that no user should have to read: those of serde, of Rust's debug format, and of a panic.
+/// Texts that no user should have to read: serde's, Rust's debug format, and a panic's.
 const NEVER: [&str; 10] = [
     "invalid type",
     "invalid value:",

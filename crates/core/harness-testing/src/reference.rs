@@ -11,7 +11,7 @@ use serde_json::Value;
 /// page; everything else is generated.
 type Meanings = BTreeMap<(String, String), String>;
 
-/// Checks that the page of a driver's names is that of its specification, and that each name is explained.
+/// Checks that the page of a driver's names agrees with its specification, and that each name is explained.
 /// `DROVER_BLESS=1` writes the page, with the explanations that it has.
 ///
 /// # Panics
@@ -28,7 +28,7 @@ pub fn check(spec: &Spec) {
     let at = path.display();
     assert!(
         published == page,
-        "{at} is not that of the driver's specification: run this test with DROVER_BLESS=1, and explain new names in \
+        "{at} does not agree with the driver's specification: run this test with DROVER_BLESS=1, and explain new names in \
          the last column"
     );
     let unexplained = page.lines().find(|line| line.ends_with("|  |"));

@@ -59,8 +59,8 @@ const NOT_ENDED: [&str; 9] = [
     "STAGE_OUT",
 ];
 
-/// A running cluster. Dropping it kills its daemons and all its jobs, and removes its folder; a failed test shows the last
-/// lines of its logs.
+/// A running cluster. Dropping it kills its daemons and all its jobs, and removes its folder; a failed test shows the
+/// last lines of its logs.
 #[derive(Debug)]
 pub struct Cluster {
     munged: Child,
@@ -80,8 +80,8 @@ pub struct JobEnd {
 }
 
 impl Cluster {
-    /// Starts a cluster whose nodes are `node0`, `node1` and so on, in one partition, and waits until all are idle. Each
-    /// node offers `cpus_per_node` CPUs and 64 GiB, whatever this machine has; no job is held to its share.
+    /// Starts a cluster whose nodes are `node0`, `node1` and so on, in one partition, and waits until all are idle.
+    /// Each node offers `cpus_per_node` CPUs and 64 GiB, whatever this machine has; no job is held to its share.
     ///
     /// Returns `None`, and reports the test as skipped, if this user is not root or a program is missing.
     ///
@@ -133,8 +133,8 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Returns a call of one of Slurm's programs (`srun`, `sbatch`, `squeue`) that uses this cluster. Its environment has
-    /// no variables of another cluster or job.
+    /// Returns a call of one of Slurm's programs (`srun`, `sbatch`, `squeue`) that uses this cluster. Its environment
+    /// has no variables of another cluster or job.
     #[must_use]
     pub fn command(&self, program: &str) -> Command {
         let path = find(program).unwrap_or_else(|| panic!("{program} is not installed"));
@@ -168,9 +168,9 @@ impl Cluster {
     /// Ends a node as the loss of a machine does: no daemon of the node reports anything from now on, and its tasks are
     /// killed. The controller notices within about 20 s, and srun learns it from the controller.
     ///
-    /// The slurmstepds are stopped rather than killed, because a lost machine closes no connections. If the connection to
-    /// a slurmstepd is reset, srun ends the whole step, even with `--no-kill`.
-    /// It also ends a step that is still being launched: wait until `srun --verbose` reports all tasks as started.
+    /// The slurmstepds are stopped rather than killed, because a lost machine closes no connections. If the connection
+    /// to a slurmstepd is reset, srun ends the whole step, even with `--no-kill`. It also ends a step that is still
+    /// being launched: wait until `srun --verbose` reports all tasks as started.
     pub fn kill_node(&self, node: usize) {
         let slurmd = self.pid_of_node(node).cast_signed();
         send(slurmd, Signal::SIGKILL);
@@ -287,7 +287,7 @@ impl Cluster {
         );
     }
 
-    /// Returns the last lines that each daemon has written to stderr, which are also those of its log.
+    /// Returns the last lines that each daemon has written to stderr, which are also in its log.
     #[must_use]
     pub fn logs(&self) -> String {
         let entries = fs::read_dir(self.folder.path()).unwrap().flatten();
@@ -326,7 +326,7 @@ fn node_name(node: usize) -> String {
     format!("node{node}")
 }
 
-/// Returns the configuration of a cluster: the first port is the controller's, the others are those of its nodes.
+/// Returns the configuration of a cluster: the first port is the controller's, the others belong to its nodes.
 fn configuration(folder: &Path, ports: &[ReservedPort], cpus_per_node: usize) -> String {
     let (controller, nodes) = ports.split_first().expect("a cluster has a controller");
     let host = gethostname().unwrap().into_string().unwrap();

@@ -29,7 +29,7 @@ impl TerminalProgram {
     #[must_use]
     pub fn start(command: &Command, rows: u16, columns: u16) -> Self {
         let (keyboard, terminal) = pair(rows, columns);
-        // The terminal must control the program, or /dev/tty would be that of the tests.
+        // The terminal must control the program, or /dev/tty would be the tests' own.
         let mut on_terminal = Command::new("setsid");
         on_terminal.arg("--ctty");
         // Under `nohup` the tests ignore the signal of a closed terminal, and so would the program.

@@ -49,7 +49,7 @@ pub use driver_cli::{DriverCli, Job, Program, command, job};
 pub use shards::ShardOptions;
 pub use variables::load_variables;
 
-/// File descriptors that a process keeps open besides those of its load.
+/// File descriptors that a process keeps open besides its load.
 const OWN_DESCRIPTORS: u64 = 100;
 /// Maximum number of worker threads on one machine: each has some MiB of histograms.
 const MOST_WORKERS: u64 = 1_024;

@@ -120,7 +120,7 @@ impl Launcher {
     /// which are stopped with the last instance.
     ///
     /// # Errors
-    /// As those of [`Self::start`]; instances that have started are then killed.
+    /// As [`Self::start`]; instances that have started are then killed.
     pub fn start_nodes(
         &self,
         prepared: &Prepared,
@@ -133,7 +133,7 @@ impl Launcher {
     /// Starts a daemon as [`Self::start`] does, calls `act`, and stops the daemon.
     ///
     /// # Errors
-    /// As those of [`Self::start`].
+    /// As [`Self::start`].
     pub fn with<T>(
         &self,
         prepared: &Prepared,

@@ -93,7 +93,7 @@ impl Ledgers {
     }
 }
 
-/// Returns the folders with the results of the parts, that of the daemon first. A result file is complete, because it
+/// Returns the folders with the results of the parts, the daemon's first. A result file is complete, because it
 /// is written last.
 fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let reading = || format!("reading {}", folder.display());
@@ -244,7 +244,8 @@ fn seconds(specs: &[SeriesSpec], mut rows: Vec<Rows>) -> anyhow::Result<Vec<Seco
     Ok(merged)
 }
 
-/// Counts the operations that are open at the end of each second. Those of one shard tell nothing if others end them.
+/// Counts the operations that are open at the end of each second. A shard's own count is meaningless if other shards
+/// end its operations.
 fn count_open(seconds: &mut [Second]) {
     let (mut begun, mut ended) = (0, 0);
     for row in seconds {
@@ -317,8 +318,8 @@ fn finish<D: Driver>(
     Ok(conclude::<D>(&load, observed))
 }
 
-/// Returns the warnings about the clocks of several machines. `response` is the series of operations that may begin on one
-/// and end on another, if there are any.
+/// Returns the warnings about the clocks of several machines. `response` is the series of operations that may begin on
+/// one and end on another, if there are any.
 fn of_clocks(merge: &Merge, response: Option<&str>) -> Vec<Warning> {
     if merge.hosts() < 2 {
         return Vec::new();

@@ -15,7 +15,7 @@ pub const PAGE: &str = "report.html";
 const RESOURCES: &str = "resources.csv";
 /// Name of a suite's plan.
 const PLAN: &str = "plan.toml";
-/// Steps from the folder of a run to that of its suite: `<daemon>/<level>/<n>`.
+/// Steps from the folder of a run to the folder of its suite: `<daemon>/<level>/<n>`.
 const UP_TO_SUITE: &str = "../../../";
 
 /// Writes the page of a run into its folder and returns its path.

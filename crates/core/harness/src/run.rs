@@ -99,7 +99,7 @@ impl Settings {
         }
     }
 
-    /// Returns true if workers of other processes drive load with those of this process, or instead of them.
+    /// Returns true if workers of other processes drive load beside the workers of this process, or instead of them.
     fn is_spread(&self) -> bool {
         self.workers() > 0 && !self.workers_here().is_all()
     }

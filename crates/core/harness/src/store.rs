@@ -1,5 +1,5 @@
-//! Stores results: `<out>/<date>-<host>/<plan>/<daemon>/<level>/<n>/result.json`, and further files beside it. The level
-//! of a single run has the ID of its load (`100-3f2a91c0`), so that the numbers count repetitions of one load.
+//! Stores results: `<out>/<date>-<host>/<plan>/<daemon>/<level>/<n>/result.json`, and further files beside it. The
+//! level of a single run has the ID of its load (`100-3f2a91c0`), so that the numbers count repetitions of one load.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -20,7 +20,7 @@ pub const RESULT: &str = "result.json";
 pub const SECONDS: &str = "seconds.jsonl";
 /// Name of the file with the ledgers of a part of a divided run, if others end its operations.
 pub(crate) const LEDGERS: &str = "ledgers.jsonl";
-/// Name of the file with everything about a suite; it makes the folder of a plan that of the suite.
+/// Name of the file with everything about a suite; its folder is the suite's.
 pub const SUITE: &str = "suite.json";
 
 /// The folder of one run, reserved before the run begins.
@@ -93,8 +93,8 @@ impl Folder {
         })
     }
 
-    /// Takes the folder of a divided run, for the result that is merged from its parts. A result that was merged before,
-    /// perhaps of fewer parts, is replaced.
+    /// Takes the folder of a divided run, for the result that is merged from its parts. A result that was merged
+    /// before, perhaps of fewer parts, is replaced.
     #[must_use]
     pub fn of_merged(path: &Path) -> Self {
         Self {
@@ -135,8 +135,8 @@ impl Folder {
         Ok(path)
     }
 
-    /// Writes the result of a part of a divided run and returns its path. Its seconds get a file of their own, one on each
-    /// line, so that those of many parts can be merged side by side.
+    /// Writes the result of a part of a divided run and returns its path. Its seconds get a file of their own, one on
+    /// each line, so that the lines of many parts can be merged side by side.
     ///
     /// # Errors
     /// The error of the file system.

@@ -114,8 +114,8 @@ pub trait Driver: std::fmt::Debug + Sized + Send + Sync + 'static {
     /// The first field that can't be run, with the remedy.
     fn validate(plan: &mut Plan<Self::Config>) -> Result<Description, Invalid>;
 
-    /// Builds everything that the hot loop sends. `workers` are those of this process: none if other processes have
-    /// them.
+    /// Builds everything that the hot loop sends. `workers` are the workers of this process: none if other processes
+    /// have them.
     ///
     /// # Errors
     /// Something that can't be prepared, such as a file or an address.
@@ -181,7 +181,8 @@ pub trait SharedOperations<D: Driver> {
     /// Handles what is known about the operations of all processes.
     fn progress(_driver: &D, _progress: SharedProgress) {}
 
-    /// Returns the ledger of this process as one line of JSON, once its workers have ended: its part in shared operations.
+    /// Returns the ledger of this process as one line of JSON, once its workers have ended: its part in shared
+    /// operations.
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -235,8 +236,8 @@ pub struct Description {
     /// True if each worker uses a whole core on purpose, so that CPU use does not show how busy it is.
     pub busy_waits: bool,
     /// True if an operation may begin in one worker and end in another. If these are in different processes, outcomes
-    /// are derived from the [ledgers](SharedOperations::ledger) of all. The last worker of the last shard must be one that ends
-    /// operations, because it waits for the others.
+    /// are derived from the [ledgers](SharedOperations::ledger) of all. The last worker of the last shard must be one
+    /// that ends operations, because it waits for the others.
     pub shares_operations: bool,
     /// The number of descriptors that the load keeps open at once: in the daemon, and in all processes of the driver
     /// together.

@@ -133,7 +133,7 @@ pub mod optional {
     /// Deserializes an optional duration for `#[serde(with = "duration::optional")]`.
     ///
     /// # Errors
-    /// As those of [`super::deserialize`].
+    /// As [`super::deserialize`].
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {

@@ -57,12 +57,13 @@ pub fn preallocate_fd_table() {
     }
 }
 
-/// Lowers the priority of the calling thread below that of threads that measure. Adding up histograms and writing them
-/// out can wait, and all shards of a run do so at the same moment. Threads that were started before keep their
+/// Lowers the priority of the calling thread, so that threads that measure go first. Adding up histograms and writing
+/// them out can wait, and all shards of a run do so at the same moment. Threads that were started before keep their
 /// priority.
 pub fn lower_thread_priority() {
     #[expect(unsafe_code, reason = "nix has no setpriority")]
-    // SAFETY: no memory is involved. 0 is the calling thread, on Linux (setpriority(2), "C library/kernel differences").
+    // SAFETY: no memory is involved. 0 is the calling thread, on Linux (setpriority(2), "C library/kernel
+    // differences").
     let answer = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOWERED_NICE) };
     // The kernel always grants a lower priority; a failure would cost only this benefit.
     debug_assert!(answer == 0, "a lower priority is granted to all");

@@ -2,7 +2,7 @@
 //! ([`Description::opening`](crate::driver::Description::opening)).
 //!
 //! Workers begin to open at the origin of the run, and each reports when all of its connections are open. When all
-//! have reported, the load is brought forward to one instant for all workers, including those of shard processes; the
+//! have reported, the load is brought forward to one instant for all workers of all processes; the
 //! parent decides it. Otherwise the load begins at the end of the time for opening, with the connections that are open
 //! by then. Nothing is due before the load begins, so that no start becomes late.
 

@@ -30,7 +30,7 @@ pub struct Start {
     pub lag: Option<u64>,
     /// Its index in the schedule of the whole run.
     pub index: u64,
-    /// Index of its schedule among those of the pacer.
+    /// Index of its schedule in the pacer.
     pub group: u16,
 }
 

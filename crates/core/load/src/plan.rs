@@ -42,7 +42,7 @@ pub struct Plan<D> {
     /// Number of daemons that are started side by side and share the load, each with its own socket.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub instances: u64,
-    /// Environment of the daemon, in addition to that of its manifest.
+    /// Environment of the daemon, in addition to its manifest's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub daemon_env: BTreeMap<String, String>,
     /// Durations of the phases.

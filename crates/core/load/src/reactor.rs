@@ -102,7 +102,7 @@ impl Reactor {
     /// CPU of short exchanges, and a call for each connection that is opened.
     ///
     /// # Errors
-    /// The same as those of [`watch`](Self::watch).
+    /// As [`watch`](Self::watch).
     pub fn watch_edges(&self, descriptor: impl AsFd, token: u64) -> io::Result<()> {
         let flags = EpollFlags::EPOLLIN
             | EpollFlags::EPOLLRDHUP

@@ -65,9 +65,9 @@ struct CurrentSecond {
 }
 
 impl Recorder {
-    /// Creates a recorder for the calling thread. Seconds count from `origin` (nanoseconds of CLOCK_MONOTONIC). The first
-    /// one is written to `tally`. `clean` returns tallies that were sent and read, and holds one from
-    /// the beginning.
+    /// Creates a recorder for the calling thread. Seconds count from `origin` (nanoseconds of CLOCK_MONOTONIC). The
+    /// first one is written to `tally`. `clean` returns tallies that were sent and read, and holds one from the
+    /// beginning.
     #[must_use]
     pub fn new(
         worker: u64,
@@ -104,7 +104,7 @@ impl Recorder {
         self
     }
 
-    /// Moves the measured time to that of `phases`, unless it has begun.
+    /// Takes the measured time from `phases`, unless it has begun.
     pub fn move_to(&self, phases: Phases) {
         if let Some(measured) = &mut self.0.borrow_mut().measured {
             measured.move_to(phases);

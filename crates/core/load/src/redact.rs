@@ -1,8 +1,8 @@
 //! Redaction: removes passwords, authentication header fields, tokens and keys from stored and shown text.
 //!
 //! Every text that leaves a program passes through this module: results, reports, messages, command lines. A secret is
-//! recognized by the name before it, by its position (in a URI, in `user:password`, after an option of a command), or by
-//! the first letters that some services give to their tokens. Redacting twice changes nothing.
+//! recognized by the name before it, by its position (in a URI, in `user:password`, after an option of a command), or
+//! by the first letters that some services give to their tokens. Redacting twice changes nothing.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -48,7 +48,8 @@ const SECRET_FIELDS: &[&str] = &["authorization", "cookie", "password", "secret"
 const PAIR_ENDS: &[&str] = &["auth", "login", "user", "username", "userpass", "userpwd"];
 /// The option that names a user in many programs, without its `-`.
 const SHORT_USER: &str = "u";
-/// First letters of tokens: of GitHub, GitLab, Slack, AWS, OpenAI and others, and of signed JSON (RFC 7519, section 3.1).
+/// First letters of tokens: of GitHub, GitLab, Slack, AWS, OpenAI and others, and of signed JSON (RFC 7519, section
+/// 3.1).
 const TOKEN_BEGINS: &[&str] = &[
     "AKIA",
     "eyJ",
@@ -351,7 +352,7 @@ fn tokens(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns the value of `name=value` whose `=` is at `at`, if the name is that of a secret.
+/// Returns the value of `name=value` whose `=` is at `at`, if the name means a secret.
 fn assigned_value(text: &str, at: usize) -> Option<Range<usize>> {
     let before = text[..at].trim_end_matches([' ', '"']);
     let name = last_word(before);
@@ -367,7 +368,7 @@ fn assigned_value(text: &str, at: usize) -> Option<Range<usize>> {
     Some(value.start + secret.start..value.start + secret.end)
 }
 
-/// Returns the value of `Name: value` or `"name": "value"` whose colon is at `at`, if the name is that of a secret.
+/// Returns the value of `Name: value` or `"name": "value"` whose colon is at `at`, if the name means a secret.
 fn header_value(text: &str, at: usize) -> Option<Range<usize>> {
     let before = &text[..at];
     let unquoted = before.trim_end_matches('"').trim_end_matches('\\');

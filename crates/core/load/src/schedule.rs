@@ -122,7 +122,7 @@ pub struct Stage {
     pub over: Duration,
 }
 
-/// A piece of a curve of users: their number changes linearly from that of the stage before, 0 at first, to `users`.
+/// A piece of a curve of users: their number changes linearly from the end of the stage before, 0 at first, to `users`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UserStage {
     /// Users at its end.
@@ -173,8 +173,8 @@ impl Schedule {
     }
 
     /// Creates a closed loop: worker j begins at `ramp * j / workers`. Its later operations are not on any schedule
-    /// and not listed here: see [`Pacer::next_of_client`](crate::pacer::Pacer::next_of_client). A worker with its own pacer has the
-    /// share `{ index: j, of: workers }`.
+    /// and not listed here: see [`Pacer::next_of_client`](crate::pacer::Pacer::next_of_client). A worker with its own
+    /// pacer has the share `{ index: j, of: workers }`.
     #[must_use]
     pub fn closed(workers: u64, ramp: Duration, share: Share) -> Self {
         let rule = Rule::Closed {
@@ -187,7 +187,7 @@ impl Schedule {
 
     /// Creates workers that each begin at a random time below `most`, drawn from `seed`, and then start an operation
     /// every `interval`, without end. The time is computed from the index of the operation, so that nothing drifts.
-    /// Without an interval they continue by themselves, like those of [`closed`](Self::closed).
+    /// Without an interval they continue by themselves, as in [`closed`](Self::closed).
     #[must_use]
     pub fn drawn(
         workers: u64,

@@ -40,7 +40,7 @@ pub fn require(path: &Path) -> Result<(), Untrusted> {
 /// Checks an open file in the same way; nobody can replace it meanwhile.
 ///
 /// # Errors
-/// The same as those of [`require()`].
+/// As [`require()`].
 pub fn require_open(path: &Path, file: &File) -> Result<(), Untrusted> {
     let file = file.metadata().map_err(|error| unknown(path, &error))?;
     judge(path, &file)

@@ -136,7 +136,7 @@ pub fn describe(error: &io::Error) -> String {
     }
 }
 
-/// The certificates that a server may present: those that `signed` accepts, and those of `given`.
+/// The certificates that a server may present: those that `signed` accepts, and the `given` ones.
 #[derive(Debug)]
 struct Trusted {
     signed: Arc<WebPkiServerVerifier>,

@@ -10,7 +10,7 @@ use crate::outcome::count;
 pub(crate) struct Counts {
     pub(crate) published: u64,
     pub(crate) warmup: u64,
-    /// Messages written, including those of the warm-up.
+    /// Messages written, including the warm-up's.
     pub(crate) written: u64,
     /// Messages received, of any kind.
     pub(crate) delivered: u64,

@@ -1,4 +1,5 @@
-//! Findings in the totals of a run: messages delivered twice or out of order, and how far the broker's counts may differ.
+//! Findings in the totals of a run: messages delivered twice or out of order, and how far the broker's counts may
+//! differ.
 
 use load::driver::{Bounds, Findings};
 use load::plan::Plan;
@@ -20,7 +21,7 @@ pub(crate) fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
     }
 }
 
-/// Returns the tolerances between the counts of messages written and delivered and those of the broker. A lost
+/// Returns the tolerances between the counts of messages written and delivered and the broker's counts. A lost
 /// connection drops data that the broker or the driver had not read yet. So does the end of a run, if the broker is
 /// behind: messages under way then are in either direction.
 fn bounds(plan: &Plan<Settings>, total: &Tally) -> (Bounds, Bounds) {

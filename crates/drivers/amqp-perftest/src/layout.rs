@@ -1,7 +1,7 @@
 //! Placement of producers and consumers on connections, and of connections on workers.
 //!
 //! A run may be divided over several programs, whose numbers of workers differ. So connections are first divided over
-//! the shards, and those of a shard over its workers.
+//! the shards, and a shard's over its workers.
 
 use load::plan::{Invalid, Plan};
 use load::schedule::Share;

@@ -9,11 +9,10 @@
 //! An operation is one message published, or consumed if the run has no producers. With consumers it ends once, with
 //! the first of these: the message arrives (ok), the broker refuses or returns it, or its connection is lost before the
 //! confirm (that error; a later arrival is only counted, as `arrived_late`). Operations still open when the last worker
-//! ends are `unfinished` as far as messages are still in the queues. Beyond that they are `refused` if the broker closed
-//! their channel and they were not to be confirmed, `dropped` if an argument of the plan permits that, and `lost`
-//! otherwise. An arrived message may be
-//! in a queue again, because a consumer requeued it or lost its connection before the acknowledgement. These are
-//! subtracted from the queue depth.
+//! ends are `unfinished` as far as messages are still in the queues. Beyond that they are `refused` if the broker
+//! closed their channel and they were not to be confirmed, `dropped` if an argument of the plan permits that, and
+//! `lost` otherwise. An arrived message may be in a queue again, because a consumer requeued it or lost its connection
+//! before the acknowledgement. These are subtracted from the queue depth.
 //!
 //! If the workers are in several processes, each has a part of the ledger, and the [merged] one has the outcomes that
 //! need all of them.
@@ -60,7 +59,7 @@ pub(crate) struct Arrival {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     state: Mutex<LedgerState>,
-    /// Messages written, including those of the warm-up.
+    /// Messages written, including the warm-up's.
     published: AtomicU64,
     /// Messages that have arrived or ended otherwise.
     settled: AtomicU64,
@@ -74,7 +73,7 @@ pub(crate) struct Ledger {
     /// True if the run has no producers. The published messages are then unknown, and an operation is one message
     /// consumed.
     consume_only: bool,
-    /// The run whose messages a run without producers accepts: that of the first message.
+    /// The run whose messages a run without producers accepts: the first message's.
     accepted_run: AtomicU64,
 }
 
@@ -97,7 +96,7 @@ struct LedgerState {
 struct ConsumerOrder {
     /// Streams, sorted, each with the number after the greatest received.
     next: Vec<(u32, u64)>,
-    /// Index of the last message's stream, which is mostly that of the next one too.
+    /// Index of the last message's stream, which is mostly the next one's too.
     last: usize,
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn exhausted(error: &SessionError) -> Option<&'static str> {
 pub(crate) mod count {
     /// Messages written.
     pub(crate) const PUBLISHED: &str = "published";
-    /// Messages written, including those of the warm-up: comparable with the broker's count.
+    /// Messages written, including the warm-up's: comparable with the broker's count.
     pub(crate) const WRITTEN: &str = "written";
     /// Deliveries of any message, including repeated ones, the warm-up's and foreign ones: comparable with the broker's
     /// count.
@@ -72,7 +72,7 @@ pub(crate) mod count {
     pub(crate) const DUPLICATED: &str = "duplicated";
     /// Messages redelivered although they had been acknowledged or needed no acknowledgement.
     pub(crate) const REDELIVERED_AFTER_ACK: &str = "redelivered_after_ack";
-    /// Messages with a corrupted body, including those of the warm-up.
+    /// Messages with a corrupted body, including the warm-up's.
     pub(crate) const DAMAGED: &str = "damaged";
     /// Messages that a consumer received after a later one of the same producer.
     pub(crate) const OUT_OF_ORDER: &str = "out_of_order";

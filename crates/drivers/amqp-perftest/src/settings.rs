@@ -334,7 +334,7 @@ pub(crate) struct Properties {
     /// The kind of the message, as its application names it.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
-    /// The user that publishes; brokers refuse another one than that of the connection.
+    /// The user that publishes; brokers refuse another one than the connection's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) user_id: Option<String>,
     /// The application.

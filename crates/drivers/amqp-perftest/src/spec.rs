@@ -59,7 +59,7 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::PORTS, Exhausted),
 ];
 
-/// The counters. Metrics are those of this project's broker, and of RabbitMQ's plugin `rabbitmq_prometheus`.
+/// The counters. Metrics are named as by this project's broker, and by RabbitMQ's plugin `rabbitmq_prometheus`.
 const COUNTERS: &[CounterSpec] = &[
     CounterSpec::new(count::WARMUP, "warm-up", Warmup),
     CounterSpec::new(count::PUBLISHED, "published", Rate),

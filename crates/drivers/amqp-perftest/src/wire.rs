@@ -5,7 +5,7 @@
 //! two values 30 ns; its entry in the ledger 10 ns.
 //!
 //! The clock is read once per batch of messages and once per read, so the messages of one batch (at most 64 KB, some 20
-//! µs) share their start and those of one read share their arrival. At low rates a batch is one message.
+//! µs) share their start and messages of one read share their arrival. At low rates a batch is one message.
 
 mod closing;
 mod connection;

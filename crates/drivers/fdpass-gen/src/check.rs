@@ -77,7 +77,7 @@ impl Shared {
                 }
                 // The number of records is checked below, where it is known.
                 Err(_) if self.settings.messages.is_some() => {}
-                Err(_) => bail!("the number of records differs from that of the previous stream"),
+                Err(_) => bail!("the number of records differs from the previous stream's"),
             }
             body += records.len();
             unread.drain(..seen.consumed);

@@ -32,7 +32,7 @@ use stream::{Attempt, Reads};
 /// The two descriptors of a stream, as parts of tokens.
 const CLIENT: u8 = 0;
 const CONNECTION: u8 = 1;
-/// Scheduled streams started before events are served again; those of a burst are all started.
+/// Scheduled streams started before events are served again; streams of a burst are all started.
 const STARTS_AT_ONCE: usize = 32;
 /// The shared read buffer: more than a daemon writes at once.
 const BUFFER: usize = 64 * 1024;
@@ -102,8 +102,8 @@ impl<'a> Handler for Streams<'a> {
         self.connect(attempt, cx);
     }
 
-    /// Serves what is ready. In a burst, records are left for later, because reading those of started clients would
-    /// delay the rest of the burst. The kernel reports them again.
+    /// Serves what is ready. In a burst, records are left for later, because reading the records of started clients
+    /// would delay the rest of the burst. The kernel reports them again.
     fn ready(&mut self, id: Id, event: Event, cx: &mut Context<'a>) {
         match event.side() {
             CONNECTION => self.taken(id, event, cx),

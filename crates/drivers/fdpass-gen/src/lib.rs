@@ -1,7 +1,7 @@
 //! Passes client sockets to a streaming daemon (`SCM_RIGHTS`) and measures the stream of events that comes back.
 //!
-//! `fdpass_client` has the protocol; `engine` runs it for thousands of streams, [`expect`] compares the contents, `outcome`
-//! names the outcomes, and `spec` the measured times. The commands `check` and `conformance` are those of
+//! `fdpass_client` has the protocol; `engine` runs it for thousands of streams, [`expect`] compares the contents,
+//! `outcome` names the outcomes, and `spec` the measured times. The commands `check` and `conformance` come from
 //! `fdpass_conformance`.
 
 mod check;

@@ -4,7 +4,7 @@ use nix::errno::Errno;
 
 /// Counters other than the outcomes.
 pub(crate) mod count {
-    /// Handoffs sent, including those of the warm-up, as the daemon counts them.
+    /// Handoffs sent, including the warm-up's, as the daemon counts them.
     pub(crate) const HANDOFFS: &str = "handoffs";
     pub(crate) const BYTES: &str = "bytes";
     pub(crate) const EVENTS: &str = "events";

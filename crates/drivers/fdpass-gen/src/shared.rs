@@ -104,7 +104,7 @@ impl Shared {
         learned.unwrap_or_else(|| Expected::new(&self.settings))
     }
 
-    /// Reports the first difference of a text, once per run; `prefix` is that of the counter.
+    /// Reports the first difference of a text, once per run; `prefix` is the counter's.
     pub(crate) fn differs(&self, prefix: &str, difference: impl Display, record: &Recorder) {
         self.reported.call_once(|| {
             // Counters have static names: this one name is leaked.

@@ -60,7 +60,7 @@ const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("drift", SeriesRole::Detail),
 ];
 
-/// All kinds of failures. Those of the protocol are named by [`fdpass_client::sse::Fault`].
+/// All kinds of failures. Faults of the protocol are named by [`fdpass_client::sse::Fault`].
 const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REJECTED, Failure),
     // Streams that end with their daemon, and connects while no daemon listens, follow from a fault.

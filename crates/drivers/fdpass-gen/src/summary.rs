@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::outcome;
 
-/// Renders the JSON of a run; of several runs, that of the last, with all results.
+/// Renders the JSON of a run; of several runs, the last one's, with all results.
 pub(crate) fn json(results: &[RunResult]) -> Value {
     let Some(result) = results.last() else {
         return json!({});

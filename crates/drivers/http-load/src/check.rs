@@ -129,7 +129,7 @@ fn fetch_file(server: &Server, http2: bool, method: &str, path: &str) -> anyhow:
     preflight::fetch(&settings, server, &requests).with_context(|| format!("{method} {path}"))
 }
 
-/// Compares the responses of a server with those of the first one.
+/// Compares the responses of a server with the responses of the first one.
 fn finding(
     name: String,
     samples: anyhow::Result<Vec<Sample>>,

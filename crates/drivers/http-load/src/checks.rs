@@ -70,7 +70,7 @@ impl Checks {
             Check::Json(..) => (self.needs_body, self.needs_json) = (true, true),
             _ => {}
         }
-        // Counter names must be static; those of a run's few checks may leak.
+        // Counter names must be static; the few of a run's checks may leak.
         let name = |begin: &str| &*format!("{begin}{text}").leak();
         self.names.push([name(PASSED), name(FAILED)]);
         self.all.push(check);

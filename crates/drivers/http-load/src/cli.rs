@@ -1,4 +1,4 @@
-//! The command line: options named after those of wrk, oha and k6, and the driver's own.
+//! The command line: options named after options of wrk, oha and k6, and the driver's own.
 
 use std::ffi::OsString;
 
@@ -20,13 +20,13 @@ mod options;
 use options::LoadOptions;
 
 const WARMUP: &str = "Apply the load for this long before measuring; it is not counted. With stages it is their first part, and 0s without this option [default: 1s]";
-const THRESHOLD: &str = "Require a threshold, such as \"response.p99 <= 50ms\". It is added to those of the plan; exit code 4 if missed. In k6's syntax: \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"";
+const THRESHOLD: &str = "Require a threshold, such as \"response.p99 <= 50ms\". It is added to the plan's; exit code 4 if missed. In k6's syntax: \"http_req_duration: p(95)<5\" (service time in milliseconds: sending, waiting, receiving), \"http_req_failed: rate<0.01\", \"checks: rate>0.99\", \"errors: rate<0.1\" (requests that failed or failed a check), \"http_reqs: rate>100\"";
 
 /// Options of a run.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Request these URLs: http://host:port/path, https://…, or unix:/path/of.socket:/path. @FILE reads them from a file,
-    /// one per line. Connections are assigned to several servers in turn
+    /// Request these URLs: http://host:port/path, https://…, or unix:/path/of.socket:/path. @FILE reads them from a
+    /// file, one per line. Connections are assigned to several servers in turn
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
     #[command(flatten)]

@@ -78,7 +78,7 @@ pub(crate) struct Clients<'a> {
     ramp: RampLimit,
     /// Operations of an open loop that wait for a free connection.
     waiting: VecDeque<Operation>,
-    /// Operations in progress, including those of the warm-up, and those of them that count.
+    /// Operations in progress, including the warm-up's, and how many of them count.
     open: u64,
     counted: u64,
     /// Open connections, and pending attempts.

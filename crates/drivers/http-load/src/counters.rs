@@ -40,7 +40,7 @@ pub(crate) struct BatchCounters<'a> {
     expected_body_bytes: u64,
 }
 
-/// Sums for the operations that count, or for those of the warm-up. The latter are part of the rates if they happen
+/// Sums for the operations that count, or for the warm-up's. The latter are part of the rates if they happen
 /// within the measured time, and of no total.
 #[derive(Debug, Default)]
 struct Sums {
@@ -86,7 +86,7 @@ impl<'a> BatchCounters<'a> {
         }
     }
 
-    /// Counts received bytes, heads included, for operations that count or for those of the warm-up.
+    /// Counts received bytes, heads included, for operations that count or for the warm-up's.
     pub(crate) fn received(&mut self, bytes: u64, counted: bool) {
         self.sums(counted).bytes += bytes;
     }

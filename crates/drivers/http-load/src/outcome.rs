@@ -8,7 +8,7 @@ pub(crate) use crate::answer::EARLY_CLOSE;
 pub(crate) mod count {
     /// Complete responses of any status.
     pub(crate) const ANSWERS: &str = "answers";
-    /// Complete responses including those of the warm-up, as the server counts them.
+    /// Complete responses including the warm-up's, as the server counts them.
     pub(crate) const SERVED: &str = "served";
     /// Bytes received, heads included.
     pub(crate) const BYTES: &str = "bytes";
@@ -38,7 +38,7 @@ pub(crate) mod count {
     pub(crate) const FAILED_A_CHECK: &str = "failed_a_check";
     /// Bytes after the end of a response that belong to no response.
     pub(crate) const EXCESS: &str = "excess_bytes";
-    /// Responses whose body was compared with that of the responses before the run, or with the named one.
+    /// Responses whose body was compared with the body of the responses before the run, or with the named one.
     pub(crate) const COMPARED: &str = "bodies_compared";
 }
 

@@ -84,7 +84,7 @@ impl Requests {
         Ok(requests)
     }
 
-    /// Returns the bytes of an operation's next request: after a redirect that of `hop`, otherwise the first one. Writes
+    /// Returns the bytes of an operation's next request: after a redirect `hop`'s, otherwise the first one. Writes
     /// them to `room`, unless they are the same for every number.
     pub(crate) fn bytes<'a>(
         &'a self,

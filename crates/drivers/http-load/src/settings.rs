@@ -49,8 +49,8 @@ pub struct Settings {
         default_value = "precise"
     )]
     pub pacing: Pacing,
-    /// Open this many connections per second before the load starts, with --rate or --keep-open [default: 20000 with --keep-open;
-    /// otherwise as fast as possible, and requests do not wait for all of them]
+    /// Open this many connections per second before the load starts, with --rate or --keep-open [default: 20000 with
+    /// --keep-open; otherwise as fast as possible, and requests do not wait for all of them]
     #[arg(long, help_heading = CONNECTIONS, value_name = "PER_SECOND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_rate: Option<f64>,
@@ -66,8 +66,8 @@ pub struct Settings {
     #[schemars(with = "duration::Text")]
     pub connect_timeout: Duration,
     /// Connect from these local addresses, each good for about 36,000 connections to one server port. auto takes as
-    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --keep-open; otherwise the kernel
-    /// chooses, and has about 28,000 ports]
+    /// many of 127.0.0.0/8 as needed, for a server on this machine [default: auto with --keep-open; otherwise the
+    /// kernel chooses, and has about 28,000 ports]
     #[arg(long, help_heading = CONNECTIONS, value_name = "auto|ADDR[,ADDR…]", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub source_addresses: Vec<String>,
@@ -109,7 +109,7 @@ pub struct Settings {
     #[arg(long, short = 'b', help_heading = REQUESTS, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<String>,
-    /// Send the file's content as the request body; several are used in turn, after those of --body
+    /// Send the file's content as the request body; several are used in turn, after the texts of --body
     #[arg(long = "body-file", help_heading = REQUESTS, value_name = "FILE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub body_files: Vec<PathBuf>,

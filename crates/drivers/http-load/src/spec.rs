@@ -43,7 +43,7 @@ const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("receiving", SeriesRole::Detail),
 ];
 
-/// All kinds of failures. A stopped or stalled daemon causes those of a fault.
+/// All kinds of failures. A stopped or stalled daemon causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REFUSED, ErrorCause::Fault),
     ErrorSpec::new(outcome::CONNECT_TIMEOUT, ErrorCause::Fault),

@@ -37,7 +37,7 @@ pub struct BenchmarkArgs {
     /// Create this many issues before
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = load::number::within(1..=1_000_000_u32))]
     issues: u32,
-    /// Use the programs `issue` and `issue-daemon` in this folder [default: that of this program]
+    /// Use the programs `issue` and `issue-daemon` in this folder [default: this program's]
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
     /// Print the medians of all rounds as JSON
@@ -138,10 +138,7 @@ fn json_of(rows: &[Row], syncs: &[f64]) -> Value {
 fn table(rows: &[Row], syncs: &[f64]) -> String {
     let mut text = format!(
         "{:<10}{:<16}{:>10}   {}\n",
-        "operation",
-        "way",
-        "median",
-        "time relative to that of the daemon (95 % interval over rounds)"
+        "operation", "way", "median", "time relative to the daemon's (95 % interval over rounds)"
     );
     let line = |operation: &str, way: &str, medians: &[f64], ratio: Option<Ratio>| {
         let summary = SummaryStats::from_values(medians.iter().copied());

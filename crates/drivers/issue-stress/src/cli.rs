@@ -24,8 +24,8 @@ const BULK_SIZE: u16 = 1_000;
 /// Options of a run.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Drive what listens here. It is the path of an issue daemon's socket, or the URL of a database: postgresql:SOCKET,
-    /// redis:SOCKET, etcd://HOST:PORT
+    /// Drive what listens here. It is the path of an issue daemon's socket, or the URL of a database:
+    /// postgresql:SOCKET, redis:SOCKET, etcd://HOST:PORT
     #[arg(value_name = "TARGET", conflicts_with_all = ["daemon", "socket"])]
     target: Option<String>,
     /// Drive the issue daemon that listens on this socket
@@ -38,10 +38,10 @@ pub struct Options {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 struct LoadOptions {
-    /// Set the number of agents, each with a connection [default: that of the scenario]
+    /// Set the number of agents, each with a connection [default: the scenario's number]
     #[arg(long, short = 'a', value_name = "N")]
     agents: Option<u64>,
-    /// Let each agent perform this many operations [default: that of the scenario, or unlimited with --duration]
+    /// Let each agent perform this many operations [default: the scenario's number, or unlimited with --duration]
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "duration")]
     ops: Option<u64>,
     /// Measure for this long [default: 10s, if the scenario has no number of operations]

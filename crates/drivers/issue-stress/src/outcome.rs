@@ -35,7 +35,7 @@ pub(crate) const ALL: [&str; 9] = [
 
 /// Counters other than outcomes.
 pub(crate) mod count {
-    /// Issues whose creation was acknowledged, including those of batches.
+    /// Issues whose creation was acknowledged, including issues of batches.
     pub(crate) const CREATED: &str = "created";
     /// Requests sent.
     pub(crate) const REQUESTS: &str = "requests_sent";

@@ -1,13 +1,13 @@
 //! Databases that store the same issue as the issue daemon, for comparison.
 //!
-//! A create stores four rows in one transaction and one round trip: the issue, its label, the event of its creation, and
-//! a counter of open issues. Each database answers when the transaction is on disk; the manifests below `daemons/` set
-//! that up.
+//! A create stores four rows in one transaction and one round trip: the issue, its label, the event of its creation,
+//! and a counter of open issues. Each database answers when the transaction is on disk; the manifests below `daemons/`
+//! set that up.
 //!
 //! One difference favours the peers: the daemon's counter is one row. In PostgreSQL, each transaction would then wait
 //! for the commit of the one before it, and no two could share a sync. By default every agent therefore counts in a row
-//! of its own, to be added up by readers; `?counter=one` in the URL makes it one row. etcd has no increment, so an agent
-//! stores its own count in either case. Redis has one thread and needs no such care.
+//! of its own, to be added up by readers; `?counter=one` in the URL makes it one row. etcd has no increment, so an
+//! agent stores its own count in either case. Redis has one thread and needs no such care.
 
 mod etcd;
 mod postgresql;
@@ -69,7 +69,7 @@ pub enum Connection {
 }
 
 impl Peer {
-    /// Parses a URL. Returns `None` if its scheme is that of no database.
+    /// Parses a URL. Returns `None` if its scheme names no database.
     ///
     /// # Errors
     /// The scheme is known, and the rest is wrong.

@@ -1,4 +1,4 @@
-//! Prepares a database before the load: refuses that of others, and creates what the plan asks for.
+//! Prepares a database before the load: refuses one of others, and creates what the plan asks for.
 
 use std::path::Path;
 use std::sync::PoisonError;

@@ -58,14 +58,14 @@ impl Probe {
     }
 }
 
-/// Returns the flushes that the disk of a folder has completed since the machine started, whoever asked for them; none if
-/// the kernel does not count them (Documentation/block/stat.rst). A disk without a volatile cache is not flushed.
+/// Returns the flushes that the disk of a folder has completed since the machine started, whoever asked for them; none
+/// if the kernel does not count them (Documentation/block/stat.rst). A disk without a volatile cache is not flushed.
 pub(crate) fn disk_flushes(folder: &Path) -> Option<u64> {
     const FIELD: usize = 15;
     let device = std::fs::metadata(folder).ok()?.dev();
     let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
     let device = format!("/sys/dev/block/{major}:{minor}");
-    // Those of a partition are counted by its disk.
+    // The counts of a partition are its disk's.
     let disk = if Path::new(&device).join("partition").exists() {
         format!("{device}/../stat")
     } else {

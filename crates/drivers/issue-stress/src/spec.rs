@@ -27,7 +27,7 @@ pub(crate) static SPEC: Spec = Spec {
 
 /// Time from the intended start of an operation of a scenario to the last of its answers.
 pub(crate) const OPERATION: Series = Series(0);
-/// Time from sending a `create` to its answer; the others are those of the operations of their names.
+/// Time from sending a `create` to its answer; the others are times of the operations of their names.
 pub(crate) const CREATE: Series = Series(1);
 pub(crate) const UPDATE: Series = Series(2);
 pub(crate) const SHOW: Series = Series(3);
@@ -44,7 +44,7 @@ const SERIES: &[SeriesSpec] = &[
         "operation",
         "operation",
         Headline,
-        "The time of an operation is measured from the instant at which it was due to the last of its answers; those of create, update, show, list, ready, batch, ping and claim from sending the request to its answer.",
+        "The time of an operation is measured from the instant at which it was due to the last of its answers; the times of create, update, show, list, ready, batch, ping and claim from sending the request to its answer.",
     ),
     SeriesSpec::new("create", Main),
     SeriesSpec::new("update", Main),
@@ -62,7 +62,7 @@ const SERIES: &[SeriesSpec] = &[
     ),
 ];
 
-/// The kinds of failures. A daemon that was stopped or started again causes those of a fault.
+/// The kinds of failures. A daemon that was stopped or started again causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REFUSED, Failure),
     ErrorSpec::new(outcome::BUSY, Failure),

@@ -34,7 +34,7 @@ pub(crate) struct Wire {
 pub(crate) struct Terms<'a> {
     /// The time that the agent waits for the answer.
     pub(crate) timeout: Duration,
-    /// The Unix time in milliseconds after which the daemon must not begin; by default that of the timeout.
+    /// The Unix time in milliseconds after which the daemon must not begin; by default the end of the timeout.
     pub(crate) deadline_ms: Option<u64>,
     pub(crate) key: Option<&'a str>,
 }
@@ -169,8 +169,8 @@ impl Wire {
         terms: Terms<'_>,
     ) -> Result<Answer<'_>, &'static str> {
         self.write(operation, args, terms)?;
-        // Taken, so that an early end of this future, or an error, closes it: a late answer must not be read as that of
-        // the next request.
+        // Taken, so that an early end of this future, or an error, closes it: a late answer must not be read as the
+        // answer of the next request.
         let mut stream = self.stream.take().ok_or(outcome::CONNECT)?;
         let exchange = exchange(&mut stream, &self.request, &mut self.answer);
         match timeout(terms.timeout, exchange).await {

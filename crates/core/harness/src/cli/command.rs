@@ -64,7 +64,8 @@ pub fn lines_of_files(option: &str, words: Vec<String>) -> Result<Vec<String>, I
     Ok(lines)
 }
 
-/// Returns the exit code of a command: 0 if all is right, 1 if not, or that of a failure, which is printed to stderr.
+/// Returns the exit code of a command: 0 if all is right, 1 if not, or the code of a failure, which is printed to
+/// stderr.
 #[must_use]
 pub fn exit_with(all_right: Result<bool, Failure>) -> ExitCode {
     match all_right {

@@ -22,8 +22,8 @@ pub struct Common {
     /// as localhost:8080]
     #[arg(long, value_name = "NAME", conflicts_with = "daemon")]
     pub name: Option<String>,
-    /// Measure this process of an already running daemon with all processes below it, if it is not found by its address,
-    /// as in a container. Repeat the option for each process
+    /// Measure this process of an already running daemon with all processes below it, if it is not found by its
+    /// address, as in a container. Repeat the option for each process
     #[arg(long, value_name = "PID", conflicts_with = "daemon", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Vec<u32>,
     /// Compare the driver's counters with this metrics page of an already running daemon (http://, Prometheus text),
@@ -35,14 +35,14 @@ pub struct Common {
     pub plan: Option<PathBuf>,
     /// Override a field of the plan, such as timeline.measure=10s or groups.0.rate=500
     ///
-    /// It takes precedence over all other options. The plan is that of --plan, or the one that the options describe
+    /// It takes precedence over all other options. The plan is --plan's, or the one that the options describe
     /// (--print-plan shows it).
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Start this many daemons, which share the load [default: 1, or that of the plan]
+    /// Start this many daemons, which share the load [default: 1, or the plan's number]
     #[arg(long, value_name = "N", value_parser = load::number::whole::<u64>)]
     pub instances: Option<u64>,
-    /// Require a threshold, such as "first_byte.p99 <= 50ms". It is added to those of the plan; exit code 4 if missed
+    /// Require a threshold, such as "first_byte.p99 <= 50ms". It is added to the plan's; exit code 4 if missed
     #[arg(long, value_name = "TEXT")]
     pub threshold: Vec<String>,
     /// Print the plan as TOML and exit

@@ -52,11 +52,11 @@ impl Program {
     };
 }
 
-/// The command line of a driver, besides the options that all drivers share. The settings of the driver are options too:
-/// each sets the field of the same name in the plan.
+/// The command line of a driver, besides the options that all drivers share. The settings of the driver are options
+/// too: each sets the field of the same name in the plan.
 pub trait DriverCli: Driver<Config: clap::Args> {
-    /// Further options of a run: running daemons, and those that shape the load. The latter have no defaults of clap, so
-    /// that an option is present if it was given.
+    /// Further options of a run: running daemons, and those that shape the load. The latter have no defaults of clap,
+    /// so that an option is present if it was given.
     type Options: clap::Args;
     /// Commands other than a run.
     type Command: clap::Subcommand;
@@ -80,7 +80,7 @@ pub trait DriverCli: Driver<Config: clap::Args> {
     /// Returns the plan to which the options of a call without `--plan` are applied. Its defaults may depend on them.
     fn plan(options: &Self::Options, settings: Self::Config) -> Plan<Self::Config>;
 
-    /// Applies the given options to a plan: the default one, or that of a file. Its settings have theirs already, and so
+    /// Applies the given options to a plan: the default one, or a file's. Its settings have theirs already, and so
     /// have the fields that mean the same in every driver.
     ///
     /// # Errors

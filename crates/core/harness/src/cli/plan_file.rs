@@ -43,7 +43,7 @@ fn for_another_driver(path: &Path, protocol: &str, own: &str) -> String {
     }
 }
 
-/// Returns the protocol of a plan, if it is known and not `own`: that of its field, or that of its folder, or else that
+/// Returns the protocol of a plan, if it is known and not `own`: by its field, or by its folder, or else by
 /// of its daemons.
 fn other_protocol(path: &Path, own: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;

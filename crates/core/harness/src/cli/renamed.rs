@@ -37,7 +37,7 @@ fn replaced(word: OsString, names: &Names) -> OsString {
     format!("--{new}{value}").into()
 }
 
-/// Returns the variable of an option: that of its older name, if only this one is set.
+/// Returns the variable of an option: under its older name, if only this one is set.
 pub(super) fn variable(program: &str, option: &str, names: &Names) -> String {
     let is_set = |name: &String| std::env::var_os(name).is_some();
     let name = variables::name(program, option);

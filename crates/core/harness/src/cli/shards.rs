@@ -23,15 +23,15 @@ pub struct ShardOptions {
     /// index of a Kubernetes job
     #[arg(long, value_name = "I/N|auto|auto/N", requires = "result_dir")]
     pub shard: Option<String>,
-    /// Use this folder to agree with the other parts of the run on the start, and store the result below it; the command
-    /// `merge` makes one result of all
+    /// Use this folder to agree with the other parts of the run on the start, and store the result below it; the
+    /// command `merge` makes one result of all
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "into", "repeat", "output"])]
     pub result_dir: Option<PathBuf>,
     /// Begin at this time, such as 2026-01-31T12:00:00Z or Unix seconds [default: once all shards are ready]
     #[arg(long, value_name = "TIME", requires = "shard")]
     pub start_at: Option<String>,
-    /// Drive a share (`load`), launch the daemon and observe it until all shards have ended (`daemon`), or drive a share
-    /// against a daemon of its own (`both`) [default with --shard: load]
+    /// Drive a share (`load`), launch the daemon and observe it until all shards have ended (`daemon`), or drive a
+    /// share against a daemon of its own (`both`) [default with --shard: load]
     #[arg(long, value_name = "ROLE", requires = "result_dir", value_parser = parse_role)]
     pub role: Option<Role>,
     /// Let the launched daemon listen on this address, so that other machines reach it [default: 127.0.0.1]
@@ -163,7 +163,7 @@ fn parse_time(text: &str) -> Result<u64, Invalid> {
         let past = Duration::from_secs((now - unix_ns) / 1_000_000_000);
         let past = humantime::format_duration(past);
         return Err(wrong(format!(
-            "was {past} ago: give a time that leaves all shards enough to start (date -u prints that of this machine)"
+            "was {past} ago: give a time that leaves all shards enough to start (date -u prints this machine's time)"
         )));
     }
     Ok(unix_ns)

@@ -20,7 +20,8 @@ const DONE: &str = "done-";
 const CLEANED: &str = "cleaned";
 
 impl DividedRun {
-    /// Tells the other parts how many operations this shard has begun and not ended, below 0 if it ends those of others.
+    /// Tells the other parts how many operations this shard has begun and not ended, below 0 if it ends operations of
+    /// others.
     ///
     /// # Errors
     /// The error of the file system.

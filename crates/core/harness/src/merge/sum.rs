@@ -1,5 +1,5 @@
 //! The sum of the results of a divided run's parts. Histograms are added bucket by bucket and counters exactly, so the
-//! figures are those of one program that had recorded everything.
+//! figures are as if one program had recorded everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 

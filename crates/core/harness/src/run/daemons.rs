@@ -47,7 +47,7 @@ pub(super) struct Instance {
     pub(super) restarts: u64,
 }
 
-/// The place of a daemon or a service among those of the run.
+/// The place of a daemon or a service in the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DaemonId {
     Instance(usize),
@@ -278,8 +278,8 @@ impl Daemons {
         }
     }
 
-    /// Stops the daemons, all at the same time, then the services, and keeps their logs beside the result. They have one
-    /// second if the user is in a hurry, or sends a signal meanwhile.
+    /// Stops the daemons, all at the same time, then the services, and keeps their logs beside the result. They have
+    /// one second if the user is in a hurry, or sends a signal meanwhile.
     pub(super) async fn close(&mut self, folder: &Folder, hurried: bool, signals: &mut Signals) {
         let (hurry, _) = watch::channel(hurried);
         let instances = self.instances.drain(..).enumerate();

@@ -28,7 +28,7 @@ impl External {
     /// by the target.
     ///
     /// # Errors
-    /// The name can't be that of a folder, an address can't be that of a page, or there is no such process.
+    /// The name can't name a folder, an address can't be a page's, or there is no such process.
     pub fn new(
         target: Target,
         name: Option<String>,
@@ -55,7 +55,7 @@ impl External {
         })
     }
 
-    /// Returns its name as that of a folder: `localhost:8080` becomes `localhost-8080`.
+    /// Returns its name as the name of a folder: `localhost:8080` becomes `localhost-8080`.
     pub(super) fn folder_name(&self) -> String {
         let plain = |letter: char| match letter {
             letter if letter.is_ascii_alphanumeric() || "-_.".contains(letter) => letter,
@@ -125,8 +125,8 @@ pub(super) struct ExternalProcesses {
 }
 
 impl ExternalProcesses {
-    /// Takes the processes that the user named, or else those that were `found` at the addresses. If those of one
-    /// address are not known, none are: the figures of a part would pass for those of the whole. Returns the reason then.
+    /// Takes the processes that the user named, or else the ones `found` at the addresses. If the processes of one
+    /// address are not known, none are: the figures of a part would pass for the whole. Returns the reason then.
     pub(super) fn open(
         external: &External,
         found: &[Result<Listeners, NotFound>],
@@ -245,7 +245,7 @@ impl ExternalProcesses {
         }
     }
 
-    /// Returns what listens now; `None` if that of one address is not known.
+    /// Returns what listens now; `None` if the listener of one address is not known.
     fn listening(&self) -> Option<Listeners> {
         let found = listeners::find(&self.target);
         let found: Vec<Listeners> = found.into_iter().collect::<Result<_, _>>().ok()?;

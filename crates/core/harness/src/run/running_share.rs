@@ -198,7 +198,7 @@ impl RunningShare {
         Ok(Some(ledgers))
     }
 
-    /// Returns a tally to its worker after it was read. Those of processes were made to be read once.
+    /// Returns a tally to its worker after it was read. Tallies of processes were made to be read once.
     pub(crate) fn give_back(&self, worker: u64, tally: Tally) {
         if let Workers::Threads(threads) = &self.workers {
             threads.give_back(worker, tally);
@@ -229,8 +229,8 @@ impl RunningShare {
         self.workers.obey(Order::Stop(grace_ns)).await;
     }
 
-    /// Kills the processes of this program, for the reason `why`. Returns false if its workers are threads, which cannot
-    /// be killed.
+    /// Kills the processes of this program, for the reason `why`. Returns false if its workers are threads, which
+    /// cannot be killed.
     pub(super) fn kill(&mut self, why: &'static str) -> bool {
         let Workers::Processes(processes) = &mut self.workers else {
             return false;
@@ -266,7 +266,8 @@ impl Workers {
         }
     }
 
-    /// Returns how many operations the workers of this program have begun and not ended; `None` while they may begin more.
+    /// Returns how many operations the workers of this program have begun and not ended; `None` while they may begin
+    /// more.
     fn open_operations(&self) -> Option<i64> {
         match self {
             Self::Threads(threads) => threads.open_operations(),

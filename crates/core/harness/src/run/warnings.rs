@@ -75,8 +75,8 @@ pub(super) fn raise<D: Driver>(
 }
 
 /// Returns the warnings about disturbances of the daemon and of the driver with its `workers`. The load average before
-/// the start counts only if the CPU use of other processes was not measured: in a suite it is mostly the load of the run
-/// before.
+/// the start counts only if the CPU use of other processes was not measured: in a suite it is mostly the load of the
+/// run before.
 fn disturbances(facts: &RunResult, busy_waits: bool, workers: u64) -> Vec<Warning> {
     let RunResult {
         machine,
@@ -129,7 +129,7 @@ fn nothing_succeeded(spec: &Spec, total: &Tally, operations: &Operations) -> Opt
     (operations.ok == 0).then(|| Warning::nothing_succeeded(operations.failed, most))
 }
 
-/// Returns the driver's counters beside those of the daemons, which are named as the driver's. If daemons were started
+/// Returns the driver's counters beside the daemons' counters of the same names. If daemons were started
 /// again, their counts after the last page are lost: they may then have counted less than the driver, but never more.
 pub(super) fn compared(
     spec: &'static Spec,

@@ -14,7 +14,7 @@ const DRIVERS: &str = include_str!("schema_1.json");
 /// A driver that wrote results of schema 1.
 #[derive(Debug, Deserialize)]
 struct Driver {
-    /// Its names: one of a driver, or those of several tools.
+    /// Its names: one of a driver, or several of tools.
     names: Vec<String>,
     /// The setting that keeps connections open between requests, if it has one.
     #[serde(default)]

@@ -79,7 +79,7 @@ pub fn check_daemons(
 /// As [`check_daemons`], for a check that launches each daemon itself, such as with several settings.
 ///
 /// # Errors
-/// As those of [`check_daemons`].
+/// As [`check_daemons`].
 pub fn check_prepared(
     protocol: &str,
     options: &Options,

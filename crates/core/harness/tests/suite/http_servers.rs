@@ -190,7 +190,7 @@ fn a_missing_file_is_404(address: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the variables that set the number of workers: that of `http-daemon`, and that of all others.
+/// Returns the variables that set the number of workers: for `http-daemon`, and for all others.
 fn workers(number: &str) -> [(&str, &str); 2] {
     [("HTTP_DAEMON_WORKERS", number), ("HTTP_WORKERS", number)]
 }

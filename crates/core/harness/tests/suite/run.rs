@@ -281,7 +281,7 @@ fn a_merge_of_one_shard_is_the_run() {
         let run = play_into(&folder, behaviour, Part::Divided(divided)).unwrap();
         folder.write_part(&run).unwrap();
         let merged = merge::<Toy>(whole.path()).unwrap();
-        // Warnings name the shard, samples have whole seconds, and a disturbance is that of one machine.
+        // Warnings name the shard, samples have whole seconds, and a disturbance belongs to one machine.
         let kinds = |result: &RunResult| -> BTreeSet<String> {
             let kinds = result.warnings.iter().map(|warning| warning.kind);
             kinds.map(|kind| format!("{kind:?}")).collect()

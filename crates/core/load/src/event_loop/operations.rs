@@ -92,7 +92,7 @@ impl Operation {
 /// Does a worker's share of the load with clients that do one operation after the other.
 ///
 /// Of each group, the given number of clients, in all workers, is opened before the load; a group of 0 opens a client
-/// whenever none is free. Operations that are due while no client is free wait; their response time, like that of all,
+/// whenever none is free. Operations that are due while no client is free wait; their response time
 /// counts from the instant they were due.
 ///
 /// # Errors

@@ -249,7 +249,7 @@ fn operations_that_never_end_are_unfinished_at_the_end_of_the_drain_phase() {
     let (seen, recorded) = run.run(worker, Options::default(), |toy| toy.answers = false);
     assert_eq!(recorded.counts(), [3, 0, 0, 3]);
     assert_eq!(seen.given_up, 1);
-    // Late starts, here those of a late first turn, extend the drain phase.
+    // Late starts, here after a late first turn, extend the drain phase.
     let (last, earlier) = seen.turns.split_last().unwrap();
     assert!(*last >= drained);
     let late = seen.turns[0].saturating_sub(drained - 30 * MS);

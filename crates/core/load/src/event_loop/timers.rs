@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Timers by time. Each carries what its handler needs when it is due; those of the same time fire in the order in which
+/// Timers by time. Each carries what its handler needs when it is due; timers of one time fire in the order in which
 /// they were set.
 #[derive(Debug)]
 pub struct Timers<T> {

@@ -89,7 +89,7 @@ pub fn read<D: DeserializeOwned>(path: &Path) -> Result<Plan<D>, PlanError> {
 /// Reads a plan, applies `path=value` settings to it, and checks it.
 ///
 /// # Errors
-/// As those of [`read`], a wrong setting, or a value that can't be run.
+/// As [`read`], a wrong setting, or a value that can't be run.
 pub fn load<D>(path: &Path, settings: &[String]) -> Result<Plan<D>, PlanError>
 where
     D: Serialize + DeserializeOwned,
@@ -122,7 +122,7 @@ fn remedy(path: &Path, problem: &std::io::Error) -> String {
         Some(meant) if problem.kind() == ErrorKind::NotFound => {
             format!("did you mean {}?", folder.join(meant).display())
         }
-        _ => "give the path of a plan; `drover list` shows those of this project".to_owned(),
+        _ => "give the path of a plan; `drover list` shows the plans of this project".to_owned(),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Group, Invalid, LONGEST, MOST_CLIENTS, Plan};
 use crate::duration;
 use crate::schedule::{Schedule, Share, Stage, UserStage};
 
-/// A stage of a group: its load changes linearly from that of the stage before (0 at first) to `to`. Written as `{
+/// A stage of a group: its load changes linearly from the end of the stage before (0 at first) to `to`. Written as `{
 /// rate = 100.0, over = "30s" }` or `{ users = 100, over = "30s" }`. All stages of a group are of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]

@@ -1,4 +1,4 @@
-//! Counts events of the measured time, apart from those of the seconds in which it begins and ends.
+//! Counts events of the measured time, apart from the other events of its first and last second.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl MeasuredTime {
         }
     }
 
-    /// Moves the measured time to that of `phases`, unless it has begun.
+    /// Takes the measured time from `phases`, unless it has begun.
     pub(super) fn move_to(&mut self, phases: Phases) {
         if matches!(self.state, State::Before) {
             self.phases = phases;

@@ -10,7 +10,7 @@ use super::thread::ThreadSpan;
 /// The activity of one thread in one second of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct WorkerSecond<T = Tally> {
-    /// The index of the worker thread among those of all processes of the driver.
+    /// The index of the worker thread in all processes of the driver.
     pub worker: u64,
     /// The index of the second since the origin of the run.
     pub second: u64,
@@ -41,8 +41,8 @@ impl<T> WorkerSecond<T> {
         (worker_second, self.tally)
     }
 
-    /// Creates the last second of a worker that can't report it: the operations that were `open` after its last reported
-    /// `second` are still open.
+    /// Creates the last second of a worker that can't report it: the operations that were `open` after its last
+    /// reported `second` are still open.
     pub fn lost(worker: u64, second: u64, open: i64, nothing: T, why: String) -> Self {
         Self {
             worker,

@@ -31,7 +31,7 @@ struct FirstStart {
 }
 
 impl RandomOffsets {
-    /// Draws for all workers, and keeps those of the share.
+    /// Draws for all workers, and keeps the share's draws.
     pub(super) fn new(
         workers: u64,
         most: Duration,

@@ -220,7 +220,7 @@ fn poisson_gaps_have_the_mean_and_the_variance_of_an_exponential_distribution() 
     let mean = gaps.iter().sum::<f64>() / count;
     let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / count;
     let above_mean = gaps.iter().filter(|gap| **gap > 1.0).count() as f64 / count;
-    // Four standard errors at n = 100,000: 1/√n of the count and the mean, √(8/n) of the variance, and that of a
+    // Four standard errors at n = 100,000: 1/√n of the count and the mean, √(8/n) of the variance, and of a
     // share of 1/e.
     assert!((count / 1e5 - 1.0).abs() < 0.0127, "{count} gaps");
     assert!((mean - 1.0).abs() < 0.0127, "mean {mean} ms");

@@ -57,7 +57,7 @@ struct DialConfig {
     /// Failed reconnects.
     failed: AtomicU64,
     frame_max: u32,
-    /// CA certificates trusted in addition to those of this machine.
+    /// CA certificates trusted in addition to this machine's.
     tls: OwnedTLSConfig,
 }
 

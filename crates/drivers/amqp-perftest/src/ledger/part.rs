@@ -68,7 +68,8 @@ pub(crate) struct QueueDepth {
 /// The part of one process in the ledger of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LedgerPart {
-    /// The run whose messages these are. A run without producers accepts those of any run, but only one in each process.
+    /// The run whose messages these are. A run without producers accepts messages of any run, but only one in each
+    /// process.
     pub(super) run: u32,
     /// Arrived messages that its consumers requeued.
     pub(super) given_back: u64,

@@ -17,7 +17,7 @@ const MOST: u64 = 1_000_000;
 const MOST_CLIENTS: u64 = 1000;
 /// Maximum body size: RabbitMQ's limit.
 const LARGEST: u32 = 512 << 20;
-/// Maximum random start delay: that of a ramp.
+/// Maximum random start delay, as of a ramp.
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 /// Refuses a plan if `is_wrong`; `setting` is a name in the table `driver`, and the option in brackets.

@@ -35,7 +35,7 @@ fn gap(stream: usize, number: u32) -> Duration {
 }
 
 fn script(handoff: usize) -> Vec<Step> {
-    // The first handoff is that of the check.
+    // The first handoff is the check's.
     let stream = handoff.wrapping_sub(1);
     let mut after = if handoff == 0 {
         Duration::ZERO
@@ -67,7 +67,8 @@ const PLANNED: [Planned; 9] = [
     ("stream", "max_ns", 245.0),
 ];
 
-/// Threads that are woken before a time is taken: the target at the handoff and when its delay is over, then the driver.
+/// Threads that are woken before a time is taken: the target at the handoff and when its delay is over, then the
+/// driver.
 const WAKES: f64 = 3.0;
 
 /// Within 1 ms, 1 % of the value, or the lateness of the threads that wake one another.

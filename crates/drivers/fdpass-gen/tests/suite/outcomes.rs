@@ -400,7 +400,7 @@ fn a_daemon_that_goes_away_is_an_error_of_connecting_after_the_retries() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // The program has begun once it made a handoff after that of the check.
+    // The program has begun once it made a handoff after the check's.
     target.wait_for(2);
     target.stop();
     std::fs::remove_file(&socket).unwrap();

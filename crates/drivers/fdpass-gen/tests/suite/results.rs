@@ -104,7 +104,7 @@ fn the_embedded_daemon_is_launched_and_the_result_is_whole() {
         .iter()
         .position(|name| *name == "daemon_handoffs_total")
         .unwrap();
-    assert_eq!(last[handoffs], "31", "30 and that of the check");
+    assert_eq!(last[handoffs], "31", "30 and the check's");
 
     let page = std::fs::read_to_string(path.with_file_name("report.html")).unwrap();
     let links = page.split("<a href=\"").skip(1);

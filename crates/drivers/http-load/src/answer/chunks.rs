@@ -32,7 +32,7 @@ pub(super) enum ChunkState {
 
 impl ChunkState {
     /// Processes a byte that is not data. `left` is the chunk size parsed so far; `extra` counts the bytes of
-    /// extensions, then those of trailers.
+    /// extensions, then the bytes of trailers.
     pub(super) fn next(self, byte: u8, left: &mut u64, extra: &mut u16) -> Result<Self, Fault> {
         if self >= Self::Line {
             return self.next_of_trailer(byte, extra);

@@ -1,4 +1,4 @@
-//! Faults of responses; sections are those of RFC 9112.
+//! Faults of responses; sections refer to RFC 9112.
 
 use thiserror::Error;
 

@@ -90,7 +90,7 @@ impl Messages {
         !self.bodies.is_empty()
     }
 
-    /// Returns the request of the operation with this number: the first one, or that of `hop`.
+    /// Returns the request of the operation with this number: the first one, or `hop`'s.
     pub(super) fn request(&self, number: u64, hop: Option<&RedirectTarget>) -> Message {
         let is_bare = hop.is_some_and(|hop| hop.bare);
         let index = (number % self.bodies.len().max(1) as u64) as usize;

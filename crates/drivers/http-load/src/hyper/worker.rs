@@ -31,7 +31,7 @@ pub(super) struct WorkerState<'a> {
     clients: RefCell<Clients<'a>>,
     pub(super) sources: RefCell<Sources>,
     pub(super) totals: Rc<Totals>,
-    /// All request slots, including those of pending connections.
+    /// All request slots, including slots of pending connections.
     pub(super) slots: SlotTable,
     /// Idle slots, the longest idle first. Some may have ended since.
     idle: RefCell<VecDeque<Rc<RequestSlot>>>,

@@ -15,7 +15,7 @@ use crate::settings::open_loop;
 /// The column of the values.
 const COLUMN: usize = 32;
 
-/// Renders the metrics, ordered by name. Times are those of successful requests; a request over an existing connection
+/// Renders the metrics, ordered by name. Times are of successful requests; a request over an existing connection
 /// adds no connecting time.
 pub(super) fn block(run: &Run<'_>) -> String {
     let mut text = checks(run);

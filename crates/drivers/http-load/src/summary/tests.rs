@@ -39,7 +39,7 @@ fn named(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
     counts.iter().map(owned).collect()
 }
 
-/// Builds a series of 1,000 values: 1, 2 … 1,000 times `unit` nanoseconds. Percentiles are those of the histogram:
+/// Builds a series of 1,000 values: 1, 2 … 1,000 times `unit` nanoseconds. Percentiles are the histogram's:
 /// within 0.1 %.
 fn series(name: &str, unit: u64) -> SeriesResult {
     let mut values = Distribution::default();

@@ -125,7 +125,7 @@ fn a_shard_divides_its_share_over_processes_of_its_own() {
         .each_ref()
         .map(|shard| opening(shard)["took_s"].clone());
     assert_eq!(begins[0], begins[1], "both count from one start");
-    // Two of each check, and those of the load.
+    // Two of each check, and the load's.
     assert_eq!(server.finish().connections, 30 + 2 * 2);
 }
 

@@ -38,7 +38,7 @@ fn processes_and_source_addresses_share_a_load_exactly() {
         let from_auto = peers.iter().filter(|peer| **peer == auto).count();
         // The kernel chooses the source of the two connections of the check.
         assert_eq!((from_auto, peers.len()), (6, 8), "{how}: {peers:?}");
-        // All requests have one length, including those of the check.
+        // All requests have one length, including the check's.
         let counts = server.finish();
         assert_eq!(counts.requests, 122);
         assert_eq!(ran.count("bytes_sent") * 122, counts.received * 120);

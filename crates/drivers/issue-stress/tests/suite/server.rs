@@ -20,7 +20,7 @@ pub(crate) enum Lie {
     Phantom,
     /// A create is performed twice.
     Twice,
-    /// The id of an issue is that of the one before.
+    /// An issue has the id of the one before.
     SameId,
     /// An atomic batch that fails leaves its first issue behind.
     PartialBatch,

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::tidy::tree::{folders, read, root};
 
-/// The crates of core that depend on nothing here, so that those of every room may use them.
+/// The crates of core that depend on nothing here, so that every room may use them.
 const TOOLS: [&str; 3] = ["workspace-hack", "build-version", "test-kit"];
 
 /// The other crates of core: each may use those before it.

@@ -1,4 +1,4 @@
-//! Compares a ledger that is divided over processes with that of one process.
+//! Compares a ledger that is divided over processes with the ledger of one process.
 
 use std::collections::BTreeMap;
 

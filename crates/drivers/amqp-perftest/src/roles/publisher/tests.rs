@@ -83,7 +83,7 @@ impl<'a> Fixture<'a> {
         self.publisher.on_returned(&mut self.state, &stamp);
     }
 
-    /// Returns the named counts at the end, among them those of errors.
+    /// Returns the named counts at the end, errors among them.
     fn end<const N: usize>(mut self, names: [&'static str; N]) -> [u64; N] {
         self.state.write_counts();
         let total = self.recorded.end();

@@ -80,7 +80,7 @@ fn every_request_fails(engine: &str) {
             );
             assert_eq!((ran.code, ran.result.operations("ok")), (1, 0), "{all}");
             assert!(ran.result.operations("failed") > 0, "{all}");
-            // The times of failures must not be taken for those of the server.
+            // The times of failures must not be taken for the server's.
             assert_ne!(ran.result["verdict"], "VALID", "{all}");
             assert!(ran.result.warning("NothingSucceeded").is_some());
             let asked_for = |kind: &&str| kinds.iter().any(|begin| kind.starts_with(begin));
