@@ -2,8 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Stdio;
 
 use harness_testing::processes::wait_until;
@@ -15,12 +13,6 @@ use crate::support::{Project, Started, ends_with, has_exited, interrupt, message
 
 const SUITE: &str = "[driver]\n[suite]\ndaemons = ['a']\n";
 
-/// Holds the lock of this machine, by the last of its names, which no suite takes while the others are free.
-fn hold_machine() -> UnixListener {
-    let address = SocketAddr::from_abstract_name("drover-suite-31").unwrap();
-    UnixListener::bind_addr(&address).unwrap()
-}
-
 /// Lets a shell build a daemon.
 fn build_by(project: &Project, daemon: &str, script: &str) {
     let file = project.path(&format!("daemons/{daemon}/daemon.toml"));
@@ -31,15 +23,20 @@ fn build_by(project: &Project, daemon: &str, script: &str) {
 
 #[test]
 fn a_suite_waits_for_the_machine_and_ctrl_c_ends_the_wait() {
+    let hanging = "[driver]\ndo = { 'a/5' = 'hang' }\n[suite]\ndaemons = ['a']\nlevels = [{ name = '5', set = {} }]\n";
+    let holder = Project::new(hanging);
+    let (first, _) = holder.hang(&[]);
     let project = Project::new(SUITE);
-    let held = hold_machine();
     let mut command = project.drover(&["run", "tiny"]);
     let mut waiting = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines();
     let mut line = || lines.next().unwrap().unwrap();
     let who = line();
     assert!(
-        who.starts_with("waiting for another drover run: pid "),
+        who.starts_with(&format!(
+            "waiting for another drover run: pid {}, for ",
+            first.pid
+        )),
         "{who}"
     );
     let how = line();
@@ -65,7 +62,8 @@ fn a_suite_waits_for_the_machine_and_ctrl_c_ends_the_wait() {
     });
     waiting.type_keys("\x03");
     assert_eq!(waiting.end().code(), Some(3), "{}", waiting.written());
-    drop(held);
+    interrupt(&first);
+    ends_with(&first.end(), 3);
 }
 
 #[test]
