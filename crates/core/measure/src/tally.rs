@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::LazyLock;
 
 use base64::Engine as _;
@@ -17,10 +18,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::regression::RegressionSums;
 use crate::spec::SeriesSpec;
-
-mod decoder;
-
-pub use decoder::Decoder;
 
 /// Counter of operations begun.
 pub const STARTED: &str = "started";
@@ -146,14 +143,9 @@ impl Distribution {
     /// # Errors
     /// The text is not base64, not a V2 histogram, or not compatible with the common shape.
     pub fn decode(text: &str, clamped: u64) -> Result<Self, DecodeError> {
-        let read = deserialize(text)?;
-        let mut histogram = histogram();
-        let added = histogram.add(&read);
-        added.map_err(|error| DecodeError::Histogram(error.to_string()))?;
-        Ok(Self {
-            histogram: Some(histogram),
-            clamped,
-        })
+        let mut distribution = Self::default();
+        Decoder::new().add(text, clamped, &mut distribution)?;
+        Ok(distribution)
     }
 }
 
@@ -162,18 +154,60 @@ impl Distribution {
 /// # Errors
 /// The text is not base64, or not a V2 histogram.
 pub(crate) fn recorded(text: &str) -> Result<Vec<(u64, u64)>, DecodeError> {
-    let read = deserialize(text)?;
+    let read = Decoder::new().read(text)?;
     let values = read.iter_recorded();
     Ok(values
         .map(|value| (value.value_iterated_to(), value.count_at_value()))
         .collect())
 }
 
-#[inline]
-fn deserialize(text: &str) -> Result<Histogram<u64>, DecodeError> {
-    let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
-    let read = Deserializer::new().deserialize(&mut &bytes[..]);
-    read.map_err(|error| DecodeError::Histogram(error.to_string()))
+/// Decodes histograms. It keeps its buffer for the next one.
+pub struct Decoder(Deserializer);
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Decoder")
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// Creates a decoder.
+    pub fn new() -> Self {
+        Self(Deserializer::new())
+    }
+
+    /// Adds the values of an encoded histogram to `into`; `clamped` of them were clamped when they were recorded. After
+    /// an error, `into` is unchanged.
+    ///
+    /// # Errors
+    /// The text is not base64, not a V2 histogram, or not compatible with the common shape.
+    pub fn add(
+        &mut self,
+        text: &str,
+        clamped: u64,
+        into: &mut Distribution,
+    ) -> Result<(), DecodeError> {
+        let read = self.read(text)?;
+        if read.is_empty() {
+            return Ok(());
+        }
+        let added = into.get_or_init().add(&read);
+        added.map_err(|error| DecodeError::Histogram(error.to_string()))?;
+        into.clamped = into.clamped.saturating_add(clamped);
+        Ok(())
+    }
+
+    fn read(&mut self, text: &str) -> Result<Histogram<u64>, DecodeError> {
+        let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
+        let read = self.0.deserialize(&mut &bytes[..]);
+        read.map_err(|error| DecodeError::Histogram(error.to_string()))
+    }
 }
 
 /// The reason why a stored histogram cannot be decoded.
