@@ -7,10 +7,8 @@ use maud::{Markup, html};
 
 mod guides;
 mod heat;
-mod labels;
-mod path;
+mod lines;
 mod scale;
-mod thin;
 
 pub(super) use guides::{Limit, Span, SpanKind};
 pub(super) use heat::Heat;
@@ -248,7 +246,7 @@ impl Chart {
                 let lines: String = mark
                     .pieces
                     .iter()
-                    .map(|piece| path::relative(&self.outline(piece, close, most), close))
+                    .map(|piece| lines::relative(&self.outline(piece, close, most), close))
                     .collect();
                 html! { path class=(class) d=(lines) data-d=(mark.daemon) {} }
             }
@@ -260,7 +258,7 @@ impl Chart {
         let edges = if band { 2 } else { 1 };
         piece
             .chunks(piece.len().div_ceil(edges).max(1))
-            .flat_map(|edge| thin::thinned(edge, most))
+            .flat_map(|edge| lines::thinned(edge, most))
             .map(|point| self.position(point))
             .collect()
     }
