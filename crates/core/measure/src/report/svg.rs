@@ -181,6 +181,11 @@ fn shape(daemon: usize) -> String {
 }
 
 impl Chart {
+    /// Returns true if nothing is drawn between the axes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.marks.is_empty() && self.heat.is_none()
+    }
+
     /// Draws the chart as SVG, with at most `most` points per line.
     pub(super) fn draw(&self, most: usize) -> Markup {
         let (width, height) = (self.size.width(), self.size.height());

@@ -1,6 +1,6 @@
 //! Key figures of each daemon by level, every run a dot: the headline series' p99, the rates, memory and CPU.
 
-use super::drawn::{ChartTexts, Drawn, axis};
+use super::drawn::{Drawn, axis};
 use crate::report::columns::Column;
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name};
 use crate::report::roles;
@@ -85,15 +85,6 @@ fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart>
     }
     let levels = comparison.levels.iter();
     let names = levels.map(|level| level_name(level)).collect();
-    let texts = ChartTexts {
-        id: metric.id.clone(),
-        title: metric.column.head.clone(),
-        reading: if comparison.suite.results.iter().all(is_counted) {
-            ""
-        } else {
-            "Hollow: an INVALID run."
-        },
-    };
     let values: Vec<f64> = drawn.ys().collect();
     if values.iter().all(|value| *value == 0.0) {
         return None;
@@ -107,7 +98,14 @@ fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart>
         _ => unit.to_owned(),
     };
     let y = axis(unit, scale, metric.unit);
-    let chart = drawn.chart(texts, axis("level", Scale::Names(names), ""), y)?;
+    let reading = if comparison.suite.results.iter().all(is_counted) {
+        ""
+    } else {
+        "Hollow: an INVALID run."
+    };
+    let x = axis("level", Scale::Names(names), "");
+    let title = metric.column.head.clone();
+    let chart = drawn.chart(metric.id.clone(), title, reading, x, y);
     Some(Chart {
         size: Size::Compact,
         ..chart
