@@ -7,17 +7,21 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
 use crate::regression::RegressionSums;
 use crate::spec::SeriesSpec;
+
+mod decoder;
+
+pub use decoder::Decoder;
+pub(crate) use decoder::recorded;
 
 /// Counter of operations begun.
 pub const STARTED: &str = "started";
@@ -141,72 +145,11 @@ impl Distribution {
     /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// The text is not base64, not a V2 histogram, or not compatible with the common shape.
+    /// The text is not base64, or not a V2 histogram of the common shape.
     pub fn decode(text: &str, clamped: u64) -> Result<Self, DecodeError> {
         let mut distribution = Self::default();
         Decoder::new().add(text, clamped, &mut distribution)?;
         Ok(distribution)
-    }
-}
-
-/// Returns the values and their counts of an encoded histogram. It costs half of [`Distribution::decode`].
-///
-/// # Errors
-/// The text is not base64, or not a V2 histogram.
-pub(crate) fn recorded(text: &str) -> Result<Vec<(u64, u64)>, DecodeError> {
-    let read = Decoder::new().read(text)?;
-    let values = read.iter_recorded();
-    Ok(values
-        .map(|value| (value.value_iterated_to(), value.count_at_value()))
-        .collect())
-}
-
-/// Decodes histograms. It keeps its buffer for the next one.
-pub struct Decoder(Deserializer);
-
-impl fmt::Debug for Decoder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Decoder")
-    }
-}
-
-impl Default for Decoder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Decoder {
-    /// Creates a decoder.
-    pub fn new() -> Self {
-        Self(Deserializer::new())
-    }
-
-    /// Adds the values of an encoded histogram to `into`; `clamped` of them were clamped when they were recorded. After
-    /// an error, `into` is unchanged.
-    ///
-    /// # Errors
-    /// The text is not base64, not a V2 histogram, or not compatible with the common shape.
-    pub fn add(
-        &mut self,
-        text: &str,
-        clamped: u64,
-        into: &mut Distribution,
-    ) -> Result<(), DecodeError> {
-        let read = self.read(text)?;
-        if read.is_empty() {
-            return Ok(());
-        }
-        let added = into.get_or_init().add(&read);
-        added.map_err(|error| DecodeError::Histogram(error.to_string()))?;
-        into.clamped = into.clamped.saturating_add(clamped);
-        Ok(())
-    }
-
-    fn read(&mut self, text: &str) -> Result<Histogram<u64>, DecodeError> {
-        let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
-        let read = self.0.deserialize(&mut &bytes[..]);
-        read.map_err(|error| DecodeError::Histogram(error.to_string()))
     }
 }
 
@@ -216,7 +159,7 @@ pub enum DecodeError {
     /// The text is not base64.
     #[error("the histogram is not base64 text: check whether the file was truncated or edited")]
     Base64,
-    /// The bytes are not a V2 histogram of a compatible shape.
+    /// The bytes are not a V2 histogram of the common shape.
     #[error("the histogram cannot be decoded: {0}")]
     Histogram(String),
 }
