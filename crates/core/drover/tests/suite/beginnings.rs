@@ -9,7 +9,9 @@ use harness_testing::terminal::TerminalProgram;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Project, Started, ends_with, has_exited, interrupt, messages};
+use crate::support::{
+    Project, Started, assert_contains, ends_with, has_exited, interrupt, messages,
+};
 
 const SUITE: &str = "[driver]\n[suite]\ndaemons = ['a']\n";
 
@@ -40,9 +42,7 @@ fn a_suite_waits_for_the_machine_and_ctrl_c_ends_the_wait() {
         "{who}"
     );
     let how = line();
-    for part in ["Ctrl-C ends the wait", "--no-wait", "--force"] {
-        assert!(how.contains(part), "{how}");
-    }
+    assert_contains(&how, &["Ctrl-C ends the wait", "--no-wait", "--force"]);
     let pid = Pid::from_raw(waiting.id().cast_signed());
     kill(pid, Signal::SIGINT).unwrap();
     assert_eq!(waiting.wait().unwrap().code(), Some(3));
@@ -101,17 +101,13 @@ fn builds_of_daemons_are_shown_before_the_runs_and_one_that_fails_is_named_once(
     let unreached = &project.record()["unreached"];
     assert_eq!(unreached.as_array().unwrap().len(), 2, "{unreached}");
     let reason = unreached[0]["reason"].as_str().unwrap();
-    assert!(
-        reason.contains("building") && reason.contains("no compiler here"),
-        "{reason}"
-    );
+    assert_contains(reason, &["building", "no compiler here"]);
 
     // The same command continues once the build works, and shows the builds in a log too.
     project.file("remedy", "");
-    let continued = project.run(&[]);
-    ends_with(&continued, 0);
+    let continued = project.run(&[], 0);
     let text = messages(&continued);
-    assert!(text.contains("building b: sh -c"), "{text}");
+    assert_contains(&text, &["building b: sh -c"]);
     assert_eq!(project.log().len(), 4);
 }
 
