@@ -1,10 +1,12 @@
 //! `drover cluster`: hands a run to an engine that places its shards on many machines. Placement, restarts and logs are
 //! the engine's; the parts meet in a folder, and the driver merges their results.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand};
 use harness::drivers::KnownDriver;
 use harness::failure::Failure;
@@ -111,6 +113,27 @@ fn refuse_secrets(text: &str) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Hands a text to a program of the engine, on its stdin.
+///
+/// # Errors
+/// The program cannot be started, with the remedy, or refuses the text.
+fn submit(program: &str, arguments: &[&str], text: &str, remedy: &str) -> anyhow::Result<()> {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("starting {program}: {remedy}"))?;
+    let mut stdin = child.stdin.take().context("it has no stdin")?;
+    let written = stdin.write_all(text.as_bytes());
+    drop(stdin);
+    let status = child.wait()?;
+    ensure!(
+        status.success(),
+        "{program} refused the job ({status}): see its message above"
+    );
+    written.with_context(|| format!("writing to {program}"))
 }
 
 fn absolute(path: &Path) -> anyhow::Result<String> {

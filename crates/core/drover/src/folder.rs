@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
+use harness::drivers::entries;
 use harness::live::LIVE;
 use harness::store::{self, RESULT};
 use measure::result::RunResult;
 
 use crate::driver_run;
-use crate::project::entries;
 use crate::record::{FILE, Record, RunId};
 use crate::resolve::Suite;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use harness::drivers::{self, KnownDriver};
+use harness::drivers::{self, KnownDriver, entries};
 use load::trust::{self, Untrusted};
 use measure::similar::{similar, suggest};
 use subject::manifest::{self, Manifest, Roots};
@@ -206,12 +206,6 @@ fn trusted(root: &Path) -> Result<(), Untrusted> {
     files
         .filter(|path| path.exists())
         .try_for_each(|path| trust::require(&path))
-}
-
-/// Returns the entries of a folder, or nothing if it does not exist.
-pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
 }
 
 /// Joins names for a sentence.

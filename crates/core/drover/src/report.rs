@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use harness::drivers::entries;
 use harness::output;
 use harness::store::{self, RESULT};
 use measure::suite::{Suite, Unreached};
 
-use crate::project::entries;
 use crate::record::{self, FILE};
 use crate::suite_report;
 

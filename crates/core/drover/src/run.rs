@@ -1,6 +1,7 @@
 //! `drover run`: performs every run of a suite as a driver's process, and reports at the end.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -21,7 +22,7 @@ use crate::driver_program;
 use crate::driver_run::{self, Outcome};
 use crate::estimate::{self, PastRun};
 use crate::folder::{Folder, RESULTS};
-use crate::machine_lock::MachineLock;
+use crate::machine_lock;
 use crate::matrix::{self, PlannedRun};
 use crate::progress::{LiveView, Progress, RunProgress};
 use crate::project::Project;
@@ -79,12 +80,9 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
         .context("listening for signals")
         .map_err(Failure::Run)?;
     let progress = Progress::new();
-    let Some(lock) = lock(options, &mut signals).await? else {
+    let Some(_lock) = lock(options, &mut signals).await? else {
         return Ok(interrupted(&progress));
     };
-    for note in lock.iter().flat_map(|lock| &lock.notes) {
-        progress.say(note);
-    }
     let Some(programs) = programs(&suites, &mut signals).await? else {
         return Ok(interrupted(&progress));
     };
@@ -107,18 +105,15 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
 }
 
 /// Takes the lock of this machine, which `--force` does without. The outer value is absent after a signal.
-async fn lock(
-    options: &Options,
-    signals: &mut Signals,
-) -> Result<Option<Option<MachineLock>>, Failure> {
+async fn lock(options: &Options, signals: &mut Signals) -> Result<Option<Option<File>>, Failure> {
     if options.force {
-        return Ok(Some(MachineLock::acquire().ok()));
+        return Ok(Some(machine_lock::acquire().ok()));
     }
     if options.no_wait {
-        let lock = MachineLock::acquire().map_err(Failure::Call)?;
+        let lock = machine_lock::acquire().map_err(Failure::Call)?;
         return Ok(Some(Some(lock)));
     }
-    let lock = MachineLock::wait(signals).await.map_err(Failure::Run)?;
+    let lock = machine_lock::wait(signals).await.map_err(Failure::Run)?;
     Ok(lock.map(Some))
 }
 

@@ -66,7 +66,9 @@ pub fn crates(root: &Path) -> Vec<PathBuf> {
     outer.into_iter().chain(inner).collect()
 }
 
-fn entries(folder: &Path) -> Vec<PathBuf> {
+/// Returns the entries of a folder, or nothing if it does not exist.
+#[must_use]
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }

@@ -1,11 +1,10 @@
 //! Cost of a tally on the hot path, and cost of merging, storing and reading it.
 
-use std::collections::BTreeSet;
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use measure::spec::{SeriesRole, SeriesSpec};
-use measure::tally::{Decoder, Distribution, Series, Tally};
+use measure::tally::{Distribution, Series, Tally};
 
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("handoff", SeriesRole::Main),
@@ -81,44 +80,5 @@ fn storing(criterion: &mut Criterion) {
     });
 }
 
-/// Encodes latencies until `count` of them are counted apart.
-fn encoded(latencies: impl Iterator<Item = u64>, count: usize) -> String {
-    let mut distribution = Distribution::default();
-    let mut distinct = BTreeSet::new();
-    for ns in latencies {
-        distribution.record(ns);
-        distinct.insert(distribution.histogram().lowest_equivalent(ns));
-        if distinct.len() == count {
-            break;
-        }
-    }
-    distribution.encode()
-}
-
-/// Measures the cost of reading one series of a worker's second and adding it to another: a typical second with 200
-/// values that are counted apart, and a wide one with 3,000.
-fn reading(criterion: &mut Criterion) {
-    let mut decoder = Decoder::new();
-    // Response times from 0.1 ms to 10 ms, and those of `values`.
-    let typical = encoded(latencies().map(|ns| 100_000 + (ns >> 4)), 200);
-    let wide = encoded(latencies(), 3_000);
-    for (name, text) in [("typical", typical), ("wide", wide)] {
-        let mut into = filled();
-        criterion.bench_function(&format!("decode dense/{name}"), |bencher| {
-            bencher.iter(|| {
-                let read = Distribution::decode(black_box(&text), 0).expect("it was encoded");
-                into.merge(&read);
-            })
-        });
-        criterion.bench_function(&format!("decode sparse/{name}"), |bencher| {
-            bencher.iter(|| {
-                decoder
-                    .add(black_box(&text), 0, &mut into)
-                    .expect("it was encoded");
-            })
-        });
-    }
-}
-
-criterion_group!(benches, recording, storing, reading);
+criterion_group!(benches, recording, storing);
 criterion_main!(benches);

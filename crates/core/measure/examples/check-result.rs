@@ -59,34 +59,13 @@ fn checked(file: &str) -> Result<RunResult, Vec<String>> {
     }
     let result: RunResult =
         serde_json::from_value(value).map_err(|error| vec![error.to_string()])?;
-    let disagreements = disagreements(&result);
-    if disagreements.is_empty() {
-        Ok(result)
-    } else {
-        Err(disagreements)
-    }
-}
-
-/// Checks the rules that a schema cannot express.
-fn disagreements(result: &RunResult) -> Vec<String> {
-    let mut found = Vec::new();
+    // What a schema cannot express.
     if !result.operations.add_up() {
-        found.push("operations.started is not ok + failed + unfinished".to_owned());
+        let text = "operations.started is not ok + failed + unfinished";
+        return Err(vec![text.to_owned()]);
     }
-    if result.errors.values().sum::<u64>() != result.operations.failed {
-        found.push("operations.failed is not the sum of the errors".to_owned());
+    match result.check_intact() {
+        Ok(()) => Ok(result),
+        Err(damaged) => Err(vec![damaged.to_string()]),
     }
-    for series in result.series.iter().chain(&result.lag) {
-        match series.distribution() {
-            Ok(values)
-                if values.len() == series.count && values.quantile(0.99) == Some(series.p99_ns) => {
-            }
-            Ok(_) => found.push(format!(
-                "series {}: its figures are not those of its histogram",
-                series.name
-            )),
-            Err(error) => found.push(format!("series {}: {error}", series.name)),
-        }
-    }
-    found
 }

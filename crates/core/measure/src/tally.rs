@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
 use crate::regression::RegressionSums;
@@ -21,6 +21,7 @@ use crate::spec::SeriesSpec;
 mod decoder;
 
 pub use decoder::Decoder;
+pub(crate) use decoder::recorded;
 
 /// Counter of operations begun.
 pub const STARTED: &str = "started";
@@ -144,36 +145,12 @@ impl Distribution {
     /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
-    /// The text is not base64, not a V2 histogram, or not compatible with the common shape.
+    /// The text is not base64, or not a V2 histogram of the common shape.
     pub fn decode(text: &str, clamped: u64) -> Result<Self, DecodeError> {
-        let read = deserialize(text)?;
-        let mut histogram = histogram();
-        let added = histogram.add(&read);
-        added.map_err(|error| DecodeError::Histogram(error.to_string()))?;
-        Ok(Self {
-            histogram: Some(histogram),
-            clamped,
-        })
+        let mut distribution = Self::default();
+        Decoder::new().add(text, clamped, &mut distribution)?;
+        Ok(distribution)
     }
-}
-
-/// Returns the values and their counts of an encoded histogram. It costs half of [`Distribution::decode`].
-///
-/// # Errors
-/// The text is not base64, or not a V2 histogram.
-pub(crate) fn recorded(text: &str) -> Result<Vec<(u64, u64)>, DecodeError> {
-    let read = deserialize(text)?;
-    let values = read.iter_recorded();
-    Ok(values
-        .map(|value| (value.value_iterated_to(), value.count_at_value()))
-        .collect())
-}
-
-#[inline]
-fn deserialize(text: &str) -> Result<Histogram<u64>, DecodeError> {
-    let bytes = BASE64.decode(text).map_err(|_| DecodeError::Base64)?;
-    let read = Deserializer::new().deserialize(&mut &bytes[..]);
-    read.map_err(|error| DecodeError::Histogram(error.to_string()))
 }
 
 /// The reason why a stored histogram cannot be decoded.
@@ -182,7 +159,7 @@ pub enum DecodeError {
     /// The text is not base64.
     #[error("the histogram is not base64 text: check whether the file was truncated or edited")]
     Base64,
-    /// The bytes are not a V2 histogram of a compatible shape.
+    /// The bytes are not a V2 histogram of the common shape.
     #[error("the histogram cannot be decoded: {0}")]
     Histogram(String),
 }

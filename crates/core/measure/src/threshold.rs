@@ -17,7 +17,8 @@ pub struct Threshold {
     text: String,
     subject: Subject,
     operator: Operator,
-    bound: Bound,
+    /// In the unit of the subject; a verdict by its rank.
+    bound: f64,
 }
 
 /// The reason why a text is not a threshold, with the remedy.
@@ -46,12 +47,6 @@ enum SeriesStatistic {
     Stored(&'static Statistic),
     /// A quantile of the stored histogram.
     Quantile(f64),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Bound {
-    Number(f64),
-    Verdict(Verdict),
 }
 
 /// Decides by the comparison of a value with the bound.
@@ -133,18 +128,15 @@ impl Threshold {
     /// Evaluates the threshold for a result.
     #[must_use]
     pub fn judge(&self, result: &RunResult) -> ThresholdResult {
-        let (measured, ordering) = match (self.subject.read(result), self.bound) {
-            (Some(Reading::Number(value, unit)), Bound::Number(bound)) => {
-                (Some(unit.precise(value)), value.partial_cmp(&bound))
-            }
-            (Some(Reading::Verdict(verdict)), Bound::Verdict(bound)) => {
-                (Some(verdict.to_string()), Some(verdict.cmp(&bound)))
-            }
-            _ => (None, None),
+        let value = self.subject.read(result);
+        let shown = |value| match self.subject.unit() {
+            Some(unit) => unit.precise(value),
+            None => result.verdict.to_string(),
         };
+        let ordering = value.and_then(|value| value.partial_cmp(&self.bound));
         ThresholdResult {
             text: self.text.clone(),
-            measured,
+            measured: value.map(shown),
             met: ordering.is_some_and(self.operator),
         }
     }
@@ -169,7 +161,7 @@ fn misspelled_counter(name: &str, spec: &Spec) -> Option<String> {
 }
 
 /// Parses the parts of a threshold; the error says what to write.
-fn parse_parts(text: &str, series: &[&str]) -> Result<(Subject, Operator, Bound), String> {
+fn parse_parts(text: &str, series: &[&str]) -> Result<(Subject, Operator, f64), String> {
     let sign = text.find(['<', '>', '=', '!']);
     let (name, rest) = sign
         .map(|sign| text.split_at(sign))
@@ -205,18 +197,9 @@ pub fn judges(text: &str, kind: &str) -> bool {
 /// Returns the figure of a threshold and its bound, in nanoseconds, bytes or percent. Returns `None` for a verdict and
 /// for a text that is not a threshold.
 pub(crate) fn limit<'t>(text: &'t str, series: &[&str]) -> Option<(&'t str, f64)> {
-    let (_, _, bound) = parse_parts(text, series).ok()?;
+    let (subject, _, bound) = parse_parts(text, series).ok()?;
     let name = text.split(['<', '>', '=', '!']).next()?;
-    match bound {
-        Bound::Number(bound) => Some((name.trim(), bound)),
-        Bound::Verdict(_) => None,
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Reading {
-    Number(f64, Unit),
-    Verdict(Verdict),
+    (!matches!(subject, Subject::Verdict)).then_some((name.trim(), bound))
 }
 
 impl Subject {
@@ -253,27 +236,30 @@ impl Subject {
     }
 
     /// Parses a bound of this figure; the error says what to write.
-    fn bound(&self, text: &str) -> Result<Bound, &'static str> {
+    fn bound(&self, text: &str) -> Result<f64, &'static str> {
         match self.unit() {
-            Some(unit) => number_in(unit, text).map(Bound::Number),
+            Some(unit) => number_in(unit, text),
             None => [Verdict::Valid, Verdict::Suspect, Verdict::Invalid]
                 .into_iter()
                 .find(|verdict| verdict.to_string() == text)
-                .map(Bound::Verdict)
+                .map(rank)
                 .ok_or("write VALID, SUSPECT or INVALID"),
         }
     }
 
-    fn read(&self, result: &RunResult) -> Option<Reading> {
-        let value = match self {
-            Self::Verdict => return Some(Reading::Verdict(result.verdict)),
-            Self::Metric(metric) => (metric.read)(result)?,
-            Self::Error(kind) => result.errors.get(kind).copied().unwrap_or(0) as f64,
-            Self::Count(name) => result.count(name) as f64,
-            Self::Series(name, statistic) => statistic.read(result, name)?,
-        };
-        Some(Reading::Number(value, self.unit()?))
+    fn read(&self, result: &RunResult) -> Option<f64> {
+        match self {
+            Self::Verdict => Some(rank(result.verdict)),
+            Self::Metric(metric) => (metric.read)(result),
+            Self::Error(kind) => Some(result.errors.get(kind).copied().unwrap_or(0) as f64),
+            Self::Count(name) => Some(result.count(name) as f64),
+            Self::Series(name, statistic) => statistic.read(result, name),
+        }
     }
+}
+
+fn rank(verdict: Verdict) -> f64 {
+    f64::from(verdict as u8)
 }
 
 impl SeriesStatistic {
@@ -447,10 +433,7 @@ mod tests {
 
     #[test]
     fn bounds_are_read_in_every_unit() {
-        let bound = |text: &str| match Threshold::parse(text, SERIES).unwrap().bound {
-            Bound::Number(number) => number,
-            Bound::Verdict(_) => f64::NAN,
-        };
+        let bound = |text: &str| Threshold::parse(text, SERIES).unwrap().bound;
         for (text, expected) in [
             ("first_byte.p99<=50ms", 50e6),
             ("gap.p99.9 < 1.5s", 1.5e9),

@@ -1,9 +1,6 @@
 //! Objects for Kubernetes: an Indexed Job of the shards, and a Job of the daemon's part, which also merges the results.
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
-
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::Args;
 use harness::failure::Failure;
 use harness::output;
@@ -131,29 +128,13 @@ pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
     };
     let text = objects.text().map_err(Failure::Call)?;
     if options.submit {
-        submit(&text).map_err(Failure::Run)?
+        let remedy = "install it, or leave out --submit and hand the output to `kubectl apply -f -` on a machine that has it";
+        super::submit("kubectl", &["apply", "-f", "-"], &text, remedy).map_err(Failure::Run)?
     } else {
         output::print_exactly(&text)?
     }
     output::note(&objects.next_step());
     Ok(())
-}
-
-fn submit(objects: &str) -> anyhow::Result<()> {
-    let mut kubectl = Command::new("kubectl")
-        .args(["apply", "-f", "-"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .context("starting kubectl: install it, or leave out --submit and hand the output to `kubectl apply -f -` on a machine that has it")?;
-    let mut stdin = kubectl.stdin.take().context("kubectl has no stdin")?;
-    let written = stdin.write_all(objects.as_bytes());
-    drop(stdin);
-    let status = kubectl.wait()?;
-    ensure!(
-        status.success(),
-        "kubectl refused the objects ({status}): see its message above"
-    );
-    written.context("writing to kubectl")
 }
 
 /// Escapes a word, because Kubernetes replaces `$(NAME)` in arguments.

@@ -1,11 +1,9 @@
 //! A batch script for Slurm: one job on nodes that it shares with nobody, with a step for the daemon and its sampler, and
 //! one for the shards.
 
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::Args;
 use harness::failure::Failure;
 use harness::output;
@@ -68,26 +66,11 @@ pub(super) fn run(project: &Project, options: &Options) -> Result<(), Failure> {
         })
         .map_err(Failure::Call)?;
     if options.submit {
-        submit(&script).map_err(Failure::Run)
+        let remedy = "submit on a machine with Slurm's client programs, or leave out --submit and copy the script";
+        super::submit("sbatch", &[], &script, remedy).map_err(Failure::Run)
     } else {
         Ok(output::print_exactly(&script)?)
     }
-}
-
-fn submit(script: &str) -> anyhow::Result<()> {
-    let mut sbatch = Command::new("sbatch")
-        .stdin(Stdio::piped())
-        .spawn()
-        .context("starting sbatch: submit on a machine with Slurm's client programs, or leave out --submit and copy the script")?;
-    let mut stdin = sbatch.stdin.take().context("sbatch has no stdin")?;
-    stdin.write_all(script.as_bytes())?;
-    drop(stdin);
-    let status = sbatch.wait()?;
-    ensure!(
-        status.success(),
-        "sbatch refused the job ({status}): see its message above"
-    );
-    Ok(())
 }
 
 /// Returns the batch script.

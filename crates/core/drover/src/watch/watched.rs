@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, bail};
+use harness::drivers::entries;
 use harness::live::LIVE;
 use harness::store::RESULT;
 use nix::sys::signal::kill;
@@ -12,7 +13,6 @@ use nix::unistd::Pid;
 
 use crate::folder;
 use crate::live_run::LiveRun;
-use crate::project::entries;
 use crate::record::{FILE, Record, Running};
 
 /// Age of the file of a run in progress: it is written every second.

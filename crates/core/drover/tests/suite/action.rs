@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::{Project, ends_with, shown};
+use crate::support::{Project, assert_contains, ends_with, shown};
 
 fn action() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../.github/actions/drover")
@@ -131,17 +131,14 @@ fn a_suite_leaves_summary_annotations_a_junit_file_and_outputs() {
         outputs,
         "verdict=VALID\nexit-code=0\nsummary=results/summary.md\njunit=results/junit.xml\n"
     );
-    assert!(
-        printed.contains("::notice title=drover%3A measured::tiny: 4 runs"),
-        "{printed}"
+    assert_contains(
+        &printed,
+        &["::notice title=drover%3A measured::tiny: 4 runs"],
     );
     let junit = read(&project, "results/junit.xml");
-    assert!(
-        junit.contains("<testsuites") && junit.contains("failures=\"0\""),
-        "{junit}"
-    );
+    assert_contains(&junit, &["<testsuites", "failures=\"0\""]);
     let summary = read(&project, "results/summary.md");
-    assert!(summary.contains("tiny"), "{summary}");
+    assert_contains(&summary, &["tiny"]);
     assert_eq!(read(&project, "runner/step-summary"), summary);
     // A second call reports its own suite only.
     let again = [
@@ -149,21 +146,21 @@ fn a_suite_leaves_summary_annotations_a_junit_file_and_outputs() {
         ("arguments", "--force --fresh --repeat 1"),
     ];
     let (printed, _) = run(&project, 0, &again);
-    assert!(printed.contains("tiny: 2 runs"), "{printed}");
+    assert_contains(&printed, &["tiny: 2 runs"]);
 }
 
 #[test]
 fn a_base_that_cannot_be_compared_with_is_a_warning_and_a_finished_suite_is_reported_again() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\n");
     let (printed, outputs) = run(&project, 0, &[("base", "nowhere")]);
-    assert!(
-        printed.contains("is not compared with base: the log has the reason"),
-        "{printed}"
+    assert_contains(
+        &printed,
+        &["is not compared with base: the log has the reason"],
     );
     assert!(outputs.starts_with("verdict=VALID\n"), "{outputs}");
     assert!(read(&project, "bench-results/summary.md").contains("tiny"));
     let (printed, again) = run(&project, 0, &[]);
-    assert!(printed.contains("tiny: 4 runs"), "{printed}");
+    assert_contains(&printed, &["tiny: 4 runs"]);
     assert_eq!(again, outputs);
 }
 
@@ -176,10 +173,10 @@ fn the_step_fails_as_it_was_told() {
     let threshold = "thresholds = ['first_byte.p99 <= 50ms']\n";
     fs::write(plan, format!("{threshold}{text}")).unwrap();
     let (printed, outputs) = run(&missed, 4, &[]);
-    assert!(outputs.contains("exit-code=4\n"), "{outputs}");
-    assert!(
-        printed.contains("::error title=drover%3A first_byte.p99 <= 50ms::"),
-        "{printed}"
+    assert_contains(&outputs, &["exit-code=4\n"]);
+    assert_contains(
+        &printed,
+        &["::error title=drover%3A first_byte.p99 <= 50ms::"],
     );
     assert!(read(&missed, "bench-results/junit.xml").contains("<failure"));
     run(
@@ -194,10 +191,7 @@ fn the_step_fails_as_it_was_told() {
         outputs.starts_with("verdict=SUSPECT\nexit-code=3\n"),
         "{outputs}"
     );
-    assert!(
-        printed.contains("::warning title=drover%3A suspect run::"),
-        "{printed}"
-    );
+    assert_contains(&printed, &["::warning title=drover%3A suspect run::"]);
     let arguments = ("arguments", "--force --fresh");
     run(&suspect, 0, &[("fail-on", "invalid"), arguments]);
     run(&suspect, 3, &[("fail-on", "suspect"), arguments]);
@@ -213,10 +207,7 @@ fn a_wrong_call_is_an_annotation_and_never_passes() {
     );
     run(&project, 2, &[("plan", " ")]);
     let (printed, outputs) = run(&project, 1, &[("command", "false")]);
-    assert!(
-        printed.contains("::error title=drover::no suite was run"),
-        "{printed}"
-    );
+    assert_contains(&printed, &["::error title=drover::no suite was run"]);
     assert!(outputs.starts_with("verdict=\nexit-code=1\n"), "{outputs}");
     let (_, outputs) = run(&project, 2, &[("fail-on", "never")]);
     assert_eq!(outputs, "verdict=\nexit-code=2\nsummary=\njunit=\n");

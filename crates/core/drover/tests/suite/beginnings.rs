@@ -2,8 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Stdio;
 
 use harness_testing::processes::wait_until;
@@ -11,15 +9,11 @@ use harness_testing::terminal::TerminalProgram;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Project, Started, ends_with, has_exited, interrupt, messages};
+use crate::support::{
+    Project, Started, assert_contains, ends_with, has_exited, interrupt, messages,
+};
 
 const SUITE: &str = "[driver]\n[suite]\ndaemons = ['a']\n";
-
-/// Holds the lock of this machine, by the last of its names, which no suite takes while the others are free.
-fn hold_machine() -> UnixListener {
-    let address = SocketAddr::from_abstract_name("drover-suite-31").unwrap();
-    UnixListener::bind_addr(&address).unwrap()
-}
 
 /// Lets a shell build a daemon.
 fn build_by(project: &Project, daemon: &str, script: &str) {
@@ -31,21 +25,24 @@ fn build_by(project: &Project, daemon: &str, script: &str) {
 
 #[test]
 fn a_suite_waits_for_the_machine_and_ctrl_c_ends_the_wait() {
+    let hanging = "[driver]\ndo = { 'a/5' = 'hang' }\n[suite]\ndaemons = ['a']\nlevels = [{ name = '5', set = {} }]\n";
+    let holder = Project::new(hanging);
+    let (first, _) = holder.hang(&[]);
     let project = Project::new(SUITE);
-    let held = hold_machine();
     let mut command = project.drover(&["run", "tiny"]);
     let mut waiting = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines();
     let mut line = || lines.next().unwrap().unwrap();
     let who = line();
     assert!(
-        who.starts_with("waiting for another drover run: pid "),
+        who.starts_with(&format!(
+            "waiting for another drover run: pid {}, for ",
+            first.pid
+        )),
         "{who}"
     );
     let how = line();
-    for part in ["Ctrl-C ends the wait", "--no-wait", "--force"] {
-        assert!(how.contains(part), "{how}");
-    }
+    assert_contains(&how, &["Ctrl-C ends the wait", "--no-wait", "--force"]);
     let pid = Pid::from_raw(waiting.id().cast_signed());
     kill(pid, Signal::SIGINT).unwrap();
     assert_eq!(waiting.wait().unwrap().code(), Some(3));
@@ -65,7 +62,8 @@ fn a_suite_waits_for_the_machine_and_ctrl_c_ends_the_wait() {
     });
     waiting.type_keys("\x03");
     assert_eq!(waiting.end().code(), Some(3), "{}", waiting.written());
-    drop(held);
+    interrupt(&first);
+    ends_with(&first.end(), 3);
 }
 
 #[test]
@@ -103,17 +101,13 @@ fn builds_of_daemons_are_shown_before_the_runs_and_one_that_fails_is_named_once(
     let unreached = &project.record()["unreached"];
     assert_eq!(unreached.as_array().unwrap().len(), 2, "{unreached}");
     let reason = unreached[0]["reason"].as_str().unwrap();
-    assert!(
-        reason.contains("building") && reason.contains("no compiler here"),
-        "{reason}"
-    );
+    assert_contains(reason, &["building", "no compiler here"]);
 
     // The same command continues once the build works, and shows the builds in a log too.
     project.file("remedy", "");
-    let continued = project.run(&[]);
-    ends_with(&continued, 0);
+    let continued = project.run(&[], 0);
     let text = messages(&continued);
-    assert!(text.contains("building b: sh -c"), "{text}");
+    assert_contains(&text, &["building b: sh -c"]);
     assert_eq!(project.log().len(), 4);
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Project, ends_with, messages};
+use crate::support::{Project, assert_contains, ends_with, messages};
 
 /// A daemon whose build writes a line to a file.
 const DAEMON: &str = "about = 'a'\nserves = ['fake']\nbuild = [['sh', '-c', 'echo built >> {dir}/log']]\n\
@@ -25,10 +25,7 @@ fn with_built_programs_a_daemon_is_built_by_its_own_command_only() {
     let output = call(&run);
     ends_with(&output, 1);
     let message = messages(&output);
-    assert!(
-        message.contains("build it with `drover build a`"),
-        "{message}"
-    );
+    assert_contains(&message, &["build it with `drover build a`"]);
     assert_eq!((builds().as_str(), project.log().len()), ("", 0));
 
     ends_with(&call(&["build", "a"]), 0);
@@ -38,20 +35,16 @@ fn with_built_programs_a_daemon_is_built_by_its_own_command_only() {
     fs::remove_file(project.path("bin/fake-gen")).unwrap();
     let output = call(&[&run[..], &["--fresh"]].concat());
     let message = messages(&output);
-    assert!(message.contains("which DROVER_PROGRAMS names"), "{message}");
+    assert_contains(&message, &["which DROVER_PROGRAMS names"]);
 }
 
 #[test]
 fn a_daemon_whose_tool_is_missing_is_left_out_unless_it_is_named() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
     project.daemon("b", "no-such-tool-anywhere");
-    let output = project.drover(&["build"]).output().unwrap();
-    ends_with(&output, 0);
+    let output = project.call(&["build"], 0);
     let message = messages(&output);
-    assert!(
-        message.contains("skipped: b (needs no-such-tool-anywhere)"),
-        "{message}"
-    );
-    ends_with(&project.drover(&["build", "b"]).output().unwrap(), 1);
-    ends_with(&project.drover(&["build", "none"]).output().unwrap(), 2);
+    assert_contains(&message, &["skipped: b (needs no-such-tool-anywhere)"]);
+    project.call(&["build", "b"], 1);
+    project.call(&["build", "none"], 2);
 }

@@ -1,10 +1,9 @@
 //! Tests invalid command lines.
 
-use crate::support::{Project, ends_with, messages};
+use crate::support::{Project, assert_contains, ends_with, messages};
 
 fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
-    let output = project.drover(arguments).output().unwrap();
-    ends_with(&output, 2);
+    let output = project.call(arguments, 2);
     let messages = messages(&output);
     for part in parts {
         assert!(messages.contains(part), "{part:?} is not in: {messages}");
@@ -77,7 +76,7 @@ fn a_root_that_others_may_write_is_refused_and_one_that_is_named_goes_before_it(
     let output = called_below(&project, &[("DROVER_ROOT", &named.path(""))]);
     ends_with(&output, 0);
     let shown = crate::support::shown(&output);
-    assert!(shown.contains("only-here"), "{shown}");
+    assert_contains(&shown, &["only-here"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Project, ends_with, interrupt, messages, shown};
+use crate::support::{Project, assert_contains, ends_with, interrupt, messages, shown};
 
 const SEARCH: &str = "[suite]\ndaemons = ['a', 'b']\n[suite.capacity]\nset = 'groups.0.clients'\nfrom = 100\nmost = 800\nconfirm = 1\nwithin_pct = 10\n";
 
@@ -27,8 +27,7 @@ const OF_A: [&str; 7] = [
 #[test]
 fn it_doubles_bisects_and_confirms_and_the_answer_is_a_bracket_with_its_reason() {
     let project = project("");
-    let output = project.run(&[]);
-    ends_with(&output, 0);
+    let output = project.run(&[], 0);
     assert_eq!(project.log()[..7], OF_A);
     assert_eq!(
         project.log()[7..],
@@ -44,13 +43,9 @@ fn it_doubles_bisects_and_confirms_and_the_answer_is_a_bracket_with_its_reason()
         (&found[1]["held"], found[1]["missed"].is_null()),
         (&800.into(), true)
     );
-    assert!(
-        shown(&output).contains("a: 325 held, 350 did not"),
-        "{}",
-        shown(&output)
-    );
+    assert_contains(&shown(&output), &["a: 325 held, 350 did not"]);
     let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
-    assert!(page.contains("a: 325 held, 350 did not"), "{page}");
+    assert_contains(&page, &["a: 325 held, 350 did not"]);
 }
 
 #[test]
@@ -59,13 +54,8 @@ fn a_search_that_was_cut_short_goes_on_from_its_files() {
     let (child, _) = project.hang(&["--force"]);
     interrupt(&child);
     ends_with(&child.end(), 3);
-    let output = project.run(&["--daemon", "a,b"]);
-    ends_with(&output, 0);
-    assert!(
-        messages(&output).contains("4 runs are complete"),
-        "{}",
-        messages(&output)
-    );
+    let output = project.run(&["--daemon", "a,b"], 0);
+    assert_contains(&messages(&output), &["4 runs are complete"]);
     assert_eq!(project.log()[5..8], OF_A[4..]);
     assert_eq!(project.record()["found"][0]["held"], 325);
 }
@@ -73,7 +63,7 @@ fn a_search_that_was_cut_short_goes_on_from_its_files() {
 #[test]
 fn failures_that_the_driver_lets_pass_are_no_miss() {
     let project = project("'a/100' = 'allowed', 'a/325' = 'allowed'");
-    ends_with(&project.run(&["--daemon", "a"]), 0);
+    project.run(&["--daemon", "a"], 0);
     assert_eq!(project.log(), OF_A);
     assert_eq!(project.record()["found"][0]["held"], 325);
 }
@@ -85,7 +75,7 @@ fn a_run_that_was_lost_is_made_again_and_counts_no_other_twice() {
     interrupt(&child);
     ends_with(&child.end(), 3);
     fs::remove_file(project.suite("tiny/a/325/1/result.json")).unwrap();
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     assert_eq!(project.log()[8..10], ["a/325/1", "b/100/1"]);
     assert_eq!(project.record()["found"][0]["held"], 325);
 }
@@ -94,8 +84,7 @@ fn a_run_that_was_lost_is_made_again_and_counts_no_other_twice() {
 fn a_limit_of_the_machine_bounds_the_search_and_failures_are_no_answer() {
     let project =
         project("'b/800' = 'limit', 'b/600' = 'errors', 'b/500' = 'suspect', 'a/200' = 'fail'");
-    let output = project.run(&[]);
-    ends_with(&output, 1);
+    project.run(&[], 1);
     let record = project.record();
     let found = record["found"].as_array().unwrap();
     assert_eq!(
@@ -115,8 +104,7 @@ fn a_limit_of_the_machine_bounds_the_search_and_failures_are_no_answer() {
 #[test]
 fn a_run_that_the_driver_spoiled_is_made_again_and_is_no_miss() {
     let project = project("'a/200' = 'late once', 'a/325' = 'late once'");
-    let output = project.run(&["--daemon", "a"]);
-    ends_with(&output, 0);
+    let output = project.run(&["--daemon", "a"], 0);
     let again = [
         "a/100/1", "a/200/1", "a/200/2", "a/400/1", "a/300/1", "a/350/1", "a/325/1", "a/325/2",
         "a/325/3",
@@ -136,8 +124,7 @@ fn a_run_that_the_driver_spoiled_is_made_again_and_is_no_miss() {
 #[test]
 fn where_the_driver_is_the_limit_the_search_ends_and_says_so() {
     let project = project("'a/400' = 'late', 'b/100' = 'late'");
-    let output = project.run(&[]);
-    ends_with(&output, 3);
+    let output = project.run(&[], 3);
     assert_eq!(
         project.log(),
         [
@@ -157,12 +144,9 @@ fn where_the_driver_is_the_limit_the_search_ends_and_says_so() {
     let screen = shown(&output);
     let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     for text in [&screen, &page] {
-        assert!(text.contains(&format!("a: 200 held; 400{why}")), "{text}");
+        assert_contains(text, &[&format!("a: 200 held; 400{why}")]);
         let nothing = format!("b: no load held for certain; 100{why}");
         assert!(text.contains(&nothing), "{text}");
     }
-    assert!(
-        page.contains("400 is inconclusive: it began late"),
-        "{page}"
-    );
+    assert_contains(&page, &["400 is inconclusive: it began late"]);
 }

@@ -8,7 +8,9 @@ use harness_testing::skip;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Project, Started, ends_with, has_exited, interrupt, json, messages, shown};
+use crate::support::{
+    Project, Started, assert_contains, ends_with, has_exited, interrupt, json, messages, shown,
+};
 
 const ONE: &str = "[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
 
@@ -26,23 +28,14 @@ fn an_interrupted_suite_goes_on_where_it_has_ended() {
     assert!(has_exited(driver));
     let folder = project.suite("tiny/b/10/1");
     assert!(folder.join("interrupted.json").is_file() && !folder.join("result.json").exists());
-    assert!(
-        messages(&output).contains("repeat the command to continue"),
-        "{}",
-        messages(&output)
-    );
+    assert_contains(&messages(&output), &["repeat the command to continue"]);
     let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
     assert!(shown(&output).contains("report.html") && page.contains('5'));
     assert!(project.record()["ended_at"].is_null());
     assert_eq!(project.log(), ["a/5/1", "b/5/1", "b/10/1"]);
 
-    let output = project.run(&[]);
-    ends_with(&output, 0);
-    assert!(
-        messages(&output).contains("2 of 4 runs are complete"),
-        "{}",
-        messages(&output)
-    );
+    let output = project.run(&[], 0);
+    assert_contains(&messages(&output), &["2 of 4 runs are complete"]);
     assert_eq!(project.log()[3..], ["b/10/1", "a/10/1"]);
     assert_eq!(project.suites(), 1);
     assert!(project.record()["ended_at"].is_string());
@@ -59,13 +52,8 @@ fn another_day_or_a_result_that_is_not_whole_does_not_keep_a_suite_from_going_on
     let earlier = today.with_file_name(format!("2020-01-01{}", &name[10..]));
     fs::rename(&today, &earlier).unwrap();
     fs::write(earlier.join("tiny/a/5/1/result.json"), "{ \"schema\": 1").unwrap();
-    let output = project.run(&[]);
-    ends_with(&output, 0);
-    assert!(
-        messages(&output).contains("1 of 4 runs are complete"),
-        "{}",
-        messages(&output)
-    );
+    let output = project.run(&[], 0);
+    assert_contains(&messages(&output), &["1 of 4 runs are complete"]);
     assert_eq!(project.log()[3..], ["a/5/1", "b/10/1", "a/10/1"]);
     assert!(!today.exists());
 }
@@ -76,7 +64,7 @@ fn fresh_begins_anew_beside_what_was_begun() {
     let (child, _) = project.hang(&["--force"]);
     interrupt(&child);
     child.end();
-    ends_with(&project.run(&["--fresh"]), 0);
+    project.run(&["--fresh"], 0);
     assert_eq!((project.log().len(), project.suites()), (7, 2));
 }
 
@@ -90,7 +78,7 @@ fn a_second_interrupt_ends_a_driver_that_hears_nothing() {
     ends_with(&output, 3);
     assert!(has_exited(driver));
     assert!(project.suite("tiny/report.md").is_file());
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     assert_eq!(project.log().len(), 5);
 }
 
@@ -113,7 +101,7 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
     wait_until("the end of the driver", || has_exited(driver));
     let folder = project.suite("tiny/b/10/1");
     assert!(folder.join("result.json").is_file());
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     assert_eq!(project.suites(), 1);
     let record = project.record();
     let runs = record["runs"].as_array().unwrap();
@@ -130,25 +118,23 @@ fn a_suite_that_is_killed_takes_its_driver_along_and_goes_on_later() {
 fn a_second_suite_is_refused_with_the_pid_of_the_first() {
     let project = hanging("hang");
     let (child, _) = project.hang(&[]);
-    let refused = project
-        .drover(&["run", "configs/fake/tiny.toml", "--level", "5", "--no-wait"])
-        .output()
-        .unwrap();
-    ends_with(&refused, 2);
+    let refused = project.call(
+        &["run", "configs/fake/tiny.toml", "--level", "5", "--no-wait"],
+        2,
+    );
     let told = messages(&refused);
-    for part in [
-        "another drover run",
-        "(pid ",
-        "leave --no-wait out",
-        "--force",
-    ] {
-        assert!(told.contains(part), "{told}");
-    }
-    let same = project.run(&[]);
-    ends_with(&same, 2);
-    assert!(messages(&same).contains("--fresh"), "{}", messages(&same));
-    let other = project.run(&["--level", "5"]);
-    ends_with(&other, 0);
+    assert_contains(
+        &told,
+        &[
+            "another drover run",
+            "(pid ",
+            "leave --no-wait out",
+            "--force",
+        ],
+    );
+    let same = project.run(&[], 2);
+    assert_contains(&messages(&same), &["--fresh"]);
+    project.run(&["--level", "5"], 0);
     interrupt(&child);
     ends_with(&child.end(), 3);
 }
@@ -182,12 +168,8 @@ fn a_full_disk_keeps_what_was_measured_and_says_so() {
     let output = command.output().unwrap();
     ends_with(&output, 1);
     let told = messages(&output);
-    assert!(told.contains("No space left"), "{told}");
-    assert!(
-        shown(&output).contains("a/5/1/result.json"),
-        "{}",
-        shown(&output)
-    );
+    assert_contains(&told, &["No space left"]);
+    assert_contains(&shown(&output), &["a/5/1/result.json"]);
 }
 
 /// Changes the result of the first run of a suite.
@@ -210,7 +192,7 @@ fn a_resumed_suite_exits_as_the_drivers_of_its_earlier_runs_did() {
     let mut record = project.record();
     record["runs"] = serde_json::json!([]);
     fs::write(project.suite("tiny/suite.json"), record.to_string()).unwrap();
-    ends_with(&project.run(&[]), 4);
+    project.run(&[], 4);
     assert_eq!(project.log()[3..], ["b/10/1", "a/10/1"]);
 }
 
@@ -228,8 +210,7 @@ fn a_result_that_was_edited_is_named_and_measured_again() {
     ends_with(&output, 2);
     let found = "edited or damaged: `operations.started` is 5, but 4";
     assert!(messages(&output).contains(found), "{}", messages(&output));
-    let output = project.run(&[]);
-    ends_with(&output, 0);
+    let output = project.run(&[], 0);
     assert!(messages(&output).contains(found), "{}", messages(&output));
     assert_eq!(project.log()[3..], ["a/5/1", "b/10/1", "a/10/1"]);
     let edited = json(&folder.join("unreadable.json"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Project, ends_with, json, messages, shown};
+use crate::support::{Project, assert_contains, json, messages, shown};
 
 fn sample(file: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/import");
@@ -17,16 +17,14 @@ fn project() -> Project {
 /// Imports outputs and returns the paths of the results.
 fn import(project: &Project, arguments: &[&str]) -> Vec<PathBuf> {
     let arguments = [&["import"], arguments].concat();
-    let output = project.drover(&arguments).output().unwrap();
-    ends_with(&output, 0);
+    let output = project.call(&arguments, 0);
     let paths = shown(&output);
     paths.lines().map(|path| project.path(path)).collect()
 }
 
 fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
     let arguments = [&["import"], arguments].concat();
-    let output = project.drover(&arguments).output().unwrap();
-    ends_with(&output, 2);
+    let output = project.call(&arguments, 2);
     let messages = messages(&output);
     for part in parts {
         assert!(messages.contains(part), "{part:?} is not in: {messages}");
@@ -98,18 +96,14 @@ fn outputs_of_one_name_are_repetitions_and_the_name_is_that_of_the_file_unless_i
     };
     assert_eq!(json(result)["daemon"]["name"], "wrk-good (wrk)");
     assert_eq!(*result, project.path("here/result.json"));
-    let again = project
-        .drover(&["import", file, "--into", "here"])
-        .output()
-        .unwrap();
-    ends_with(&again, 2);
-    assert!(messages(&again).contains("already"), "{}", messages(&again));
+    let again = project.call(&["import", file, "--into", "here"], 2);
+    assert_contains(&messages(&again), &["already"]);
 }
 
 #[test]
 fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
     let project = project();
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     let own = project.suite("tiny/a/5/1/result.json");
     fs::create_dir_all(project.path("both/own")).unwrap();
     fs::copy(own, project.path("both/own/result.json")).unwrap();
@@ -124,26 +118,26 @@ fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
         "both/nginx",
     ];
     import(&project, &arguments);
-    let output = project.drover(&["analyze", "both"]).output().unwrap();
-    ends_with(&output, 0);
+    let output = project.call(&["analyze", "both"], 0);
     let text = shown(&output);
-    for part in [
-        "SUSPECT: both, 2 runs of 2 daemons at 1 level",
-        "nginx (oha)",
-        "without histograms",
-        "different machines: their figures cannot be compared",
-        "oha calls the run 100.00 % successful",
-    ] {
-        assert!(text.contains(part), "{part:?} is not in: {text}");
-    }
-    ends_with(&project.drover(&["report", "both"]).output().unwrap(), 0);
+    assert_contains(
+        &text,
+        &[
+            "SUSPECT: both, 2 runs of 2 daemons at 1 level",
+            "nginx (oha)",
+            "without histograms",
+            "different machines: their figures cannot be compared",
+            "oha calls the run 100.00 % successful",
+        ],
+    );
+    project.call(&["report", "both"], 0);
     for page in ["report.md", "report.html"] {
         let page = fs::read_to_string(project.path("both").join(page)).unwrap();
-        assert!(page.contains("nginx (oha)"), "{page}");
+        assert_contains(&page, &["nginx (oha)"]);
     }
     for format in ["csv", "hlog", "json"] {
         let arguments = ["report", "both", "--format", format];
-        ends_with(&project.drover(&arguments).output().unwrap(), 0);
+        project.call(&arguments, 0);
     }
 }
 

@@ -350,5 +350,5 @@ fn a_kubectl_that_is_missing_or_refuses_is_reported() {
     let output = call.command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("kubectl refused the objects"), "{error}");
+    assert!(error.contains("kubectl refused the job"), "{error}");
 }

@@ -86,13 +86,7 @@ fn a_wrong_call_is_named_with_what_it_may_mean() {
 #[test]
 fn a_plan_is_found_by_its_name_and_compared_with_its_own_past_only() {
     let project = Project::new(SUITE);
-    ends_with(
-        &project
-            .drover(&["run", "tiny", "--force"])
-            .output()
-            .unwrap(),
-        0,
-    );
+    project.call(&["run", "tiny", "--force"], 0);
     assert_eq!(project.log(), ["a/5/1"]);
     let now = project.suite("tiny");
     type Change = fn(&mut Value);

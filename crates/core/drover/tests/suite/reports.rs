@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Project, ends_with, json, messages, shown};
+use crate::support::{Project, assert_contains, ends_with, json, messages, shown};
 
 const ONE: &str = "[driver]\n[suite]\ndaemons = ['a', 'b']\n";
 
@@ -18,7 +18,7 @@ fn the_command_in_a_report_runs_the_plan_where_it_is() {
         "--set",
         "driver.x='a b'",
     ];
-    ends_with(&project.drover(&run).output().unwrap(), 0);
+    project.call(&run, 0);
     let summary = fs::read_to_string(project.suite("tiny/summary.md")).unwrap();
     let (_, command) = summary.split_once("command: `drover ").unwrap();
     let command = command.split('`').next().unwrap();
@@ -39,17 +39,13 @@ fn the_command_in_a_report_runs_the_plan_where_it_is() {
         }
     }
     let again = shell.output().unwrap();
-    assert!(
-        messages(&again).contains("Nothing to do"),
-        "{}",
-        messages(&again)
-    );
+    assert_contains(&messages(&again), &["Nothing to do"]);
 }
 
 #[test]
 fn a_report_is_rebuilt_from_the_files_as_it_was() {
     let project = Project::new(ONE);
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     let suite = project.suite("tiny");
     let pages = ["report.md", "summary.md", "report.html"].map(|name| suite.join(name));
     let before = pages.clone().map(|page| fs::read_to_string(page).unwrap());
@@ -70,77 +66,48 @@ fn a_report_is_rebuilt_from_the_files_as_it_was() {
         assert!(suite.join(file).is_file(), "{file}");
     }
     pages.iter().for_each(|page| fs::remove_file(page).unwrap());
-    let output = project
-        .drover(&["report", suite.to_str().unwrap()])
-        .output()
-        .unwrap();
-    ends_with(&output, 0);
+    project.call(&["report", suite.to_str().unwrap()], 0);
     assert_eq!(
         pages.clone().map(|page| fs::read_to_string(page).unwrap()),
         before
     );
 
     for name in ["terminal", "markdown", "summary", "html", "csv", "json"] {
-        let output = project
-            .drover(&["report", suite.to_str().unwrap(), "--format", name])
-            .output()
-            .unwrap();
-        ends_with(&output, 0);
+        let output = project.call(&["report", suite.to_str().unwrap(), "--format", name], 0);
         assert!(shown(&output).len() > 50, "{name}");
     }
-    let unknown = project
-        .drover(&["report", suite.to_str().unwrap(), "--format", "pdf"])
-        .output()
-        .unwrap();
-    ends_with(&unknown, 2);
-    assert!(
-        messages(&unknown).contains("markdown"),
-        "{}",
-        messages(&unknown)
-    );
+    let unknown = project.call(&["report", suite.to_str().unwrap(), "--format", "pdf"], 2);
+    assert_contains(&messages(&unknown), &["markdown"]);
 }
 
 #[test]
 fn a_result_that_cannot_be_read_is_listed_and_blocks_nothing() {
     let project = Project::new(ONE);
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     fs::write(project.suite("tiny/a/5/1/result.json"), "{").unwrap();
     for folder in ["tiny", "tiny/."] {
         let suite = project.suite(folder);
         if folder != "tiny" {
             fs::remove_file(suite.join("suite.json")).unwrap();
         }
-        let output = project
-            .drover(&["report", suite.to_str().unwrap(), "--format", "markdown"])
-            .output()
-            .unwrap();
-        ends_with(&output, 0);
-        assert!(
-            shown(&output).contains("not a complete result"),
-            "{}",
-            shown(&output)
+        let output = project.call(
+            &["report", suite.to_str().unwrap(), "--format", "markdown"],
+            0,
         );
+        assert_contains(&shown(&output), &["not a complete result"]);
     }
 }
 
 #[test]
 fn pages_of_several_folders_are_written_into_none_of_them() {
     let project = Project::new(ONE);
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     let page = project.suite("tiny/report.md");
     let before = fs::read_to_string(&page).unwrap();
     let both = [project.suite("tiny"), project.suite("tiny/b")];
     let both = both.each_ref().map(|path| path.to_str().unwrap());
-    let output = project
-        .drover(&["report", both[0], both[1]])
-        .output()
-        .unwrap();
-    ends_with(&output, 2);
-    assert!(
-        messages(&output).contains("--format"),
-        "{}",
-        messages(&output)
-    );
+    let output = project.call(&["report", both[0], both[1]], 2);
+    assert_contains(&messages(&output), &["--format"]);
     assert_eq!(fs::read_to_string(&page).unwrap(), before);
 }
 
@@ -151,8 +118,7 @@ fn the_command_that_would_settle_the_rest_has_what_the_call_had() {
         levels = [{ name = '5', set = {} }, { name = '6', set = {} }]\n";
     let project = Project::new(two);
     let settles = |more: &[&str], expected: &str| {
-        let output = project.run(&[more, &["--fresh"]].concat());
-        ends_with(&output, 0);
+        let output = project.run(&[more, &["--fresh"]].concat(), 0);
         let shown = shown(&output);
         let words: Vec<&str> = shown.split_whitespace().collect();
         let command = "to settle drover run configs/fake/tiny.toml --daemon a,b --repeat 5";
@@ -170,11 +136,11 @@ fn the_command_that_would_settle_the_rest_has_what_the_call_had() {
 #[test]
 fn a_summary_holds_a_suite_against_an_earlier_one() {
     let project = Project::new(ONE);
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     let suite = project.suite("tiny");
     let folder = suite.to_str().unwrap();
     let written = fs::read_to_string(suite.join("summary.md")).unwrap();
-    assert!(written.contains("drover run configs/"), "{written}");
+    assert_contains(&written, &["drover run configs/"]);
     let report = |args: &[&str]| {
         let args = [&["report", folder], args].concat();
         project.drover(&args).output().unwrap()
@@ -182,65 +148,46 @@ fn a_summary_holds_a_suite_against_an_earlier_one() {
     let against = report(&["--format", "summary", "--base", folder]);
     ends_with(&against, 0);
     let comparison = shown(&against);
-    assert!(
-        comparison.contains("the same daemon in the earlier suite tiny"),
-        "{comparison}"
-    );
+    assert_contains(&comparison, &["the same daemon in the earlier suite tiny"]);
     for wrong in [
         report(&["--format", "html", "--base", folder]),
         report(&["--base", folder]),
     ] {
         ends_with(&wrong, 2);
-        assert!(
-            messages(&wrong).contains("--format"),
-            "{}",
-            messages(&wrong)
-        );
+        assert_contains(&messages(&wrong), &["--format"]);
     }
 }
 
 #[test]
 fn plain_results_make_a_report_too() {
     let project = Project::new(ONE);
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     let one = project.suite("tiny/a");
-    ends_with(
-        &project
-            .drover(&["report", one.to_str().unwrap()])
-            .output()
-            .unwrap(),
-        0,
-    );
+    project.call(&["report", one.to_str().unwrap()], 0);
     let page = fs::read_to_string(one.join("report.md")).unwrap();
-    assert!(page.contains("first_byte"), "{page}");
+    assert_contains(&page, &["first_byte"]);
     let file = project.suite("tiny/a/5/1/result.json");
-    let both = project
-        .drover(&[
+    let both = project.call(
+        &[
             "analyze",
             file.to_str().unwrap(),
             project.suite("tiny/b").to_str().unwrap(),
-        ])
-        .output()
-        .unwrap();
-    ends_with(&both, 0);
+        ],
+        0,
+    );
     let text = shown(&both);
     assert!(
         text.starts_with("## ") && text.contains("| a |") && text.contains("| b |"),
         "{text}"
     );
-    let none = project.drover(&["report", "daemons"]).output().unwrap();
-    ends_with(&none, 2);
-    assert!(
-        messages(&none).contains("result.json"),
-        "{}",
-        messages(&none)
-    );
+    let none = project.call(&["report", "daemons"], 2);
+    assert_contains(&messages(&none), &["result.json"]);
 }
 
 #[test]
 fn runs_of_different_loads_are_no_repetitions() {
     let project = Project::new(ONE);
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     let file = project.suite("tiny/a/5/1/result.json");
     let mut result = json(&file);
     result["plan"]["driver"] = serde_json::json!({ "path": "/other" });
@@ -249,12 +196,11 @@ fn runs_of_different_loads_are_no_repetitions() {
     project.file("runs/2/result.json", &result.to_string());
     let report = |folders: &[&str]| {
         let arguments = [&["report", "--format", "markdown"], folders].concat();
-        let output = project.drover(&arguments).output().unwrap();
-        ends_with(&output, 0);
+        let output = project.call(&arguments, 0);
         (shown(&output), messages(&output))
     };
     let (text, note) = report(&["runs"]);
-    assert!(text.contains("at 5-"), "{text}");
+    assert_contains(&text, &["at 5-"]);
     assert!(
         note.contains("The runs at level 5 are not repetitions of each other")
             && note.contains("differ in driver.")
@@ -269,56 +215,43 @@ fn runs_of_different_loads_are_no_repetitions() {
 fn the_list_names_daemons_drivers_plans_and_suites() {
     let project = Project::new(ONE);
     project.daemon("c", "drover-no-such-tool");
-    ends_with(&project.run(&[]), 0);
-    let output = project.drover(&["list"]).output().unwrap();
-    ends_with(&output, 0);
+    project.run(&[], 0);
+    let output = project.call(&["list"], 0);
     let text = shown(&output);
-    for part in [
-        "Daemon a (fake)",
-        "drover-no-such-tool",
-        "Drives nothing (fake)",
-        "configs/fake/tiny.toml [suite]",
-        "Which of the scripted daemons is the better one?",
-        "2 of 2 runs",
-    ] {
-        assert!(text.contains(part), "{part:?} is not in: {text}");
-    }
+    assert_contains(
+        &text,
+        &[
+            "Daemon a (fake)",
+            "drover-no-such-tool",
+            "Drives nothing (fake)",
+            "configs/fake/tiny.toml [suite]",
+            "Which of the scripted daemons is the better one?",
+            "2 of 2 runs",
+        ],
+    );
 }
 
 #[test]
 fn a_check_is_the_driver_s_own_for_all_daemons_of_its_protocol() {
     let project = Project::new(ONE);
-    let all = project.drover(&["check"]).output().unwrap();
-    ends_with(&all, 4);
+    let all = project.call(&["check"], 4);
     assert_eq!(shown(&all), "checked\n");
     let some = project.drover(&["check", "c", "a"]).output().unwrap();
     assert_eq!(shown(&some), "checked a,c\n");
-    let none = project.drover(&["check", "nonesuch"]).output().unwrap();
-    ends_with(&none, 2);
-    assert!(
-        messages(&none).contains("there is no daemon `nonesuch`: use one of a, b, c"),
-        "{}",
-        messages(&none)
+    let none = project.call(&["check", "nonesuch"], 2);
+    assert_contains(
+        &messages(&none),
+        &["there is no daemon `nonesuch`: use one of a, b, c"],
     );
     project.daemon("c", "drover-no-such-tool");
-    let lacking = project.drover(&["check", "c"]).output().unwrap();
-    ends_with(&lacking, 1);
-    assert!(
-        messages(&lacking).contains("drover-no-such-tool"),
-        "{}",
-        messages(&lacking)
-    );
+    let lacking = project.call(&["check", "c"], 1);
+    assert_contains(&messages(&lacking), &["drover-no-such-tool"]);
     project.file(
         "daemons/other/daemon.toml",
         "about = 'O'\nserves = ['another']\nrun = ['true']\nready = { line = 'up' }\n",
     );
-    let nobody = project.drover(&["check", "a", "other"]).output().unwrap();
-    ends_with(&nobody, 2);
-    assert!(
-        messages(&nobody).contains("`other`"),
-        "{}",
-        messages(&nobody)
-    );
+    let nobody = project.call(&["check", "a", "other"], 2);
+    assert_contains(&messages(&nobody), &["`other`"]);
 }
 
 #[test]
@@ -329,19 +262,18 @@ fn a_tool_that_a_service_needs_is_listed_and_found_by_the_doctor() {
         "about = 'Daemon a'\nserves = ['fake']\nrun = ['true', '{redis.port}']\nready = { line = 'up' }\n\
          [services.redis]\nneeds = [['drover-no-such-tool']]\nrun = ['true', '{port}']\nready = { line = 'up' }\n",
     );
-    let output = project.drover(&["list"]).output().unwrap();
-    ends_with(&output, 0);
+    let output = project.call(&["list"], 0);
     let text = shown(&output);
-    for part in [
-        "Daemon a (fake; it needs redis)",
-        "needs `drover-no-such-tool`",
-    ] {
-        assert!(text.contains(part), "{part:?} is not in: {text}");
-    }
-    let output = project.drover(&["doctor"]).output().unwrap();
-    ends_with(&output, 1);
+    assert_contains(
+        &text,
+        &[
+            "Daemon a (fake; it needs redis)",
+            "needs `drover-no-such-tool`",
+        ],
+    );
+    let output = project.call(&["doctor"], 1);
     let text = shown(&output);
-    assert!(text.contains("`a` needs `drover-no-such-tool`"), "{text}");
+    assert_contains(&text, &["`a` needs `drover-no-such-tool`"]);
 }
 
 #[test]
@@ -350,16 +282,16 @@ fn the_doctor_names_what_is_lacking_with_the_command_that_mends_it() {
         "[driver]\n[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = 'x', set = { 'groups.0.clients' = 9000000 } }]\n",
     );
     project.daemon("b", "drover-no-such-tool");
-    let output = project.drover(&["doctor"]).output().unwrap();
-    ends_with(&output, 1);
+    let output = project.call(&["doctor"], 1);
     let text = shown(&output);
-    for part in [
-        "`b` needs `drover-no-such-tool`",
-        "scripts/setup",
-        "9000100 open files",
-        "prlimit",
-        "9,000,000 streams need",
-    ] {
-        assert!(text.contains(part), "{part:?} is not in: {text}");
-    }
+    assert_contains(
+        &text,
+        &[
+            "`b` needs `drover-no-such-tool`",
+            "scripts/setup",
+            "9000100 open files",
+            "prlimit",
+            "9,000,000 streams need",
+        ],
+    );
 }

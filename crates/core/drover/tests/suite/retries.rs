@@ -1,6 +1,6 @@
 //! Tests that INVALID runs are made again, and that nothing is hidden by it.
 
-use crate::support::{Project, ends_with, json, messages, shown};
+use crate::support::{Project, assert_contains, json, messages, shown};
 
 const TWO: &str = "[suite]\ndaemons = ['a', 'b']\nrepeat = 2\n";
 
@@ -11,21 +11,21 @@ fn doing(what: &str) -> Project {
 #[test]
 fn an_invalid_run_is_made_again_after_the_others_of_its_repetition() {
     let project = doing("'a/5' = 'late first'");
-    let output = project.run(&[]);
-    ends_with(&output, 0);
+    let output = project.run(&[], 0);
     assert_eq!(
         project.log(),
         ["a/5/1", "b/5/1", "a/5/1", "b/5/2", "a/5/2", "a/5/2"]
     );
     let told = messages(&output);
-    for part in [
-        "run 1 of 4 · a · 5 · 1st of 2 · ",
-        " · INVALID · 5 ok · to be made again",
-        "run 1 of 4 · a · 5 · 1st of 2 · attempt 2 · ",
-        "2 INVALID runs were made again",
-    ] {
-        assert!(told.contains(part), "{part:?} is not in: {told}");
-    }
+    assert_contains(
+        &told,
+        &[
+            "run 1 of 4 · a · 5 · 1st of 2 · ",
+            " · INVALID · 5 ok · to be made again",
+            "run 1 of 4 · a · 5 · 1st of 2 · attempt 2 · ",
+            "2 INVALID runs were made again",
+        ],
+    );
     let record = project.record();
     assert_eq!(record["runs"].as_array().unwrap().len(), 4);
     assert!(record["ended_at"].is_string());
@@ -42,19 +42,14 @@ fn an_invalid_run_is_made_again_after_the_others_of_its_repetition() {
 #[test]
 fn an_attempt_that_was_made_again_is_no_repetition_of_a_report() {
     let project = doing("'a/5' = 'late first'");
-    let output = project.run(&[]);
-    ends_with(&output, 0);
+    project.run(&[], 0);
     let page = std::fs::read_to_string(project.suite("tiny/report.md")).unwrap();
-    assert!(page.contains("2 INVALID runs were made again"), "{page}");
+    assert_contains(&page, &["2 INVALID runs were made again"]);
     let results = |paths: &[&str]| {
         let paths = paths.iter().map(|path| project.suite(path));
         let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let output = project
-            .drover(&[&["report", "--format", "json"], &paths[..]].concat())
-            .output()
-            .unwrap();
-        ends_with(&output, 0);
+        let output = project.call(&[&["report", "--format", "json"], &paths[..]].concat(), 0);
         let results: serde_json::Value = serde_json::from_str(&shown(&output)).unwrap();
         // A single result is written as it is.
         results.as_array().map_or(1, Vec::len)
@@ -67,30 +62,27 @@ fn an_attempt_that_was_made_again_is_no_repetition_of_a_report() {
 #[test]
 fn a_run_that_stays_invalid_is_kept_after_two_more_attempts_and_tried_by_the_next_call() {
     let project = doing("'a/5' = 'late'");
-    let output = project.run(&["--repeat", "1"]);
-    ends_with(&output, 3);
+    let output = project.run(&["--repeat", "1"], 3);
     assert_eq!(project.log(), ["a/5/1", "b/5/1", "a/5/1", "a/5/1"]);
     let told = messages(&output);
-    assert!(
-        told.contains("1 run is INVALID: repeat the command to try again"),
-        "{told}"
+    assert_contains(
+        &told,
+        &["1 run is INVALID: repeat the command to try again"],
     );
     assert!(project.record()["ended_at"].is_null());
     let kept = json(&project.suite("tiny/a/5/1/result.json"));
     assert_eq!(kept["verdict"], "INVALID");
 
-    let output = project.run(&["--repeat", "1", "--retry-invalid", "1"]);
-    ends_with(&output, 3);
+    let output = project.run(&["--repeat", "1", "--retry-invalid", "1"], 3);
     assert_eq!(project.log()[4..], ["a/5/1"]);
     let told = messages(&output);
-    assert!(
-        told.contains("2 of 2 runs are complete (1 INVALID, to be made again)"),
-        "{told}"
+    assert_contains(
+        &told,
+        &["2 of 2 runs are complete (1 INVALID, to be made again)"],
     );
     assert_eq!(project.record()["set_aside"][2]["attempt"], 3);
 
-    let output = project.run(&["--repeat", "1", "--retry-invalid", "0"]);
-    ends_with(&output, 3);
+    project.run(&["--repeat", "1", "--retry-invalid", "0"], 3);
     assert_eq!((project.log().len(), project.suites()), (5, 1));
     assert!(
         project.record()["ended_at"].is_string(),
@@ -103,7 +95,7 @@ fn a_plan_whose_runs_are_expected_to_be_invalid_says_so() {
     let project = Project::new(
         "[driver]\ndo = { 'a/5' = 'late' }\n[suite]\ndaemons = ['a']\nretry_invalid = 0\n",
     );
-    ends_with(&project.run(&[]), 3);
+    project.run(&[], 3);
     assert_eq!(project.log(), ["a/5/1"]);
     assert!(project.record()["ended_at"].is_string());
 }
@@ -111,15 +103,14 @@ fn a_plan_whose_runs_are_expected_to_be_invalid_says_so() {
 #[test]
 fn a_failure_does_not_vanish_behind_an_attempt_that_goes_well() {
     let project = doing("'a/5' = 'late and failing'");
-    let output = project.run(&["--repeat", "1"]);
-    ends_with(&output, 1);
+    project.run(&["--repeat", "1"], 1);
     assert_eq!(project.log(), ["a/5/1", "b/5/1"]);
 }
 
 #[test]
 fn a_record_of_an_earlier_version_is_finished_if_its_results_are() {
     let project = doing("");
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     let path = project.suite("tiny/suite.json");
     let mut record = project.record();
     record.as_object_mut().unwrap().remove("set_aside");
@@ -127,10 +118,9 @@ fn a_record_of_an_earlier_version_is_finished_if_its_results_are() {
         run.as_object_mut().unwrap().remove("verdict").unwrap();
     }
     std::fs::write(&path, record.to_string()).unwrap();
-    let output = project.run(&[]);
-    ends_with(&output, 0);
+    let output = project.run(&[], 0);
     let told = messages(&output);
-    assert!(told.contains("Nothing to do: all 4 runs"), "{told}");
+    assert_contains(&told, &["Nothing to do: all 4 runs"]);
     assert_eq!(project.record()["runs"][3]["verdict"], "VALID");
     assert_eq!(project.log().len(), 4);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Project, ends_with, messages, shown};
+use crate::support::{Project, assert_contains, ends_with, messages, shown};
 
 const TWO: &str = "[suite]\ndaemons = ['a', 'b']\nrepeat = 2\nlevels = [{ name = '5', set = { 'groups.0.clients' = 5 } }, { name = '10', set = { 'groups.0.clients' = 10 } }]\n";
 
@@ -13,17 +13,16 @@ fn doing(what: &str) -> Project {
 #[test]
 fn the_drivers_serve_their_metrics_where_they_are_told_to() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
-    ends_with(&project.run(&["--metrics-addr", "127.0.0.1:9100"]), 0);
+    project.run(&["--metrics-addr", "127.0.0.1:9100"], 0);
     let told = fs::read_to_string(project.path("metrics")).unwrap();
     assert_eq!(told, "127.0.0.1:9100");
-    ends_with(&project.run(&["--metrics-addr", "9100"]), 2);
+    project.run(&["--metrics-addr", "9100"], 2);
 }
 
 #[test]
 fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
     let project = doing("");
-    let output = project.run(&[]);
-    ends_with(&output, 0);
+    let output = project.run(&[], 0);
     assert_eq!(
         project.log(),
         [
@@ -31,19 +30,14 @@ fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
         ]
     );
     let messages = messages(&output);
-    assert!(
-        messages.contains("run 4 of 8 · a · 10 · 1st of 2"),
-        "{messages}"
-    );
-    assert!(messages.contains(" left"), "{messages}");
+    assert_contains(&messages, &["run 4 of 8 · a · 10 · 1st of 2", " left"]);
     let shown = shown(&output);
     for page in ["report.md", "summary.md", "report.html"] {
         let path = project.suite("tiny").join(page);
         let text = fs::read_to_string(path).unwrap();
-        assert!(text.contains("Which of the scripted daemons"), "{text}");
+        assert_contains(&text, &["Which of the scripted daemons"]);
     }
-    assert!(shown.contains("/tiny/report.html\n"), "{shown}");
-    assert!(shown.contains("drover analyze "), "{shown}");
+    assert_contains(&shown, &["/tiny/report.html\n", "drover analyze "]);
     // A suite of four runs per daemon ends with one screen.
     assert!(shown.lines().count() <= 24, "{shown}");
     let record = project.record();
@@ -74,11 +68,7 @@ fn a_level_may_change_how_long_the_stages_last_and_the_measurement_with_them() {
         level("2s")
     );
     project.file("configs/fake/staged.toml", &plan);
-    let output = project
-        .drover(&["run", "configs/fake/staged.toml", "--force"])
-        .output()
-        .unwrap();
-    ends_with(&output, 0);
+    project.call(&["run", "configs/fake/staged.toml", "--force"], 0);
     assert_eq!(project.log(), ["a/1s/1", "a/2s/1"]);
 }
 
@@ -86,20 +76,21 @@ fn a_level_may_change_how_long_the_stages_last_and_the_measurement_with_them() {
 fn a_suite_that_is_finished_says_so_and_fresh_or_a_differing_one_begins_beside_it() {
     let project = doing("");
     let few = ["--daemon", "a", "--level", "5", "--repeat", "1"];
-    ends_with(&project.run(&few), 0);
+    project.run(&few, 0);
     let ended = project.record();
-    let again = project.run(&few);
-    ends_with(&again, 0);
+    let again = project.run(&few, 0);
     let told = messages(&again);
-    assert!(
-        told.contains("Nothing to do: the only run has its result in ")
-            && told.contains("tiny; --fresh starts over"),
-        "{told}"
+    assert_contains(
+        &told,
+        &[
+            "Nothing to do: the only run has its result in ",
+            "tiny; --fresh starts over",
+        ],
     );
     assert!(shown(&again).contains("report.html"), "the report is shown");
     assert_eq!((project.record(), project.log().len()), (ended, 1));
-    ends_with(&project.run(&[&few[..], &["--fresh"]].concat()), 0);
-    ends_with(&project.run(&["--daemon", "a", "--repeat", "1"]), 0);
+    project.run(&[&few[..], &["--fresh"]].concat(), 0);
+    project.run(&["--daemon", "a", "--repeat", "1"], 0);
     assert_eq!(project.log(), ["a/5/1", "a/5/1", "a/5/1", "a/10/1"]);
     for name in ["tiny", "tiny.2", "tiny.3"] {
         assert!(
@@ -112,8 +103,7 @@ fn a_suite_that_is_finished_says_so_and_fresh_or_a_differing_one_begins_beside_i
 #[test]
 fn a_level_that_the_machine_cannot_reach_is_recorded_with_the_limit_and_tried_once() {
     let project = doing("'a/10' = 'limit'");
-    let output = project.run(&[]);
-    ends_with(&output, 0);
+    let output = project.run(&[], 0);
     assert_eq!(
         project
             .log()
@@ -131,18 +121,14 @@ fn a_level_that_the_machine_cannot_reach_is_recorded_with_the_limit_and_tried_on
     );
     assert!(missed["reason"].as_str().unwrap().contains("ulimit -n 999"));
     let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
-    assert!(page.contains("needs 999 open files"), "{page}");
-    assert!(
-        messages(&output).contains("not measured: the driver needs 999"),
-        "{}",
-        messages(&output)
-    );
+    assert_contains(&page, &["needs 999 open files"]);
+    assert_contains(&messages(&output), &["not measured: the driver needs 999"]);
 }
 
 #[test]
 fn a_call_that_a_driver_refuses_is_a_failure_and_no_limit() {
     let project = doing("'a/10' = 'refuse'");
-    ends_with(&project.run(&["--repeat", "1"]), 1);
+    project.run(&["--repeat", "1"], 1);
     let missed = &project.record()["unreached"][0];
     assert_eq!(
         (&missed["why"], &missed["reason"]),
@@ -153,9 +139,9 @@ fn a_call_that_a_driver_refuses_is_a_failure_and_no_limit() {
 #[test]
 fn a_run_that_fails_is_tried_once_and_by_the_same_command_again() {
     let project = doing("'a/5' = 'fail'");
-    ends_with(&project.run(&[]), 1);
+    project.run(&[], 1);
     assert_eq!(project.log().len(), 8);
-    ends_with(&project.run(&[]), 1);
+    project.run(&[], 1);
     assert_eq!(project.log()[8..], ["a/5/1", "a/5/2"]);
     let record = project.record();
     assert!(record["ended_at"].is_null(), "something is left to do");
@@ -179,7 +165,7 @@ fn the_exit_code_is_that_of_the_gravest_run() {
         ("'a/5' = 'suspect'", 3),
         ("'a/5' = 'suspect', 'b/5' = 'errors'", 1),
     ] {
-        ends_with(&doing(what).run(&["--repeat", "1"]), code);
+        doing(what).run(&["--repeat", "1"], code);
     }
     let project = Project::new(&format!("[driver]\ncapacity = {{ a = 7, b = 20 }}\n{TWO}"));
     let plan = fs::read_to_string(project.path("configs/fake/tiny.toml")).unwrap();
@@ -187,18 +173,17 @@ fn the_exit_code_is_that_of_the_gravest_run() {
         "configs/fake/tiny.toml",
         &format!("thresholds = ['first_byte.p99 <= 50ms']\n{plan}"),
     );
-    ends_with(&project.run(&["--repeat", "1"]), 4);
+    project.run(&["--repeat", "1"], 4);
 }
 
 #[test]
 fn a_daemon_whose_tool_is_missing_is_left_out_by_name() {
     let project = doing("");
     project.daemon("a", "drover-no-such-tool");
-    let output = project.run(&["--repeat", "1"]);
-    ends_with(&output, 0);
+    let output = project.run(&["--repeat", "1"], 0);
     assert_eq!(project.log(), ["b/5/1", "b/10/1"]);
     let told = messages(&output);
-    assert!(told.contains("`a` needs `drover-no-such-tool`"), "{told}");
+    assert_contains(&told, &["`a` needs `drover-no-such-tool`"]);
     assert_eq!(project.record()["unreached"].as_array().unwrap().len(), 2);
     let strict = project
         .drover(&["run", "configs/fake/tiny.toml", "--force", "--repeat", "1"])
@@ -206,5 +191,5 @@ fn a_daemon_whose_tool_is_missing_is_left_out_by_name() {
         .output()
         .unwrap();
     ends_with(&strict, 1);
-    ends_with(&project.run(&["--daemon", "a"]), 1);
+    project.run(&["--daemon", "a"], 1);
 }

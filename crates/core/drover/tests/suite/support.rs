@@ -98,10 +98,19 @@ impl Project {
         command
     }
 
-    /// Runs the plan to its end. Several tests, and thus suites, run at once.
-    pub(crate) fn run(&self, more: &[&str]) -> Output {
+    /// Calls the program, and asserts its exit code.
+    #[track_caller]
+    pub(crate) fn call(&self, arguments: &[&str], code: i32) -> Output {
+        let output = self.drover(arguments).output().unwrap();
+        ends_with(&output, code);
+        output
+    }
+
+    /// Runs the plan to its end, and asserts the exit code. Several tests, and thus suites, run at once.
+    #[track_caller]
+    pub(crate) fn run(&self, more: &[&str], code: i32) -> Output {
         let arguments = [&["run", "configs/fake/tiny.toml", "--force"], more].concat();
-        self.drover(&arguments).output().unwrap()
+        self.call(&arguments, code)
     }
 
     /// Starts the plan and waits until one of its runs hangs. Without `--force` it waits for the lock of the machine,
@@ -193,6 +202,7 @@ pub(crate) fn shown(output: &Output) -> String {
 }
 
 /// Asserts the exit code, and shows the output if it differs.
+#[track_caller]
 pub(crate) fn ends_with(output: &Output, code: i32) {
     assert_eq!(
         output.status.code(),
@@ -201,4 +211,12 @@ pub(crate) fn ends_with(output: &Output, code: i32) {
         messages(output),
         shown(output)
     );
+}
+
+/// Asserts that a text has all parts.
+#[track_caller]
+pub(crate) fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
 }

@@ -13,6 +13,8 @@ use measure::suite::Suite;
 use measure::warning::{Kind, Verdict};
 use proptest::prelude::*;
 
+use crate::support::assert_contains;
+
 #[path = "../../../measure/tests/suite/example/result.rs"]
 mod example;
 
@@ -417,24 +419,15 @@ fn an_error_says_what_was_expected() {
     }
     let good = text("wrk-good.txt");
     let twice = problem(&format!("{good}{good}"), None);
-    assert!(
-        twice.contains("a second run") && twice.contains("line 14"),
-        "{twice}"
-    );
+    assert_contains(&twice, &["a second run", "line 14"]);
     let cut = problem(good.split("Transfer").next().unwrap(), None);
-    assert!(
-        cut.contains("`Transfer/sec: SIZE`") && cut.contains("cut off"),
-        "{cut}"
-    );
+    assert_contains(&cut, &["`Transfer/sec: SIZE`", "cut off"]);
     let cut = problem(&text("oha-good.json")[..2_000], None);
-    assert!(cut.contains("oha") && cut.contains("cut off"), "{cut}");
+    assert_contains(&cut, &["oha", "cut off"]);
     let other = problem(&good, Some(Tool::K6));
-    assert!(
-        other.contains("k6") && other.contains("expected JSON"),
-        "{other}"
-    );
+    assert_contains(&other, &["k6", "expected JSON"]);
     let other = problem(&text("oha-good.json"), Some(Tool::Wrk));
-    assert!(other.contains("Running TIME test @ URL"), "{other}");
+    assert_contains(&other, &["Running TIME test @ URL"]);
     let k6 = problem("{\"metrics\": {\"vus\": {\"value\": 1}}}", None);
     assert!(k6.contains("`http_reqs`"), "{k6}");
     let wrong = text("oha-good.json").replace("\"200\": 116937", "\"200\": -1");
@@ -455,21 +448,22 @@ fn an_imported_run_stands_beside_one_of_our_own_and_is_told_apart() {
         ..Suite::default()
     };
     let markdown = markdown::render(&both);
-    for part in [
-        "2 runs of 2 daemons at 1 level",
-        "figures reported by wrk",
-        "fdpass-gen, wrk define request start and completion differently",
-        "2 different machines: their figures cannot be compared",
-        "| nginx (wrk) (SUSPECT) | service | – | 0.262 | 0.302 | 0.375 | – | 3.66 | – | 12.2 |",
-        "imported from wrk",
-        "service time of all answers",
-    ] {
-        assert!(markdown.contains(part), "{part:?} is not in: {markdown}");
-    }
+    assert_contains(
+        &markdown,
+        &[
+            "2 runs of 2 daemons at 1 level",
+            "figures reported by wrk",
+            "fdpass-gen, wrk define request start and completion differently",
+            "2 different machines: their figures cannot be compared",
+            "| nginx (wrk) (SUSPECT) | service | – | 0.262 | 0.302 | 0.375 | – | 3.66 | – | 12.2 |",
+            "imported from wrk",
+            "service time of all answers",
+        ],
+    );
     // The series that both results have is the headline.
-    assert!(
-        markdown.contains("| nginx (wrk) (SUSPECT) | 100 | 71,300 | 3.66 |"),
-        "{markdown}"
+    assert_contains(
+        &markdown,
+        &["| nginx (wrk) (SUSPECT) | 100 | 71,300 | 3.66 |"],
     );
     // A dot is a reported figure; a curve would be invented.
     let html = html::render(&both).unwrap();

@@ -10,7 +10,7 @@ use harness_testing::terminal::TerminalProgram;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Project, ends_with, interrupt, messages, shown};
+use crate::support::{Project, assert_contains, interrupt, messages, shown};
 
 const SUITE: &str = "[driver]\ndo = { 'b/10' = 'hang', 'a/5' = 'suspect' }\n[suite]\ndaemons = ['a', 'b']\nlevels = [{ name = '5', set = {} }, { name = '10', set = {} }]\n";
 
@@ -125,15 +125,14 @@ fn a_single_run_is_shown_and_a_small_terminal_is_no_problem() {
     assert!(watch.shows_shell(), "{}", watch.written());
 
     arguments.push("--once");
-    let frame = project.drover(&arguments).output().unwrap();
-    ends_with(&frame, 0);
-    assert!(shown(&frame).contains("33/~66 s"), "{}", shown(&frame));
+    let frame = project.call(&arguments, 0);
+    assert_contains(&shown(&frame), &["33/~66 s"]);
 }
 
 #[test]
 fn ctrl_c_and_a_signal_restore_the_terminal() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     let start = || {
         let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 24, 80);
         watch.until("suite", |screen| screen.contains("finished"));
@@ -152,7 +151,7 @@ fn ctrl_c_and_a_signal_restore_the_terminal() {
 #[test]
 fn a_terminal_that_is_closed_ends_the_view() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
-    ends_with(&project.run(&[]), 0);
+    project.run(&[], 0);
     let program = project.drover(&["watch"]);
     // As under `nohup`: the signal of the closed terminal does not arrive.
     let mut without_signal = Command::new("env");
@@ -186,7 +185,7 @@ fn arrows_scroll_a_table_that_does_not_fit() {
     daemons
         .iter()
         .for_each(|daemon| project.daemon(daemon, "drover-no-such-tool"));
-    ends_with(&project.run(&[]), 1);
+    project.run(&[], 1);
     let mut watch = TerminalProgram::start(&project.drover(&["watch"]), 20, 80);
     let screen = watch.until("table", |screen| screen.contains("daemon-01  missing"));
     assert!(
@@ -204,16 +203,10 @@ fn arrows_scroll_a_table_that_does_not_fit() {
 #[test]
 fn one_frame_is_text_for_scripts() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a', 'b']\nrepeat = 3\n");
-    let nothing = project.drover(&["watch", "--once"]).output().unwrap();
-    ends_with(&nothing, 2);
-    assert!(
-        messages(&nothing).contains("drover run PLAN"),
-        "{}",
-        messages(&nothing)
-    );
-    ends_with(&project.run(&[]), 0);
-    let frame = project.drover(&["watch", "--once"]).output().unwrap();
-    ends_with(&frame, 0);
+    let nothing = project.call(&["watch", "--once"], 2);
+    assert_contains(&messages(&nothing), &["drover run PLAN"]);
+    project.run(&[], 0);
+    let frame = project.call(&["watch", "--once"], 0);
     let text = shown(&frame);
     for part in [
         "tiny · 6 of 6 runs have results",
@@ -224,7 +217,6 @@ fn one_frame_is_text_for_scripts() {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
     assert!(!text.contains('\x1b'), "{text}");
-    let piped = project.drover(&["watch"]).output().unwrap();
-    ends_with(&piped, 2);
-    assert!(messages(&piped).contains("--once"), "{}", messages(&piped));
+    let piped = project.call(&["watch"], 2);
+    assert_contains(&messages(&piped), &["--once"]);
 }

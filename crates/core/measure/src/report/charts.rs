@@ -44,9 +44,12 @@ pub(super) fn draw(comparison: &Comparison<'_>, charts: &Charts) -> Result<Vec<G
     let mut groups = match charts {
         Charts::Levels if comparison.only_run().is_some() => Vec::new(),
         Charts::Levels => vec![Group::shown(by_level::draw(comparison))],
-        Charts::Memory => vec![Group::shown(memory::draw(comparison))],
+        Charts::Memory => vec![Group::shown([memory::draw(comparison)])],
         Charts::Level(level) => of_level(comparison, level)?,
     };
+    for group in &mut groups {
+        group.charts.retain(|chart| !chart.is_empty());
+    }
     groups.retain(|group| !group.charts.is_empty());
     // A single daemon is named by the page. The label of its memory is a figure.
     if comparison.daemons.len() == 1 && !matches!(charts, Charts::Memory) {
@@ -67,8 +70,8 @@ fn of_level(comparison: &Comparison<'_>, level: &str) -> Result<Vec<Group>, Erro
     let mut main = Vec::new();
     let mut heat = Vec::new();
     if let Some(series) = headline {
-        main.extend(percentiles::draw(comparison, &at, &id, series)?);
-        main.extend(over_time::latency(timeline, series));
+        main.push(percentiles::draw(comparison, &at, &id, series)?);
+        main.push(over_time::latency(timeline, series));
         heat = heat_map::draw(timeline, series)?;
     }
     // One heat map shows what several can only show together.
@@ -77,24 +80,24 @@ fn of_level(comparison: &Comparison<'_>, level: &str) -> Result<Vec<Group>, Erro
     }
     main.extend(over_time::rates(timeline));
     main.extend(over_time::errors(timeline));
-    main.extend(over_time::memory(timeline));
-    main.extend(over_time::cpu(timeline));
+    main.push(over_time::memory(timeline));
+    main.push(over_time::cpu(timeline));
     let is_connections = !roles::has_messages(comparison.suite);
     let connections = over_time::connections(timeline);
     let mut more = Vec::new();
     if is_connections {
-        main.extend(connections)
+        main.push(connections)
     } else {
-        more.extend(connections)
+        more.push(connections)
     }
-    more.extend(over_time::requests(timeline));
+    more.push(over_time::requests(timeline));
     more.extend(over_time::backlog(timeline));
     let mut others = Vec::new();
     let series = comparison.main_series().into_iter();
     let series: Vec<&str> = series.filter(|series| Some(*series) != headline).collect();
     for series in &series {
-        others.extend(percentiles::draw(comparison, &at, &id, series)?);
-        others.extend(over_time::latency(timeline, series));
+        others.push(percentiles::draw(comparison, &at, &id, series)?);
+        others.push(over_time::latency(timeline, series));
     }
     let labels = series.iter().map(|series| comparison.series_label(series));
     let others_title = format!("Charts of {}", labels.collect::<Vec<_>>().join(", "));

@@ -20,14 +20,14 @@ pub(super) const LEVEL: usize = 1;
 pub(super) struct Column<'a> {
     /// Key of the metric: that of the catalogue, `SERIES.STATISTIC` or `COUNTER.rate`.
     pub(super) key: Option<String>,
-    head: String,
+    pub(super) head: String,
     read: Box<Read<'a>>,
-    show: Show,
+    pub(super) show: Show,
     pub(super) better: Better,
 }
 
 /// Reads a figure from a run.
-pub(super) type Read<'a> = dyn Fn(&RunResult) -> Option<f64> + 'a;
+type Read<'a> = dyn Fn(&RunResult) -> Option<f64> + 'a;
 
 impl std::fmt::Debug for Column<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -241,6 +241,20 @@ pub(super) fn numbered<'r, 'a>(
     })
 }
 
+/// Lists the most frequent kinds of failures in brackets, behind a space; empty without failures.
+pub(super) fn kinds(mut kinds: Vec<(String, u64)>, most: usize) -> String {
+    kinds.retain(|(_, count)| *count > 0);
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let named = kinds.iter().take(most);
+    let named = named.map(|(name, count)| format!("{} {}", plain(name), units::count(*count)));
+    let mut named: Vec<String> = named.collect();
+    named.extend((kinds.len() > most).then(|| "…".to_owned()));
+    match named.as_slice() {
+        [] => String::new(),
+        named => format!(" ({})", named.join(", ")),
+    }
+}
+
 pub(super) fn measured_values(thresholds: &[&ThresholdResult]) -> String {
     let values = thresholds.iter().map(|one| one.measured.as_deref());
     let values: Vec<&str> = values.map(|value| value.unwrap_or(units::NONE)).collect();

@@ -7,10 +7,6 @@ mod answer;
 mod audit;
 mod capacity;
 mod connections;
-mod cpu;
-mod distributions;
-mod failures;
-mod growth;
 mod kernel_memory;
 mod latency;
 mod level;
@@ -20,7 +16,6 @@ mod resources;
 mod shards;
 mod thresholds_and_faults;
 mod throughput;
-mod unreached;
 mod verdict;
 mod warnings;
 
@@ -53,13 +48,13 @@ const SECTIONS: &[(For, Build)] = &[
     (For::Any, connections::sections),
     (For::Several, latency::sections),
     (For::Several, memory::sections),
-    (For::Several, cpu::sections),
+    (For::Several, resources::cpu),
     (For::Several, capacity::sections),
     (For::Any, level::sections),
     (For::Any, shards::sections),
     (For::Any, resources::sections),
     (For::Any, audit::sections),
-    (For::Any, unreached::sections),
+    (For::Any, level::unreached),
     (For::Any, warnings::sections),
 ];
 
@@ -77,7 +72,7 @@ pub(super) fn all(comparison: &Comparison<'_>) -> Vec<Section> {
     if is_single {
         let parts = sections
             .iter_mut()
-            .filter(|section| section.id != unreached::ID);
+            .filter(|section| section.id != level::UNREACHED);
         for part in parts.flat_map(|section| &mut section.parts) {
             if let Part::Table(table) = part {
                 table.remove_leading(&NAMES_OF_RUNS);

@@ -7,10 +7,8 @@ use maud::{Markup, html};
 
 mod guides;
 mod heat;
-mod labels;
-mod path;
+mod lines;
 mod scale;
-mod thin;
 
 pub(super) use guides::{Limit, Span, SpanKind};
 pub(super) use heat::Heat;
@@ -56,17 +54,11 @@ pub(super) enum Size {
 }
 
 impl Size {
-    const fn width(self) -> f64 {
+    /// Returns width and height.
+    const fn extent(self) -> (f64, f64) {
         match self {
-            Self::Normal => 960.0,
-            Self::Compact => 700.0,
-        }
-    }
-
-    const fn height(self) -> f64 {
-        match self {
-            Self::Normal => 500.0,
-            Self::Compact => 440.0,
+            Self::Normal => (960.0, 500.0),
+            Self::Compact => (700.0, 440.0),
         }
     }
 }
@@ -183,9 +175,14 @@ fn shape(daemon: usize) -> String {
 }
 
 impl Chart {
+    /// Returns true if nothing is drawn between the axes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.marks.is_empty() && self.heat.is_none()
+    }
+
     /// Draws the chart as SVG, with at most `most` points per line.
     pub(super) fn draw(&self, most: usize) -> Markup {
-        let (width, height) = (self.size.width(), self.size.height());
+        let (width, height) = self.size.extent();
         html! {
             svg viewBox=(format!("0 0 {width} {height}")) role="img" aria-label=(self.alternative)
                 data-x=[self.x.scale.spec()] data-y=[self.y.scale.spec()] data-unit=(format!("{}|{}", self.x.unit, self.y.unit))
@@ -218,7 +215,7 @@ impl Chart {
         let grid: String = lines.chain(strokes).collect();
         html! {
             text.a x="0" y="22" { (self.y.label) }
-            text.a.e x=(right) y=(self.size.height() as i64 - 12) { (self.x.label) }
+            text.a.e x=(right) y=(self.size.extent().1 as i64 - 12) { (self.x.label) }
             path.g d=(grid) {}
             g.k.e { @for (y, label) in &ys { text x=(LEFT as i64 - 12) y=(y + 9) { (label) } } }
             g.k.c { @for (x, label) in &xs { text x=(x) y=(bottom + 36) { (label) } } }
@@ -248,7 +245,7 @@ impl Chart {
                 let lines: String = mark
                     .pieces
                     .iter()
-                    .map(|piece| path::relative(&self.outline(piece, close, most), close))
+                    .map(|piece| lines::relative(&self.outline(piece, close, most), close))
                     .collect();
                 html! { path class=(class) d=(lines) data-d=(mark.daemon) {} }
             }
@@ -260,7 +257,7 @@ impl Chart {
         let edges = if band { 2 } else { 1 };
         piece
             .chunks(piece.len().div_ceil(edges).max(1))
-            .flat_map(|edge| thin::thinned(edge, most))
+            .flat_map(|edge| lines::thinned(edge, most))
             .map(|point| self.position(point))
             .collect()
     }
@@ -280,12 +277,12 @@ impl Chart {
 
     /// Returns the position where the plot ends and the labels begin.
     fn right(&self) -> f64 {
-        self.size.width() - self.width_of_labels()
+        self.size.extent().0 - self.width_of_labels()
     }
 
     /// Returns the position of the x axis.
     fn bottom(&self) -> f64 {
-        self.size.height() - BOTTOM
+        self.size.extent().1 - BOTTOM
     }
 
     fn position(&self, (x, y): Point) -> (i64, i64) {

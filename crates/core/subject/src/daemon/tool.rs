@@ -94,16 +94,7 @@ pub(super) fn killed(signal: i32) -> String {
 
 /// Formats a command as a person would type it.
 pub(super) fn shown(words: &[String]) -> String {
-    let quoted = words.iter().map(|word| {
-        let plain = !word.is_empty()
-            && word
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
-        if plain {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
+    let quoter = shlex::Quoter::new().allow_nul(true);
+    let words = words.iter().map(String::as_str);
+    quoter.join(words).expect("NUL is allowed")
 }

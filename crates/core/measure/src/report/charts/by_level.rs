@@ -1,13 +1,11 @@
 //! Key figures of each daemon by level, every run a dot: the headline series' p99, the rates, memory and CPU.
 
-use super::drawn::{ChartTexts, Drawn, axis};
-use crate::metrics::{self, Metric};
+use super::drawn::{Drawn, axis};
+use crate::report::columns::Column;
 use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name};
-use crate::report::plain;
 use crate::report::roles;
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale, Size};
 use crate::result::RunResult;
-use crate::spec::CounterSpec;
 use crate::summary::SummaryStats;
 use crate::units;
 use crate::warning::Verdict;
@@ -15,108 +13,69 @@ use crate::warning::Verdict;
 /// The share of a level's width used by its daemons.
 const SPREAD: f64 = 0.6;
 
-/// Reads a figure from a run.
-type Read<'a> = dyn Fn(&RunResult) -> Option<f64> + 'a;
-
+/// A figure by level. The head of its column is the title of the chart.
 struct LevelMetric<'a> {
     id: String,
-    title: String,
-    read: Box<Read<'a>>,
-    show: fn(f64) -> String,
+    column: Column<'a>,
     /// Unit on the axis and behind values.
     unit: &'static str,
+    /// Size of the unit in the unit of the column.
+    each: f64,
 }
 
 impl<'a> LevelMetric<'a> {
-    /// Creates the metric of the catalogue, in units of `each`.
-    fn from_catalogue(key: &str, id: &str, title: String, unit: &'static str, each: f64) -> Self {
-        let metric: &'static Metric = metrics::by_key(key);
+    fn new(id: &str, column: Column<'a>, unit: &'static str, each: f64) -> Self {
         Self {
             id: format!("{id}-levels"),
-            title,
-            read: Box::new(move |run| Some((metric.read)(run)? / each)),
-            show: units::significant,
+            column,
             unit,
+            each,
         }
     }
 
-    fn rate(counter: &'a CounterSpec) -> Self {
-        Self {
-            id: format!("{}-levels", counter.name),
-            title: format!("{}/s", plain(&counter.label)),
-            read: Box::new(|run| metrics::rate(run, &counter.name)),
-            show: units::whole,
-            unit: "/s",
-        }
+    fn value(&self, run: &RunResult) -> Option<f64> {
+        Some(self.column.value(run)? / self.each)
     }
 }
 
 pub(super) fn draw(comparison: &Comparison<'_>) -> Vec<Chart> {
-    let all = headline(comparison)
+    let headline = comparison.headline().map(|series| {
+        let column = Column::series(comparison, series, "p99");
+        LevelMetric::new("headline", column, "ns", 1.0)
+    });
+    let title = "CPU per finished operation";
+    let cpu = Column::metric("daemon.cpu.each", title, units::significant);
+    let cpu = LevelMetric::new("cpu", cpu, " µs", 1e3);
+    let all = headline
         .into_iter()
         .chain(rates(comparison))
-        .chain([
-            memory(comparison),
-            LevelMetric::from_catalogue(
-                "daemon.cpu.each",
-                "cpu",
-                "CPU per finished operation".to_owned(),
-                " µs",
-                1e3,
-            ),
-        ]);
+        .chain([memory(comparison), cpu]);
     all.filter_map(|metric| chart(comparison, &metric))
         .collect()
-}
-
-fn headline<'a>(comparison: &Comparison<'a>) -> Option<LevelMetric<'a>> {
-    let series = comparison.headline()?;
-    let p99 = metrics::statistic_by_key("p99")?;
-    Some(LevelMetric {
-        id: "headline-levels".to_owned(),
-        title: format!("{} p99", comparison.series_label(series)),
-        read: Box::new(|run| (p99.read)(&run.summary(series)?)),
-        show: units::ms,
-        unit: "ns",
-    })
 }
 
 /// Returns the rates of the driver's counters, or that of finished operations for a driver without such counters.
 fn rates<'a>(comparison: &Comparison<'a>) -> Vec<LevelMetric<'a>> {
     let rates = roles::rates(comparison.suite).into_iter();
-    let rates: Vec<_> = rates.map(LevelMetric::rate).collect();
+    let mut rates: Vec<_> = rates
+        .map(|counter| LevelMetric::new(&counter.name, Column::rate(counter), "/s", 1.0))
+        .collect();
     if rates.is_empty() {
-        vec![LevelMetric::from_catalogue(
-            "rate",
-            "rate",
-            "completed/s".to_owned(),
-            "/s",
-            1.0,
-        )]
-    } else {
-        rates
+        let rate = Column::metric("rate", "completed/s", units::significant);
+        rates.push(LevelMetric::new("rate", rate, "/s", 1.0));
     }
+    rates
 }
 
 /// Returns the memory that is compared.
 fn memory<'a>(comparison: &Comparison<'a>) -> LevelMetric<'a> {
-    if roles::has_connection_memory(comparison) {
-        LevelMetric::from_catalogue(
-            "daemon.rss.each",
-            "memory",
-            "Memory per connection".to_owned(),
-            " KiB",
-            1_024.0,
-        )
+    let (key, title, unit, each) = if roles::has_connection_memory(comparison) {
+        ("daemon.rss.each", "Memory per connection", " KiB", 1_024.0)
     } else {
-        LevelMetric::from_catalogue(
-            "daemon.rss.peak",
-            "memory",
-            "Peak memory".to_owned(),
-            " MiB",
-            1_048_576.0,
-        )
-    }
+        ("daemon.rss.peak", "Peak memory", " MiB", 1_048_576.0)
+    };
+    let column = Column::metric(key, title, units::significant);
+    LevelMetric::new("memory", column, unit, each)
 }
 
 fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart> {
@@ -126,15 +85,6 @@ fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart>
     }
     let levels = comparison.levels.iter();
     let names = levels.map(|level| level_name(level)).collect();
-    let texts = ChartTexts {
-        id: metric.id.clone(),
-        title: metric.title.clone(),
-        reading: if comparison.suite.results.iter().all(is_counted) {
-            ""
-        } else {
-            "Hollow: an INVALID run."
-        },
-    };
     let values: Vec<f64> = drawn.ys().collect();
     if values.iter().all(|value| *value == 0.0) {
         return None;
@@ -148,7 +98,14 @@ fn chart(comparison: &Comparison<'_>, metric: &LevelMetric<'_>) -> Option<Chart>
         _ => unit.to_owned(),
     };
     let y = axis(unit, scale, metric.unit);
-    let chart = drawn.chart(texts, axis("level", Scale::Names(names), ""), y)?;
+    let reading = if comparison.suite.results.iter().all(is_counted) {
+        ""
+    } else {
+        "Hollow: an INVALID run."
+    };
+    let x = axis("level", Scale::Names(names), "");
+    let title = metric.column.head.clone();
+    let chart = drawn.chart(metric.id.clone(), title, reading, x, y);
     Some(Chart {
         size: Size::Compact,
         ..chart
@@ -169,13 +126,13 @@ fn of_daemon(
     } else {
         metric.unit
     };
-    let shown = |value: f64| format!("{}{unit}", (metric.show)(value));
+    let shown = |value: f64| format!("{}{unit}", (metric.column.show)(value));
     let mut dots = [Dots::default(), Dots::default()];
     let (mut medians, mut descriptions) = (Vec::new(), Vec::new());
     for repeated in comparison.of_daemon(daemon) {
         let (level, x) = (repeated.level_name(), position(comparison, &repeated));
         for run in &repeated.runs {
-            let Some(value) = (metric.read)(run) else {
+            let Some(value) = metric.value(run) else {
                 continue;
             };
             let verdict = match run.verdict {
@@ -188,7 +145,7 @@ fn of_daemon(
             of_verdict.names.push(text);
         }
         let values = repeated.shown().into_iter();
-        let Some(spread) = SummaryStats::from_values(values.filter_map(|run| (metric.read)(run)))
+        let Some(spread) = SummaryStats::from_values(values.filter_map(|run| metric.value(run)))
         else {
             continue;
         };

@@ -10,15 +10,6 @@ pub(super) struct Drawn {
     pub(super) descriptions: Vec<String>,
 }
 
-#[derive(Debug)]
-pub(super) struct ChartTexts<'a> {
-    /// Element ID within a page.
-    pub(super) id: String,
-    pub(super) title: String,
-    /// Explanation of the marks.
-    pub(super) reading: &'a str,
-}
-
 impl Drawn {
     pub(super) fn extend(&mut self, other: Self) {
         self.marks.extend(other.marks);
@@ -33,14 +24,9 @@ impl Drawn {
         self.marks.iter().flat_map(Mark::points).map(|(_, y)| *y)
     }
 
-    /// Creates a chart whose text alternative lists the description of each daemon. Returns `None` without marks.
-    pub(super) fn chart(self, texts: ChartTexts<'_>, x: Axis, y: Axis) -> Option<Chart> {
-        (!self.marks.is_empty()).then(|| self.chart_of(texts, x, y))
-    }
-
-    /// Creates a chart, with or without marks.
-    pub(super) fn chart_of(self, texts: ChartTexts<'_>, x: Axis, y: Axis) -> Chart {
-        let ChartTexts { id, title, reading } = texts;
+    /// Creates a chart from its element ID, its title, an explanation of the marks, and its axes. Its text alternative
+    /// lists the description of each daemon.
+    pub(super) fn chart(self, id: String, title: String, reading: &str, x: Axis, y: Axis) -> Chart {
         Chart {
             id,
             alternative: format!("{title}. {}.", self.descriptions.join("; ")),

@@ -1,6 +1,6 @@
 //! Heat maps of a series over time, one for each daemon, with the same axes.
 
-use super::drawn::{ChartTexts, Drawn, axis};
+use super::drawn::{Drawn, axis};
 use super::timeline::Timeline;
 use crate::report::comparison::Repetitions;
 use crate::report::error::Error;
@@ -22,7 +22,7 @@ pub(super) fn draw(timeline: &Timeline<'_>, series: &str) -> Result<Vec<Chart>, 
     let scale = Scale::log(ends.map(|ns| ns as f64));
     let charts = timeline.at.iter().map(|repeated| {
         let heat = heat(timeline, repeated, series, &scale)?;
-        Ok(heat.and_then(|heat| chart(timeline, repeated, series, &scale, heat)))
+        Ok(heat.map(|heat| chart(timeline, repeated, series, &scale, heat)))
     });
     let charts: Vec<Option<Chart>> = charts.collect::<Result<_, Error>>()?;
     Ok(charts.into_iter().flatten().collect())
@@ -73,7 +73,7 @@ fn chart(
     series: &str,
     scale: &Scale,
     heat: Heat,
-) -> Option<Chart> {
+) -> Chart {
     let comparison = timeline.comparison;
     let (daemon, name) = (
         comparison.daemon(repeated.daemon),
@@ -87,21 +87,19 @@ fn chart(
             units::count(total)
         )],
     };
-    let texts = ChartTexts {
-        id: format!("{}-heat-{series}-{}", timeline.id, repeated.daemon),
-        title: match comparison.daemons.len() {
-            1 => format!("{name}: all values"),
-            _ => format!("{name}: all values of {daemon}"),
-        },
-        reading: &format!(
-            "Darker: more values in a cell, on a log scale up to {}.",
-            units::count(heat.most())
-        ),
+    let title = match comparison.daemons.len() {
+        1 => format!("{name}: all values"),
+        _ => format!("{name}: all values of {daemon}"),
     };
+    let reading = format!(
+        "Darker: more values in a cell, on a log scale up to {}.",
+        units::count(heat.most())
+    );
+    let id = format!("{}-heat-{series}-{}", timeline.id, repeated.daemon);
     let y = axis(format!("{name}, log scale"), scale.clone(), "ns");
-    let chart = drawn.chart_of(texts, timeline.axis(), y);
-    Some(timeline.mark(Chart {
+    let chart = drawn.chart(id, title, &reading, timeline.axis(), y);
+    timeline.mark(Chart {
         heat: Some(heat),
         ..chart
-    }))
+    })
 }

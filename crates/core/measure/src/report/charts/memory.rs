@@ -1,13 +1,13 @@
 //! Peak memory against peak connections, with the line whose slope is the cost of a connection.
 
-use super::drawn::{ChartTexts, Drawn, axis};
+use super::drawn::{Drawn, axis};
 use crate::regression::LinearFit;
 use crate::report::comparison::Comparison;
 use crate::report::sections::{Slope, slopes};
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
 use crate::units;
 
-pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
+pub(super) fn draw(comparison: &Comparison<'_>) -> Chart {
     let names = comparison.short_names();
     let mut drawn = Drawn::default();
     for (daemon, slope) in slopes(comparison).into_iter().enumerate() {
@@ -15,22 +15,15 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Option<Chart> {
             drawn.extend(of_daemon(comparison, daemon, &names[daemon], &slope));
         }
     }
-    let x = axis(
-        "peak open connections",
-        Scale::linear(drawn.xs(), units::whole),
-        "",
-    );
-    let y = axis(
-        "peak RSS, MiB",
-        Scale::linear(drawn.ys(), units::whole),
-        " MiB",
-    );
-    let texts = ChartTexts {
-        id: "memory-connections".to_owned(),
-        title: "Memory against connections".to_owned(),
-        reading: "Each dot is a run, hollow if it is INVALID; the line is fitted to the others, and the number is its slope in KiB per connection.",
-    };
-    drawn.chart(texts, x, y)
+    let connections = Scale::linear(drawn.xs(), units::whole);
+    let rss = Scale::linear(drawn.ys(), units::whole);
+    drawn.chart(
+        "memory-connections".to_owned(),
+        "Memory against connections".to_owned(),
+        "Each dot is a run, hollow if it is INVALID; the line is fitted to the others, and the number is its slope in KiB per connection.",
+        axis("peak open connections", connections, ""),
+        axis("peak RSS, MiB", rss, " MiB"),
+    )
 }
 
 /// Draws dots for the runs, and the fitted line if there is one.

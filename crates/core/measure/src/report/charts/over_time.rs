@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::drawn::{ChartTexts, Drawn, axis, has_repetitions};
+use super::drawn::{Drawn, axis, has_repetitions};
 use super::timeline::Timeline;
 use crate::metrics;
 use crate::report::plain;
 use crate::report::roles;
-use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
+use crate::report::svg::{Axis, Chart, Kind, Mark, Point, Scale};
 use crate::result::{RunResult, Second};
 use crate::summary::SummaryStats;
 use crate::tally::OK;
@@ -21,7 +21,7 @@ pub(super) use resources::{backlog, connections, cpu, memory, requests};
 type PerSecond<'a> = &'a dyn Fn(&RunResult) -> Vec<(i64, f64)>;
 
 /// Draws the p50 and p99 of each second.
-pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Option<Chart> {
+pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Chart {
     let mut drawing = Drawing::new(timeline);
     drawing.has_band &= timeline.comparison.headline() == Some(series);
     for (kind, key) in [(Kind::Dashed, "p50"), (Kind::Line, "p99")] {
@@ -40,17 +40,15 @@ pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Option<Chart> {
     ]);
     let bounds = limits.iter().map(|limit| limit.value);
     let scale = Scale::log(drawing.drawn.ys().chain(bounds));
-    let texts = ChartTexts {
-        id: format!("{}-time-{series}", timeline.id),
-        title: format!("{name} over time"),
-        reading: if drawing.has_band {
-            "Solid: p99 of each second; dashed: p50. Medians of the runs; shaded: lowest to highest."
-        } else {
-            "Solid: p99 of each second; dashed: p50."
-        },
+    let reading = if drawing.has_band {
+        "Solid: p99 of each second; dashed: p50. Medians of the runs; shaded: lowest to highest."
+    } else {
+        "Solid: p99 of each second; dashed: p50."
     };
-    let chart = drawing.finish(texts, &format!("{name}, log scale"), scale, "ns")?;
-    Some(Chart { limits, ..chart })
+    let title = format!("{name} over time");
+    let y = axis(format!("{name}, log scale"), scale, "ns");
+    let chart = drawing.finish(&format!("time-{series}"), title, reading, y);
+    Chart { limits, ..chart }
 }
 
 /// Draws the rate of each full second: one chart for each rate, or that of completed operations without any.
@@ -66,10 +64,10 @@ pub(super) fn rates(timeline: &Timeline<'_>) -> Vec<Chart> {
     let chart = |(name, label): (&str, String)| {
         let read = |second: &Second| second.counts.get(name).copied().unwrap_or(0);
         let limits = timeline.limits(&[("rate", 1.0)]);
-        let chart = per_second(timeline, &format!("rate-{name}"), &label, &read)?;
-        Some(Chart { limits, ..chart })
+        let chart = per_second(timeline, &format!("rate-{name}"), &label, &read);
+        Chart { limits, ..chart }
     };
-    rates.filter_map(chart).collect()
+    rates.map(chart).collect()
 }
 
 /// Draws the failures of each full second, if there are any.
@@ -77,7 +75,7 @@ pub(super) fn errors(timeline: &Timeline<'_>) -> Option<Chart> {
     let mut runs = timeline.at.iter().flat_map(|repeated| repeated.shown());
     let read = |second: &Second| second.errors.values().sum();
     let has_failed = runs.any(|run| run.seconds.iter().any(|second| read(second) > 0));
-    has_failed.then(|| per_second(timeline, "errors", "failures", &read))?
+    has_failed.then(|| per_second(timeline, "errors", "failures", &read))
 }
 
 fn per_second(
@@ -85,7 +83,7 @@ fn per_second(
     id: &str,
     label: &str,
     read: &dyn Fn(&Second) -> u64,
-) -> Option<Chart> {
+) -> Chart {
     let mut drawing = Drawing::new(timeline);
     drawing.add(Kind::Line, "", units::whole, "/s", &|run| {
         let is_full = |second: &&Second| (second.second + 1) as f64 <= run.wall_s;
@@ -100,12 +98,8 @@ fn per_second(
             .map(|second| (second.second as i64, read(second) as f64))
             .collect()
     });
-    let texts = ChartTexts {
-        id: format!("{}-{id}", timeline.id),
-        title: format!("{label}/s over time"),
-        reading: "",
-    };
-    drawing.finish_linear(texts, &format!("{label}/s"), "/s")
+    let title = format!("{label}/s over time");
+    drawing.finish_linear(id, title, "", (&format!("{label}/s"), "/s"))
 }
 
 /// A chart over time, built daemon by daemon.
@@ -173,23 +167,25 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn finish_linear(self, texts: ChartTexts<'_>, y: &str, unit: &'static str) -> Option<Chart> {
+    /// Finishes the chart with an axis from 0, which has a label, and a unit for values.
+    fn finish_linear(
+        self,
+        id: &str,
+        title: String,
+        reading: &str,
+        (label, unit): (&str, &'static str),
+    ) -> Chart {
         let scale = Scale::linear(self.drawn.ys(), units::label);
-        self.finish(texts, y, scale, unit)
+        self.finish(id, title, reading, axis(label, scale, unit))
     }
 
-    /// Finishes the chart, or returns `None` if it is empty.
-    fn finish(
-        self,
-        texts: ChartTexts<'_>,
-        y: &str,
-        scale: Scale,
-        unit: &'static str,
-    ) -> Option<Chart> {
+    /// Finishes the chart. Its element ID is `id` behind that of the level.
+    fn finish(self, id: &str, title: String, reading: &str, y: Axis) -> Chart {
+        let id = format!("{}-{id}", self.timeline.id);
         let chart = self
             .drawn
-            .chart(texts, self.timeline.axis(), axis(y, scale, unit))?;
-        Some(self.timeline.mark(chart))
+            .chart(id, title, reading, self.timeline.axis(), y);
+        self.timeline.mark(chart)
     }
 }
 

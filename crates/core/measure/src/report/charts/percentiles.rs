@@ -1,6 +1,6 @@
 //! Percentile curves of all daemons of a level.
 
-use super::drawn::{ChartTexts, Drawn, axis, has_repetitions};
+use super::drawn::{Drawn, axis, has_repetitions};
 use crate::report::comparison::{Comparison, Repetitions};
 use crate::report::error::Error;
 use crate::report::svg::{Chart, Kind, Mark, Point, Scale};
@@ -21,7 +21,7 @@ pub(super) fn draw(
     at: &[Repetitions<'_>],
     id: &str,
     series: &str,
-) -> Result<Option<Chart>, Error> {
+) -> Result<Chart, Error> {
     let names = comparison.short_names();
     let mut drawn = Drawn::default();
     let has_each = comparison.headline() == Some(series);
@@ -39,16 +39,13 @@ pub(super) fn draw(
     let nines = nines(&drawn);
     let x = axis("percentile, log scale", Scale::Percentile { nines }, "%");
     let y = axis(format!("{name}, log scale"), Scale::log(drawn.ys()), "ns");
-    let texts = ChartTexts {
-        id: format!("{id}-percentiles-{series}"),
-        title: format!("{name}: percentiles"),
-        reading: if has_each && has_repetitions(at) {
-            "Thick: all runs together; thin: each run."
-        } else {
-            ""
-        },
+    let reading = if has_each && has_repetitions(at) {
+        "Thick: all runs together; thin: each run."
+    } else {
+        ""
     };
-    Ok(drawn.chart(texts, x, y))
+    let id = format!("{id}-percentiles-{series}");
+    Ok(drawn.chart(id, format!("{name}: percentiles"), reading, x, y))
 }
 
 /// Draws the curve of all runs together, with thin curves of the runs `behind` it.

@@ -6,7 +6,9 @@
 //!   machine most runs are SUSPECT.
 //! - A level that could not be measured is skipped, with the reason.
 
-use std::fmt::Write as _;
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::report::conditions::{self, Condition, Outcome, Reason};
 use crate::report::distinct;
@@ -15,190 +17,77 @@ use crate::suite::{Suite, Unreached};
 /// Renders the conditions of a suite.
 pub fn render(suite: &Suite) -> String {
     let conditions = conditions::of_suite(suite);
-    let mut names = distinct(
-        conditions
+    let plans = conditions
+        .iter()
+        .map(|condition| conditions::plan(condition.run));
+    let mut plans = distinct(plans);
+    if plans.is_empty() {
+        plans.push(&suite.name);
+    }
+    let mut report = Report::new("drover");
+    for plan in &plans {
+        let mut conditions = conditions
             .iter()
-            .map(|condition| conditions::plan(condition.run)),
-    );
-    if names.is_empty() {
-        names.push(&suite.name);
+            .filter(|condition| conditions::plan(condition.run) == *plan)
+            .peekable();
+        let mut cases = TestSuite::new(*plan);
+        if let Some(first) = conditions.peek() {
+            cases.timestamp = first.run.started_at.parse().ok();
+            let hostname = first.run.machine.hostname.as_str();
+            cases.extra.insert("hostname".into(), hostname.into());
+        }
+        cases.add_test_cases(conditions.map(|condition| case(plan, condition)));
+        // What is not measured has no plan of its own.
+        if report.test_suites.is_empty() {
+            let unreached = suite.unreached.iter();
+            cases.add_test_cases(unreached.map(|missed| skipped(plan, missed)));
+        }
+        cases.time = Some(cases.test_cases.iter().filter_map(|case| case.time).sum());
+        report.add_test_suite(cases);
     }
-    let first = names[0];
-    let suites: Vec<TestSuite<'_>> = names
-        .into_iter()
-        .map(|name| TestSuite {
-            name,
-            conditions: conditions
-                .iter()
-                .filter(|condition| conditions::plan(condition.run) == name)
-                .collect(),
-            // What is not measured has no plan of its own.
-            unreached: if name == first { &suite.unreached } else { &[] },
-        })
-        .collect();
-    let mut xml = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"drover\" tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\">\n",
-        suites.iter().map(TestSuite::tests).sum::<usize>(),
-        suites.iter().map(TestSuite::failures).sum::<usize>(),
-        suites.iter().map(TestSuite::errors).sum::<usize>(),
-        suites.iter().map(TestSuite::seconds).sum::<f64>(),
-    );
-    suites.iter().for_each(|suite| suite.write(&mut xml));
-    xml.push_str("</testsuites>\n");
-    xml
+    let times = report.test_suites.iter().filter_map(|suite| suite.time);
+    report.time = Some(times.sum());
+    report.to_string().expect("every text is valid in XML")
 }
 
-/// The conditions of the runs of one plan.
-#[derive(Debug)]
-struct TestSuite<'a> {
-    name: &'a str,
-    conditions: Vec<&'a Condition<'a>>,
-    unreached: &'a [Unreached],
+/// Returns the test case of a condition. The case `verdict` has the time of its run, so that the sum is right.
+fn case(plan: &str, condition: &Condition<'_>) -> TestCase {
+    let status = match &condition.outcome {
+        Outcome::Met | Outcome::Doubtful(_) => TestCaseStatus::success(),
+        Outcome::NotMet(reason) => non_success(NonSuccessKind::Failure, "not met", reason),
+        Outcome::Invalid(reason) => non_success(NonSuccessKind::Error, "INVALID", reason),
+    };
+    let name = format!("{}: {}", condition.run_name(), condition.name);
+    let mut case = TestCase::new(name, status);
+    case.set_classname(class(plan, &condition.run.daemon.name));
+    if condition.name == "verdict" {
+        case.set_time(Duration::from_secs_f64(condition.run.wall_s));
+    }
+    if let Outcome::Doubtful(reason) = &condition.outcome {
+        case.set_system_out(format!("{}\n{}", reason.message, reason.detail));
+    }
+    case
 }
 
-impl TestSuite<'_> {
-    fn tests(&self) -> usize {
-        self.conditions.len() + self.unreached.len()
-    }
-
-    fn failures(&self) -> usize {
-        self.count(|outcome| matches!(outcome, Outcome::NotMet(_)))
-    }
-
-    fn errors(&self) -> usize {
-        self.count(|outcome| matches!(outcome, Outcome::Invalid(_)))
-    }
-
-    fn count(&self, is_counted: fn(&Outcome) -> bool) -> usize {
-        let outcomes = self.conditions.iter().map(|condition| &condition.outcome);
-        outcomes.filter(|outcome| is_counted(outcome)).count()
-    }
-
-    fn seconds(&self) -> f64 {
-        self.conditions
-            .iter()
-            .map(|condition| seconds(condition))
-            .sum()
-    }
-
-    fn write(&self, xml: &mut String) {
-        // Writing to a string can't fail.
-        let _ = write!(
-            xml,
-            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\"",
-            escaped(self.name),
-            self.tests(),
-            self.failures(),
-            self.errors(),
-            self.unreached.len(),
-            self.seconds(),
-        );
-        if let Some(first) = self.conditions.first() {
-            // In UTC and to the second, because the format has no time zone.
-            let started = first.run.started_at.get(..19).unwrap_or_default();
-            let _ = write!(
-                xml,
-                " timestamp=\"{}\" hostname=\"{}\"",
-                escaped(started),
-                escaped(&first.run.machine.hostname)
-            );
-        }
-        xml.push_str(">\n");
-        for condition in &self.conditions {
-            let name = format!("{}: {}", condition.run_name(), condition.name);
-            let class = class(self.name, &condition.run.daemon.name);
-            let body = body(&condition.outcome);
-            case(xml, &class, &name, seconds(condition), &body);
-        }
-        for missed in self.unreached {
-            let (class, name) = (
-                class(self.name, &missed.daemon),
-                format!("level {}", missed.level),
-            );
-            let body = format!("<skipped message=\"{}\"/>", escaped(&missed.reason));
-            case(xml, &class, &name, 0.0, &body);
-        }
-        xml.push_str("  </testsuite>\n");
-    }
+fn non_success(kind: NonSuccessKind, name: &str, reason: &Reason) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_type(name);
+    status.set_message(reason.message.as_str());
+    status.set_description(reason.detail.as_str());
+    status
 }
 
-/// Returns the time of a test case. The case `verdict` has that of its run, so that the sum is right.
-fn seconds(condition: &Condition<'_>) -> f64 {
-    match condition.name.as_str() {
-        "verdict" => condition.run.wall_s,
-        _ => 0.0,
-    }
+fn skipped(plan: &str, missed: &Unreached) -> TestCase {
+    let mut status = TestCaseStatus::skipped();
+    status.set_message(missed.reason.as_str());
+    // Again, because a reader turns the line ends of a message into spaces.
+    status.set_description(missed.reason.as_str());
+    let mut case = TestCase::new(format!("level {}", missed.level), status);
+    case.set_classname(class(plan, &missed.daemon));
+    case
 }
 
 /// Returns the class of a daemon's cases. A point separates packages, so that it can't be in a name.
 fn class(plan: &str, daemon: &str) -> String {
     format!("{}.{}", plan.replace('.', "_"), daemon.replace('.', "_"))
-}
-
-fn body(outcome: &Outcome) -> String {
-    let element = |name: &str, kind: &str, reason: &Reason| {
-        format!(
-            "<{name} type=\"{kind}\" message=\"{}\">{}</{name}>",
-            escaped(&reason.message),
-            escaped(&reason.detail)
-        )
-    };
-    match outcome {
-        Outcome::Met => String::new(),
-        Outcome::Doubtful(reason) => {
-            format!(
-                "<system-out>{}\n{}</system-out>",
-                escaped(&reason.message),
-                escaped(&reason.detail)
-            )
-        }
-        Outcome::NotMet(reason) => element("failure", "not met", reason),
-        Outcome::Invalid(reason) => element("error", "INVALID", reason),
-    }
-}
-
-fn case(xml: &mut String, class: &str, name: &str, seconds: f64, body: &str) {
-    let _ = write!(
-        xml,
-        "    <testcase classname=\"{}\" name=\"{}\" time=\"{seconds:.3}\"",
-        escaped(class),
-        escaped(name)
-    );
-    let _ = match body {
-        "" => writeln!(xml, "/>"),
-        body => writeln!(xml, ">{body}</testcase>"),
-    };
-}
-
-/// Escapes a text for an element or an attribute. XML has no way to write control characters.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // A reader turns a plain line end in an attribute into a space.
-            '\n' => escaped.push_str("&#10;"),
-            letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => {
-                escaped.push('\u{fffd}');
-            }
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn characters_that_xml_cannot_hold_are_replaced() {
-        assert_eq!(
-            escaped("a<b> & \"c\"\n\u{1b}[31m\u{ffff}"),
-            "a&lt;b&gt; &amp; &quot;c&quot;&#10;\u{fffd}[31m\u{fffd}"
-        );
-    }
 }

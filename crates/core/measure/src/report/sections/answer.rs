@@ -52,9 +52,10 @@ pub(super) fn leaders(comparison: &Comparison<'_>, level: &str) -> BTreeMap<Stri
     let (fair, _) = fair(comparison, level);
     let metrics = deciding::metrics(comparison, &fair);
     let contests = Contest::all(&metrics, &fair);
-    let leaders = contests
-        .iter()
-        .map(|contest| (contest.metric.key.clone(), contest.leaders()));
+    let leaders = contests.iter().filter_map(|contest| {
+        let key = contest.metric.column.key.clone()?;
+        Some((key, contest.leaders()))
+    });
     leaders.collect()
 }
 

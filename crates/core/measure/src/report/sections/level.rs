@@ -1,14 +1,22 @@
-//! Section of a level: all distributions side by side, failures, thresholds and faults.
+//! Section of a level: all distributions side by side, failures, thresholds, faults and growth. Levels that were not
+//! reached.
 
-use super::{distributions, failures, growth, latency, overview, thresholds_and_faults};
+use std::collections::BTreeSet;
+
+use super::{latency, overview, thresholds_and_faults};
+use crate::regression::LinearFit;
 use crate::report::columns::{self, Column};
-use crate::report::comparison::{Comparison, Repetitions, level_id, level_name};
+use crate::report::comparison::{Comparison, Repetitions, level_id, level_name, numbered};
 use crate::report::distinct;
 use crate::report::document::{Charts, Part, Section};
 use crate::report::plain;
-use crate::report::table::Table;
+use crate::report::table::{Head, Row, Table};
 use crate::result::RunResult;
-use crate::units;
+use crate::suite::Unreached;
+use crate::units::{self, NONE};
+
+/// Element ID of the section of levels that were not reached.
+pub(super) const UNREACHED: &str = "unreached";
 
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let levels = comparison.levels.iter();
@@ -24,7 +32,7 @@ fn of_several(comparison: &Comparison<'_>, level: &str) -> Section {
     let at = comparison.at(level);
     let distributions = Table {
         runs: every_run(comparison, &at),
-        ..distributions::table(comparison, &at)
+        ..latency::distributions(comparison, &at)
     };
     let mut parts = vec![
         Part::Facts(plans(&at)),
@@ -32,7 +40,7 @@ fn of_several(comparison: &Comparison<'_>, level: &str) -> Section {
         Part::Heading("Latency distributions (milliseconds)".to_owned()),
         Part::Table(distributions),
     ];
-    if let Some(failures) = failures::table(comparison, &at) {
+    if let Some(failures) = self::failures(comparison, &at) {
         parts.extend(Part::headed_table("Failures by kind, all runs", failures));
     }
     parts.extend(outcomes(comparison, &at));
@@ -70,7 +78,7 @@ fn every_run(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Box<
 fn of_one(comparison: &Comparison<'_>, level: &str, run: &RunResult) -> Section {
     let at = comparison.at(level);
     let mut parts = latency::notes(comparison);
-    parts.push(Part::Table(distributions::table(comparison, &at)));
+    parts.push(Part::Table(latency::distributions(comparison, &at)));
     parts.extend(clamped(run).map(Part::Facts));
     parts.extend([
         Part::Charts(Charts::Level(level.to_owned())),
@@ -90,7 +98,7 @@ fn outcomes(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Vec<Part> {
         ("Faults", thresholds_and_faults::faults(comparison, at)),
         (
             "Growth under steady load, per 1,000 finished operations",
-            growth::table(comparison, at),
+            growth(comparison, at),
         ),
     ];
     let tables = tables.into_iter();
@@ -120,4 +128,78 @@ fn plans(at: &[Repetitions<'_>]) -> Vec<(&'static str, String)> {
     let runs = at.iter().flat_map(|repeated| &repeated.runs);
     let plans = distinct(runs.map(|run| plain(&run.plan_sentence)));
     plans.into_iter().map(|plan| ("plan", plan)).collect()
+}
+
+/// Builds a row for each daemon with its failed operations by kind, or `None` if nothing failed.
+fn failures(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table> {
+    let runs = at.iter().flat_map(|repeated| &repeated.runs);
+    let kinds: BTreeSet<&String> = runs.flat_map(|run| run.errors.keys()).collect();
+    let mut head = vec![Head::text("daemon"), Head::number("started")];
+    head.extend(kinds.iter().map(|kind| Head::number(&plain(kind))));
+    let row = |repeated: &Repetitions<'_>| {
+        let runs = || repeated.runs.iter();
+        let started = runs().map(|run| run.operations.started).sum();
+        let mut cells = vec![comparison.daemon(repeated.daemon), units::count(started)];
+        cells.extend(kinds.iter().map(|kind| {
+            let failed = runs().filter_map(|run| run.errors.get(*kind));
+            units::count(failed.sum())
+        }));
+        Row::new(Some(repeated.daemon), cells)
+    };
+    let rows = at.iter().map(row).collect();
+    (!kinds.is_empty()).then(|| Table::new("Failures by kind", head, rows))
+}
+
+/// Builds a row for each run with enough steady load: its growth against finished operations. Returns `None` if there
+/// is none.
+fn growth(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table> {
+    let head = [
+        Head::text("daemon"),
+        Head::number("run"),
+        Head::number("samples"),
+        Head::number("finished"),
+        Head::number("RSS KiB"),
+        Head::number("first half"),
+        Head::number("second half"),
+        Head::number("open files"),
+        Head::number("first half"),
+        Head::number("second half"),
+    ];
+    let rows = numbered(at).filter_map(|(repeated, index, run)| {
+        let growth = run.growth_under_load()?;
+        let mut cells = vec![
+            comparison.daemon(repeated.daemon),
+            (index + 1).to_string(),
+            growth.samples.to_string(),
+            units::whole(growth.finished),
+        ];
+        let rss = (growth.rss_bytes, growth.rss_bytes_halves);
+        cells.extend(slopes(rss, units::kib));
+        cells.extend(slopes((growth.fds, growth.fds_halves), units::significant));
+        Some(Row::new(Some(repeated.daemon), cells))
+    });
+    Table::non_empty("Growth under steady load", head.into(), rows.collect())
+}
+
+/// Formats the slope of a line and those of its halves.
+fn slopes(
+    (line, halves): (LinearFit, [Option<f64>; 2]),
+    show: fn(f64) -> String,
+) -> impl Iterator<Item = String> {
+    let slopes = [Some(line.slope)].into_iter().chain(halves);
+    slopes.map(move |slope| slope.map_or(NONE.to_owned(), show))
+}
+
+/// Builds a row for each level that could not be measured, with its reason.
+pub(super) fn unreached(comparison: &Comparison<'_>) -> Vec<Section> {
+    let row = |missing: &Unreached| {
+        let level = level_name(&missing.level);
+        let cells = [plain(&missing.daemon), level, plain(&missing.reason)];
+        Row::new(None, cells)
+    };
+    let rows = comparison.suite.unreached.iter().map(row).collect();
+    let head = ["daemon", "level", "reason"].map(Head::text).into();
+    let table = Table::non_empty("Not reached", head, rows);
+    let parts = table.into_iter().map(Part::Table).collect();
+    Section::non_empty(UNREACHED, "Not reached", parts)
 }

@@ -3,7 +3,7 @@
 use super::kernel_memory;
 use crate::metrics::{self, Better};
 use crate::report::cell::Show;
-use crate::report::columns::Column;
+use crate::report::columns::{self, Column};
 use crate::report::comparison::Comparison;
 use crate::report::distinct;
 use crate::report::document::{Part, Section};
@@ -38,6 +38,8 @@ const ROWS: [SideRow; 13] = [
 
 const SIDES: [&str; 2] = ["daemon", "driver"];
 
+const CPU_READING: &str = "Percent of one core. CPU time is user plus system; finished operations are all that ended, successful or not.";
+
 /// A column of a single run: its name, and the resource use if it is known.
 type Side<'a> = (&'a str, Option<&'a UsageSummary>);
 
@@ -47,6 +49,22 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
         None => of_several(comparison),
     };
     Section::non_empty("resources", "Resources", parts)
+}
+
+/// Builds the section of the CPU use of all runs.
+pub(super) fn cpu(comparison: &Comparison<'_>) -> Vec<Section> {
+    let columns = [
+        Column::metric("daemon.cpu.average", "average %", units::tenths),
+        Column::metric("daemon.cpu.peak", "peak %", units::tenths),
+        Column::metric("daemon.threads.peak", "threads", units::whole),
+        columns::cpu_per_operation(),
+        Column::metric("driver.cpu.average", "driver average %", units::tenths),
+        Column::metric("driver.cpu.each", "driver CPU µs per finished", units::us),
+        Column::count("driver.cpu.rate"),
+    ];
+    let table = Table::of_runs("CPU use", comparison, &comparison.all(), &columns);
+    let parts = vec![Part::Note(CPU_READING.to_owned()), Part::Table(table)];
+    vec![Section::new("cpu", "CPU usage", parts)]
 }
 
 fn of_one(run: &RunResult) -> Vec<Part> {

@@ -68,8 +68,7 @@ fn a_public_parser_reads_the_junit_file_and_its_counts() {
     fdpass-gen.go-streaming | level 10000, run 1: first_byte.p99 <= 50ms | Failure | measured 61.2ms, required first_byte.p99 <= 50ms
     fdpass-gen.go-streaming | level 10000, run 1: verdict | Error | INVALID: a worker of the driver used 97 % of a core: it may be the bottleneck
     fdpass-gen.go-streaming | level 100, run 2: operations succeed | Failure | 42 of 100 operations failed: lost 40, reset 2
-    fdpass-gen.python-streaming | level 100000 | Skipped | <50 % of "files" & ports:
-    raise, the limit
+    fdpass-gen.python-streaming | level 100000 | Skipped | <50 % of "files" & ports: raise, the limit
     "#);
     let empty = Suite {
         name: "empty".to_owned(),

@@ -1,24 +1,24 @@
 //! What the daemon used over time, and what was open.
 
-use super::{ChartTexts, Drawing, PerSecond, Timeline};
+use super::{Drawing, PerSecond, Timeline};
 use crate::report::svg::{Chart, Kind};
 use crate::result::{Cost, Resources, RunResult};
 use crate::units;
 
-pub(in crate::report::charts) fn memory(timeline: &Timeline<'_>) -> Option<Chart> {
+pub(in crate::report::charts) fn memory(timeline: &Timeline<'_>) -> Chart {
     let title = "Memory of the daemon";
     let read = |run: &RunResult| of_daemon(run, |cost| cost.rss_kb as f64 / 1_024.0);
-    let chart = line(timeline, "rss", title, ("RSS, MiB", " MiB"), &read)?;
+    let chart = line(timeline, "rss", title, ("RSS, MiB", " MiB"), &read);
     let limits = timeline.limits(&[("daemon.rss.peak", 1_048_576.0)]);
-    Some(Chart { limits, ..chart })
+    Chart { limits, ..chart }
 }
 
-pub(in crate::report::charts) fn cpu(timeline: &Timeline<'_>) -> Option<Chart> {
+pub(in crate::report::charts) fn cpu(timeline: &Timeline<'_>) -> Chart {
     let title = "CPU of the daemon";
     let read = |run: &RunResult| of_daemon(run, |cost| cost.cpu_pct);
-    let chart = line(timeline, "cpu", title, ("% of one core", " %"), &read)?;
+    let chart = line(timeline, "cpu", title, ("% of one core", " %"), &read);
     let limits = timeline.limits(&[("daemon.cpu.peak", 1.0), ("daemon.cpu.average", 1.0)]);
-    Some(Chart { limits, ..chart })
+    Chart { limits, ..chart }
 }
 
 /// Draws the accept queue, unless it was always empty.
@@ -29,13 +29,8 @@ pub(in crate::report::charts) fn backlog(timeline: &Timeline<'_>) -> Option<Char
     }
     let title = "Accept backlog";
     let read = |run: &RunResult| by_sample(run, |sample| Some(sample.backlog? as f64));
-    line(
-        timeline,
-        "backlog",
-        title,
-        ("waiting connections", ""),
-        &read,
-    )
+    let axis = ("waiting connections", "");
+    Some(line(timeline, "backlog", title, axis, &read))
 }
 
 /// Draws a line per daemon; the axis has a label, and a unit for values.
@@ -45,20 +40,15 @@ fn line(
     title: &str,
     (label, unit): (&str, &'static str),
     read: PerSecond<'_>,
-) -> Option<Chart> {
+) -> Chart {
     let mut drawing = Drawing::new(timeline);
     drawing.add(Kind::Line, "", units::significant, unit, read);
-    let texts = ChartTexts {
-        id: format!("{}-{name}", timeline.id),
-        title: title.to_owned(),
-        reading: "",
-    };
-    drawing.finish_linear(texts, label, unit)
+    drawing.finish_linear(name, title.to_owned(), "", (label, unit))
 }
 
 /// Draws the open connections: those that the driver holds if it counts them, otherwise its operations, each of which
 /// has one connection.
-pub(in crate::report::charts) fn connections(timeline: &Timeline<'_>) -> Option<Chart> {
+pub(in crate::report::charts) fn connections(timeline: &Timeline<'_>) -> Chart {
     let mut runs = timeline.at.iter().flat_map(|repeated| &repeated.runs);
     let by_daemon = runs.any(|run| run.resources.iter().any(|sample| sample.active.is_some()));
     let (kind, reading) = if by_daemon {
@@ -86,16 +76,12 @@ pub(in crate::report::charts) fn connections(timeline: &Timeline<'_>) -> Option<
     drawing.add(Kind::Line, "daemon", units::whole, "", &|run| {
         by_sample(run, |sample| sample.active)
     });
-    let texts = ChartTexts {
-        id: format!("{}-active", timeline.id),
-        title: "Open connections".to_owned(),
-        reading,
-    };
-    drawing.finish_linear(texts, "connections", "")
+    let title = "Open connections".to_owned();
+    drawing.finish_linear("active", title, reading, ("connections", ""))
 }
 
 /// Draws the open requests of a driver that also holds idle connections.
-pub(in crate::report::charts) fn requests(timeline: &Timeline<'_>) -> Option<Chart> {
+pub(in crate::report::charts) fn requests(timeline: &Timeline<'_>) -> Chart {
     let mut drawing = Drawing::new(timeline);
     drawing.add(Kind::Line, "", units::whole, "", &|run| {
         if run.held().is_empty() {
@@ -104,12 +90,9 @@ pub(in crate::report::charts) fn requests(timeline: &Timeline<'_>) -> Option<Cha
             operations(run)
         }
     });
-    let texts = ChartTexts {
-        id: format!("{}-requests", timeline.id),
-        title: "Open requests".to_owned(),
-        reading: "At the end of each second.",
-    };
-    drawing.finish_linear(texts, "requests", "")
+    let title = "Open requests".to_owned();
+    let reading = "At the end of each second.";
+    drawing.finish_linear("requests", title, reading, ("requests", ""))
 }
 
 fn operations(run: &RunResult) -> Vec<(i64, f64)> {

@@ -2,7 +2,7 @@
 
 use super::Item;
 use crate::metrics;
-use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::comparison::{self, Comparison, Repetitions};
 use crate::report::plain;
 use crate::report::roles;
 use crate::report::sections;
@@ -75,19 +75,7 @@ fn kinds(runs: &[&RunResult]) -> String {
             None => kinds.push((name.clone(), *count)),
         }
     }
-    kinds.retain(|(_, count)| *count > 0);
-    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let named = kinds.iter().take(KINDS);
-    let named = named.map(|(name, count)| format!("{} {}", plain(name), units::count(*count)));
-    let mut named: Vec<String> = named.collect();
-    if kinds.len() > KINDS {
-        named.push("…".to_owned());
-    }
-    if named.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", named.join(", "))
-    }
+    comparison::kinds(kinds, KINDS)
 }
 
 /// Formats the median of the runs, with the lowest and the highest value if they differ.

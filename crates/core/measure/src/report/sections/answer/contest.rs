@@ -59,7 +59,7 @@ impl<'m, 'a> Contest<'m, 'a> {
             .filter(|contest| contest.ranked.len() > 1)
             .collect();
         let pairs = contests.iter().flat_map(|contest| {
-            let is_lower_better = contest.metric.better == Better::Lower;
+            let is_lower_better = contest.metric.column.better == Better::Lower;
             let pairs = contest.pairs.iter();
             pairs.map(move |pair| (pair.ratio, is_lower_better))
         });
@@ -75,14 +75,12 @@ impl<'m, 'a> Contest<'m, 'a> {
         let mut known: Vec<(&Repetitions<'_>, f64)> = Vec::new();
         let mut unknown = Vec::new();
         for repeated in groups {
-            let runs = repeated.counted();
-            let values = runs.iter().filter_map(|run| metric.value(run));
-            match SummaryStats::from_values(values) {
-                Some(stats) => known.push((repeated, stats.median)),
+            match metric.median(&repeated.counted()) {
+                Some(median) => known.push((repeated, median)),
                 None => unknown.push(repeated.daemon),
             }
         }
-        known.sort_by(|(_, one), (_, other)| match metric.better {
+        known.sort_by(|(_, one), (_, other)| match metric.column.better {
             Better::Lower => one.total_cmp(other),
             _ => other.total_cmp(one),
         });
@@ -94,7 +92,7 @@ impl<'m, 'a> Contest<'m, 'a> {
             }
         }
         let limited = known.iter().filter(|(repeated, _)| {
-            metric.follows_driver
+            metric.follows_driver()
                 && repeated.counted().iter().any(|run| {
                     let mut warnings = run.warnings.iter();
                     warnings.any(|warning| {
@@ -167,7 +165,7 @@ impl<'m, 'a> Contest<'m, 'a> {
         let mut sentence = if !self.limited.is_empty() {
             let limited = self.limited.iter().map(|daemon| comparison.daemon(*daemon));
             let limited = listed(&limited.collect::<Vec<_>>());
-            let noun = &self.metric.noun;
+            let noun = &self.metric.column.head;
             format!(
                 "{noun} not comparable: the driver had no CPU time left against {limited}: run again with more --threads"
             )
@@ -251,7 +249,7 @@ impl<'m, 'a> Contest<'m, 'a> {
             names.truncate(NAMES - 1);
             names.push(format!("{more} others"));
         }
-        let noun = &self.metric.noun;
+        let noun = &self.metric.column.head;
         let joined = |medians: [f64; 2]| {
             let values = medians.map(|value| self.metric.number(value));
             values.join(if names.len() > 2 { " to " } else { " and " })
@@ -310,7 +308,7 @@ impl<'m, 'a> Contest<'m, 'a> {
             let [low, high] = ends.map(times);
             return (format!("{} ×", times(factor)), format!("{low}–{high} ×"));
         }
-        let share = |factor: f64| match self.metric.better {
+        let share = |factor: f64| match self.metric.column.better {
             Better::Lower => percent(1.0 - 1.0 / factor),
             _ => percent(factor - 1.0),
         };
@@ -328,7 +326,7 @@ impl<'m, 'a> Contest<'m, 'a> {
 
     /// Returns a ratio of the better daemon to the worse as the factor by which it is better.
     fn as_factor(&self, ratio: f64) -> f64 {
-        match self.metric.better {
+        match self.metric.column.better {
             Better::Lower => 1.0 / ratio,
             _ => ratio,
         }
@@ -342,9 +340,9 @@ impl Pair {
         better: &Repetitions<'_>,
         worse: &Repetitions<'_>,
     ) -> Option<Self> {
-        let ratio = ratio(|run| metric.value(run), worse, better, true)?;
+        let ratio = ratio(|run| metric.column.value(run), worse, better, true)?;
         let pairs = worse.pairs(better).filter_map(|(worse, better)| {
-            let (worse, better) = (metric.value(worse)?, metric.value(better)?);
+            let (worse, better) = (metric.column.value(worse)?, metric.column.value(better)?);
             (worse > 0.0 && better > 0.0).then_some((better, worse))
         });
         let pairs: Vec<(f64, f64)> = pairs.collect();

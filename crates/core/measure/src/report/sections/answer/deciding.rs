@@ -1,49 +1,43 @@
 //! The metrics that decide between daemons, chosen by the roles of series and counters.
 
 use crate::metrics::{self, Better};
-use crate::report::columns::Read;
+use crate::report::columns::Column;
 use crate::report::comparison::{Comparison, Repetitions};
-use crate::report::plain;
 use crate::report::roles;
 use crate::result::RunResult;
 use crate::spec::OperationKind;
-use crate::units::Unit;
+use crate::units::{self, Unit};
 
 /// A metric with its words.
 pub(super) struct Deciding<'a> {
-    /// Key of the metric, as that of its column.
-    pub(super) key: String,
+    /// The metric. Its head is the name within a sentence: `TTFB p99`.
+    pub(super) column: Column<'a>,
     /// Label of the line.
     pub(super) label: &'static str,
-    /// Name of the metric within a sentence: `TTFB p99`.
-    pub(super) noun: String,
     /// Words after the value: ` per connection`.
     of: &'static str,
     unit: Unit,
-    pub(super) better: Better,
-    read: Box<Read<'a>>,
-    /// True if the driver limits the metric when it has no CPU time left.
-    pub(super) follows_driver: bool,
 }
 
 impl<'a> Deciding<'a> {
     /// Creates a metric of the catalogue.
     fn of_catalogue(label: &'static str, key: &str, noun: &str, of: &'static str) -> Self {
-        let metric = metrics::by_key(key);
         Self {
-            key: key.to_owned(),
+            column: Column::metric(key, noun, units::significant),
             label,
-            noun: noun.to_owned(),
             of,
-            unit: metric.unit,
-            better: metric.better,
-            read: Box::new(metric.read),
-            follows_driver: false,
+            unit: metrics::by_key(key).unit,
         }
     }
 
-    pub(super) fn value(&self, run: &RunResult) -> Option<f64> {
-        (self.read)(run)
+    /// Returns the median of some runs, if one of them has the metric.
+    pub(super) fn median(&self, runs: &[&RunResult]) -> Option<f64> {
+        Some(self.column.stats(runs)?.median)
+    }
+
+    /// Returns true if the driver limits the metric when it has no CPU time left.
+    pub(super) fn follows_driver(&self) -> bool {
+        self.column.is_rate()
     }
 
     /// Formats a value with its unit and what it is of: `5.94 KiB per connection`.
@@ -54,14 +48,14 @@ impl<'a> Deciding<'a> {
     /// Formats a value with its unit.
     pub(super) fn number(&self, value: f64) -> String {
         match self.unit {
-            Unit::PerSecond => crate::units::significant(value),
+            Unit::PerSecond => units::significant(value),
             unit => unit.short(value),
         }
     }
 
     /// Returns the word for a better value.
     pub(super) fn word(&self) -> &'static str {
-        match self.better {
+        match self.column.better {
             Better::Lower => "less",
             _ => "more",
         }
@@ -69,9 +63,10 @@ impl<'a> Deciding<'a> {
 
     /// Names metric and value: `TTFB p99 115 µs`, `5.94 KiB per connection`.
     pub(super) fn described(&self, value: f64) -> String {
+        let noun = &self.column.head;
         match self.of {
-            "" if self.unit == Unit::PerSecond => format!("{} {}", self.show(value), self.noun),
-            "" => format!("{} {}", self.noun, self.show(value)),
+            "" if self.unit == Unit::PerSecond => format!("{} {noun}", self.show(value)),
+            "" => format!("{noun} {}", self.show(value)),
             _ => self.show(value),
         }
     }
@@ -104,33 +99,21 @@ pub(super) fn metrics<'a>(
 fn rates<'a>(comparison: &Comparison<'a>) -> impl Iterator<Item = Deciding<'a>> {
     let rates = roles::rates(comparison.suite).into_iter();
     let compared = rates.filter(|rate| roles::is_compared(rate));
-    compared.map(|rate| {
-        let noun = format!("{}/s", plain(&rate.label));
-        Deciding {
-            key: format!("{}.rate", rate.name),
-            label: "rate",
-            noun,
-            of: "",
-            unit: Unit::PerSecond,
-            better: Better::Higher,
-            read: Box::new(|run| metrics::rate(run, &rate.name)),
-            follows_driver: true,
-        }
+    compared.map(|rate| Deciding {
+        column: Column::rate(rate),
+        label: "rate",
+        of: "",
+        unit: Unit::PerSecond,
     })
 }
 
 fn latency<'a>(comparison: &Comparison<'a>) -> Option<Deciding<'a>> {
     let series = comparison.headline()?;
-    let p99 = metrics::statistic_by_key("p99")?;
     Some(Deciding {
-        key: format!("{series}.p99"),
+        column: Column::series(comparison, series, "p99"),
         label: "latency",
-        noun: format!("{} p99", comparison.series_label(series)),
         of: "",
-        unit: p99.unit,
-        better: Better::Lower,
-        read: Box::new(move |run| (p99.read)(&run.summary(series)?)),
-        follows_driver: false,
+        unit: Unit::Nanoseconds,
     })
 }
 

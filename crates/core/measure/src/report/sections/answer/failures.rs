@@ -3,7 +3,7 @@
 use super::Facts;
 use super::contest::listed;
 use crate::exit;
-use crate::report::comparison::{Comparison, Repetitions};
+use crate::report::comparison::{self, Comparison, Repetitions};
 use crate::report::distinct;
 use crate::report::facts::counted;
 use crate::report::plain;
@@ -146,22 +146,9 @@ fn kinds(runs: &[&RunResult]) -> String {
     let mut kinds: Vec<(String, u64)> = distinct(errors)
         .into_iter()
         .filter(is_failure)
-        .map(|name| (plain(name), count(name)))
+        .map(|name| (name.clone(), count(name)))
         .collect();
     let unfinished = runs.iter().map(|run| run.operations.unfinished).sum();
     kinds.push(("unfinished".to_owned(), unfinished));
-    kinds.retain(|(_, count)| *count > 0);
-    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let more = kinds.len() > KINDS;
-    kinds.truncate(KINDS);
-    let named = kinds
-        .iter()
-        .map(|(name, count)| format!("{name} {}", units::count(*count)));
-    let mut named: Vec<String> = named.collect();
-    named.extend(more.then(|| "…".to_owned()));
-    if named.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", named.join(", "))
-    }
+    comparison::kinds(kinds, KINDS)
 }

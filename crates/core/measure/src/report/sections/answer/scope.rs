@@ -6,7 +6,6 @@ use crate::report::comparison::{Comparison, Repetitions, is_counted, level_name,
 use crate::report::distinct;
 use crate::result::RunResult;
 use crate::suite::Suite;
-use crate::summary::SummaryStats;
 use crate::warning::Verdict;
 
 /// Smallest difference of two medians at another level, as a ratio, that makes an order.
@@ -67,9 +66,7 @@ fn order_at(
     let at: Vec<&Repetitions<'_>> = at.iter().filter(usable).collect();
     let median = |metric: &Deciding<'_>, daemon: usize| {
         let repeated = at.iter().find(|repeated| repeated.daemon == daemon)?;
-        let runs = repeated.counted();
-        let values = runs.iter().filter_map(|run| metric.value(run));
-        Some(SummaryStats::from_values(values)?.median)
+        metric.median(&repeated.counted())
     };
     let mut compared = false;
     let mut turned = Vec::new();
@@ -104,15 +101,11 @@ pub(super) fn growth(comparison: &Comparison<'_>) -> Option<(&'static str, Strin
     let [first, .., last] = sized.as_slice() else {
         return None;
     };
-    let median = |metric: &Deciding<'_>, repeated: &Repetitions<'_>| {
-        let runs = repeated.counted();
-        let values = runs.iter().filter_map(|run| metric.value(run));
-        Some(SummaryStats::from_values(values)?.median)
-    };
     let metrics = deciding::metrics(comparison, std::slice::from_ref(*last));
     let changes = metrics.iter().filter_map(|metric| {
-        let [low, high] = [median(metric, first)?, median(metric, last)?];
-        let (noun, low) = (&metric.noun, metric.number(low));
+        let low = metric.median(&first.counted())?;
+        let high = metric.median(&last.counted())?;
+        let (noun, low) = (&metric.column.head, metric.number(low));
         Some(format!("{noun} {low} → {}", metric.number(high)))
     });
     let changes: Vec<String> = changes.collect();
