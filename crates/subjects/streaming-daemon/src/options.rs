@@ -8,7 +8,7 @@ use daemon_kit::cli::{CommonOptions, DaemonOptions};
 use daemon_kit::parse_duration;
 
 use crate::config::{Backend, Config};
-use crate::openai::{Base, Http, Key, OpenAiConfig};
+use crate::openai::{BackendAddress, Http, Key, OpenAiConfig};
 
 /// Maximum duration of a stream, which keeps every due time within 64 bits of nanoseconds.
 const MAX_STREAM_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -29,7 +29,7 @@ pub struct Options {
     /// Connect to the backend `openai` at this address: http://host:port, or unix: and a path. /v1/chat/completions is
     /// added. The key is read from DAEMON_OPENAI_KEY or OPENAI_API_KEY
     #[arg(long, value_name = "URL")]
-    pub openai_base: Option<Base>,
+    pub openai_base: Option<BackendAddress>,
 
     /// Choose the HTTP version of the backend `openai`; 2 means with prior knowledge
     #[arg(long, value_name = "VERSION", default_value = "auto")]
