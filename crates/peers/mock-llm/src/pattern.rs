@@ -1,9 +1,8 @@
 //! Patterns of responses, by name.
 
-use std::fmt;
 use std::str::FromStr;
 
-/// A pattern of responses. `Display` and `FromStr` use the names of requests.
+/// A pattern of responses. `FromStr` parses the names of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// Short ASCII contents.
@@ -131,31 +130,9 @@ impl FromStr for Pattern {
     }
 }
 
-impl fmt::Display for Pattern {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AbortAfter(count) => write!(formatter, "abort-after-{count}"),
-            Self::Status(status) => write!(formatter, "status-{status}"),
-            named => {
-                let found = NAMED.iter().find(|(_, pattern)| pattern == named);
-                formatter.write_str(found.expect("all others are in the table").0)
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_name_is_read_as_it_is_written() {
-        let numbered = [Pattern::AbortAfter(3), Pattern::Status(429)];
-        let named = NAMED.iter().map(|(_, pattern)| *pattern);
-        for pattern in named.chain(numbered) {
-            assert_eq!(pattern.to_string().parse(), Ok(pattern));
-        }
-    }
 
     #[test]
     fn an_unknown_pattern_is_answered_with_the_known_ones() {

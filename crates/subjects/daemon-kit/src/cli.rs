@@ -10,8 +10,6 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, Command, Parser};
 
-use crate::duration::parse_duration;
-
 /// The exit code for wrong usage. Failures of the daemon itself exit with 1.
 const WRONG_CALL: u8 = 2;
 
@@ -128,6 +126,16 @@ fn parse_grace(text: &str) -> Result<Duration, String> {
             parse_duration(text).map_err(|_| "write a duration, such as 10s or 1m30s".to_owned())
         }
     }
+}
+
+/// Parses a duration of one or more numbers, each with its unit: `50ms`, `1m30s`, `1.5h`. Only zero needs no unit.
+///
+/// # Errors
+/// An explanation with examples, for the user.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| {
+        format!("`{text}` is not a duration: write for instance 50ms, 5625ms, 1m30s or 0")
+    })
 }
 
 /// Parses host and port. For a host with several addresses, the first one is used.
@@ -258,6 +266,24 @@ mod tests {
         ] {
             let options = parse(&["--shutdown-grace", text]).unwrap();
             assert_eq!(options.common.shutdown_grace.as_millis(), millis, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, nanos) in [
+            ("0", 0),
+            ("0s", 0),
+            ("5625ms", 5_625_000_000),
+            ("1.5s", 1_500_000_000),
+            ("1h2m3s4ms5us6ns", 3_723_004_005_006),
+            ("7µs", 7_000),
+        ] {
+            assert_eq!(parse_duration(text).unwrap().as_nanos(), nanos, "{text}");
+        }
+        for text in ["", "5", "ms", "-1s", "1.2.3s", "1e3s", "s1"] {
+            let error = parse_duration(text).unwrap_err();
+            assert!(error.contains("50ms"), "{text}: {error}");
         }
     }
 }

@@ -5,7 +5,6 @@ mod accept;
 pub mod activation;
 pub mod cli;
 mod descriptor;
-mod duration;
 mod metrics_page;
 mod metrics_server;
 pub mod open_files;
@@ -14,8 +13,8 @@ mod shutdown;
 mod unix_socket;
 
 pub use self::accept::{Accept, accept};
+pub use self::cli::parse_duration;
 pub use self::descriptor::{accept_waiting, watch};
-pub use self::duration::parse_duration;
 pub use self::metrics_page::MetricsPage;
 pub use self::metrics_server::{MetricsServer, Page, PageRequest};
 pub use self::rate_limited_log::{RateLimitedLog, quote};

@@ -9,14 +9,14 @@ use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::connection::Busy;
+use crate::fair_queue::Ticket;
 use crate::files::{Content, Pieces};
-use crate::turns::Turn;
 
 /// The body of a response. While it lives, the connection is not idle.
 #[derive(Debug)]
 pub(crate) struct Body {
     source: Source,
-    turn: Turn,
+    ticket: Ticket,
     busy: Busy,
 }
 
@@ -46,7 +46,7 @@ impl Body {
     fn new(source: Source, busy: Busy) -> Self {
         Self {
             source,
-            turn: Turn::default(),
+            ticket: Ticket::default(),
             busy,
         }
     }
@@ -107,7 +107,7 @@ impl HttpBody for Body {
             if connection.is_blocked(cx) {
                 return Poll::Pending;
             }
-            ready!(body.turn.poll(&connection.turns, cx));
+            ready!(body.ticket.poll(&connection.queue, cx));
         }
         let bytes = match &mut body.source {
             Source::Whole(bytes) => Ok(bytes.split_to(bytes.len().min(LARGEST_AT_ONCE))),

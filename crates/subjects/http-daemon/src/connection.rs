@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::counts::{Counter, Counts};
-use crate::turns::Turns;
+use crate::fair_queue::FairQueue;
 
 /// The clock of a worker, which counts ticks: connections read it without a system call.
 pub(crate) type Clock = Rc<Cell<u32>>;
@@ -73,12 +73,12 @@ pub(crate) struct Connection {
     task: RefCell<Option<Waker>>,
     clock: Clock,
     /// The queue of large bodies.
-    pub(crate) turns: Turns,
+    pub(crate) queue: FairQueue,
     counts: Counts,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: Stream, clock: Clock, turns: Turns, counts: Counts) -> Rc<Self> {
+    pub(crate) fn new(stream: Stream, clock: Clock, queue: FairQueue, counts: Counts) -> Rc<Self> {
         Rc::new(Self {
             stream: RefCell::new(stream),
             phase: Cell::new(Phase::Idle),
@@ -89,7 +89,7 @@ impl Connection {
             order: Cell::new(Order::None),
             task: RefCell::new(None),
             clock,
-            turns,
+            queue,
             counts,
         })
     }

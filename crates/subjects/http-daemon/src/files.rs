@@ -12,6 +12,7 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use percent_encoding::percent_decode_str;
 
 /// The files that every `http` daemon serves: names, and lengths in bytes.
 const FILES: [(&str, usize); 3] = [
@@ -74,12 +75,9 @@ impl Folder {
     /// # Errors
     /// The HTTP status of the failure.
     pub(crate) fn find(&self, path: &str) -> Result<Content, StatusCode> {
-        let decoded;
-        let mut name = path.strip_prefix('/').ok_or(StatusCode::NOT_FOUND)?;
-        if name.contains('%') {
-            decoded = decode(name).ok_or(StatusCode::NOT_FOUND)?;
-            name = &decoded;
-        }
+        let name = path.strip_prefix('/').ok_or(StatusCode::NOT_FOUND)?;
+        let name = percent_decode_str(name).decode_utf8();
+        let name = &*name.map_err(|_| StatusCode::NOT_FOUND)?;
         let Some(kept) = &self.kept else {
             return self.read(name);
         };
@@ -185,28 +183,6 @@ fn status(error: &io::Error) -> StatusCode {
         }
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
-}
-
-/// Decodes percent escapes (RFC 3986, 2.1); `None` for an invalid name: an incomplete escape, invalid UTF-8, a NUL, or
-/// an escaped slash.
-fn decode(name: &str) -> Option<String> {
-    let mut decoded = Vec::with_capacity(name.len());
-    let mut bytes = name.bytes();
-    while let Some(byte) = bytes.next() {
-        let byte = match byte {
-            b'%' => {
-                let mut digit = || char::from(bytes.next()?).to_digit(16);
-                let byte = u8::try_from(digit()? * 16 + digit()?).ok()?;
-                if matches!(byte, 0 | b'/') {
-                    return None;
-                }
-                byte
-            }
-            byte => byte,
-        };
-        decoded.push(byte);
-    }
-    String::from_utf8(decoded).ok()
 }
 
 /// Returns the content type of a file, from the end of its name.

@@ -17,6 +17,7 @@ mod connection;
 mod conversation;
 mod counts;
 mod daemon;
+mod fair_queue;
 mod faults;
 mod files;
 mod listener;
@@ -27,7 +28,6 @@ mod service;
 mod sink;
 mod stop;
 mod tls;
-mod turns;
 mod worker;
 
 pub use self::daemon::run;

@@ -23,11 +23,11 @@ use crate::REFUSAL;
 use crate::connection::{Clock, Connection, Order, Stream, Timeouts};
 use crate::conversation::{Ended, serve};
 use crate::counts::{Counter, Counts};
+use crate::fair_queue::FairQueue;
 use crate::files::Folder;
 use crate::listener::{Listening, Protocol};
 use crate::resources::Resources;
 use crate::stop::Stop;
-use crate::turns::Turns;
 
 /// Interval between two checks of the connections.
 const TICK: Duration = Duration::from_millis(250);
@@ -45,7 +45,7 @@ pub(crate) struct Worker {
     pub(crate) counts: Counts,
     pub(crate) folder: Folder,
     clock: Clock,
-    turns: Turns,
+    queue: FairQueue,
     timeouts: Timeouts,
     connections: RefCell<Slab<Rc<Connection>>>,
     lingering: Cell<usize>,
@@ -104,7 +104,7 @@ impl Worker {
             resources,
             counts,
             clock: Clock::default(),
-            turns: Turns::default(),
+            queue: FairQueue::default(),
             connections: RefCell::default(),
             lingering: Cell::new(0),
             ended: Notify::new(),
@@ -118,7 +118,7 @@ impl Worker {
             accepting.spawn_local(Rc::clone(self).accept_all(listener));
         }
         let looking = spawn_local(Rc::clone(self).check_timeouts());
-        let turning = spawn_local(self.turns.clone().run());
+        let scheduling = spawn_local(self.queue.clone().run());
         stop.requested()
             .await
             .context("cannot wait for the stop signal")?;
@@ -140,7 +140,7 @@ impl Worker {
             );
         }
         looking.abort();
-        turning.abort();
+        scheduling.abort();
         Ok(())
     }
 
@@ -236,8 +236,8 @@ impl Listener {
             }
             Self::Unix(listener) => (Stream::Unix(accept(listener, failed).await), false),
         };
-        let (clock, turns) = (worker.clock.clone(), worker.turns.clone());
-        let connection = Connection::new(stream, clock, turns, worker.counts);
+        let (clock, queue) = (worker.clock.clone(), worker.queue.clone());
+        let connection = Connection::new(stream, clock, queue, worker.counts);
         (connection, secure)
     }
 }
@@ -295,8 +295,8 @@ mod tests {
             server.set_nonblocking(true).unwrap();
             client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
             let stream = Stream::Unix(tokio::net::UnixStream::from_std(server).unwrap());
-            let (clock, turns) = (worker.clock.clone(), worker.turns.clone());
-            let connection = Connection::new(stream, clock, turns, worker.counts);
+            let (clock, queue) = (worker.clock.clone(), worker.queue.clone());
+            let connection = Connection::new(stream, clock, queue, worker.counts);
             (client, connection)
         };
         let (_client, connection) = connect();

@@ -35,7 +35,7 @@ pub(crate) struct Global {
     /// Use this name as the author of changes
     #[arg(long, global = true, value_name = "NAME", env = "ISSUE_ACTOR", default_value_t = user())]
     pub(crate) actor: String,
-    /// Wait this many seconds for an answer; 0 waits without end
+    /// Wait this many seconds for an answer; 0 waits forever
     #[arg(long, global = true, value_name = "SECONDS", env = "ISSUE_TIMEOUT", default_value = "30", value_parser = timeout)]
     pub(crate) timeout: Timeout,
     /// Use the database itself, even while a daemon serves it
@@ -61,7 +61,8 @@ pub(crate) struct Global {
 pub(crate) struct Timeout(pub(crate) Option<Duration>);
 
 fn timeout(text: &str) -> Result<Timeout, String> {
-    let problem = || format!("{text:?} is no number of seconds from 0 to 86400, such as 2.5");
+    let problem =
+        || format!("{text:?} is not a number of seconds between 0 and 86400, such as 2.5");
     let seconds: f64 = text.parse().map_err(|_| problem())?;
     if !(0.0..=86_400.0).contains(&seconds) {
         return Err(problem());
@@ -162,11 +163,9 @@ pub(crate) struct Create {
     pub(crate) depends_on: Vec<String>,
     /// Make it a part of this issue
     #[arg(long, value_name = "ID")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     parent: Option<String>,
     /// Use this id instead of a short random one
     #[arg(long, value_name = "ID")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
 }
 
@@ -174,15 +173,12 @@ pub(crate) struct Create {
 pub(crate) struct Texts {
     /// Set the description; - reads standard input
     #[arg(long, short, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     /// Set the design
     #[arg(long, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     design: Option<String>,
     /// Set the acceptance criteria
     #[arg(long, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     acceptance_criteria: Option<String>,
 }
 
@@ -190,15 +186,12 @@ pub(crate) struct Texts {
 struct Attributes {
     /// Set the priority: 0 is the most urgent
     #[arg(long, short, value_name = "0-4", value_parser = clap::value_parser!(u8).range(0..=4))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<u8>,
     /// Set the type
     #[arg(long = "type", short = 't', value_name = "TYPE", value_parser = names(IssueType::ALL, IssueType::name))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     issue_type: Option<String>,
     /// Name the one who works on it
     #[arg(long, short, value_name = "NAME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     assignee: Option<String>,
 }
 
@@ -208,37 +201,30 @@ pub(crate) struct Update {
     id: String,
     /// Set the title
     #[arg(long, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) texts: Texts,
     /// Set the notes
     #[arg(long, value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<String>,
     /// Set the status
     #[arg(long, short, value_name = "STATUS", value_parser = names(Status::ALL, Status::name))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     attributes: Attributes,
     /// Add a label; may be given several times
     #[arg(long = "add-label", value_name = "LABEL")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     add_labels: Vec<String>,
     /// Remove a label; may be given several times
     #[arg(long = "remove-label", value_name = "LABEL")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     remove_labels: Vec<String>,
     /// Refuse the change unless the issue has this status
     #[arg(long, value_name = "STATUS", value_parser = names(Status::ALL, Status::name))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     expected_status: Option<String>,
     /// Refuse the change unless the issue has this assignee; an empty name is nobody
     #[arg(long, value_name = "NAME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     expected_assignee: Option<String>,
 }
 
@@ -301,11 +287,9 @@ impl List {
 pub(crate) struct Filter {
     /// Match this text in titles and descriptions
     #[arg(value_name = "TEXT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     query: Option<String>,
     /// Match this status
     #[arg(long, short, value_name = "STATUS", value_parser = names(Status::ALL, Status::name))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -318,23 +302,18 @@ pub(crate) struct Filter {
     labels_any: Vec<String>,
     /// Match issues created after this time, such as 2026-01-31T00:00:00Z
     #[arg(long, value_name = "TIME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     created_after: Option<String>,
     /// Match issues created before this time
     #[arg(long, value_name = "TIME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     created_before: Option<String>,
     /// Match issues changed after this time
     #[arg(long, value_name = "TIME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     updated_after: Option<String>,
     /// Match issues closed after this time
     #[arg(long, value_name = "TIME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     closed_after: Option<String>,
     /// Limit the issues to this number
     #[arg(long, short = 'n', value_name = "N")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,
 }
 
@@ -342,22 +321,18 @@ pub(crate) struct Filter {
 pub(crate) struct Ready {
     /// Hand the issues to the author of changes (claim them), in one transaction; without --limit, the first one
     #[arg(long)]
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     claim: bool,
     /// Match this priority
     #[arg(long, short, value_name = "0-4", value_parser = clap::value_parser!(u8).range(0..=4))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<u8>,
     /// Match this assignee; an empty name matches issues of nobody
     #[arg(long, short, value_name = "NAME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     assignee: Option<String>,
     /// Match issues with all these labels; may be given several times
     #[arg(long = "label", short, value_name = "LABEL")]
     labels: Vec<String>,
     /// Limit the issues to this number
     #[arg(long, short = 'n', value_name = "N")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -368,7 +343,6 @@ pub(crate) struct Ready {
 struct After {
     /// Begin after this key: the `next` that --json prints at the end of a list with a limit
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
 }
 

@@ -178,7 +178,7 @@ impl Requests<'_> {
                 let sent = sent.ok_or_else(|| {
                     let args = &args.args;
                     Failure::Usage(format!(
-                        "{args:?} is no JSON object such as {{\"id\":\"issue-a1b\"}}"
+                        "{args:?} is not a JSON object; example: {{\"id\":\"issue-a1b\"}}"
                     ))
                 })?;
                 self.is_json = true;
@@ -276,6 +276,11 @@ fn text_of(text: Option<String>) -> Result<Option<String>, Failure> {
     }
 }
 
+/// Returns arguments as JSON, without those that were not given: the texts of a new issue must not be null.
 fn to_json<T: Serialize>(args: &T) -> Value {
-    serde_json::to_value(args).expect("arguments have names for keys")
+    let mut json = serde_json::to_value(args).expect("arguments have names for keys");
+    if let Value::Object(members) = &mut json {
+        members.retain(|_, value| !value.is_null());
+    }
+    json
 }

@@ -5,12 +5,11 @@ use std::borrow::Cow;
 use std::io::Write;
 
 use issue_store::{Blocked, Comment, Details, Event, Issue, IssuePage, Record, TreeNode};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
-use crate::session::parse;
+use crate::session::{member, parse};
 
 type Out<'a> = &'a mut dyn Write;
 
@@ -34,11 +33,6 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 /// Prints a line to stderr. A closed stderr leaves nobody to tell.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", plain(line));
-}
-
-#[derive(Deserialize)]
-struct WithId {
-    id: String,
 }
 
 /// Prints an issue as `show` does, with its texts.
@@ -148,18 +142,13 @@ fn print_line(out: Out<'_>, issue: &Issue, blocked_by: &[String]) -> Result<(), 
 
 /// Prints the id of an issue.
 pub(crate) fn id(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    let WithId { id } = parse(data)?;
+    let id: String = member(data, "id")?;
     Ok(writeln!(out, "{}", plain(&id))?)
 }
 
 /// Prints the number of a count.
 pub(crate) fn count(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    let fields: Map<String, Value> = parse(data)?;
-    Ok(writeln!(
-        out,
-        "{}",
-        fields.get("count").unwrap_or(&Value::Null)
-    )?)
+    Ok(writeln!(out, "{}", member::<u64>(data, "count")?)?)
 }
 
 /// Prints an object, one field per line.
@@ -178,22 +167,13 @@ pub(crate) fn fields(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
 
 /// Prints a page of metrics.
 pub(crate) fn page(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Page {
-        page: String,
-    }
-    let Page { page } = parse(data)?;
-    Ok(write!(out, "{page}")?)
+    Ok(write!(out, "{}", member::<String>(data, "page")?)?)
 }
 
 /// Prints the outcome of `dep add`.
 pub(crate) fn added(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Added {
-        added: bool,
-    }
-    let Added { added } = parse(data)?;
-    let text = if added { "added" } else { "was there already" };
+    let is_new: bool = member(data, "added")?;
+    let text = if is_new { "added" } else { "was there already" };
     Ok(writeln!(out, "{text}")?)
 }
 
@@ -204,7 +184,7 @@ pub(crate) fn removed(out: Out<'_>, _data: &RawValue) -> Result<(), Failure> {
 
 /// Prints that an issue was deleted.
 pub(crate) fn deleted(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    let WithId { id } = parse(data)?;
+    let id: String = member(data, "id")?;
     Ok(writeln!(out, "deleted {}", plain(&id))?)
 }
 
@@ -215,12 +195,7 @@ pub(crate) fn stopped(out: Out<'_>, _data: &RawValue) -> Result<(), Failure> {
 
 /// Prints a tree of dependencies.
 pub(crate) fn tree(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Tree {
-        nodes: Vec<TreeNode>,
-    }
-    let tree: Tree = parse(data)?;
-    for node in &tree.nodes {
+    for node in member::<Vec<TreeNode>>(data, "nodes")? {
         let indent = "  ".repeat(node.depth as usize);
         let kind = node.kind.map(|kind| format!("{}: ", kind.name()));
         let kind = kind.unwrap_or_default();
@@ -238,13 +213,8 @@ pub(crate) fn comment(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
 
 /// Prints comments.
 pub(crate) fn comments(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Comments {
-        comments: Vec<Comment>,
-    }
-    let all: Comments = parse(data)?;
-    all.comments
-        .iter()
+    let all: Vec<Comment> = member(data, "comments")?;
+    all.iter()
         .try_for_each(|comment| print_comment(out, comment))
 }
 
@@ -260,12 +230,7 @@ fn print_comment(out: Out<'_>, comment: &Comment) -> Result<(), Failure> {
 
 /// Prints changes, one per line.
 pub(crate) fn events(out: Out<'_>, data: &RawValue) -> Result<(), Failure> {
-    #[derive(Deserialize)]
-    struct Events {
-        events: Vec<Event>,
-    }
-    let all: Events = parse(data)?;
-    for event in &all.events {
+    for event in member::<Vec<Event>>(data, "events")? {
         let text = format!(
             "{}  {}  {}  {}  {}  {}",
             event.id,

@@ -1,10 +1,10 @@
 //! The requests of a call of the program.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use issue_rpc::{Access, Call, ClientError, Code};
 use issue_store::Options;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -21,11 +21,6 @@ const IDS: [&str; 3] = ["id", "depends_on", "parent"];
 pub(crate) struct Session {
     access: Access,
     is_verbose: bool,
-}
-
-#[derive(Deserialize)]
-struct Resolved {
-    id: String,
 }
 
 impl Session {
@@ -95,7 +90,7 @@ impl Session {
     /// can be the beginning of another issue's.
     pub(crate) fn resolve(&mut self, id: &str) -> Option<String> {
         let answer = self.call_once("resolve_id", json!({ "id": id })).ok()?;
-        let Resolved { id: whole } = parse(&answer).ok()?;
+        let whole: String = member(&answer, "id").ok()?;
         if whole != id {
             note(&format!("issue: {id} is completed to {whole}"));
         }
@@ -121,4 +116,13 @@ impl Session {
 pub(crate) fn parse<T: DeserializeOwned>(data: &RawValue) -> Result<T, Failure> {
     serde_json::from_str(data.get())
         .map_err(|error| Failure::Unanswered(format!("the answer cannot be understood: {error}")))
+}
+
+/// Parses a member of an answer.
+pub(crate) fn member<T: DeserializeOwned>(data: &RawValue, name: &str) -> Result<T, Failure> {
+    let members: HashMap<String, Box<RawValue>> = parse(data)?;
+    match members.get(name) {
+        Some(value) => parse(value),
+        None => Err(Failure::Unanswered(format!("the answer has no {name}"))),
+    }
 }

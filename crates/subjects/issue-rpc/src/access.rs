@@ -57,7 +57,7 @@ impl Access {
         }
     }
 
-    /// Sets the time for each request. `None` waits without end.
+    /// Sets the time for each request. `None` waits forever.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;

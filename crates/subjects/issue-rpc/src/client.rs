@@ -15,6 +15,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::code::Code;
+use crate::operation::is_read;
 use crate::version::VERSION;
 
 /// The time for a request if the caller sets none.
@@ -57,25 +58,7 @@ impl Call {
     /// Returns true if the operation changes nothing. One that is unknown may change something.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        const READS: [&str; 16] = [
-            "ping",
-            "status",
-            "health",
-            "metrics",
-            "list",
-            "count",
-            "show",
-            "ready",
-            "blocked",
-            "stale",
-            "stats",
-            "dep_tree",
-            "comment_list",
-            "resolve_id",
-            "export",
-            "get_mutations",
-        ];
-        READS.contains(&self.operation.as_str()) && self.args["claim"] != true
+        is_read(&self.operation) && self.args["claim"] != true
     }
 
     pub(crate) fn can_be_repeated(&self) -> bool {
@@ -182,7 +165,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Sets the time for each request, from sending it to its answer. `None` waits without end.
+    /// Sets the time for each request, from sending it to its answer. `None` waits forever.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;

@@ -426,7 +426,7 @@ impl Write {
             _ => {
                 let problem = format!(
                     "no operation is called {name:?}: the operations are {}",
-                    NAMES.join(", ")
+                    [&READS[..], &WRITES].concat().join(", ")
                 );
                 return Err((Code::UnknownOperation, problem));
             }
@@ -474,18 +474,12 @@ impl From<BatchArgs<'_>> for Batch {
     }
 }
 
-/// The names of the operations.
-const NAMES: &[&str] = &[
+/// The names of the operations that change nothing, except for `ready` if it claims.
+const READS: [&str; 16] = [
     "ping",
     "status",
     "health",
     "metrics",
-    "create",
-    "update",
-    "claim",
-    "close",
-    "reopen",
-    "delete",
     "list",
     "count",
     "show",
@@ -493,20 +487,35 @@ const NAMES: &[&str] = &[
     "blocked",
     "stale",
     "stats",
+    "dep_tree",
+    "comment_list",
+    "resolve_id",
+    "export",
+    "get_mutations",
+];
+
+/// The names of the other operations.
+const WRITES: [&str; 14] = [
+    "create",
+    "update",
+    "claim",
+    "close",
+    "reopen",
+    "delete",
     "dep_add",
     "dep_remove",
-    "dep_tree",
     "label_add",
     "label_remove",
     "comment_add",
-    "comment_list",
-    "resolve_id",
     "batch",
-    "export",
     "import",
-    "get_mutations",
     "shutdown",
 ];
+
+/// Returns true if an operation changes nothing, whatever its arguments are except `claim`.
+pub(crate) fn is_read(name: &str) -> bool {
+    READS.contains(&name)
+}
 
 fn parse<T: DeserializeOwned>(args: &str) -> Result<T, String> {
     parse_borrowed(args)
@@ -530,7 +539,7 @@ mod tests {
 
     #[test]
     fn every_name_is_an_operation() {
-        for name in NAMES {
+        for name in READS.iter().chain(&WRITES) {
             match Operation::parse(name, "null") {
                 Ok(_) | Err((Code::Validation, _)) => {}
                 Err(other) => panic!("{name}: {other:?}"),

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::conditions::{Conditions, is_rare, list};
-use crate::error::{Doing as _, Error};
+use crate::error::{Error, ErrorContext as _};
 use crate::fields::Fields;
 use crate::filter::{READY_ORDER, ReadyFilter};
 use crate::ids::Ids;
@@ -19,7 +19,7 @@ use crate::request::{
     MAX_DEPENDENCIES, NewIssue, Patch, check_id, check_label, check_labels, check_number,
     check_priority, check_title,
 };
-use crate::rows::{Loaded, dependents_of, issue_of, labels_of, num_of};
+use crate::rows::{IssueRow, dependents_of, issue_of, labels_of, num_of};
 use crate::time::Timestamp;
 
 /// Draws of a random id before the database is taken for broken. A draw is taken with less than one in a thousand.
@@ -158,7 +158,7 @@ impl<'a> Changes<'a> {
             check_labels(labels)?;
         }
         check_labels(patch.set_labels.as_deref().unwrap_or_default())?;
-        let loaded = Loaded::by_id(self.connection, id)?;
+        let loaded = IssueRow::by_id(self.connection, id)?;
         check_expected(&loaded.issue, patch)?;
         let (num, before) = (loaded.num, loaded.issue.status);
         let status = patch.status.filter(|status| *status != before);
@@ -194,7 +194,7 @@ impl<'a> Changes<'a> {
     /// progress by this one.
     pub fn claim(&mut self, actor: &str, id: &str, assignee: &str) -> Result<Issue, Error> {
         check_assignee(assignee)?;
-        let Loaded { num, issue } = Loaded::by_id(self.connection, id)?;
+        let IssueRow { num, issue } = IssueRow::by_id(self.connection, id)?;
         let is_own = issue.assignee == assignee;
         match issue.status {
             Status::InProgress if is_own => return issue_of(self.connection, num),

@@ -187,11 +187,11 @@ pub(crate) const DAMAGE_REMEDY: &str = ": stop all programs that use it, and cop
     last export into a new database, or let `sqlite3 issues.db .recover` write what can be read";
 
 /// Names the step in which SQLite failed.
-pub(crate) trait Doing<T> {
+pub(crate) trait ErrorContext<T> {
     fn doing(self, doing: &'static str) -> Result<T, Error>;
 }
 
-impl<T> Doing<T> for Result<T, rusqlite::Error> {
+impl<T> ErrorContext<T> for Result<T, rusqlite::Error> {
     fn doing(self, doing: &'static str) -> Result<T, Error> {
         self.map_err(|cause| Error::Database { doing, cause })
     }

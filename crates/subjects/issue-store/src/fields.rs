@@ -3,7 +3,7 @@
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
-use crate::error::{Doing as _, Error};
+use crate::error::{Error, ErrorContext as _};
 use crate::issue::Status;
 use crate::request::Patch;
 use crate::time::Timestamp;

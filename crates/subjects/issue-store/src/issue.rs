@@ -12,7 +12,7 @@ pub const MAX_PRIORITY: u8 = 4;
 
 /// Defines an enum whose variants have names in the protocol and numbers in the database.
 macro_rules! stored_enum {
-    ($(#[$doc:meta])* $name:ident, $field:literal { $($(#[$variant_doc:meta])* $variant:ident = $number:literal $text:literal),* $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal $text:literal),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum $name {
@@ -27,21 +27,6 @@ macro_rules! stored_enum {
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text),* }
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = crate::error::Error;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                match text {
-                    $($text => Ok(Self::$variant),)*
-                    _ => {
-                        let names = Self::ALL.iter().map(|value| value.name()).collect::<Vec<_>>();
-                        let problem = format!("{text:?} is not one of {}", names.join(", "));
-                        Err(crate::error::Error::invalid($field, problem))
-                    }
-                }
             }
         }
 
@@ -64,7 +49,7 @@ macro_rules! stored_enum {
 
 stored_enum! {
     /// The progress of an issue.
-    Status, "status" {
+    Status {
         /// No work on it has begun.
         Open = 0 "open",
         /// Work on it has begun.
@@ -78,7 +63,7 @@ stored_enum! {
 
 stored_enum! {
     /// The type of an issue.
-    IssueType, "issue_type" {
+    IssueType {
         /// Something is wrong.
         Bug = 0 "bug",
         /// Something is missing.
@@ -94,7 +79,7 @@ stored_enum! {
 
 stored_enum! {
     /// The relation of an issue to the one it depends on.
-    DependencyKind, "kind" {
+    DependencyKind {
         /// The other issue must be closed first.
         Blocks = 0 "blocks",
         /// The issues concern each other.

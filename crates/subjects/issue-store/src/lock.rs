@@ -43,7 +43,7 @@ impl LockFile {
         }
     }
 
-    /// Waits for the write lock, for this time or without end.
+    /// Waits for the write lock, for this time or forever.
     ///
     /// The kernel has no such wait with an end, so a thread waits if the lock is not free. It goes on if the time ends
     /// before, and the next call takes its place in the queue; if it gets the lock while nobody calls, it releases it.

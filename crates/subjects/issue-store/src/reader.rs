@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::changes::import::Record;
 use crate::check::check;
 use crate::conditions::{Conditions, is_rare, is_rare_text, list};
-use crate::error::{Doing as _, Error};
+use crate::error::{Error, ErrorContext as _};
 use crate::filter::{Filter, READY_ORDER, ReadyFilter, STALE_ORDER, Sort};
 use crate::issue::{Comment, DependencyKind, Dependent, Event, Issue, Status};
 use crate::request::check_number;

@@ -3,24 +3,24 @@
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
-use crate::error::{Doing as _, Error};
+use crate::error::{Error, ErrorContext as _};
 use crate::filter::Order;
 use crate::issue::{Comment, Dependency, Dependent, Event, Issue};
 use crate::reader::{IssuePage, PageSize};
 use crate::time::Timestamp;
 
-/// The columns of an issue, in the order in which [`Loaded::read`] takes them.
+/// The columns of an issue, in the order in which [`IssueRow::read`] takes them.
 const COLUMNS: &str = "num, id, title, description, design, acceptance_criteria, notes, status, priority, issue_type, \
                        assignee, created_at, updated_at, closed_at, close_reason";
 
 /// A row of an issue, without what stands in other tables.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct IssueRow {
     pub(crate) num: i64,
     pub(crate) issue: Issue,
 }
 
-impl Loaded {
+impl IssueRow {
     /// Reads the row of an issue.
     pub(crate) fn by_id(connection: &Connection, id: &str) -> Result<Self, Error> {
         let statement = format!("SELECT {COLUMNS} FROM issues WHERE id = ?");
@@ -86,7 +86,7 @@ pub(crate) fn issues(
     let mut rows = prepared.query(values).doing(doing)?;
     let (mut issues, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next().doing(doing)? {
-        let issue = Loaded::read(row).doing(doing)?.complete(connection)?;
+        let issue = IssueRow::read(row).doing(doing)?.complete(connection)?;
         bytes += issue.text_bytes();
         issues.push(issue);
         if issues.len() == size.issues as usize || bytes >= size.bytes {
@@ -111,7 +111,7 @@ pub(crate) fn issue_of(connection: &Connection, num: i64) -> Result<Issue, Error
     let statement = format!("SELECT {COLUMNS} FROM issues WHERE num = ?");
     let loaded = connection
         .prepare_cached(&statement)
-        .and_then(|mut statement| statement.query_row([num], Loaded::read))
+        .and_then(|mut statement| statement.query_row([num], IssueRow::read))
         .doing("reading an issue")?;
     loaded.complete(connection)
 }

@@ -3,7 +3,7 @@
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
-use crate::error::{Doing as _, Error};
+use crate::error::{Error, ErrorContext as _};
 
 /// "Drov" as a number: SQLite's application id of these databases.
 pub(crate) const APPLICATION_ID: i32 = 0x4472_6f76;

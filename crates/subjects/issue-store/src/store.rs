@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::error::{Code, DAMAGE_REMEDY, Doing as _, Error};
+use crate::error::{Code, DAMAGE_REMEDY, Error, ErrorContext as _};
 use crate::files::open_or_create;
 use crate::ids::Ids;
 use crate::lock::LockFile;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use crate::changes::Changes;
-use crate::error::{Doing as _, Error};
+use crate::error::{Error, ErrorContext as _};
 use crate::ids::Ids;
 use crate::lock::{LockFile, WriteLock};
 use crate::store::BUSY_TIMEOUT;
@@ -63,7 +63,7 @@ impl Writer {
         self.begin_within(Some(BUSY_TIMEOUT))
     }
 
-    /// Begins a transaction. Waits for those of other processes, in the order of arrival, for this time or without end.
+    /// Begins a transaction. Waits for those of other processes, in the order of arrival, for this time or forever.
     ///
     /// # Errors
     /// Another process holds the lock of this queue for the whole time, or SQLite's lock for five seconds or this time

@@ -12,7 +12,7 @@ use crate::app::{App, DisconnectReason, Event};
 use crate::cluster::{ClusterSettings, Counts, Node};
 use crate::config::ServerConfig;
 use crate::echo::EchoApp;
-use crate::keeper::Keeper;
+use crate::maintenance::Maintenance;
 use crate::presence::{Clock, Presence, Request, Session, Settings};
 use crate::server::Server;
 use crate::socket::Socket;
@@ -40,7 +40,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Daemon {
     server: Server,
-    keeper: Keeper,
+    maintenance: Maintenance,
     /// Becomes true once the first attempt to reach Redis has ended; `None` for a single node.
     has_tried: Option<watch::Receiver<bool>>,
 }
@@ -54,7 +54,7 @@ impl Daemon {
         let clock = Clock::new();
         let presence = Arc::new(match config.cluster {
             None => Presence::new(config.presence),
-            Some(_) => Presence::with_link(config.presence),
+            Some(_) => Presence::with_cluster(config.presence),
         });
         let counts = config.cluster.is_some().then(Arc::<Counts>::default);
         let application: Arc<dyn App> = if config.serves_echo {
@@ -81,7 +81,7 @@ impl Daemon {
                 config.listen,
                 config.metrics_addr,
             )?,
-            keeper: Keeper::start(presence, clock, config.reaper_interval, node)?,
+            maintenance: Maintenance::start(presence, clock, config.reaper_interval, node)?,
         })
     }
 
@@ -114,7 +114,7 @@ impl Daemon {
             () = tried => self.server.run(shutdown).await,
             () = &mut shutdown => Ok(()),
         };
-        self.keeper.stop();
+        self.maintenance.stop();
         ended
     }
 }

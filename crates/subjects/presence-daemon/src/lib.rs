@@ -7,7 +7,7 @@
 //!                                       requests ─► rooms, a lock each         (application, presence)
 //! client ◄── frames, encoded once ───────┤ events, in the order of the room
 //!                                          ▼
-//! other nodes ◄── Redis ◄── keeper: scripts of writes, messages, leases       (keeper, cluster)
+//! other nodes ◄── Redis ◄── maintenance: scripts of writes, messages, leases  (maintenance, cluster)
 //! ```
 
 pub mod app;
@@ -17,7 +17,7 @@ pub mod config;
 mod counts;
 pub mod echo;
 pub mod engine;
-mod keeper;
+mod maintenance;
 mod options;
 pub mod presence;
 pub mod server;

@@ -53,7 +53,7 @@ pub struct Options {
     #[arg(long, value_name = "MS", default_value = "3000")]
     reaper_interval_ms: NonZeroU64,
 
-    /// Keep the place of a broken connection for this many milliseconds; 0 issues no resume tokens
+    /// Keep the membership of a broken connection for this many milliseconds; 0 issues no resume tokens
     #[arg(long, value_name = "MS", default_value_t = 0)]
     resume_grace_ms: u64,
 

@@ -1,7 +1,7 @@
 //! Presence: who is in a room right now.
 //!
 //! Requests change a room while they hold its lock, and send its events before they release it. With other nodes, they
-//! put a write into the queue of the link instead, and the room goes on when the store has numbered the event.
+//! queue a write instead, and the room goes on when the store has numbered the event.
 
 pub(crate) mod answer;
 mod clock;
@@ -12,7 +12,6 @@ mod interruption;
 mod join;
 mod json;
 mod leave;
-pub(crate) mod link;
 mod linked;
 pub(crate) mod member;
 pub(crate) mod op;
@@ -28,6 +27,7 @@ mod settings;
 pub(crate) mod shared;
 mod sink;
 mod state;
+pub(crate) mod write_queue;
 
 pub use self::clock::Clock;
 pub use self::requests::Request;

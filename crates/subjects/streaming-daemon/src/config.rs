@@ -1,13 +1,13 @@
 //! The configuration of the daemon, after the options were checked.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use daemon_kit::{DEFAULT_MODE, parse_duration};
+use daemon_kit::parse_duration;
 
 use crate::openai::OpenAiConfig;
 use crate::peers::Peers;
@@ -44,8 +44,8 @@ impl Backend {
 /// Maximum backlog; the kernel limits it to `net.core.somaxconn`.
 const MAX_BACKLOG: u32 = i32::MAX.unsigned_abs();
 
-/// The configuration for [`Daemon::bind`](crate::Daemon::bind). The defaults are those of the command line, whose help
-/// documents the fields that are also options.
+/// The configuration for [`Daemon::bind`](crate::Daemon::bind), made of [`Options`](crate::Options). The help of the
+/// command line documents the fields that are also options.
 #[derive(Debug, Clone, Args)]
 pub struct Config {
     /// Create the handoff socket at this path
@@ -114,26 +114,6 @@ pub struct Config {
     /// Run this many threads and shards of streams [default: one per core]
     #[arg(long, value_name = "NUMBER", default_value_t = cores(), hide_default_value = true)]
     pub workers: NonZeroUsize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            socket_path: PathBuf::from("/var/run/streaming-daemon.sock"),
-            socket_mode: DEFAULT_MODE,
-            socket_type: SocketType::Seqpacket,
-            backlog: MAX_BACKLOG,
-            peers: Peers::default(),
-            max_connections: 100_000,
-            metrics_addr: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090))),
-            openai: None,
-            message_count: 18,
-            message_delay: Duration::from_millis(50),
-            write_timeout: Duration::from_secs(30),
-            shutdown_grace: Duration::from_secs(30),
-            workers: cores(),
-        }
-    }
 }
 
 /// Returns the number of cores that this process may use.

@@ -1,6 +1,5 @@
 //! The daemon: its sockets, its shards, and its shutdown.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -100,12 +99,6 @@ impl Daemon {
     #[must_use]
     pub fn socket_path(&self) -> Option<PathBuf> {
         self.listener.path()
-    }
-
-    /// Returns the address of the metrics page, with the port that the system chose if it was 0.
-    #[must_use]
-    pub fn metrics_addr(&self) -> Option<SocketAddr> {
-        self.metrics.as_ref()?.address().ok()
     }
 
     /// Returns the maximum number of open streams: the configured number, or the number that the limit of open files

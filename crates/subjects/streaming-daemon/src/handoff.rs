@@ -43,7 +43,7 @@ impl Work {
         let chat: Chat<'_> = request(payload, shared);
         let order = Order {
             head: chat.response_headers.as_ref().and_then(with_headers),
-            ask: openai.request(&chat),
+            request: openai.request(&chat),
         };
         Self::Relay(Arc::clone(openai), order)
     }

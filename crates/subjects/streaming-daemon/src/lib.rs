@@ -37,6 +37,6 @@ mod stream;
 pub use self::config::{Backend, Config, SocketType};
 pub use self::daemon::Daemon;
 pub use self::metrics::{Metrics, Summary};
-pub use self::openai::{Base, Http, Key, OpenAiConfig};
+pub use self::openai::{BackendAddress, Http, Key, OpenAiConfig};
 pub use self::options::Options;
 pub use self::peers::Peers;

@@ -104,18 +104,19 @@ fn kind(socket_type: SocketType) -> SockType {
 mod tests {
     use std::fs;
 
+    use clap::Parser as _;
     use daemon_kit::accept_waiting;
     use nix::sys::socket::{AddressFamily, SockFlag};
 
     use super::*;
+    use crate::Options;
 
     #[test]
     fn after_refusing_further_handoffs_those_that_wait_can_still_be_accepted() {
         let folder = tempfile::tempdir().unwrap();
-        let config = Config {
-            socket_path: folder.path().join("handoff.sock"),
-            ..Config::default()
-        };
+        let path = folder.path().join("handoff.sock");
+        let arguments = ["streaming-daemon", "--socket", path.to_str().unwrap()];
+        let config = Options::parse_from(arguments).config().unwrap();
         let new_socket = || {
             let kind = kind(config.socket_type);
             socket::socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap()

@@ -1,39 +1,38 @@
 //! The backend `openai`: an OpenAI-compatible streaming chat API.
 //!
 //! ```text
-//! handoff ─► Chat ─► Pool (HTTP/1.1 or 2, TCP or Unix socket) ─► Exchange ─► sse ─► Reading ─► events
+//! handoff ─► Chat ─► Clients (HTTP/1.1 or 2, TCP or Unix socket) ─► Exchange ─► sse ─► Reading ─► events
 //! ```
 //!
 //! The module `relay` passes the events on to the client.
 
-mod base;
+mod address;
 mod chat;
+mod client;
 mod exchange;
 mod failure;
 mod key;
-mod pool;
 mod reading;
 mod sse;
-mod wire;
 
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-pub use self::base::Base;
-pub(crate) use self::chat::{Ask, Chat};
+pub use self::address::BackendAddress;
+pub(crate) use self::chat::{BackendRequest, Chat};
+use self::client::Clients;
+pub use self::client::Http;
 pub(crate) use self::exchange::Exchange;
 pub(crate) use self::failure::BackendFailure;
 pub use self::key::Key;
-use self::pool::Pool;
 pub(crate) use self::reading::Reading;
-pub use self::wire::Http;
 
 /// The configuration of the backend.
 #[derive(Debug, Clone)]
 pub struct OpenAiConfig {
     /// The address of the API.
-    pub base: Base,
+    pub base: BackendAddress,
     /// The HTTP version of the API.
     pub http: Http,
     /// The bearer token of the API.
@@ -52,7 +51,7 @@ pub(crate) const FILES_PER_STREAM: u64 = 2;
 pub(crate) struct OpenAi {
     model: Option<String>,
     timeout: Duration,
-    pool: Pool,
+    clients: Clients,
 }
 
 impl OpenAi {
@@ -60,20 +59,20 @@ impl OpenAi {
         Self {
             model: config.model,
             timeout: config.timeout,
-            pool: Pool::new(config.base, config.http, config.key),
+            clients: Clients::new(config.base, config.http, config.key),
         }
     }
 
     /// Builds the request of a handoff.
-    pub(crate) fn request(&self, chat: &Chat<'_>) -> Ask {
-        chat.ask(self.model.as_deref())
+    pub(crate) fn request(&self, chat: &Chat<'_>) -> BackendRequest {
+        chat.request(self.model.as_deref())
     }
 
     /// Sends a request and waits for the head of its response, which must announce an event stream. Dropping the future
     /// cancels the request.
-    pub(crate) async fn ask(&self, ask: Ask) -> Result<Exchange<'_>, BackendFailure> {
-        let sent = timeout(self.timeout, self.pool.send(ask)).await;
-        let (response, lease) = sent.map_err(|_| BackendFailure::Timeout)??;
-        Exchange::new(response, lease, &self.pool, self.timeout)
+    pub(crate) async fn send(&self, request: BackendRequest) -> Result<Exchange, BackendFailure> {
+        let sent = timeout(self.timeout, self.clients.send(request)).await;
+        let (response, client) = sent.map_err(|_| BackendFailure::Timeout)??;
+        Exchange::new(response, client, self.timeout)
     }
 }

@@ -8,7 +8,7 @@ use daemon_kit::cli::{CommonOptions, DaemonOptions};
 use daemon_kit::parse_duration;
 
 use crate::config::{Backend, Config};
-use crate::openai::{Base, Http, Key, OpenAiConfig};
+use crate::openai::{BackendAddress, Http, Key, OpenAiConfig};
 
 /// Maximum duration of a stream, which keeps every due time within 64 bits of nanoseconds.
 const MAX_STREAM_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -29,7 +29,7 @@ pub struct Options {
     /// Connect to the backend `openai` at this address: http://host:port, or unix: and a path. /v1/chat/completions is
     /// added. The key is read from DAEMON_OPENAI_KEY or OPENAI_API_KEY
     #[arg(long, value_name = "URL")]
-    pub openai_base: Option<Base>,
+    pub openai_base: Option<BackendAddress>,
 
     /// Choose the HTTP version of the backend `openai`; 2 means with prior knowledge
     #[arg(long, value_name = "VERSION", default_value = "auto")]
@@ -127,12 +127,6 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_of_the_command_line_are_those_of_the_library() {
-        let (typed, library) = (parse(&[]).unwrap(), Config::default());
-        assert_eq!(format!("{typed:?}"), format!("{library:?}"));
-    }
-
-    #[test]
     fn every_option_has_a_variable() {
         let command = Options::with_variables();
         for argument in command
@@ -149,69 +143,25 @@ mod tests {
 
     #[test]
     fn a_bad_value_is_answered_with_option_variable_and_remedy() {
-        for (arguments, words) in [
-            (
-                ["--message-delay", "5"],
-                ["--message-delay", "DAEMON_MESSAGE_DELAY", "50ms"],
-            ),
-            (
-                ["--socket-mode", "rw"],
-                ["--socket-mode", "DAEMON_SOCKET_MODE", "0660"],
-            ),
-            (
-                ["--socket-mode", "7777"],
-                ["--socket-mode", "DAEMON_SOCKET_MODE", "0660"],
-            ),
-            (
-                ["--socket-type", "dgram"],
-                ["--socket-type", "DAEMON_SOCKET_TYPE", "seqpacket"],
-            ),
-            (
-                ["--max-connections", "0"],
-                ["--max-connections", "DAEMON_MAX_CONNECTIONS", "1.."],
-            ),
-            (
-                ["--metrics-addr", "9090"],
-                ["--metrics-addr", "DAEMON_METRICS_ADDR", "127.0.0.1:9090"],
-            ),
-            (
-                ["--metrics-enabled", "5"],
-                ["--metrics-enabled", "DAEMON_METRICS_ENABLED", "boolean"],
-            ),
-            (
-                ["--backend-provider", "openai"],
-                ["--openai-base", "DAEMON_OPENAI_BASE", "http://"],
-            ),
-            (
-                ["--openai-base", "https://a"],
-                ["--openai-base", "DAEMON_OPENAI_BASE", "proxy"],
-            ),
-            (
-                ["--openai-http", "3"],
-                ["--openai-http", "DAEMON_OPENAI_HTTP", "auto"],
-            ),
-            (
-                ["--backend-timeout", "30"],
-                ["--backend-timeout", "DAEMON_BACKEND_TIMEOUT", "50ms"],
-            ),
-            (
-                ["--allow-uid", "33,www-data"],
-                ["--allow-uid", "DAEMON_ALLOW_UID", "33,1000"],
-            ),
-            (
-                ["--allow-gid", ""],
-                ["--allow-gid", "DAEMON_ALLOW_GID", "33,1000"],
-            ),
-            (
-                ["--write-timeout", "0"],
-                ["--write-timeout", "DAEMON_WRITE_TIMEOUT", "30s"],
-            ),
-            (
-                ["--message-delay", "2562047h"],
-                ["--message-delay", "DAEMON_MESSAGE_DELAY", "lower"],
-            ),
+        for line in [
+            "--message-delay=5 --message-delay DAEMON_MESSAGE_DELAY 50ms",
+            "--socket-mode=rw --socket-mode DAEMON_SOCKET_MODE 0660",
+            "--socket-mode=7777 --socket-mode DAEMON_SOCKET_MODE 0660",
+            "--socket-type=dgram --socket-type DAEMON_SOCKET_TYPE seqpacket",
+            "--max-connections=0 --max-connections DAEMON_MAX_CONNECTIONS 1..",
+            "--metrics-addr=9090 --metrics-addr DAEMON_METRICS_ADDR 127.0.0.1:9090",
+            "--metrics-enabled=5 --metrics-enabled DAEMON_METRICS_ENABLED boolean",
+            "--backend-provider=openai --openai-base DAEMON_OPENAI_BASE http://",
+            "--openai-base=https://a --openai-base DAEMON_OPENAI_BASE proxy",
+            "--openai-http=3 --openai-http DAEMON_OPENAI_HTTP auto",
+            "--backend-timeout=30 --backend-timeout DAEMON_BACKEND_TIMEOUT 50ms",
+            "--allow-uid=33,www-data --allow-uid DAEMON_ALLOW_UID 33,1000",
+            "--allow-gid= --allow-gid DAEMON_ALLOW_GID 33,1000",
+            "--write-timeout=0 --write-timeout DAEMON_WRITE_TIMEOUT 30s",
+            "--message-delay=2562047h --message-delay DAEMON_MESSAGE_DELAY lower",
         ] {
-            let complaint = parse(&arguments).unwrap_err();
+            let mut words = line.split(' ');
+            let complaint = parse(&[words.next().unwrap()]).unwrap_err();
             for word in words {
                 assert!(complaint.contains(word), "{word} is not in: {complaint}");
             }

@@ -18,7 +18,7 @@ use crate::clock;
 use crate::failure::StreamFailure;
 use crate::head::{BAD_GATEWAY, GATEWAY_TIMEOUT, HEAD};
 use crate::metrics::Metrics;
-use crate::openai::{Ask, BackendFailure, Exchange, OpenAi, Reading};
+use crate::openai::{BackendFailure, BackendRequest, Exchange, OpenAi, Reading};
 use crate::shared::Shared;
 
 /// Buffer capacity for events that is kept while the next piece is awaited.
@@ -30,7 +30,7 @@ pub(crate) struct Order {
     /// The head; `None` stands for the plain [`HEAD`].
     pub(crate) head: Option<Vec<u8>>,
     /// The request to the backend.
-    pub(crate) ask: Ask,
+    pub(crate) request: BackendRequest,
 }
 
 /// Serves a client whose stream slot was taken at `started`. Dropping the future closes the client and counts it as
@@ -86,13 +86,9 @@ struct Relay<'a> {
 impl Relay<'_> {
     /// Sends the request to the backend and writes its response to the end. Returns the exchange, and the backend's
     /// time in nanoseconds.
-    async fn pass<'a>(
-        &self,
-        openai: &'a OpenAi,
-        order: Order,
-    ) -> Result<(Exchange<'a>, u64), StreamFailure> {
+    async fn pass(&self, openai: &OpenAi, order: Order) -> Result<(Exchange, u64), StreamFailure> {
         let asked = clock::now();
-        let mut exchange = match openai.ask(order.ask).await {
+        let mut exchange = match openai.send(order.request).await {
             Ok(exchange) => exchange,
             Err(failure) => {
                 let failure = self.backend_failure(failure);
@@ -106,11 +102,7 @@ impl Relay<'_> {
         Ok((exchange, clock::now().saturating_sub(asked)))
     }
 
-    async fn write_events(
-        &self,
-        exchange: &mut Exchange<'_>,
-        asked: u64,
-    ) -> Result<(), StreamFailure> {
+    async fn write_events(&self, exchange: &mut Exchange, asked: u64) -> Result<(), StreamFailure> {
         let (mut reading, mut out) = (Reading::default(), Vec::new());
         let mut is_first = true;
         while !reading.is_done() {

@@ -2,9 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_mock-llm");
@@ -114,13 +112,11 @@ fn every_byte_is_a_chunk_of_its_own() {
 }
 
 #[test]
-fn a_unix_socket_has_the_mode_0660_and_is_removed_at_the_end() {
+fn a_unix_socket_serves_and_is_removed_at_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("llm.sock");
     let mut server = Process::start(&["--socket", path.to_str().unwrap()]);
     assert_eq!(server.base, format!("unix:{}", path.display()));
-    let mode = Path::new(&path).metadata().unwrap().permissions().mode();
-    assert_eq!(mode & 0o7777, 0o660);
     assert!(ask(UnixStream::connect(&path).unwrap(), "plain").contains("[DONE]"));
     // Open when the signal arrives.
     let mut stalled = UnixStream::connect(&path).unwrap();

@@ -141,7 +141,7 @@ fn a_request_of_the_protocol_is_sent_as_it_is() {
     assert!(
         folder
             .refused(2, &["call", "create", "[1]"])
-            .contains("no JSON object")
+            .contains("not a JSON object")
     );
     let error = folder.refused(2, &["call", "invent"]);
     assert!(

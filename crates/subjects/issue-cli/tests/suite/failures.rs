@@ -24,7 +24,7 @@ fn a_wrong_call_names_the_remedy() {
         (&["create", "a", "--priority", "7"], "0..=4"),
         (&["create", "a", "--type", "story"], "possible values: bug"),
         (&["list", "--created-after", "yesterday"], "created_after"),
-        (&["list", "--timeout", "soon"], "no number of seconds"),
+        (&["list", "--timeout", "soon"], "not a number of seconds"),
         (&["list", "--limit", "-1"], "'-1'"),
         (
             &["call", "create", r#"{"titel":"a"}"#],

@@ -40,15 +40,3 @@ fn requests_go_to_the_database_when_the_daemon_ends_and_back_when_one_starts() {
     assert!(change.ends_with("the daemon ended"), "{change}");
     assert_eq!(reader(&database).stats().unwrap().total, tried + 1);
 }
-
-#[test]
-fn direct_only_access_leaves_the_daemon_aside() {
-    let daemon = Daemon::new(&[]);
-    let database = database_identity(&daemon.database).unwrap();
-    let mut access = Access::new(&database, "me", Options::default()).direct_only();
-    let change = create(&mut access, "1").unwrap();
-    assert!(change.ends_with("as asked"), "{change}");
-    let ping = access.call(&Call::new("ping", json!({}))).unwrap_err();
-    assert!(ping.to_string().contains("issue daemon start"), "{ping}");
-    assert_eq!(daemon.reader().stats().unwrap().total, 1);
-}

@@ -7,7 +7,6 @@ mod connections;
 mod disk;
 mod go_client;
 mod kill;
-mod peers;
 mod protocol;
 mod simulation;
 mod start;

@@ -191,28 +191,6 @@ fn the_daemon_reports_itself() {
 }
 
 #[test]
-fn a_batch_is_whole_or_not_there_as_its_mode_says() {
-    let daemon = Daemon::new(&[]);
-    let mut client = daemon.client();
-    for (mode, kept) in [("stop", 1), ("atomic", 0), ("continue", 2)] {
-        let before = client.data("count", json!({}))["count"].as_u64().unwrap();
-        let operations = json!([
-            {"operation": "create", "args": {"title": "one"}},
-            {"operation": "close", "args": {"id": "none"}},
-            {"operation": "create", "args": {"title": "three"}},
-        ]);
-        let answer = client.call("batch", json!({"mode": mode, "operations": operations}));
-        assert_eq!(
-            (&answer["code"], &answer["data"]["kept"]),
-            (&json!("not_found"), &json!(kept)),
-            "{answer}"
-        );
-        let after = client.data("count", json!({}))["count"].as_u64().unwrap();
-        assert_eq!(after - before, kept, "{mode}");
-    }
-}
-
-#[test]
 fn a_lock_that_another_process_holds_is_busy_at_the_deadline_of_each_request_and_stops_no_reads() {
     let daemon = Daemon::new(&[]);
     let mut client = daemon.client();

@@ -1,9 +1,6 @@
 //! Operations on a database, as the daemon and direct mode perform them.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
-use std::time::Duration;
 
 use issue_rpc::{Code, Direct, Read, Request};
 use issue_store::{Filter, Options, PageSize, Store, Timestamp};
@@ -202,28 +199,6 @@ fn a_request_is_not_begun_after_its_deadline() {
 }
 
 #[test]
-fn an_import_that_replaces_keeps_newer_issues() {
-    let mut database = Database::new();
-    let (old, new) = (database.create("first"), database.create("second"));
-    let exported = database.data("export", json!({}));
-    let mut records = exported["records"].clone();
-    for record in records.as_array_mut().unwrap() {
-        record["title"] = json!("of the file");
-    }
-    // The clock may not have moved since the issue was created.
-    records[1]["updated_at"] = json!("2001-02-03T04:05:06Z");
-    let args = json!({"records": records, "on_conflict": "replace"});
-    let imported = database.data("import", args);
-    assert_eq!(
-        imported,
-        json!({"created": 0, "skipped": 0, "replaced": 1, "kept": [new]})
-    );
-    for (id, title) in [(&old, "of the file"), (&new, "second")] {
-        assert_eq!(database.data("show", json!({"id": id}))["title"], title);
-    }
-}
-
-#[test]
 fn an_export_can_be_imported_elsewhere() {
     let mut from = Database::new();
     let (a, b) = (from.create("first"), from.create("second"));
@@ -364,28 +339,6 @@ fn ready_issues_are_handed_out_once() {
 }
 
 #[test]
-fn a_reader_does_not_wait_for_a_writer_that_is_stopped() {
-    let mut database = Database::new();
-    let id = database.create("a");
-    let mut writer = Store::open(&database.path, Options::default())
-        .unwrap()
-        .writer()
-        .unwrap();
-    let stopped = writer.begin().unwrap();
-    let (sender, answered) = channel();
-    let path = database.path.clone();
-    std::thread::spawn(move || {
-        let mut direct = Direct::open(&path, Options::default()).unwrap();
-        let request = Request::parse(br#"{"operation":"list"}"#).unwrap();
-        sender.send(direct.call(request).line(None)).unwrap();
-    });
-    // Without an answer the test would hang: it ends by this limit only if it fails.
-    let answer = answered.recv_timeout(Duration::from_secs(30)).unwrap();
-    assert!(answer.contains(&id), "{answer}");
-    drop(stopped);
-}
-
-#[test]
 fn a_lock_that_another_process_holds_is_busy_at_the_deadline() {
     let mut database = Database::new();
     let store = Store::open(&database.path, Options::default()).unwrap();
@@ -484,29 +437,10 @@ fn requests_with_the_names_of_bd_are_understood() {
 }
 
 #[test]
-fn a_long_list_is_answered_in_pages() {
+fn stale_and_blocked_issues_are_answered_in_pages() {
     let mut database = Database::new();
-    let create = json!({"operation": "create", "args": {"title": "a"}});
-    for number in [1_000, 1] {
-        database.data("batch", json!({"operations": vec![create.clone(); number]}));
-    }
-    for operation in ["list", "ready"] {
-        let mut ids = HashSet::new();
-        let mut args = json!({});
-        for number in [1_000, 1] {
-            let page = database.data(operation, args);
-            let issues = page["issues"].as_array().unwrap();
-            assert_eq!(issues.len(), number, "{operation}");
-            ids.extend(issues.iter().map(|issue| issue["id"].to_string()));
-            args = json!({"after": page["next"]});
-        }
-        assert_eq!(
-            args["after"],
-            Value::Null,
-            "the second page is the last one"
-        );
-        assert_eq!(ids.len(), 1_001, "{operation}");
-    }
+    database.create("one");
+    database.create("two");
     let stale = json!({"since": "2100-01-01", "limit": 1});
     let first = database.data("stale", stale.clone());
     let mut second = stale;

@@ -7,7 +7,7 @@
 use rusqlite::params;
 
 use super::Changes;
-use crate::error::{Doing as _, Error};
+use crate::error::{Error, ErrorContext as _};
 
 const DOING: &str = "noting which issues are blocked";
 const CHILDREN: &str = "issue FROM dependencies WHERE depends_on = ?1 AND kind = 2";

@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::Changes;
-use crate::error::{Doing as _, Error};
+use crate::error::{Error, ErrorContext as _};
 use crate::issue::{Dependency, DependencyKind, Status};
 use crate::rows::num_of;
 

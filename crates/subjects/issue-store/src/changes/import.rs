@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::Changes;
-use crate::error::{Doing as _, Error};
+use crate::error::{Error, ErrorContext as _};
 use crate::issue::{Comment, Event, Issue, Status};
 use crate::request::{check_id, check_priority, check_title};
 use crate::rows::{issue_of, num_of};

@@ -10,7 +10,7 @@ use redis::{
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::ClusterSettings;
-use super::scripts::{TEND, WRITE};
+use super::scripts::{RENEW_LEASE, WRITE};
 
 /// A connection on which a node's messages arrive too, in their order.
 pub(crate) struct Connection {
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     pub(crate) messages: UnboundedReceiver<PushInfo>,
     /// The digests of the scripts.
     pub(crate) write: String,
-    pub(crate) tend: String,
+    pub(crate) renew_lease: String,
     /// The random value of this Redis.
     pub(crate) store: String,
 }
@@ -54,7 +54,7 @@ impl Connection {
             command
         };
         let write = load(WRITE).query_async(&mut commands).await?;
-        let tend = load(TEND).query_async(&mut commands).await?;
+        let renew_lease = load(RENEW_LEASE).query_async(&mut commands).await?;
         let key = "presence:store";
         let proposed = format!("{:032x}", rand::random::<u128>());
         let mut propose = redis::cmd("SETNX");
@@ -72,7 +72,7 @@ impl Connection {
             commands,
             messages,
             write,
-            tend,
+            renew_lease,
             store,
         })
     }

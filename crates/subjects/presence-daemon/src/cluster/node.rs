@@ -16,8 +16,8 @@ use super::connection::{Connection, backoff, parse_url};
 use super::messages::records;
 use super::scripts::{evaluate, parse_answers, parse_outcome, push_write};
 use super::{ClusterSettings, Counts};
-use crate::presence::link::Link;
 use crate::presence::op::Op;
+use crate::presence::write_queue::WriteQueue;
 use crate::presence::{Clock, Presence, Sink};
 
 /// Writes that go into one script; one of 500 keeps Redis busy for some 5 ms.
@@ -50,7 +50,7 @@ pub(crate) struct Node<S> {
 type Answer = Pin<Box<dyn Future<Output = RedisResult<Value>>>>;
 
 impl<S: Sink> Node<S> {
-    /// Creates a node for a service with a link.
+    /// Creates a node for a service that shares its rooms.
     ///
     /// # Errors
     /// The address of Redis is not understood, or one of TLS.
@@ -84,12 +84,12 @@ impl<S: Sink> Node<S> {
         })
     }
 
-    /// Returns what becomes true once the rooms are linked, or the first attempt to reach Redis has failed.
+    /// Returns what becomes true once the rooms are in Redis, or the first attempt to reach Redis has failed.
     pub(crate) fn has_tried(&self) -> watch::Receiver<bool> {
         self.has_tried.subscribe()
     }
 
-    /// Serves the link until `stop` is true, and then until its writes are done. Connects again and again meanwhile.
+    /// Serves the queue until `stop` is true, and then until its writes are done. Connects again and again meanwhile.
     pub(crate) async fn run(mut self, program: &str, mut stop: watch::Receiver<bool>) {
         let mut failures = 0;
         loop {
@@ -165,26 +165,29 @@ impl<S: Sink> Node<S> {
         stop: &mut watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
         let presence = Arc::clone(&self.presence);
-        let link = presence.link.as_ref().context("the service has no link")?;
+        let queue = presence
+            .write_queue
+            .as_ref()
+            .context("the service has no queue")?;
         // Before its rooms are written: a node without a lease is dead to the others.
-        self.learn_tended(&self.tend(&connection).await?, true)?;
+        self.check_lease(&self.renew_lease(&connection).await?, true)?;
         let is_intact = self
             .store
             .replace(connection.store.clone())
             .is_none_or(|store| store == connection.store);
-        link.open();
-        presence.reunite(is_intact);
+        queue.open();
+        presence.resync(is_intact);
         self.has_tried.send_replace(true);
         let mut leases = interval(self.settings.lease / 4);
         leases.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut tended: Option<Answer> = None;
+        let mut lease_answer: Option<Answer> = None;
         let mut answer: Option<Answer> = None;
         let mut is_stopping = false;
         let mut next = Instant::now();
         loop {
-            let mut is_filled = answer.is_none() && !link.is_empty();
+            let mut is_filled = answer.is_none() && !queue.is_empty();
             if is_filled && Instant::now() >= next {
-                answer = self.send(&connection, link);
+                answer = self.send(&connection, queue);
                 next = Instant::now() + PAUSE;
                 is_filled = false;
             }
@@ -206,24 +209,24 @@ impl<S: Sink> Node<S> {
                     answer = None;
                     self.complete(answered.context("a write failed")?)?;
                 }
-                () = link.filled.notified(), if is_idle => {}
+                () = queue.filled.notified(), if is_idle => {}
                 () = sleep_until(next), if is_filled => {}
-                answered = ready(&mut tended) => {
-                    tended = None;
-                    if self.learn_tended(&answered.context("the lease was not extended")?, false)? {
-                        tended = Some(self.tend(&connection));
+                answered = ready(&mut lease_answer) => {
+                    lease_answer = None;
+                    if self.check_lease(&answered.context("the lease was not extended")?, false)? {
+                        lease_answer = Some(self.renew_lease(&connection));
                     }
                 }
-                _ = leases.tick(), if tended.is_none() => tended = Some(self.tend(&connection)),
-                () = link.gap.notified() => bail!("an event is missing"),
+                _ = leases.tick(), if lease_answer.is_none() => lease_answer = Some(self.renew_lease(&connection)),
+                () = queue.gap.notified() => bail!("an event is missing"),
                 _ = stop.wait_for(|stop| *stop), if !is_stopping => is_stopping = true,
             }
         }
     }
 
     /// Sends the writes that are queued.
-    fn send(&mut self, connection: &Connection, link: &Link<S>) -> Option<Answer> {
-        link.take(BATCH, &mut self.sent);
+    fn send(&mut self, connection: &Connection, queue: &WriteQueue<S>) -> Option<Answer> {
+        queue.take(BATCH, &mut self.sent);
         if self.sent.is_empty() {
             return None;
         }
@@ -270,15 +273,15 @@ impl<S: Sink> Node<S> {
         Ok(())
     }
 
-    fn tend(&self, connection: &Connection) -> Answer {
-        let mut command = evaluate(&connection.tend);
+    fn renew_lease(&self, connection: &Connection) -> Answer {
+        let mut command = evaluate(&connection.renew_lease);
         let lease_ms = self.settings.lease.as_millis() as u64;
         command.arg(&self.name).arg(lease_ms).arg(ROOMS_AT_ONCE);
         run(connection, command)
     }
 
     /// Reads the answer to a lease. Returns true if a dead node has more rooms.
-    fn learn_tended(&self, answer: &Value, is_first: bool) -> anyhow::Result<bool> {
+    fn check_lease(&self, answer: &Value, is_first: bool) -> anyhow::Result<bool> {
         let (had_lease, removed, more): (bool, u64, bool) = redis::from_redis_value_ref(answer)?;
         self.counts.removed.fetch_add(removed, Relaxed);
         if !had_lease && !is_first {

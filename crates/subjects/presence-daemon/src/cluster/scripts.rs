@@ -5,12 +5,13 @@ use redis::{Cmd, Value};
 use super::messages::{leave_kind, parse_kind};
 use crate::presence::op::{Op, Write};
 use crate::presence::outcome::Outcome;
-use crate::presence::shared::{Elsewhere, Remote};
+use crate::presence::shared::{RemoteMember, RemoteMembers};
 
 /// Carries out writes.
 pub(crate) const WRITE: &str = concat!(include_str!("common.lua"), include_str!("write.lua"));
 /// Extends the lease of a node, and removes the members of dead ones.
-pub(crate) const TEND: &str = concat!(include_str!("common.lua"), include_str!("tend.lua"));
+pub(crate) const RENEW_LEASE: &str =
+    concat!(include_str!("common.lua"), include_str!("renew_lease.lua"));
 
 /// An answer of Redis that this node does not understand.
 #[derive(Debug, thiserror::Error)]
@@ -113,12 +114,12 @@ fn simple_outcome(write: Write, seq: u64) -> Outcome {
             0
         },
         seq: if is_numbered { seq } else { 0 },
-        snapshot: Elsewhere::new(),
+        snapshot: RemoteMembers::new(),
     }
 }
 
 /// Parses the members of a room: connection ids and `NODE LAST_SEEN MEMBER`, in turn.
-fn parse_snapshot(list: &Value) -> Elsewhere {
+fn parse_snapshot(list: &Value) -> RemoteMembers {
     let parts: Vec<&Value> = match list {
         Value::Array(parts) => parts.iter().collect(),
         Value::Map(pairs) => pairs
@@ -133,14 +134,14 @@ fn parse_snapshot(list: &Value) -> Elsewhere {
     members.collect()
 }
 
-fn parse_member(conn: &Value, value: &Value) -> Option<(Box<str>, Remote)> {
+fn parse_member(conn: &Value, value: &Value) -> Option<(Box<str>, RemoteMember)> {
     let (Value::BulkString(conn), Value::BulkString(value)) = (conn, value) else {
         return None;
     };
     let (conn, value) = (str::from_utf8(conn).ok()?, str::from_utf8(value).ok()?);
     let (_node, value) = value.split_once(' ')?;
     let (last_seen, stored) = value.split_once(' ')?;
-    let remote = Remote {
+    let remote = RemoteMember {
         stored: stored.into(),
         last_seen_ms: last_seen.parse().ok()?,
         ends_ms: None,

@@ -50,7 +50,7 @@ impl Counts {
             ),
             (
                 "presence_resumptions_total",
-                "Joins that took up a kept place.",
+                "Joins that resumed a kept membership.",
                 &self.resumptions,
             ),
             (

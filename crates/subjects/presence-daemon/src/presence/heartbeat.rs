@@ -2,7 +2,7 @@
 
 use super::answer::HeartbeatAnswer;
 use super::counts::add;
-use super::event::{Event, Kind, Reason};
+use super::event::{Kind, Reason};
 use super::member::Member;
 use super::op::Write;
 use super::refusal::Refusal;
@@ -23,27 +23,27 @@ impl<S: Sink> Presence<S> {
         now_ms: u64,
     ) -> Result<(), Refusal> {
         let request = Heartbeat::parse(arguments)?;
-        let mut place = session.lock();
-        let (room, key, holder) = match &*place {
-            Membership::Joined { room, key, holder } => (room, *key, *holder),
-            Membership::Outside => return self.answer_stray(caller, Refusal::NotJoined),
-            Membership::Expired => return self.answer_stray(caller, Refusal::Expired),
+        let mut membership = session.lock();
+        let (room, slot) = match &*membership {
+            Membership::Joined { room, slot } => (room, *slot),
+            Membership::Outside => return self.answer_unknown(caller, Refusal::NotJoined),
+            Membership::Expired => return self.answer_unknown(caller, Refusal::Expired),
         };
         let mut inner = room.lock();
-        let Some(member) = inner.member(key, holder) else {
+        let Some(member) = inner.member(slot) else {
             drop(inner);
-            *place = Membership::Expired;
-            return self.answer_stray(caller, Refusal::Expired);
+            *membership = Membership::Expired;
+            return self.answer_unknown(caller, Refusal::Expired);
         };
         if member.is_expired(now_ms, self.settings.ttl_ms()) {
-            self.remove(room, &mut inner, key, Reason::Expired, now_ms, None);
+            self.remove(room, &mut inner, slot.key, Reason::Expired, now_ms, None);
             self.close_if_empty(room, inner);
-            *place = Membership::Expired;
-            return self.answer_stray(caller, Refusal::Expired);
+            *membership = Membership::Expired;
+            return self.answer_unknown(caller, Refusal::Expired);
         }
         if let Some(epoch) = request.epoch.filter(|epoch| *epoch != member.epoch) {
             if !self.settings.is_compatible || epoch < member.epoch {
-                return self.answer_stray(caller, Refusal::StaleEpoch);
+                return self.answer_unknown(caller, Refusal::StaleEpoch);
             }
             member.epoch = epoch;
         }
@@ -55,23 +55,13 @@ impl<S: Sink> Presence<S> {
         } else {
             Write::Touch
         };
-        if self.share_member(room, &mut inner, write, key, caller) {
+        if self.share_member(room, &mut inner, write, slot.key, caller) {
             return Ok(());
         }
         if is_changed {
-            inner.seq += 1;
-            let event = inner.members[key].event(Kind::Update, &room.json, inner.seq);
-            let is_degraded = inner.is_degraded();
-            self.send(
-                &inner,
-                Event {
-                    is_degraded,
-                    ..event
-                },
-            );
+            self.publish_member(room, &mut inner, slot.key, Kind::Update, now_ms);
         }
-        let is_degraded = inner.is_degraded();
-        self.answer_heartbeat(caller, is_changed, epoch, is_degraded);
+        self.answer_heartbeat(caller, is_changed, epoch, inner.is_degraded());
         Ok(())
     }
 
@@ -93,7 +83,11 @@ impl<S: Sink> Presence<S> {
     }
 
     /// Refuses a heartbeat without a member, or answers it as the model does.
-    pub(crate) fn answer_stray(&self, caller: &Caller<S>, refusal: Refusal) -> Result<(), Refusal> {
+    pub(crate) fn answer_unknown(
+        &self,
+        caller: &Caller<S>,
+        refusal: Refusal,
+    ) -> Result<(), Refusal> {
         if !self.settings.is_compatible {
             return Err(refusal);
         }

@@ -8,16 +8,16 @@ use super::op::{Op, Stored, Write};
 use super::outcome::Outcome;
 use super::room::{Inner, Room};
 use super::service::{Presence, write_ok};
-use super::shared::{Elsewhere, Numbered, Remote};
+use super::shared::{RemoteMember, RemoteMembers, SequencedEvent};
 use super::sink::Sink;
 
 impl<S: Sink> Presence<S> {
-    /// Lets every room go on alone. `sent` are the writes whose answers will never come.
+    /// Switches every room to degraded (local) mode. `sent` are the writes in flight when the connection broke.
     pub(crate) fn interrupt(&self, sent: Vec<Op<S>>, now_ms: u64) {
-        let Some(link) = &self.link else {
+        let Some(queue) = &self.write_queue else {
             return;
         };
-        let queued = link.close();
+        let queued = queue.close();
         let ends_ms = now_ms + self.settings.ttl_ms();
         let mut failed = Vec::new();
         self.rooms.for_each(|room| {
@@ -31,13 +31,13 @@ impl<S: Sink> Presence<S> {
             let waiting = std::mem::take(&mut shared.waiting).into_values();
             failed.extend(
                 waiting
-                    .filter_map(|numbered| numbered.cause)
-                    .map(|cause| cause.op),
+                    .filter_map(|sequenced| sequenced.own_write)
+                    .map(|own_write| own_write.op),
             );
-            if let Some(reported) = shared.reported.take() {
-                shared.elsewhere = reported;
+            if let Some(announced) = shared.announced.take() {
+                shared.remote = announced;
             }
-            for remote in shared.elsewhere.values_mut() {
+            for remote in shared.remote.values_mut() {
                 remote.ends_ms.get_or_insert(ends_ms);
             }
         });
@@ -46,24 +46,24 @@ impl<S: Sink> Presence<S> {
         }
     }
 
-    /// Carries out a write on this node alone.
+    /// Performs a write on this node only.
     fn fail(&self, op: &Op<S>, now_ms: u64) {
         let room = Arc::clone(&op.room);
         let mut inner = room.lock();
-        let (key, holder) = op.slot;
-        let is_there = inner.member(key, holder).is_some();
+        let key = op.slot.key;
+        let is_there = inner.member(op.slot).is_some();
         let caller = op.caller.as_ref();
         match (op.write, caller) {
             (Write::Join, Some(caller)) if is_there => {
                 inner.members[key].is_visible = true;
                 self.publish_stored(&room, &mut inner, op, Kind::Join, now_ms);
-                self.answer_join_alone(&inner, key, caller, false);
+                self.answer_join_local(&inner, key, caller, false);
             }
             (Write::Resume { is_changed }, Some(caller)) if is_there => {
                 if is_changed {
                     self.publish_stored(&room, &mut inner, op, Kind::Update, now_ms);
                 }
-                self.answer_join_alone(&inner, key, caller, true);
+                self.answer_join_local(&inner, key, caller, true);
             }
             (Write::Update, _) if is_there => {
                 self.publish_stored(&room, &mut inner, op, Kind::Update, now_ms);
@@ -93,8 +93,8 @@ impl<S: Sink> Presence<S> {
         reason: Reason,
         now_ms: u64,
     ) {
-        if let Some(link) = &self.link {
-            link.remember_left(&room.id, &op.conn);
+        if let Some(queue) = &self.write_queue {
+            queue.remember_left(&room.id, &op.conn);
         }
         self.publish_stored(room, inner, op, Kind::Leave(reason), now_ms);
     }
@@ -113,19 +113,19 @@ impl<S: Sink> Presence<S> {
         }
     }
 
-    /// Writes all rooms to the store again, which was out of reach. The link must be open.
-    pub(crate) fn reunite(&self, is_intact: bool) {
-        let Some(link) = &self.link else {
+    /// Writes all rooms to the store again, after the connection is back. The queue must be open.
+    pub(crate) fn resync(&self, is_intact: bool) {
+        let Some(queue) = &self.write_queue else {
             return;
         };
-        for (room, conn) in link.take_left() {
+        for (room, conn) in queue.take_left() {
             let room = Arc::new(Room::new(&room, true));
             let leave = Op {
                 conn,
                 ..Op::about_room(&room, Write::Leave(Reason::Disconnect))
             };
-            // If the link is down again, the store keeps the member until this node's lease has passed.
-            let _ = link.push([leave]);
+            // If the queue is closed again, the store keeps the member until this node's lease has passed.
+            let _ = queue.push([leave]);
         }
         self.rooms.for_each(|room| {
             let mut inner = room.lock();
@@ -146,7 +146,7 @@ impl<S: Sink> Presence<S> {
                 .iter()
                 .map(|(key, member)| Op::about(room, Write::Restore, key, member, None));
             let ops: Vec<_> = [rejoin].into_iter().chain(restore).collect();
-            if link.push(ops).is_ok() {
+            if queue.push(ops).is_ok() {
                 shared.is_linked = true;
                 shared.holds += 1;
                 members
@@ -184,7 +184,7 @@ impl<S: Sink> Presence<S> {
             &outcome.snapshot,
             members.iter().map(|(_, member)| &*member.conn),
         );
-        let known = std::mem::take(&mut shared.elsewhere);
+        let known = std::mem::take(&mut shared.remote);
         if matches!(
             op.write,
             Write::Rejoin {
@@ -194,14 +194,14 @@ impl<S: Sink> Presence<S> {
         ) {
             let ends_ms = Some(now_ms + self.settings.ttl_ms());
             for (conn, remote) in &known {
-                let unconfirmed = Remote {
+                let unconfirmed = RemoteMember {
                     ends_ms,
                     ..remote.clone()
                 };
                 actual.entry(conn.clone()).or_insert(unconfirmed);
             }
         }
-        shared.elsewhere = actual;
+        shared.remote = actual;
         self.begin_correction(room, inner, known);
     }
 
@@ -211,22 +211,22 @@ impl<S: Sink> Presence<S> {
             return;
         };
         let first = shared.waiting.first_key_value().map(|(seq, _)| *seq);
-        if let Some(link) = self
-            .link
+        if let Some(queue) = self
+            .write_queue
             .as_ref()
             .filter(|_| first.is_some() && first == shared.waited_for)
         {
             // It waited for a whole interval: the event before it is lost.
-            link.gap.notify_one();
+            queue.gap.notify_one();
         }
         shared.waited_for = first;
-        let is_lost = |remote: &Remote| remote.ends_ms.is_some_and(|ends| now_ms >= ends);
-        if shared.reported.is_some() || !shared.elsewhere.values().any(is_lost) {
+        let is_lost = |remote: &RemoteMember| remote.ends_ms.is_some_and(|ends| now_ms >= ends);
+        if shared.announced.is_some() || !shared.remote.values().any(is_lost) {
             return;
         }
         let is_linked = shared.is_linked;
-        let known = shared.elsewhere.clone();
-        shared.elsewhere.retain(|_, remote| !is_lost(remote));
+        let known = shared.remote.clone();
+        shared.remote.retain(|_, remote| !is_lost(remote));
         if is_linked {
             self.begin_correction(room, inner, known);
             return;
@@ -242,49 +242,54 @@ impl<S: Sink> Presence<S> {
     }
 
     /// Reserves numbers to tell the members of this node the differences to what they know.
-    fn begin_correction(&self, room: &Arc<Room<S>>, inner: &mut Inner<S>, known: Elsewhere) {
+    fn begin_correction(&self, room: &Arc<Room<S>>, inner: &mut Inner<S>, known: RemoteMembers) {
         let Some(shared) = &mut inner.shared else {
             return;
         };
-        let count = differences(&known, &shared.elsewhere).len() as u64;
+        let count = differences(&known, &shared.remote).len() as u64;
         if count == 0 {
             return;
         }
-        shared.reported = Some(known);
-        // If the link is down again, what was told counts.
+        shared.announced = Some(known);
+        // If the queue is closed again, what was announced counts.
         self.share(inner.shared.as_mut(), || {
             Op::about_room(room, Write::Correct { count })
         });
     }
 
     /// Tells the members of this node what they missed, in the numbers that were reserved.
-    pub(crate) fn correct(&self, room: &Room<S>, inner: &mut Inner<S>, numbered: &Numbered<S>) {
+    pub(crate) fn correct(
+        &self,
+        room: &Room<S>,
+        inner: &mut Inner<S>,
+        sequenced: &SequencedEvent<S>,
+    ) {
         let Some(shared) = &mut inner.shared else {
             return;
         };
-        let Some(reported) = shared.reported.take() else {
+        let Some(announced) = shared.announced.take() else {
             return;
         };
-        let differences = differences(&reported, &shared.elsewhere);
+        let differences = differences(&announced, &shared.remote);
         let owned: Vec<_> = differences
             .into_iter()
             .map(|(conn, remote, kind)| (Box::from(conn), remote.clone(), kind))
             .collect();
-        let numbers = numbered.previous + 1..=numbered.seq;
+        let numbers = sequenced.previous + 1..=sequenced.seq;
         for (seq, (conn, remote, kind)) in numbers.zip(owned) {
             if let Some(stored) = Stored::parse(&remote.stored) {
-                let event = about(room, &conn, stored, kind, numbered.ts);
+                let event = about(room, &conn, stored, kind, sequenced.ts);
                 self.send(inner, Event { seq, ..event });
             }
         }
     }
 }
 
-/// Returns what must be told to whom knows one list of members, so that it knows the other.
+/// Returns the events that turn one list of members into another.
 fn differences<'a>(
-    known: &'a Elsewhere,
-    actual: &'a Elsewhere,
-) -> Vec<(&'a str, &'a Remote, Kind)> {
+    known: &'a RemoteMembers,
+    actual: &'a RemoteMembers,
+) -> Vec<(&'a str, &'a RemoteMember, Kind)> {
     let gone = known.iter().filter(|(conn, _)| !actual.contains_key(*conn));
     let gone = gone.map(|(conn, remote)| (&**conn, remote, Kind::Leave(Reason::Expired)));
     let new = actual
@@ -297,7 +302,8 @@ fn differences<'a>(
     gone.chain(new).collect()
 }
 
-fn about<'a, S>(
+/// Returns an event about a stored member, without its number.
+pub(crate) fn about<'a, S>(
     room: &'a Room<S>,
     conn: &'a str,
     stored: Stored<'a>,

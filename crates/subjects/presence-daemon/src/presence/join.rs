@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::answer::JoinAnswer;
 use super::counts::add;
-use super::event::{Event, Kind};
+use super::event::Kind;
 use super::json::quoted;
 use super::member::{Member, Token};
 use super::op::Write;
 use super::refusal::Refusal;
 use super::request::Join;
-use super::room::{Inner, Room};
+use super::room::{Inner, Room, Slot};
 use super::service::Presence;
 use super::session::{Membership, Session};
 use super::sink::{Caller, Sink};
@@ -34,26 +34,26 @@ impl<S: Sink> Presence<S> {
         if length > self.settings.max_state_bytes {
             return Err(Refusal::StateTooLarge(self.settings.max_state_bytes));
         }
-        let mut place = session.lock();
-        if let Membership::Joined { room, key, holder } = &*place {
+        let mut membership = session.lock();
+        if let Membership::Joined { room, slot } = &*membership {
             let mut inner = room.lock();
             self.remove_expired_of(room, &mut inner, now_ms);
-            if let Some(member) = inner.member(*key, *holder) {
+            if let Some(member) = inner.member(*slot) {
                 if room.id.as_ref() != request.room {
                     return Err(Refusal::AlreadyJoined);
                 }
-                member.begin_again(&request.user, request.state, now_ms);
-                self.publish_join(room, &mut inner, *key, caller, now_ms);
+                member.rejoin(&request.user, request.state, now_ms);
+                self.publish_join(room, &mut inner, slot.key, caller, now_ms);
                 return Ok(());
             }
             self.close_if_empty(room, inner);
         }
-        *place = self.enter(conn, request, caller, now_ms)?;
+        *membership = self.add_member(conn, request, caller, now_ms)?;
         Ok(())
     }
 
-    /// Makes a connection without a place a member.
-    fn enter(
+    /// Adds a connection to a room.
+    fn add_member(
         &self,
         conn: &str,
         request: Join,
@@ -64,7 +64,7 @@ impl<S: Sink> Presence<S> {
         loop {
             let found = self
                 .rooms
-                .find_or_create(&request.room, most, self.link.is_some());
+                .find_or_create(&request.room, most, self.write_queue.is_some());
             let room = found.ok_or(Refusal::TooManyRooms)?;
             let mut inner = room.lock();
             if inner.is_closed {
@@ -76,7 +76,7 @@ impl<S: Sink> Presence<S> {
                 None => self.insert(&room, &mut inner, conn, request, caller, now_ms),
             };
             self.close_if_empty(&room, inner);
-            return entered.map(|(key, holder)| Membership::Joined { room, key, holder });
+            return entered.map(|slot| Membership::Joined { room, slot });
         }
     }
 
@@ -88,21 +88,21 @@ impl<S: Sink> Presence<S> {
         request: Join,
         caller: &Caller<S>,
         now_ms: u64,
-    ) -> Result<(usize, u64), Refusal> {
+    ) -> Result<Slot, Refusal> {
         if inner.member_count() >= self.settings.max_room_members {
             return Err(Refusal::RoomFull);
         }
         if !self.counts.begin_member(self.settings.max_users) {
             return Err(Refusal::TooManyUsers);
         }
-        let holder = self.next_holder();
+        let generation = self.next_generation();
         let state = request.state.unwrap_or_default();
-        let mut member = Member::new(holder, conn, &request.user, state, now_ms);
+        let mut member = Member::new(generation, conn, &request.user, state, now_ms);
         member.sink = Some(caller.sink.clone());
         member.token = self.next_token();
         let key = inner.members.insert(member);
         self.publish_join(room, inner, key, caller, now_ms);
-        Ok((key, holder))
+        Ok(Slot { key, generation })
     }
 
     fn publish_join(
@@ -116,34 +116,12 @@ impl<S: Sink> Presence<S> {
         if self.share_member(room, inner, Write::Join, key, caller) {
             return;
         }
-        self.join_alone(room, inner, key, caller, now_ms);
-    }
-
-    /// Publishes a join to this node's members, and answers it.
-    fn join_alone(
-        &self,
-        room: &Room<S>,
-        inner: &mut Inner<S>,
-        key: usize,
-        caller: &Caller<S>,
-        now_ms: u64,
-    ) {
         inner.members[key].is_visible = true;
-        inner.seq += 1;
-        let event = inner.members[key].event(Kind::Join, &room.json, inner.seq);
-        let is_degraded = inner.is_degraded();
-        self.send(
-            inner,
-            Event {
-                is_degraded,
-                ts: now_ms,
-                ..event
-            },
-        );
-        self.answer_join_alone(inner, key, caller, false);
+        self.publish_member(room, inner, key, Kind::Join, now_ms);
+        self.answer_join_local(inner, key, caller, false);
     }
 
-    /// Gives a place that is kept to the client that holds its token.
+    /// Returns a kept membership to the client that has its token.
     fn resume(
         &self,
         room: &Arc<Room<S>>,
@@ -151,7 +129,7 @@ impl<S: Sink> Presence<S> {
         request: &Join,
         caller: &Caller<S>,
         now_ms: u64,
-    ) -> Option<(usize, u64)> {
+    ) -> Option<Slot> {
         let token = Token::parse(request.resume.as_ref()?)?;
         let user_json = quoted(&request.user);
         let is_its =
@@ -160,13 +138,13 @@ impl<S: Sink> Presence<S> {
             .members
             .iter_mut()
             .find(|(_, member)| is_its(member))?;
-        member.holder = self.next_holder();
+        member.generation = self.next_generation();
         member.sink = Some(caller.sink.clone());
         member.kept_until_ms = None;
         member.token = self.next_token();
         member.epoch += 1;
         member.last_seen_ms = now_ms;
-        let holder = member.holder;
+        let generation = member.generation;
         let new = request
             .state
             .as_ref()
@@ -177,37 +155,16 @@ impl<S: Sink> Presence<S> {
         }
         add(&self.counts.resumptions, 1);
         if !self.share_member(room, inner, Write::Resume { is_changed }, key, caller) {
-            self.resume_alone(room, inner, key, is_changed, caller);
+            if is_changed {
+                self.publish_member(room, inner, key, Kind::Update, now_ms);
+            }
+            self.answer_join_local(inner, key, caller, true);
         }
-        Some((key, holder))
-    }
-
-    /// Publishes the changed state of a member that is back to this node's members, and answers its join.
-    fn resume_alone(
-        &self,
-        room: &Room<S>,
-        inner: &mut Inner<S>,
-        key: usize,
-        is_changed: bool,
-        caller: &Caller<S>,
-    ) {
-        if is_changed {
-            inner.seq += 1;
-            let event = inner.members[key].event(Kind::Update, &room.json, inner.seq);
-            let is_degraded = inner.is_degraded();
-            self.send(
-                inner,
-                Event {
-                    is_degraded,
-                    ..event
-                },
-            );
-        }
-        self.answer_join_alone(inner, key, caller, true);
+        Some(Slot { key, generation })
     }
 
     /// Answers a join with what this node knows.
-    pub(crate) fn answer_join_alone(
+    pub(crate) fn answer_join_local(
         &self,
         inner: &Inner<S>,
         key: usize,
@@ -244,7 +201,7 @@ impl<S: Sink> Presence<S> {
 
 impl<S> Member<S> {
     /// Joins the same room again.
-    fn begin_again(&mut self, user: &str, state: Option<State>, now_ms: u64) {
+    fn rejoin(&mut self, user: &str, state: Option<State>, now_ms: u64) {
         self.user_json = quoted(user);
         self.state = state.unwrap_or_default();
         self.epoch = now_ms.max(self.epoch + 1);
@@ -265,8 +222,8 @@ impl<S: Sink> Inner<S> {
             separate(out);
             member.write(out);
         }
-        let elsewhere = self.shared.iter().flat_map(|shared| &shared.elsewhere);
-        for (conn, remote) in elsewhere {
+        let remote = self.shared.iter().flat_map(|shared| &shared.remote);
+        for (conn, remote) in remote {
             if let Some(shown) = remote.shown(conn) {
                 separate(out);
                 shown.write(out);

@@ -11,29 +11,36 @@ use super::sink::{Caller, Sink};
 impl<S: Sink> Presence<S> {
     /// Handles `presence:leave`.
     pub(crate) fn leave(&self, session: &Session<S>, caller: Caller<S>, now_ms: u64) {
-        let place = std::mem::replace(&mut *session.lock(), Membership::Outside);
-        let Membership::Joined { room, key, holder } = place else {
+        let membership = std::mem::replace(&mut *session.lock(), Membership::Outside);
+        let Membership::Joined { room, slot } = membership else {
             caller.answer(write_ok);
             return;
         };
         let mut inner = room.lock();
-        if inner.member(key, holder).is_none() {
+        if inner.member(slot).is_none() {
             caller.answer(write_ok);
             return;
         }
-        self.remove(&room, &mut inner, key, Reason::Leave, now_ms, Some(caller));
+        self.remove(
+            &room,
+            &mut inner,
+            slot.key,
+            Reason::Leave,
+            now_ms,
+            Some(caller),
+        );
         self.close_if_empty(&room, inner);
     }
 
-    /// Handles the end of a connection. If it broke, its place is kept for the grace time.
+    /// Handles the end of a connection. If it broke, its membership is kept for the grace time.
     pub fn disconnect(&self, session: &Session<S>, is_broken: bool, now_ms: u64) {
-        let place = std::mem::replace(&mut *session.lock(), Membership::Outside);
-        let Membership::Joined { room, key, holder } = place else {
+        let membership = std::mem::replace(&mut *session.lock(), Membership::Outside);
+        let Membership::Joined { room, slot } = membership else {
             return;
         };
         let grace_ms = self.settings.grace_ms();
         let mut inner = room.lock();
-        let Some(member) = inner.member(key, holder) else {
+        let Some(member) = inner.member(slot) else {
             return;
         };
         if is_broken && grace_ms > 0 {
@@ -41,7 +48,14 @@ impl<S: Sink> Presence<S> {
             member.kept_until_ms = Some(now_ms + grace_ms);
             return;
         }
-        self.remove(&room, &mut inner, key, Reason::Disconnect, now_ms, None);
+        self.remove(
+            &room,
+            &mut inner,
+            slot.key,
+            Reason::Disconnect,
+            now_ms,
+            None,
+        );
         self.close_if_empty(&room, inner);
     }
 

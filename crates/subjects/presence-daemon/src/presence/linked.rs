@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::answer::JoinAnswer;
 use super::event::{Event, Kind, Reason};
+use super::interruption::about;
 use super::op::{Op, Stored, Write};
 use super::outcome::{Outcome, Record};
 use super::refusal::Refusal;
 use super::room::{Inner, Room};
 use super::service::{Presence, write_ok};
-use super::shared::{Completed, Elsewhere, Numbered, Remote};
+use super::shared::{Completed, RemoteMember, RemoteMembers, SequencedEvent};
 use super::sink::{Caller, Sink};
 
 impl<S: Sink> Presence<S> {
@@ -19,16 +20,16 @@ impl<S: Sink> Presence<S> {
             return;
         };
         let mut inner = room.lock();
-        let numbered = Numbered {
+        let sequenced = SequencedEvent {
             previous: record.previous,
             seq: record.seq,
             kind: record.kind,
             ts: record.ts,
             conn: record.conn.into(),
             stored: record.stored.into(),
-            cause: None,
+            own_write: None,
         };
-        self.queue(&room, &mut inner, numbered);
+        self.queue(&room, &mut inner, sequenced);
         self.close_if_empty(&room, inner);
     }
 
@@ -40,25 +41,25 @@ impl<S: Sink> Presence<S> {
             shared.holds = shared.holds.saturating_sub(1);
         }
         if !outcome.is_known {
-            self.miss(&mut inner, &op);
+            self.on_unknown_member(&mut inner, &op);
         } else if matches!(op.write, Write::Rejoin { .. }) {
             self.rejoin(&room, &mut inner, &op, &outcome, ts);
             self.drain(&room, &mut inner, None);
         } else if outcome.kind.is_some() || matches!(op.write, Write::Correct { .. }) {
             self.begin_sync(&mut inner, &op, &outcome);
-            let numbered = Numbered {
+            let sequenced = SequencedEvent {
                 previous: outcome.previous,
                 seq: outcome.seq,
                 kind: outcome.kind,
                 ts,
                 conn: op.conn.clone(),
                 stored: op.stored.clone(),
-                cause: Some(Completed {
+                own_write: Some(Completed {
                     op,
                     snapshot: outcome.snapshot,
                 }),
             };
-            self.queue(&room, &mut inner, numbered);
+            self.queue(&room, &mut inner, sequenced);
         } else {
             // A snapshot without an event follows the events up to its number, and comes before the next one.
             self.drain(&room, &mut inner, Some(outcome.seq));
@@ -77,7 +78,7 @@ impl<S: Sink> Presence<S> {
             return;
         }
         shared.is_synced = true;
-        shared.elsewhere = remote_members(
+        shared.remote = remote_members(
             &outcome.snapshot,
             inner.members.iter().map(|(_, member)| &*member.conn),
         );
@@ -85,19 +86,19 @@ impl<S: Sink> Presence<S> {
         inner.seq = outcome.previous;
     }
 
-    /// Puts an event in its place, and applies those that have no gap before them.
-    fn queue(&self, room: &Arc<Room<S>>, inner: &mut Inner<S>, numbered: Numbered<S>) {
+    /// Inserts an event by its number, and applies those that have no gap before them.
+    fn queue(&self, room: &Arc<Room<S>>, inner: &mut Inner<S>, sequenced: SequencedEvent<S>) {
         let seq = inner.seq;
         let is_empty = inner.members.is_empty();
         let Some(shared) = &mut inner.shared else {
             return;
         };
         // It is known already, or of a time before the last interruption, or there is nobody to tell.
-        if is_empty || !shared.is_linked || (shared.is_synced && numbered.seq <= seq) {
-            self.answer_completed(inner, numbered);
+        if is_empty || !shared.is_linked || (shared.is_synced && sequenced.seq <= seq) {
+            self.answer_completed(inner, sequenced);
             return;
         }
-        shared.waiting.insert(numbered.seq, numbered);
+        shared.waiting.insert(sequenced.seq, sequenced);
         self.drain(room, inner, None);
     }
 
@@ -107,15 +108,15 @@ impl<S: Sink> Presence<S> {
         let Some(shared) = &mut inner.shared else {
             return;
         };
-        for (_, numbered) in std::mem::take(&mut shared.waiting) {
-            self.answer_completed(inner, numbered);
+        for (_, sequenced) in std::mem::take(&mut shared.waiting) {
+            self.answer_completed(inner, sequenced);
         }
     }
 
-    /// Answers the write that caused an event, if it is one of this node.
-    fn answer_completed(&self, inner: &mut Inner<S>, numbered: Numbered<S>) {
-        if let Some(Completed { op, snapshot }) = numbered.cause {
-            self.answer_write(inner, &op, numbered.seq, numbered.kind, &snapshot);
+    /// Answers the write of this node that an event belongs to, if there is one.
+    fn answer_completed(&self, inner: &mut Inner<S>, sequenced: SequencedEvent<S>) {
+        if let Some(Completed { op, snapshot }) = sequenced.own_write {
+            self.answer_write(inner, &op, sequenced.seq, sequenced.kind, &snapshot);
         }
     }
 
@@ -134,51 +135,57 @@ impl<S: Sink> Presence<S> {
             if !is_next || is_held || limit.is_some_and(|limit| *first.key() > limit) {
                 return;
             }
-            let numbered = first.remove();
-            self.apply(room, inner, numbered);
+            let sequenced = first.remove();
+            self.apply(room, inner, sequenced);
         }
     }
 
-    fn apply(&self, room: &Room<S>, inner: &mut Inner<S>, numbered: Numbered<S>) {
-        if numbered
-            .cause
+    fn apply(&self, room: &Room<S>, inner: &mut Inner<S>, sequenced: SequencedEvent<S>) {
+        if sequenced
+            .own_write
             .as_ref()
-            .is_some_and(|cause| matches!(cause.op.write, Write::Correct { .. }))
+            .is_some_and(|own_write| matches!(own_write.op.write, Write::Correct { .. }))
         {
-            self.correct(room, inner, &numbered);
+            self.correct(room, inner, &sequenced);
         }
-        inner.seq = inner.seq.max(numbered.seq);
+        inner.seq = inner.seq.max(sequenced.seq);
         let seq = inner.seq;
-        if let (Some(kind), Some(stored)) = (numbered.kind, Stored::parse(&numbered.stored)) {
-            let kind = match &numbered.cause {
-                Some(cause) => {
-                    let (key, holder) = cause.op.slot;
-                    if let Some(member) = inner.member(key, holder) {
+        if let (Some(kind), Some(stored)) = (sequenced.kind, Stored::parse(&sequenced.stored)) {
+            let kind = match &sequenced.own_write {
+                Some(own_write) => {
+                    if let Some(member) = inner.member(own_write.op.slot) {
                         member.is_visible = true;
                     }
                     // The members of this node know one that the store had lost.
-                    (cause.op.write != Write::Restore).then_some(kind)
+                    (own_write.op.write != Write::Restore).then_some(kind)
                 }
                 None => {
-                    let news = news(inner, kind, &numbered);
-                    self.note(inner, kind, &numbered, stored.epoch);
-                    news
+                    let event_kind = event_kind(inner, kind, &sequenced);
+                    self.track_remote(inner, kind, &sequenced, stored.epoch);
+                    event_kind
                 }
             };
             if let Some(kind) = kind {
-                self.send(inner, shown(room, &numbered, kind, stored, seq));
+                let event = about(room, &sequenced.conn, stored, kind, sequenced.ts);
+                self.send(inner, Event { seq, ..event });
             }
         }
-        if let Some(Completed { op, snapshot }) = numbered.cause {
-            self.answer_write(inner, &op, seq, numbered.kind, &snapshot);
+        if let Some(Completed { op, snapshot }) = sequenced.own_write {
+            self.answer_write(inner, &op, seq, sequenced.kind, &snapshot);
         }
     }
 
-    /// Notes what an event of another node tells about a member.
-    fn note(&self, inner: &mut Inner<S>, kind: Kind, numbered: &Numbered<S>, epoch: u64) {
+    /// Updates the members of other nodes by an event of one of them.
+    fn track_remote(
+        &self,
+        inner: &mut Inner<S>,
+        kind: Kind,
+        sequenced: &SequencedEvent<S>,
+        epoch: u64,
+    ) {
         if let Kind::Leave(reason) = kind {
             // Another node may remove a member of this one that is past its TTL. One that has joined again since stays.
-            let is_it = |conn: &str, own: u64| conn == &*numbered.conn && own == epoch;
+            let is_it = |conn: &str, own: u64| conn == &*sequenced.conn && own == epoch;
             let found = inner
                 .members
                 .iter()
@@ -191,19 +198,19 @@ impl<S: Sink> Presence<S> {
         let Some(shared) = &mut inner.shared else {
             return;
         };
-        let lists = [Some(&mut shared.elsewhere), shared.reported.as_mut()];
+        let lists = [Some(&mut shared.remote), shared.announced.as_mut()];
         for list in lists.into_iter().flatten() {
             match kind {
                 Kind::Leave(_) => {
-                    list.remove(&numbered.conn);
+                    list.remove(&sequenced.conn);
                 }
                 Kind::Join | Kind::Update => {
-                    let remote = Remote {
-                        stored: numbered.stored.clone(),
-                        last_seen_ms: numbered.ts,
+                    let remote = RemoteMember {
+                        stored: sequenced.stored.clone(),
+                        last_seen_ms: sequenced.ts,
                         ends_ms: None,
                     };
-                    list.insert(numbered.conn.clone(), remote);
+                    list.insert(sequenced.conn.clone(), remote);
                 }
             }
         }
@@ -216,20 +223,19 @@ impl<S: Sink> Presence<S> {
         op: &Op<S>,
         seq: u64,
         kind: Option<Kind>,
-        snapshot: &Elsewhere,
+        snapshot: &RemoteMembers,
     ) {
         let Some(caller) = &op.caller else {
             return;
         };
         match op.write {
             Write::Join | Write::Resume { .. } => {
-                let (key, holder) = op.slot;
                 let is_resumed = op.write != Write::Join && kind != Some(Kind::Join);
                 let answer = JoinAnswer {
                     conn: &op.conn,
                     epoch: op.epoch,
                     seq,
-                    token: inner.member(key, holder).and_then(|member| member.token),
+                    token: inner.member(op.slot).and_then(|member| member.token),
                     is_resumed,
                     is_degraded: false,
                 };
@@ -243,27 +249,26 @@ impl<S: Sink> Presence<S> {
         }
     }
 
-    /// Handles a write about a member that the store does not know: another node has removed it.
-    fn miss(&self, inner: &mut Inner<S>, op: &Op<S>) {
+    /// Handles a write about a member that another node has removed from the store.
+    fn on_unknown_member(&self, inner: &mut Inner<S>, op: &Op<S>) {
         let is_heartbeat = matches!(op.write, Write::Update | Write::Touch);
         if let Some(caller) = op.caller.as_ref().filter(|_| is_heartbeat) {
             self.refuse_lost(caller);
-            let (key, holder) = op.slot;
             if inner
-                .member(key, holder)
+                .member(op.slot)
                 .is_some_and(|member| member.epoch == op.epoch)
             {
-                inner.members.remove(key);
+                inner.members.remove(op.slot.key);
                 self.counts.left(Reason::Expired);
             }
         } else {
-            self.answer_write(inner, op, 0, None, &Elsewhere::new());
+            self.answer_write(inner, op, 0, None, &RemoteMembers::new());
         }
     }
 
     /// Refuses a heartbeat of a member that is gone.
     pub(crate) fn refuse_lost(&self, caller: &Caller<S>) {
-        if let Err(refusal) = self.answer_stray(caller, Refusal::Expired) {
+        if let Err(refusal) = self.answer_unknown(caller, Refusal::Expired) {
             self.refuse(caller, &refusal);
         }
     }
@@ -271,9 +276,9 @@ impl<S: Sink> Presence<S> {
 
 /// Returns the members of a snapshot that are not on this node.
 pub(crate) fn remote_members<'a>(
-    snapshot: &Elsewhere,
+    snapshot: &RemoteMembers,
     own: impl Iterator<Item = &'a str>,
-) -> Elsewhere {
+) -> RemoteMembers {
     let mut remote = snapshot.clone();
     for conn in own {
         remote.remove(conn);
@@ -281,41 +286,21 @@ pub(crate) fn remote_members<'a>(
     remote
 }
 
-/// Returns the kind of event that the members of this node are told. A node that writes its members again after the store
+/// Returns the kind of event to send to the members of this node; `None` for no event. A node that writes its members again after the store
 /// has lost them adds them to the store, but they have not joined again.
-fn news<S>(inner: &Inner<S>, kind: Kind, numbered: &Numbered<S>) -> Option<Kind> {
+fn event_kind<S>(inner: &Inner<S>, kind: Kind, sequenced: &SequencedEvent<S>) -> Option<Kind> {
     let told = inner.shared.as_ref();
-    let told = told.map(|shared| shared.reported.as_ref().unwrap_or(&shared.elsewhere));
-    match told.and_then(|told| told.get(&numbered.conn)) {
+    let told = told.map(|shared| shared.announced.as_ref().unwrap_or(&shared.remote));
+    match told.and_then(|told| told.get(&sequenced.conn)) {
         Some(known) if kind == Kind::Join => {
-            (known.stored != numbered.stored).then_some(Kind::Update)
+            (known.stored != sequenced.stored).then_some(Kind::Update)
         }
         _ => Some(kind),
     }
 }
 
-fn shown<'a, S>(
-    room: &'a Room<S>,
-    numbered: &'a Numbered<S>,
-    kind: Kind,
-    stored: Stored<'a>,
-    seq: u64,
-) -> Event<'a> {
-    Event {
-        kind,
-        room_json: &room.json,
-        user_json: stored.user_json,
-        conn: &numbered.conn,
-        state: stored.state,
-        ts: numbered.ts,
-        epoch: stored.epoch,
-        seq,
-        is_degraded: false,
-    }
-}
-
 /// Appends members, separated by commas.
-fn write_members(members: &Elsewhere, out: &mut Vec<u8>) {
+fn write_members(members: &RemoteMembers, out: &mut Vec<u8>) {
     let shown = members
         .iter()
         .filter_map(|(conn, remote)| remote.shown(conn));

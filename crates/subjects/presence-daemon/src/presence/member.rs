@@ -7,10 +7,10 @@ use super::state::State;
 /// A connection in a room.
 #[derive(Debug)]
 pub(crate) struct Member<S> {
-    /// The client, unless its connection broke and its place is kept.
+    /// The client, unless its connection broke and the membership is kept.
     pub(crate) sink: Option<S>,
-    /// The number of the join or resumption that holds the place. It is never used again.
-    pub(crate) holder: u64,
+    /// The number of the join or resumption, which is never used again.
+    pub(crate) generation: u64,
     pub(crate) conn: Box<str>,
     pub(crate) user_json: Box<str>,
     pub(crate) state: State,
@@ -18,7 +18,7 @@ pub(crate) struct Member<S> {
     pub(crate) last_seen_ms: u64,
     pub(crate) epoch: u64,
     pub(crate) token: Option<Token>,
-    /// Time until which the place of a broken connection is kept.
+    /// Time until which the membership of a broken connection is kept.
     pub(crate) kept_until_ms: Option<u64>,
     /// True once its join was published: from then on it gets events and is in snapshots.
     pub(crate) is_visible: bool,
@@ -27,10 +27,10 @@ pub(crate) struct Member<S> {
 }
 
 impl<S> Member<S> {
-    pub(crate) fn new(holder: u64, conn: &str, user: &str, state: State, now_ms: u64) -> Self {
+    pub(crate) fn new(generation: u64, conn: &str, user: &str, state: State, now_ms: u64) -> Self {
         Self {
             sink: None,
-            holder,
+            generation,
             conn: conn.into(),
             user_json: quoted(user),
             state,
@@ -108,7 +108,7 @@ impl Shown<'_> {
     }
 }
 
-/// Proves that a client held a place: 128 random bits.
+/// Proves that a client had a membership: 128 random bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token(u128);
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::event::{Reason, push};
 use super::json::push_number;
 use super::member::Member;
-use super::room::Room;
+use super::room::{Room, Slot};
 use super::sink::Caller;
 
 /// A write to the shared store.
@@ -17,8 +17,7 @@ pub(crate) struct Op<S> {
     pub(crate) conn: Box<str>,
     /// The member as it is stored: see [`Stored`].
     pub(crate) stored: Box<str>,
-    /// Key and holder of the member.
-    pub(crate) slot: (usize, u64),
+    pub(crate) slot: Slot,
     pub(crate) epoch: u64,
     /// The client that waits for the answer.
     pub(crate) caller: Option<Caller<S>>,
@@ -70,7 +69,10 @@ impl<S> Op<S> {
             write,
             conn: member.conn.clone(),
             stored: Stored::from_member(member).to_text(),
-            slot: (key, member.holder),
+            slot: Slot {
+                key,
+                generation: member.generation,
+            },
             epoch: member.epoch,
             caller,
         }
@@ -83,7 +85,7 @@ impl<S> Op<S> {
             write,
             conn: Box::default(),
             stored: Box::default(),
-            slot: (0, 0),
+            slot: Slot::default(),
             epoch: 0,
             caller: None,
         }

@@ -1,7 +1,7 @@
 //! What the store answers, and what it tells.
 
 use super::event::Kind;
-use super::shared::Elsewhere;
+use super::shared::RemoteMembers;
 
 /// The store's answer to a write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) struct Outcome {
     /// The number of the last event after.
     pub(crate) seq: u64,
     /// The members of the room, if the write returns them.
-    pub(crate) snapshot: Elsewhere,
+    pub(crate) snapshot: RemoteMembers,
 }
 
 /// An event of another node.

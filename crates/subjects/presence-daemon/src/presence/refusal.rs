@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::json::push_string;
+use super::json::quoted;
 
 /// The reason why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,12 +50,9 @@ impl Refusal {
 
     /// Appends the answer.
     pub(crate) fn write(&self, has_code: bool, out: &mut Vec<u8>) {
-        let mut text = "{\"ok\":false,\"error\":".to_owned();
-        push_string(&self.to_string(), &mut text);
+        let mut text = format!("{{\"ok\":false,\"error\":{}", quoted(&self.to_string()));
         if has_code {
-            text.push_str(",\"code\":\"");
-            text.push_str(self.code());
-            text.push('"');
+            text.push_str(&format!(",\"code\":\"{}\"", self.code()));
         }
         text.push('}');
         out.extend_from_slice(text.as_bytes());

@@ -1,8 +1,7 @@
 //! The rooms by their ids.
 
-use std::borrow::Borrow;
-use std::collections::HashSet;
-use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,39 +13,15 @@ const SHARDS: usize = 64;
 /// Rooms below which a part keeps its memory.
 const KEPT: usize = 64;
 
-type Shard<S> = Mutex<HashSet<Entry<S>>>;
+type Rooms<S> = HashMap<Arc<str>, Arc<Room<S>>>;
 
 /// The rooms by their ids, in parts with a lock each. A part is locked before a room, never after it.
 #[derive(Debug)]
 pub(crate) struct Registry<S> {
-    shards: Box<[Shard<S>]>,
+    shards: Box<[Mutex<Rooms<S>>]>,
     hasher: RandomState,
     count: AtomicUsize,
 }
-
-/// A room that is found by its id.
-#[derive(Debug)]
-struct Entry<S>(Arc<Room<S>>);
-
-impl<S> Borrow<str> for Entry<S> {
-    fn borrow(&self) -> &str {
-        &self.0.id
-    }
-}
-
-impl<S> Hash for Entry<S> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.id.hash(state);
-    }
-}
-
-impl<S> PartialEq for Entry<S> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.id == other.0.id
-    }
-}
-
-impl<S> Eq for Entry<S> {}
 
 impl<S: Sink> Registry<S> {
     pub(crate) fn new() -> Self {
@@ -63,7 +38,7 @@ impl<S: Sink> Registry<S> {
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Room<S>>> {
-        self.shard(id).get(id).map(|entry| Arc::clone(&entry.0))
+        self.shard(id).get(id).map(Arc::clone)
     }
 
     /// Returns the room, which is created if there are fewer than `most`.
@@ -74,15 +49,15 @@ impl<S: Sink> Registry<S> {
         is_shared: bool,
     ) -> Option<Arc<Room<S>>> {
         let mut shard = self.shard(id);
-        if let Some(entry) = shard.get(id) {
-            return Some(Arc::clone(&entry.0));
+        if let Some(room) = shard.get(id) {
+            return Some(Arc::clone(room));
         }
         if self.count.fetch_add(1, Relaxed) >= most {
             self.count.fetch_sub(1, Relaxed);
             return None;
         }
         let room = Arc::new(Room::new(id, is_shared));
-        shard.insert(Entry(Arc::clone(&room)));
+        shard.insert(Arc::clone(&room.id), Arc::clone(&room));
         Some(room)
     }
 
@@ -94,11 +69,11 @@ impl<S: Sink> Registry<S> {
             return;
         }
         inner.is_closed = true;
-        let found = shard.get(&*room.id).map(|entry| Arc::as_ptr(&entry.0));
+        let found = shard.get(&room.id).map(Arc::as_ptr);
         if found != Some(std::ptr::from_ref(room)) {
             return;
         }
-        shard.remove(&*room.id);
+        shard.remove(&room.id);
         if shard.capacity() > KEPT && shard.len() < shard.capacity() / 4 {
             shard.shrink_to_fit();
         }
@@ -108,21 +83,18 @@ impl<S: Sink> Registry<S> {
     /// Calls `visit` with each room. No part is locked meanwhile.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&Arc<Room<S>>)) {
         for shard in &self.shards {
-            let rooms: Vec<_> = lock(shard)
-                .iter()
-                .map(|entry| Arc::clone(&entry.0))
-                .collect();
+            let rooms: Vec<_> = lock(shard).values().map(Arc::clone).collect();
             rooms.iter().for_each(&mut visit);
         }
     }
 
-    fn shard(&self, id: &str) -> MutexGuard<'_, HashSet<Entry<S>>> {
+    fn shard(&self, id: &str) -> MutexGuard<'_, Rooms<S>> {
         let hash = self.hasher.hash_one(id) as usize;
         lock(&self.shards[hash % SHARDS])
     }
 }
 
-fn lock<S>(shard: &Shard<S>) -> MutexGuard<'_, HashSet<Entry<S>>> {
-    // A panic of another thread cannot leave a set half changed.
+fn lock<S>(shard: &Mutex<Rooms<S>>) -> MutexGuard<'_, Rooms<S>> {
+    // A panic of another thread cannot leave a map half changed.
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,7 +15,7 @@ pub struct Request<'a> {
     pub arguments: &'a str,
     /// The id of the answer that the client waits for.
     pub ack: Option<u64>,
-    /// True if binary attachments came with it. A state has no place for them.
+    /// True if binary attachments came with it, which a state cannot have.
     pub is_binary: bool,
 }
 

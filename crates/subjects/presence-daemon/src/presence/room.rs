@@ -1,6 +1,6 @@
 //! Rooms: their members, and the order of their events.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slab::Slab;
 
@@ -13,7 +13,7 @@ use crate::engine::frame::Frame;
 /// A room. Whoever holds its lock sends its events, so every member gets them in the order of their numbers.
 #[derive(Debug)]
 pub(crate) struct Room<S> {
-    pub(crate) id: Box<str>,
+    pub(crate) id: Arc<str>,
     /// The id with its quotes.
     pub(crate) json: Box<str>,
     inner: Mutex<Inner<S>>,
@@ -30,6 +30,13 @@ pub(crate) struct Inner<S> {
     pub(crate) members: Slab<Member<S>>,
     /// The room's part on other nodes, if there may be any.
     pub(crate) shared: Option<Box<Shared<S>>>,
+}
+
+/// The slot of a member in its room. A key is used again, a generation is not.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Slot {
+    pub(crate) key: usize,
+    pub(crate) generation: u64,
 }
 
 impl<S: Sink> Room<S> {
@@ -54,10 +61,10 @@ impl<S: Sink> Room<S> {
 }
 
 impl<S: Sink> Inner<S> {
-    /// Returns the member at this key, if the holder still has it.
-    pub(crate) fn member(&mut self, key: usize, holder: u64) -> Option<&mut Member<S>> {
-        let member = self.members.get_mut(key);
-        member.filter(|member| member.holder == holder)
+    /// Returns the member of a slot, unless another membership has it by now.
+    pub(crate) fn member(&mut self, slot: Slot) -> Option<&mut Member<S>> {
+        let member = self.members.get_mut(slot.key);
+        member.filter(|member| member.generation == slot.generation)
     }
 
     /// Sends an event to all visible members. Returns their number.
@@ -79,10 +86,7 @@ impl<S: Sink> Inner<S> {
 
     /// Returns the number of members on all nodes, as far as this one knows.
     pub(crate) fn member_count(&self) -> usize {
-        let elsewhere = self
-            .shared
-            .as_ref()
-            .map_or(0, |shared| shared.elsewhere.len());
-        self.members.len() + elsewhere
+        let remote = self.shared.as_ref().map_or(0, |shared| shared.remote.len());
+        self.members.len() + remote
     }
 }

@@ -7,7 +7,6 @@ use daemon_kit::MetricsPage;
 
 use super::counts::{Counts, add};
 use super::event::{Event, Kind, Reason};
-use super::link::Link;
 use super::member::Member;
 use super::op::{Op, Write};
 use super::registry::Registry;
@@ -15,6 +14,7 @@ use super::room::{Inner, Room};
 use super::settings::Settings;
 use super::shared::Shared;
 use super::sink::{Caller, Sink};
+use super::write_queue::WriteQueue;
 
 /// The presence service of one node. Times that it is given are in milliseconds since 1970 and must not go back.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub struct Presence<S> {
     pub(crate) counts: Counts,
     pub(crate) rooms: Registry<S>,
     /// The queue of writes that other nodes must see; `None` if there are no other nodes.
-    pub(crate) link: Option<Link<S>>,
-    holders: AtomicU64,
+    pub(crate) write_queue: Option<WriteQueue<S>>,
+    generations: AtomicU64,
 }
 
 impl<S: Sink> Presence<S> {
@@ -35,15 +35,15 @@ impl<S: Sink> Presence<S> {
             settings,
             counts: Counts::default(),
             rooms: Registry::new(),
-            link: None,
-            holders: AtomicU64::new(0),
+            write_queue: None,
+            generations: AtomicU64::new(0),
         }
     }
 
-    /// Creates a service that shares its rooms with other nodes, once a link is up.
-    pub(crate) fn with_link(settings: Settings) -> Self {
+    /// Creates a service that shares its rooms with other nodes, once they can be reached.
+    pub(crate) fn with_cluster(settings: Settings) -> Self {
         Self {
-            link: Some(Link::new()),
+            write_queue: Some(WriteQueue::new()),
             ..Self::new(settings)
         }
     }
@@ -55,18 +55,18 @@ impl<S: Sink> Presence<S> {
         page.set_gauge("presence_rooms", "Rooms with members on this node.", rooms);
     }
 
-    /// Returns a number for a new place, which was never returned before.
-    pub(crate) fn next_holder(&self) -> u64 {
-        self.holders.fetch_add(1, Relaxed) + 1
+    /// Returns the generation of a new membership, which was never returned before.
+    pub(crate) fn next_generation(&self) -> u64 {
+        self.generations.fetch_add(1, Relaxed) + 1
     }
 
-    /// Passes a write to the link. Returns false if the link is down: then the room must go on alone.
+    /// Queues a write. Returns false if the queue is closed: then the room must work locally.
     pub(crate) fn share(
         &self,
         shared: Option<&mut Box<Shared<S>>>,
         op: impl FnOnce() -> Op<S>,
     ) -> bool {
-        let (Some(link), Some(shared)) = (&self.link, shared) else {
+        let (Some(queue), Some(shared)) = (&self.write_queue, shared) else {
             return false;
         };
         if !shared.is_linked {
@@ -74,8 +74,8 @@ impl<S: Sink> Presence<S> {
         }
         let op = op();
         let is_hold = op.write.is_hold();
-        if link.push([op]).is_err() {
-            // The link will come to this room too; until then it is alone already.
+        if queue.push([op]).is_err() {
+            // The interruption will reach this room too; until then it is local already.
             shared.is_linked = false;
             return false;
         }
@@ -83,7 +83,7 @@ impl<S: Sink> Presence<S> {
         true
     }
 
-    /// Passes a write about a member to the link. Returns false if the link is down.
+    /// Queues a write about a member. Returns false if the queue is closed.
     pub(crate) fn share_member(
         &self,
         room: &Arc<Room<S>>,
@@ -111,6 +111,24 @@ impl<S: Sink> Presence<S> {
         self.send(inner, event);
     }
 
+    /// Sends an event about a member of this node, which only this node numbers.
+    pub(crate) fn publish_member(
+        &self,
+        room: &Room<S>,
+        inner: &mut Inner<S>,
+        key: usize,
+        kind: Kind,
+        ts: u64,
+    ) {
+        inner.seq += 1;
+        let event = Event {
+            ts,
+            is_degraded: inner.is_degraded(),
+            ..inner.members[key].event(kind, &room.json, inner.seq)
+        };
+        self.send(inner, event);
+    }
+
     /// Sends an event to the members of this node.
     pub(crate) fn send(&self, inner: &Inner<S>, event: Event<'_>) {
         let count = inner.deliver(&event.to_frame(self.settings.is_compatible));
@@ -134,14 +152,14 @@ impl<S: Sink> Presence<S> {
             Op::about(room, Write::Leave(reason), key, &member, caller.clone())
         });
         if !is_shared {
-            self.leave_alone(room, inner, &member, reason, now_ms);
+            self.publish_leave(room, inner, &member, reason, now_ms);
             if let Some(caller) = caller {
                 caller.answer(write_ok);
             }
         }
     }
 
-    fn leave_alone(
+    fn publish_leave(
         &self,
         room: &Room<S>,
         inner: &mut Inner<S>,
@@ -149,8 +167,8 @@ impl<S: Sink> Presence<S> {
         reason: Reason,
         now_ms: u64,
     ) {
-        if let Some(link) = self.link.as_ref().filter(|_| member.is_shared) {
-            link.remember_left(&room.id, &member.conn);
+        if let Some(queue) = self.write_queue.as_ref().filter(|_| member.is_shared) {
+            queue.remember_left(&room.id, &member.conn);
         }
         // Nobody was told of a member that is not visible yet.
         if member.is_visible {

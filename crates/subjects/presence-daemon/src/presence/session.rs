@@ -1,30 +1,26 @@
-//! The place of a connection.
+//! The membership of a connection.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::room::Room;
+use super::room::{Room, Slot};
 
 /// The state of one connection, for the presence service: the room that it is in.
 #[derive(Debug)]
 pub struct Session<S>(Mutex<Membership<S>>);
 
-/// The place of a connection.
+/// The membership of a connection.
 #[derive(Debug)]
 pub(crate) enum Membership<S> {
     /// The connection has joined no room, or has left it.
     Outside,
-    /// The connection joined; the room knows whether the place is still its own.
-    Joined {
-        room: Arc<Room<S>>,
-        key: usize,
-        holder: u64,
-    },
+    /// The connection joined; the room knows whether it still is a member.
+    Joined { room: Arc<Room<S>>, slot: Slot },
     /// The connection was removed from its room.
     Expired,
 }
 
 impl<S> Session<S> {
-    /// Locks the place. Only the requests of one connection do so, one after the other: nobody waits.
+    /// Locks the membership. It is uncontended: a connection's requests are handled in sequence.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Membership<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

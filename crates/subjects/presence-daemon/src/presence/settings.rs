@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Settings {
     /// Time after the last heartbeat or join at which a member is removed.
     pub ttl: Duration,
-    /// Time for which the place of a broken connection is kept; zero issues no tokens.
+    /// Time for which the membership of a broken connection is kept; zero issues no tokens.
     pub resume_grace: Duration,
     /// Maximum number of rooms.
     pub max_rooms: usize,

@@ -16,22 +16,22 @@ pub(crate) struct Shared<S> {
     /// Writes under way whose answer is a snapshot without an event: until it is there, events wait.
     pub(crate) holds: u32,
     /// Events that wait for earlier ones, by their numbers.
-    pub(crate) waiting: BTreeMap<u64, Numbered<S>>,
+    pub(crate) waiting: BTreeMap<u64, SequencedEvent<S>>,
     /// The first event that waited when this was last checked.
     pub(crate) waited_for: Option<u64>,
     /// The members on other nodes.
-    pub(crate) elsewhere: Elsewhere,
-    /// After an interruption, the members on other nodes that the clients of this node know of, until they were told
-    /// the differences.
-    pub(crate) reported: Option<Elsewhere>,
+    pub(crate) remote: RemoteMembers,
+    /// After an interruption, the members on other nodes as they were announced to the clients of this node, until the
+    /// differences were sent.
+    pub(crate) announced: Option<RemoteMembers>,
 }
 
 /// Members on other nodes, by their connection ids.
-pub(crate) type Elsewhere = HashMap<Box<str>, Remote>;
+pub(crate) type RemoteMembers = HashMap<Box<str>, RemoteMember>;
 
 /// A member on another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteMember {
     /// The member as it is stored: see [`super::op::Stored`].
     pub(crate) stored: Box<str>,
     pub(crate) last_seen_ms: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Remote {
     pub(crate) ends_ms: Option<u64>,
 }
 
-impl Remote {
+impl RemoteMember {
     /// Returns the member as it stands in snapshots.
     pub(crate) fn shown<'a>(&'a self, conn: &'a str) -> Option<Shown<'a>> {
         let stored = Stored::parse(&self.stored)?;
@@ -55,7 +55,7 @@ impl Remote {
 
 /// An event of a room, with its number and that of the event before it.
 #[derive(Debug)]
-pub(crate) struct Numbered<S> {
+pub(crate) struct SequencedEvent<S> {
     pub(crate) previous: u64,
     pub(crate) seq: u64,
     /// `None` if the number was used for an event of another node's members alone.
@@ -63,8 +63,8 @@ pub(crate) struct Numbered<S> {
     pub(crate) ts: u64,
     pub(crate) conn: Box<str>,
     pub(crate) stored: Box<str>,
-    /// The write of this node that caused it.
-    pub(crate) cause: Option<Completed<S>>,
+    /// The write of this node that it belongs to.
+    pub(crate) own_write: Option<Completed<S>>,
 }
 
 /// A write that the store has carried out.
@@ -72,7 +72,7 @@ pub(crate) struct Numbered<S> {
 pub(crate) struct Completed<S> {
     pub(crate) op: Op<S>,
     /// The members of the room, if the write returns them.
-    pub(crate) snapshot: Elsewhere,
+    pub(crate) snapshot: RemoteMembers,
 }
 
 impl<S> Default for Shared<S> {
@@ -83,8 +83,8 @@ impl<S> Default for Shared<S> {
             holds: 0,
             waiting: BTreeMap::new(),
             waited_for: None,
-            elsewhere: HashMap::new(),
-            reported: None,
+            remote: HashMap::new(),
+            announced: None,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The state of a member: JSON text, and the merge of patches into it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use super::json::{Entries, push_compact, push_string, string_end, value_end};
+use super::json::{Entries, push_compact, quoted, string_end, value_end};
 
 /// The state of a member: a compact JSON object whose keys are distinct and written with as few escapes as possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,13 +18,6 @@ impl Default for State {
 /// A state is nested too deep.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooDeep;
-
-/// An entry of a patch: key and value as they stand in a state.
-struct Patched<'a> {
-    key: Cow<'a, str>,
-    value: Cow<'a, str>,
-    is_merged: bool,
-}
 
 impl State {
     /// Creates a state of these entries.
@@ -45,18 +39,13 @@ impl State {
         let mut is_changed = false;
         merged.push('{');
         self.for_each_entry(|key, value| {
-            let found = patch.binary_search_by(|entry| entry.key.as_ref().cmp(key));
-            let new = found.ok().map(|index| {
-                let entry = &mut patch[index];
-                entry.is_merged = true;
-                entry.value.as_ref()
-            });
-            is_changed |= new.is_some_and(|new| new != value);
-            push_entry(key, new.unwrap_or(value), &mut merged);
+            let new = patch.remove(key);
+            is_changed |= new.as_deref().is_some_and(|new| new != value);
+            push_entry(key, new.as_deref().unwrap_or(value), &mut merged);
         });
-        for entry in patch.iter().filter(|entry| !entry.is_merged) {
-            is_changed = true;
-            push_entry(&entry.key, &entry.value, &mut merged);
+        is_changed |= !patch.is_empty();
+        for (key, value) in &patch {
+            push_entry(key, value, &mut merged);
         }
         merged.push('}');
         Ok(is_changed.then(|| Self(merged.into_boxed_str())))
@@ -83,32 +72,16 @@ fn push_entry(key: &str, value: &str, target: &mut String) {
     target.push_str(value);
 }
 
-/// Sorts the entries of a patch by key; of equal keys, only the last one is kept.
-fn patched(entries: Entries<'_>) -> Result<Vec<Patched<'_>>, TooDeep> {
-    let mut patch = Vec::with_capacity(entries.len());
-    for (key, value) in entries {
-        let mut quoted = String::with_capacity(key.len() + 2);
-        push_string(&key, &mut quoted);
+/// Returns the entries of a patch as they stand in a state; of equal keys, the last one counts.
+fn patched(entries: Entries<'_>) -> Result<BTreeMap<Box<str>, Box<str>>, TooDeep> {
+    let compact = |(key, value): (Cow<'_, str>, &str)| {
         let mut compact = String::with_capacity(value.len());
-        if !push_compact(value, &mut compact) {
-            return Err(TooDeep);
-        }
-        patch.push(Patched {
-            key: quoted.into(),
-            value: compact.into(),
-            is_merged: false,
-        });
-    }
-    // Stable: the last of equal keys stays the last.
-    patch.sort_by(|one, other| one.key.cmp(&other.key));
-    patch.dedup_by(|later, kept| {
-        let is_same = later.key == kept.key;
-        if is_same {
-            std::mem::swap(&mut later.value, &mut kept.value);
-        }
-        is_same
-    });
-    Ok(patch)
+        let is_flat = push_compact(value, &mut compact);
+        is_flat
+            .then(|| (quoted(&key), compact.into_boxed_str()))
+            .ok_or(TooDeep)
+    };
+    entries.into_iter().map(compact).collect()
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// Takes the events since the last call, each as `TYPE CONNECTION SEQ`.
-    fn reported(&self) -> Vec<String> {
+    fn announced(&self) -> Vec<String> {
         let tell = |event: Value| {
             let kind = event["type"].as_str().unwrap();
             let conn = event["connId"].as_str().unwrap();

@@ -53,7 +53,7 @@ struct Message<'a> {
 
 /// A request to the backend.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct BackendRequest {
     pub(super) body: Bytes,
     /// Value of `X-Test-Pattern`, which selects the response of a test backend. The API's body has no key for it.
     pub(super) test_pattern: Option<HeaderValue>,
@@ -62,9 +62,9 @@ pub(crate) struct Ask {
 impl Chat<'_> {
     /// Builds the request. `model` is for handoffs that name none; a pattern that is not a valid field value is
     /// dropped.
-    pub(super) fn ask(&self, model: Option<&str>) -> Ask {
+    pub(super) fn request(&self, model: Option<&str>) -> BackendRequest {
         let pattern = self.test_pattern.as_deref();
-        Ask {
+        BackendRequest {
             body: self.body(model),
             test_pattern: pattern.and_then(|name| HeaderValue::from_str(name).ok()),
         }

@@ -1,5 +1,6 @@
 //! A request to the backend whose response has started.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -8,28 +9,27 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{Response, StatusCode};
 use tokio::time::timeout;
 
+use super::client::HttpClient;
 use super::failure::BackendFailure;
-use super::pool::{Lease, Pool};
 
 /// Timeout for the end of a body after its last event. Usually it has already arrived.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A response that is being received. Dropping it cancels the request: an HTTP/1.1 connection is closed, an HTTP/2
 /// stream reset.
-pub(crate) struct Exchange<'a> {
+pub(crate) struct Exchange {
     body: Incoming,
-    lease: Lease,
-    pool: &'a Pool,
+    /// Counts this request among those of its client.
+    _client: Arc<HttpClient>,
     /// Timeout of each pause between two pieces.
     timeout: Duration,
 }
 
-impl<'a> Exchange<'a> {
+impl Exchange {
     /// Checks the head, which must be that of an event stream.
     pub(super) fn new(
         response: Response<Incoming>,
-        lease: Lease,
-        pool: &'a Pool,
+        client: Arc<HttpClient>,
         timeout: Duration,
     ) -> Result<Self, BackendFailure> {
         if response.status() != StatusCode::OK {
@@ -40,8 +40,7 @@ impl<'a> Exchange<'a> {
         }
         Ok(Self {
             body: response.into_body(),
-            lease,
-            pool,
+            _client: client,
             timeout,
         })
     }
@@ -64,18 +63,9 @@ impl<'a> Exchange<'a> {
 
     /// Reads the end of the body, so that the connection can serve the next request.
     pub(crate) async fn close(mut self) {
-        let end = async {
-            while let Some(frame) = self.body.frame().await {
-                frame.ok()?;
-            }
-            match self.lease {
-                Lease::Whole(mut sender) => sender.ready().await.ok().map(|()| sender),
-                Lease::Stream { .. } => None,
-            }
-        };
-        if let Ok(Some(sender)) = timeout(END_TIMEOUT, end).await {
-            self.pool.put_back(sender);
-        }
+        let end = async { while let Some(Ok(_)) = self.body.frame().await {} };
+        // Without the end, the connection is closed.
+        let _ = timeout(END_TIMEOUT, end).await;
     }
 }
 

@@ -11,8 +11,10 @@ pub(crate) enum BackendFailure {
     Timeout,
     #[error("cannot connect")]
     Connect(#[source] io::Error),
-    #[error("the connection failed")]
-    Http(#[from] hyper::Error),
+    #[error("the request failed")]
+    Request(#[from] hyper_util::client::legacy::Error),
+    #[error("the response broke off")]
+    Response(#[from] hyper::Error),
     #[error("it returned status {0}")]
     Status(StatusCode),
     #[error("it returned 200 without an event stream")]

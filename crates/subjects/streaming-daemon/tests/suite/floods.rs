@@ -35,18 +35,6 @@ fn of_thousands_of_handoffs_that_race_with_their_reading_none_is_lost() {
 }
 
 #[test]
-fn a_burst_is_accepted_and_served_whole() {
-    let daemon = start(|config| config.message_delay = Duration::from_millis(10));
-    let clients: Vec<_> = (0..2_000).map(|_| daemon.hand_over(PAYLOAD)).collect();
-    for client in clients {
-        assert_eq!(read_all(client).len(), 1226);
-    }
-    assert_eq!(daemon.metric("daemon_connections_rejected_total"), 0);
-    let summary = daemon.stop();
-    assert_eq!((summary.completed, summary.bytes), (2_000, 2_000 * 1226));
-}
-
-#[test]
 fn connections_in_the_accept_queue_at_shutdown_are_served() {
     for socket_type in [SocketType::Seqpacket, SocketType::Stream] {
         let daemon = start(|config| config.socket_type = socket_type);

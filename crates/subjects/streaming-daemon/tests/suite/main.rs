@@ -6,7 +6,6 @@ mod clients;
 mod floods;
 mod golden;
 mod handoffs;
-mod metrics;
 mod openai;
 mod process;
 mod support;

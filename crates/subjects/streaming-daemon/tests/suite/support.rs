@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use clap::Parser as _;
 use daemon_kit::{MetricsPage, open_files};
 use nix::sys::socket::{
     self, AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, sendmsg,
 };
-use streaming_daemon::{Config, Daemon, Metrics, SocketType, Summary};
+use streaming_daemon::{Config, Daemon, Metrics, Options, SocketType, Summary};
 use tempfile::TempDir;
 use test_kit::metrics;
 use tokio::runtime::Runtime;
@@ -30,7 +31,6 @@ pub(crate) struct Running {
     pub(crate) socket: PathBuf,
     pub(crate) socket_type: SocketType,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) metrics_addr: String,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<Summary>,
     _folder: TempDir,
@@ -42,18 +42,17 @@ pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Running {
     open_files::raise_limit().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("handoff.sock");
+    let options = Options::parse_from(["streaming-daemon", "--benchmark"]);
     let mut config = Config {
         socket_path: socket.clone(),
-        metrics_addr: Some("127.0.0.1:0".parse().unwrap()),
         message_delay: Duration::from_millis(1),
         workers: 2.try_into().unwrap(),
-        ..Config::default()
+        ..options.config().unwrap()
     };
     change(&mut config);
     let socket_type = config.socket_type;
     let daemon = Daemon::bind(config).unwrap();
     let metrics = daemon.metrics();
-    let metrics_addr = daemon.metrics_addr().unwrap().to_string();
     let (stop, stopped) = oneshot::channel();
     let shutdown = async { drop(stopped.await) };
     let thread = thread::spawn(|| {
@@ -64,7 +63,6 @@ pub(crate) fn start(change: impl FnOnce(&mut Config)) -> Running {
         socket,
         socket_type,
         metrics,
-        metrics_addr,
         stop,
         thread,
         _folder: folder,

@@ -10,7 +10,7 @@ fn a_silent_member_leaves_the_room_and_the_snapshot_in_one_act() {
     server.pass(29_999);
     server.heartbeat(&clients[1], &json!({}));
     server.presence.remove_expired(server.now);
-    assert_eq!(clients[1].reported(), [""; 0]);
+    assert_eq!(clients[1].announced(), [""; 0]);
     server.pass(1);
     server.presence.remove_expired(server.now);
     let event = &clients[1].events()[0];
@@ -22,7 +22,7 @@ fn a_silent_member_leaves_the_room_and_the_snapshot_in_one_act() {
         (&event["ts"], &event["seq"]),
         (&json!(server.now), &json!(3))
     );
-    assert_eq!(clients[0].reported(), [""; 0]);
+    assert_eq!(clients[0].announced(), [""; 0]);
     assert_eq!(server.heartbeat(&clients[0], &json!({}))["code"], "expired");
     assert_eq!(server.heartbeat(&clients[0], &json!({}))["code"], "expired");
     assert_eq!(server.join(&clients[0], "r")["ok"], true);
@@ -43,7 +43,7 @@ fn a_snapshot_has_no_member_past_its_ttl_though_nothing_checked_before() {
         .collect();
     conns.sort_unstable();
     assert_eq!(conns, ["b", "c"]);
-    assert_eq!(clients[1].reported(), ["leave a 3", "join c 4"]);
+    assert_eq!(clients[1].announced(), ["leave a 3", "join c 4"]);
     assert_eq!(answer["seq"], 4);
 }
 
@@ -57,7 +57,7 @@ fn a_heartbeat_past_the_ttl_is_too_late() {
         server.heartbeat(&clients[0], &json!({"x": 1}))["code"],
         "expired"
     );
-    assert_eq!(clients[1].reported(), ["leave a 3"]);
+    assert_eq!(clients[1].announced(), ["leave a 3"]);
     server.presence.remove_expired(server.now);
     assert_eq!(server.metric("presence_leaves_total"), 1);
     server.pass(30_000);

@@ -7,14 +7,14 @@ use super::*;
 #[test]
 fn requests_that_waited_for_the_store_publish_the_state_that_each_made() {
     let server = Server {
-        presence: Presence::with_link(Settings::default()),
+        presence: Presence::with_cluster(Settings::default()),
         now: START,
     };
     let (ann, bob) = (Client::new("a"), Client::new("b"));
     server.join(&bob, "r");
     bob.events();
-    server.presence.link.as_ref().unwrap().open();
-    server.presence.reunite(true);
+    server.presence.write_queue.as_ref().unwrap().open();
+    server.presence.resync(true);
     let requests = [
         (
             "presence:join",

@@ -29,7 +29,7 @@ fn a_join_is_in_its_own_snapshot_and_its_event_has_that_seq() {
         (&json!(2), 2)
     );
     assert_eq!(
-        (ann.reported(), bob.reported()),
+        (ann.announced(), bob.announced()),
         (vec!["join b 2".to_owned()], vec!["join b 2".to_owned()])
     );
 }
@@ -65,7 +65,7 @@ fn a_leaver_does_not_get_its_own_leave() {
         server.request(&clients[0], "leave", &json!(null)),
         json!({"ok": true})
     );
-    assert_eq!(clients[0].reported(), [""; 0]);
+    assert_eq!(clients[0].announced(), [""; 0]);
     let event = &clients[1].events()[0];
     assert_eq!(
         (&event["reason"], &event["state"]),
@@ -91,7 +91,7 @@ fn a_second_join_replaces_the_state_and_raises_the_epoch() {
     let answer = server.join(&clients[0], "r");
     assert_eq!(answer["self"]["epoch"], START + 1);
     assert_eq!(answer["snapshot"][0]["state"], json!({}));
-    assert_eq!(clients[1].reported(), ["join a 4"]);
+    assert_eq!(clients[1].announced(), ["join a 4"]);
     assert_eq!(server.metric("presence_members"), 2);
 }
 

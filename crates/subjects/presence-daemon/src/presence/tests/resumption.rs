@@ -45,10 +45,10 @@ fn a_client_that_comes_back_in_time_keeps_its_place_unseen() {
     assert_eq!(answer["self"], json!({"connId": "a", "epoch": START + 1}));
     assert_eq!(answer["snapshot"][0]["state"], json!({"x": 1}));
     assert_ne!(answer["resume"], token);
-    assert_eq!((bob.reported(), back.reported()), (vec![], vec![]));
+    assert_eq!((bob.announced(), back.announced()), (vec![], vec![]));
     server.heartbeat(&back, &json!({"x": 2}));
     assert_eq!(
-        (bob.reported(), back.reported()),
+        (bob.announced(), back.announced()),
         (vec!["update a 4".to_owned()], vec!["update a 4".to_owned()])
     );
     assert_eq!(server.metric("presence_members"), 2);
@@ -109,7 +109,7 @@ fn a_client_may_be_back_before_the_server_knows_that_its_connection_broke() {
     let answer = resume(&server, &back, answer["resume"].as_str().unwrap(), None);
     assert_eq!(answer["resumed"], true);
     server.heartbeat(&back, &json!({"x": 1}));
-    assert_eq!(ann.reported(), [""; 0]);
+    assert_eq!(ann.announced(), [""; 0]);
     assert_eq!(server.heartbeat(&ann, &json!({}))["code"], "expired");
     server.presence.disconnect(&ann.session, true, server.now);
     assert_eq!(server.heartbeat(&back, &json!({}))["ok"], true);
@@ -123,7 +123,7 @@ fn a_client_that_takes_its_leave_is_not_waited_for() {
     server.join(&bob, "r");
     bob.events();
     server.presence.disconnect(&ann.session, false, server.now);
-    assert_eq!(bob.reported(), ["leave a 3"]);
+    assert_eq!(bob.announced(), ["leave a 3"]);
 }
 
 #[test]

@@ -104,18 +104,6 @@ impl Client {
         self.events.push_back(event[1].clone());
     }
 
-    /// Sends a request with one binary attachment, and returns the answer.
-    pub(crate) fn request_with_binary(&mut self, packet: &str) -> Value {
-        self.send(packet);
-        self.socket
-            .send(Message::binary(vec![1]))
-            .expect("the daemon reads");
-        let answer = self.packet();
-        let start = answer.find('[').expect("an answer");
-        let answer: Value = serde_json::from_str(&answer[start..]).expect("JSON");
-        answer[0].clone()
-    }
-
     fn send(&mut self, text: &str) {
         self.socket
             .send(Message::text(text))

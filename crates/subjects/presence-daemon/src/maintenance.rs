@@ -1,4 +1,4 @@
-//! The thread that does what no request causes: it removes silent members, and talks with the other nodes.
+//! The background thread: removes silent members, and runs the node of a cluster.
 
 use std::sync::Arc;
 use std::thread::{Builder as ThreadBuilder, JoinHandle};
@@ -19,12 +19,12 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 /// The thread of a service.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Maintenance {
     stop: watch::Sender<bool>,
     thread: JoinHandle<()>,
 }
 
-impl Keeper {
+impl Maintenance {
     /// Starts the thread.
     ///
     /// # Errors
@@ -41,9 +41,9 @@ impl Keeper {
             .build()
             .context("cannot start a Tokio runtime")?;
         let thread = ThreadBuilder::new()
-            .name("keeper".to_owned())
+            .name("maintenance".to_owned())
             .spawn(move || {
-                LocalSet::new().block_on(&runtime, keep(presence, clock, every, node, stopped))
+                LocalSet::new().block_on(&runtime, run(presence, clock, every, node, stopped))
             })
             .context("cannot start a thread")?;
         Ok(Self { stop, thread })
@@ -57,7 +57,7 @@ impl Keeper {
     }
 }
 
-async fn keep<S: Sink>(
+async fn run<S: Sink>(
     presence: Arc<Presence<S>>,
     clock: Clock,
     every: Duration,
@@ -65,7 +65,8 @@ async fn keep<S: Sink>(
     mut stopped: watch::Receiver<bool>,
 ) {
     let writing = spawn_local(batch::write_all());
-    let linking = node.map(|node| spawn_local(node.run(env!("CARGO_PKG_NAME"), stopped.clone())));
+    let connection =
+        node.map(|node| spawn_local(node.run(env!("CARGO_PKG_NAME"), stopped.clone())));
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -74,9 +75,9 @@ async fn keep<S: Sink>(
             _ = stopped.wait_for(|stop| *stop) => break,
         }
     }
-    if let Some(linking) = linking {
+    if let Some(connection) = connection {
         // Without Redis there is nobody to tell.
-        let _ = timeout(GOODBYE, linking).await;
+        let _ = timeout(GOODBYE, connection).await;
     }
     writing.abort();
 }

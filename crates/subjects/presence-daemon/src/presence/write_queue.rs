@@ -6,9 +6,10 @@ use tokio::sync::Notify;
 
 use super::op::{Op, Write};
 
-/// The queue of writes to the shared store. Rooms put writes into it while they are locked; the link takes them out.
+/// The queue of writes to the shared store. Rooms put writes into it while they are locked; the node takes them out.
+/// It is closed while the store cannot be reached.
 #[derive(Debug)]
-pub(crate) struct Link<S> {
+pub(crate) struct WriteQueue<S> {
     queue: Mutex<Queue<S>>,
     /// Notified when the queue is no longer empty.
     pub(crate) filled: Notify,
@@ -24,8 +25,8 @@ struct Queue<S> {
     left: Vec<(Box<str>, Box<str>)>,
 }
 
-impl<S> Link<S> {
-    /// Creates a link that is down.
+impl<S> WriteQueue<S> {
+    /// Creates a closed queue.
     pub(crate) fn new() -> Self {
         Self {
             queue: Mutex::new(Queue {
@@ -38,7 +39,7 @@ impl<S> Link<S> {
         }
     }
 
-    /// Appends writes, or returns them if the link is down.
+    /// Appends writes. Fails if the queue is closed.
     pub(crate) fn push(&self, ops: impl IntoIterator<Item = Op<S>>) -> Result<(), ()> {
         let mut queue = self.lock();
         if !queue.is_open {

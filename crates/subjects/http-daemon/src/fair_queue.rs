@@ -14,7 +14,7 @@ const AT_ONCE: usize = 4;
 
 /// The queue of one worker. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Turns(Rc<Queue>);
+pub(crate) struct FairQueue(Rc<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -25,30 +25,30 @@ struct Queue {
 /// An entry of the queue.
 #[derive(Debug)]
 struct QueueEntry {
-    is_called: Cell<bool>,
+    is_next: Cell<bool>,
     task: RefCell<Waker>,
 }
 
 /// The turn of one body, which waits for it before each piece.
 #[derive(Debug, Default)]
-pub(crate) struct Turn(Option<Rc<QueueEntry>>);
+pub(crate) struct Ticket(Option<Rc<QueueEntry>>);
 
-impl Turn {
+impl Ticket {
     /// Returns ready once per turn; joins the queue for the next one.
-    pub(crate) fn poll(&mut self, turns: &Turns, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, queue: &FairQueue, cx: &mut Context<'_>) -> Poll<()> {
         match &self.0 {
-            Some(entry) if entry.is_called.get() => {
+            Some(entry) if entry.is_next.get() => {
                 self.0 = None;
                 return Poll::Ready(());
             }
             Some(entry) => entry.task.borrow_mut().clone_from(cx.waker()),
             None => {
                 let entry = Rc::new(QueueEntry {
-                    is_called: Cell::new(false),
+                    is_next: Cell::new(false),
                     task: RefCell::new(cx.waker().clone()),
                 });
-                turns.0.waiting.borrow_mut().push_back(Rc::clone(&entry));
-                turns.0.joined.notify_one();
+                queue.0.waiting.borrow_mut().push_back(Rc::clone(&entry));
+                queue.0.joined.notify_one();
                 self.0 = Some(entry);
             }
         }
@@ -56,7 +56,7 @@ impl Turn {
     }
 }
 
-impl Turns {
+impl FairQueue {
     /// Wakes the entries one after the other, forever.
     pub(crate) async fn run(self) {
         loop {
@@ -70,19 +70,19 @@ impl Turns {
 
     /// Wakes the next entry; returns false if the queue is empty.
     fn wake_next(&self) -> bool {
-        let mut called = 0;
-        while called < AT_ONCE {
+        let mut woken = 0;
+        while woken < AT_ONCE {
             let Some(entry) = self.0.waiting.borrow_mut().pop_front() else {
                 break;
             };
             // A dropped body does not need its turn.
             if Rc::strong_count(&entry) > 1 {
-                called += 1;
-                entry.is_called.set(true);
+                woken += 1;
+                entry.is_next.set(true);
                 entry.task.borrow().wake_by_ref();
             }
         }
-        called > 0
+        woken > 0
     }
 }
 
@@ -103,15 +103,15 @@ mod tests {
     #[test]
     fn a_small_download_waits_for_a_few_pieces_however_many_large_ones_there_are() {
         run(async {
-            let turns = Turns::default();
-            spawn_local(turns.clone().run());
+            let queue = FairQueue::default();
+            spawn_local(queue.clone().run());
             let sent = Rc::new(Cell::new(0_usize));
             for _ in 0..1_000 {
-                let (turns, sent) = (turns.clone(), Rc::clone(&sent));
+                let (queue, sent) = (queue.clone(), Rc::clone(&sent));
                 spawn_local(async move {
-                    let mut turn = Turn::default();
+                    let mut ticket = Ticket::default();
                     loop {
-                        poll_fn(|cx| turn.poll(&turns, cx)).await;
+                        poll_fn(|cx| ticket.poll(&queue, cx)).await;
                         sent.set(sent.get() + 1);
                     }
                 });
@@ -136,25 +136,25 @@ mod tests {
     #[test]
     fn a_body_that_is_gone_takes_nobodys_turn() {
         run(async {
-            let turns = Turns::default();
-            let mut bodies: Vec<Turn> = (0..10).map(|_| Turn::default()).collect();
+            let queue = FairQueue::default();
+            let mut bodies: Vec<Ticket> = (0..10).map(|_| Ticket::default()).collect();
             poll_fn(|cx| {
                 for body in &mut bodies {
-                    assert!(body.poll(&turns, cx).is_pending());
+                    assert!(body.poll(&queue, cx).is_pending());
                 }
                 Poll::Ready(())
             })
             .await;
             bodies.drain(..8);
-            assert!(turns.wake_next());
+            assert!(queue.wake_next());
             poll_fn(|cx| {
                 for body in &mut bodies {
-                    assert!(body.poll(&turns, cx).is_ready());
+                    assert!(body.poll(&queue, cx).is_ready());
                 }
                 Poll::Ready(())
             })
             .await;
-            assert!(!turns.wake_next());
+            assert!(!queue.wake_next());
         });
     }
 }
