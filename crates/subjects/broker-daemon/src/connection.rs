@@ -128,11 +128,6 @@ impl Connection {
         self.socket.as_ref()?.peer_addr().ok()
     }
 
-    /// Returns the address that the client is connected to; `None` if the client is gone.
-    pub(crate) fn local(&self) -> Option<SocketAddr> {
-        self.socket.as_ref()?.local_addr().ok()
-    }
-
     /// Accounts for its memory besides messages: the beginning of a frame, and output that its socket does not accept.
     /// Input held back because memory is short does not count, since it is processed when memory is free again.
     pub(crate) fn account_memory(&mut self) {

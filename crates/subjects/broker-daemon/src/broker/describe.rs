@@ -4,15 +4,14 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
+use amq_protocol::types::{AMQPValue, FieldTable};
 use serde_json::{Value, json};
 
 use super::Broker;
 use super::handshake::check_login;
-use crate::connection::Connection;
 use crate::counts::Gauges;
 use crate::exchange::QueueId;
-use crate::json::from_table;
-use crate::queue::{ConsumerId, Queue};
+use crate::queue::{Queue, integer};
 
 /// The node name shown to tools.
 pub(crate) const NODE: &str = "broker-daemon@localhost";
@@ -50,11 +49,6 @@ impl Broker {
         self.vhosts.get(vhost)?.queues.get(name).copied()
     }
 
-    pub(crate) fn consumer_ids(&self, id: QueueId) -> Vec<ConsumerId> {
-        let queue = self.queues.get(id);
-        queue.map_or_else(Vec::new, |queue| queue.consumers.iter().copied().collect())
-    }
-
     pub(crate) fn describe_queue(&self, id: QueueId) -> Option<Value> {
         let queue = self.queues.get(id)?;
         Some(json!({
@@ -81,30 +75,6 @@ impl Broker {
                 "get": queue.got,
                 "ack": queue.acked,
             },
-        }))
-    }
-
-    pub(crate) fn describe_consumer(&self, id: ConsumerId) -> Option<Value> {
-        let consumer = self.consumers.get(id)?;
-        let queue = &self.queues[consumer.queue];
-        let connection = &self.connections[consumer.channel.connection];
-        let name = connection_name(connection);
-        let number = consumer.channel.number;
-        Some(json!({
-            "consumer_tag": consumer.tag(),
-            "ack_required": !consumer.no_ack,
-            "exclusive": consumer.exclusive,
-            "prefetch_count": consumer.prefetch,
-            "active": true,
-            "activity_status": "up",
-            "channel_details": {
-                "connection_name": name,
-                "name": format!("{name} ({number})"),
-                "number": number,
-                "node": NODE,
-                "user": &*connection.user,
-            },
-            "queue": { "name": &*queue.name, "vhost": &*self.vhosts[queue.vhost].name },
         }))
     }
 
@@ -202,10 +172,48 @@ fn label(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// Names a connection by both of its ends, as RabbitMQ does.
-fn connection_name(connection: &Connection) -> String {
-    match (connection.peer(), connection.local()) {
-        (Some(peer), Some(local)) => format!("{peer} -> {local}"),
-        _ => "gone".to_owned(),
+/// Converts the arguments of a declaration or a binding to an object.
+fn from_table(table: &FieldTable) -> Value {
+    let fields = table.inner().iter();
+    fields
+        .map(|(name, value)| (name.as_str(), from_value(value)))
+        .collect()
+}
+
+fn from_value(value: &AMQPValue) -> Value {
+    match value {
+        AMQPValue::Boolean(flag) => (*flag).into(),
+        AMQPValue::LongString(text) => String::from_utf8_lossy(text.as_bytes()).into(),
+        AMQPValue::ShortString(text) => text.as_str().into(),
+        AMQPValue::FieldTable(table) => from_table(table),
+        AMQPValue::FieldArray(array) => array.as_slice().iter().map(from_value).collect(),
+        // JSON has neither infinity nor NaN: both become null.
+        AMQPValue::Float(number) => f64::from(*number).into(),
+        AMQPValue::Double(number) => (*number).into(),
+        AMQPValue::DecimalValue(decimal) => {
+            (f64::from(decimal.value) / 10_f64.powi(decimal.scale.into())).into()
+        }
+        AMQPValue::ByteArray(bytes) => String::from_utf8_lossy(bytes.as_slice()).into(),
+        AMQPValue::Timestamp(number) => (*number).into(),
+        AMQPValue::Void => Value::Null,
+        number => integer(number).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_and_arguments_keep_their_types() {
+        let mut table = FieldTable::default();
+        table.insert("n".into(), AMQPValue::LongInt(-3));
+        table.insert("t".into(), AMQPValue::LongString("a\"b\\c\n\u{1}é".into()));
+        table.insert("v".into(), AMQPValue::Void);
+        table.insert("x".into(), AMQPValue::Double(f64::NAN));
+        assert_eq!(
+            from_table(&table).to_string(),
+            r#"{"n":-3,"t":"a\"b\\c\n\u0001é","v":null,"x":null}"#
+        );
     }
 }
