@@ -41,7 +41,6 @@ use crate::counts::Counts;
 use crate::exchange::{Name, QueueId};
 use crate::failure::{Result, channel_error, command_invalid, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
-use crate::log::Log;
 use crate::message::Meter;
 use crate::options::Config;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
@@ -49,6 +48,7 @@ use crate::vhost::Vhost;
 
 use self::dead_letters::DeadLetter;
 use self::methods::ids;
+use self::store::Store;
 
 /// Maximum lines per second of the log on stderr.
 const LOG_LINES: u64 = 10;
@@ -89,8 +89,6 @@ pub(crate) struct Broker {
     limited: Vec<ChannelId>,
     dead_letters: VecDeque<DeadLetter>,
     confirming: Vec<ChannelId>,
-    /// Channels whose confirms wait for the log, and the log's ticket when they were last checked.
-    awaiting_log: (Vec<ChannelId>, u64),
     pub(crate) dirty: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
     memory: Rc<Meter>,
@@ -108,27 +106,9 @@ pub(crate) struct Broker {
     spares: Vec<Vec<u8>>,
     /// The queue that received a message in this turn and whose consumers lag behind.
     lagging: Option<QueueId>,
-    log: Option<Log>,
-    /// Messages of the log that some queue held at the start.
-    pub(crate) restored: usize,
-    /// The ticket up to which everything is on disk.
-    synced: u64,
-    /// True if the log accepts messages: the disk is neither full nor failed.
-    log_takes: bool,
-    /// Set once the log has failed for good.
-    log_failed: bool,
-    /// The ticket of the last flush to the writer.
-    flushed: u64,
-    /// Set if too many bytes are on their way to the disk.
-    is_congested: bool,
+    store: Store,
     /// Channels that consume direct replies, by their reply address.
     replies: HashMap<Name, ChannelId>,
-    /// Counts records about durable definitions that methods added to the log.
-    recorded: u64,
-    /// Channels with answers that wait for the log.
-    answering: Vec<ChannelId>,
-    /// The log's ticket when these answers were last checked.
-    answers_sent: u64,
 }
 
 impl Broker {
@@ -137,7 +117,6 @@ impl Broker {
             vhosts: config.vhosts.iter().map(|name| Vhost::new(name)).collect(),
             config,
             topology: 1,
-            log_takes: true,
             ..Self::default()
         }
     }
@@ -318,10 +297,11 @@ impl Broker {
             };
             left = left.saturating_sub(took);
         }
-        self.watch_log();
+        self.store.watch();
+        self.send_answers();
         self.send_confirms();
         self.watch_memory();
-        if !self.dirty.is_empty() || self.has_records() || self.has_more() {
+        if !self.dirty.is_empty() || self.store.has_records() || self.has_more() {
             self.wake.notify_one();
         }
     }

@@ -110,14 +110,14 @@ impl Server {
                     "{path}: removed: it is empty, as after a crash between the creation of a segment and its first write"
                 ));
             }
-            broker.open_store(log, found)?;
-            let lost = stored.saturating_sub(broker.restored);
+            let restored = broker.open_store(log, found)?;
+            let lost = stored.saturating_sub(restored);
             if lost > 0 {
                 findings.push(format!(
                     "{lost} messages were skipped: their queues are not among the definitions"
                 ));
             }
-            recovered = Some(stored - lost);
+            recovered = Some(restored);
         }
         let listener = listen(config.listen).with_context(|| {
             let remedy = "choose another address with --listen or BROKER_LISTEN";

@@ -78,7 +78,7 @@ impl Broker {
         } = delivered;
         let Some(queue) = self.queues.get_mut(queue_id) else {
             // The queue is deleted, but the log still must know that its message is settled.
-            return self.on_removed(queue_id, &entry);
+            return self.store.settle(queue_id, &entry);
         };
         queue.unacked -= 1;
         queue.acked += u64::from(settlement == Settlement::Acked);
@@ -93,7 +93,7 @@ impl Broker {
         match settlement {
             Settlement::Acked => {
                 self.counts.messages_acked += 1;
-                self.on_removed(queue_id, &entry);
+                self.store.settle(queue_id, &entry);
             }
             Settlement::Rejected => self.queue_dead_letter(queue_id, entry, Reason::Rejected),
             Settlement::Requeued => {

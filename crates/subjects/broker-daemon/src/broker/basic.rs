@@ -54,7 +54,7 @@ impl Broker {
             message: &message,
         };
         if get.no_ack {
-            self.on_removed(queue_id, &entry);
+            self.store.settle(queue_id, &entry);
         } else {
             channel.unacked.push(Delivered {
                 tag,

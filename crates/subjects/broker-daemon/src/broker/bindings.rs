@@ -28,7 +28,7 @@ impl Broker {
     /// Handles queue.unbind. A missing binding or exchange is no error.
     pub(super) fn unbind_queue(&mut self, id: ChannelId, unbind: queue::Unbind) -> Result {
         // Even if it is missing: the record of its removal may still be on its way to the disk.
-        let mut ticket = self.ticket();
+        let mut ticket = self.store.ticket();
         match self.queue_of(id, &plain_name(unbind.queue.as_str())) {
             Ok(queue) => {
                 let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
@@ -51,7 +51,7 @@ impl Broker {
     }
 
     pub(super) fn unbind_exchange(&mut self, id: ChannelId, unbind: exchange::Unbind) -> Result {
-        let mut ticket = self.ticket();
+        let mut ticket = self.store.ticket();
         match self.exchange_to_bind(id, unbind.destination.as_str()) {
             Ok(to) => {
                 let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
@@ -98,13 +98,13 @@ impl Broker {
         let is_new = !exchange.has(to, binding);
         let is_durable = self.is_durable_binding(index, source, to);
         if is_new && is_durable {
-            self.check_store()?;
+            self.store.check()?;
         }
         if self.add_binding(index, source, to, binding) {
             self.store_binding(index, source, to, binding, true);
         }
         // Even if it existed already: its record may still be on its way to the disk.
-        Ok(if is_durable { self.ticket() } else { 0 })
+        Ok(if is_durable { self.store.ticket() } else { 0 })
     }
 
     /// Adds a binding if both ends exist. Returns true if it is new.
@@ -151,7 +151,7 @@ impl Broker {
         self.finish_dead_letters();
         let index = self.vhost_of(id);
         let is_durable = self.is_durable_binding(index, source, to);
-        let before = self.recorded;
+        let before = self.store.recorded();
         let exchange = self.vhosts[index].exchanges.get_mut(source);
         if exchange.is_some_and(|exchange| exchange.unbind(to, binding)) {
             self.topology += 1;
@@ -161,9 +161,9 @@ impl Broker {
         }
         // Even if it was missing: the record of its removal may still be on its way to the disk.
         Ok(if is_durable {
-            self.ticket()
+            self.store.ticket()
         } else {
-            self.ticket_since(before)
+            self.store.ticket_since(before)
         })
     }
 

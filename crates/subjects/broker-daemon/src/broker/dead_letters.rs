@@ -53,7 +53,7 @@ impl Broker {
                 entry: Some(entry),
             });
         } else {
-            self.on_removed(queue, &entry);
+            self.store.settle(queue, &entry);
         }
     }
 
@@ -102,7 +102,7 @@ impl Broker {
             self.enqueue_all(&queues, &Rc::new(message));
         }
         if let Some(entry) = dead.entry {
-            self.on_removed(dead.queue, &entry);
+            self.store.settle(dead.queue, &entry);
         }
     }
 

@@ -127,7 +127,7 @@ impl Broker {
             }
             let to = consumer.channel.connection;
             if let Some(entry) = settled {
-                self.on_removed(id, &entry);
+                self.store.settle(id, &entry);
             }
             self.mark_dirty(to);
             return true;

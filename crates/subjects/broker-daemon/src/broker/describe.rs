@@ -32,7 +32,7 @@ impl Broker {
 
     /// Returns the alarms in effect.
     pub(crate) fn alarms(&self) -> Vec<&'static str> {
-        let alarms = [("memory", self.is_blocked), ("disk", !self.log_takes)];
+        let alarms = [("memory", self.is_blocked), ("disk", self.store.is_out())];
         let active = alarms.into_iter().filter(|(_, is_active)| *is_active);
         active.map(|(resource, _)| resource).collect()
     }
@@ -99,8 +99,8 @@ impl Broker {
             memory_limit_bytes: self.config.memory_limit as u64,
             backlog_bytes: backlog.sum::<usize>() as u64,
             publishers_blocked: self.is_blocked.into(),
-            disk_bytes: self.log.as_ref().map_or(0, |log| log.usage().disk_bytes),
-            disk_out: (!self.log_takes).into(),
+            disk_bytes: self.store.disk_bytes(),
+            disk_out: self.store.is_out().into(),
         }
     }
 

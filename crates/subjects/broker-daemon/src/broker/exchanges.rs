@@ -47,11 +47,9 @@ impl Broker {
                 }
                 None => {
                     if traits.durable {
-                        self.check_store()?;
+                        self.store.check()?;
                     }
-                    let before = self.recorded;
-                    self.store_exchange(index, name, &traits, true);
-                    ticket = self.ticket_since(before);
+                    ticket = self.store_exchange(index, name, &traits, true);
                     let mut exchange = Exchange::new(traits);
                     exchange.ticket = ticket;
                     self.vhosts[index].exchanges.insert(name.into(), exchange);
@@ -78,7 +76,7 @@ impl Broker {
             )));
         }
         // Even if it is missing: the record of its deletion may still be on its way to the disk.
-        let mut ticket = self.ticket();
+        let mut ticket = self.store.ticket();
         if let Some(exchange) = vhost.exchanges.get(name) {
             if delete.if_unused && exchange.is_used() {
                 let vhost = &vhost.name;
@@ -86,9 +84,9 @@ impl Broker {
                     "exchange '{name}' in vhost '{vhost}' in use"
                 )));
             }
-            let before = self.recorded;
+            let before = self.store.recorded();
             self.remove_exchange(index, name);
-            ticket = self.ticket_since(before);
+            ticket = self.store.ticket_since(before);
         }
         let ok = exchange::AMQPMethod::DeleteOk(exchange::DeleteOk {});
         self.answer_unless(delete.nowait, id, ticket, AMQPClass::Exchange(ok))

@@ -15,7 +15,7 @@ impl Broker {
     pub(super) fn must_wait(&mut self, id: ConnectionId, frame: Frame<'_>) -> bool {
         // Checked for each message and not each turn: a few small messages may go to thousands of queues.
         let has_too_much = self.memory.get() > self.config.memory_limit;
-        if !(has_too_much || self.is_blocked || self.is_congested)
+        if !(has_too_much || self.is_blocked || self.store.is_congested())
             || frame.kind != METHOD
             || !frame.payload.starts_with(&[0, 60, 0, 40])
         {
@@ -74,7 +74,7 @@ impl Broker {
                 }
             }
         }
-        if !self.is_blocked && !self.is_congested {
+        if !self.is_blocked && !self.store.is_congested() {
             for id in mem::take(&mut self.waiting) {
                 if let Some(connection) = self.connections.get_mut(id) {
                     connection.is_blocked = false;

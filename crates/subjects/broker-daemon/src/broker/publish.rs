@@ -132,7 +132,7 @@ impl Broker {
             queues = &taking;
         }
         // Stored before anything is settled: the log's records of both must not be separated.
-        let ticket = self.store(queues, message);
+        let ticket = self.store_message(queues, message);
         for queue in queues {
             self.enqueue(*queue, message, ticket.is_some());
         }
@@ -227,13 +227,8 @@ impl Broker {
     /// Sends the due confirms: at most a few for all messages of a turn.
     pub(super) fn send_confirms(&mut self) {
         let mut confirming = std::mem::take(&mut self.confirming);
-        let (synced, has_failed) = (self.synced, self.log_failed);
-        // Waiting channels are checked after progress of the log, and not in each turn: there may be thousands.
-        let (waiting, seen) = &mut self.awaiting_log;
-        if *seen != synced || has_failed {
-            *seen = synced;
-            confirming.append(waiting);
-        }
+        self.store.take_confirming(&mut confirming);
+        let (synced, has_failed) = (self.store.synced(), self.store.has_failed());
         confirming.retain(|id| {
             let Some(connection) = self.connections.get_mut(id.connection) else {
                 return false;
@@ -258,7 +253,7 @@ impl Broker {
             }
             waits
         });
-        self.awaiting_log.0.append(&mut confirming);
+        self.store.await_confirms(&mut confirming);
         // Nothing is added while they are sent; the list is put back for its capacity.
         self.confirming = confirming;
     }

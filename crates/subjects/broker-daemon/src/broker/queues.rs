@@ -180,7 +180,7 @@ impl Broker {
         let warning = traits.check_type(&what, declare.exclusive, as_classic)?;
         let owner = declare.exclusive.then_some(id.connection);
         if traits.durable {
-            self.check_store()?;
+            self.store.check()?;
         }
         let mut queue = Queue::new(Rc::clone(name), vhost, traits, limits);
         queue.owner = owner;
@@ -203,9 +203,9 @@ impl Broker {
 
     pub(super) fn purge_queue(&mut self, id: ChannelId, purge: &queue::Purge) -> Result {
         let queue_id = self.queue_of(id, purge.queue.as_str())?;
-        let before = self.recorded;
+        let before = self.store.recorded();
         let message_count = self.drop_ready(queue_id);
-        let ticket = self.ticket_since(before);
+        let ticket = self.store.ticket_since(before);
         let ok = queue::AMQPMethod::PurgeOk(queue::PurgeOk { message_count });
         self.answer_unless(purge.nowait, id, ticket, AMQPClass::Queue(ok))
     }
@@ -215,10 +215,7 @@ impl Broker {
         let dropped = self.queues.get_mut(id).map(Queue::take_all);
         let dropped = dropped.unwrap_or_default();
         self.counts.messages_dropped += dropped.len() as u64;
-        self.recorded += u64::from(dropped.iter().any(|entry| entry.is_stored));
-        for entry in &dropped {
-            self.on_removed(id, entry);
-        }
+        self.store.settle_all(id, &dropped);
         to_long(dropped.len())
     }
 
@@ -228,7 +225,7 @@ impl Broker {
         let mut message_count = 0;
         let mut cancelled = Vec::new();
         // Even if it is missing: the record of its deletion may still be on its way to the disk.
-        let mut ticket = self.ticket();
+        let mut ticket = self.store.ticket();
         if self.vhosts[self.vhost_of(id)].queues.contains_key(&name) {
             let queue_id = self.find_queue(id, &name)?;
             let queue = &self.queues[queue_id];
@@ -242,9 +239,9 @@ impl Broker {
                 }
             }
             message_count = to_long(queue.len());
-            let before = self.recorded;
+            let before = self.store.recorded();
             cancelled = self.take_queue(queue_id);
-            ticket = self.ticket_since(before);
+            ticket = self.store.ticket_since(before);
         }
         let ok = queue::AMQPMethod::DeleteOk(queue::DeleteOk { message_count });
         let answered = self.answer_unless(delete.nowait, id, ticket, AMQPClass::Queue(ok));

@@ -25,7 +25,7 @@ impl Broker {
         let published = &transaction(self.channel(id))?.published;
         if published.iter().any(is_persistent) {
             // Checked before anything is taken: on failure, deliveries are requeued with the channel.
-            self.check_store()?;
+            self.store.check()?;
         }
         let Tx {
             published,
@@ -42,7 +42,7 @@ impl Broker {
         }
         self.wake_channel(id);
         let ok = tx::AMQPMethod::CommitOk(tx::CommitOk {});
-        self.answer(id, self.ticket(), AMQPClass::Tx(ok))
+        self.answer(id, self.store.ticket(), AMQPClass::Tx(ok))
     }
 
     /// Handles tx.rollback. Settled deliveries are unsettled again; they are not redelivered (AMQP 0-9-1, tx.rollback).

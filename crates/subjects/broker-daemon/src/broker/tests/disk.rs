@@ -6,7 +6,7 @@ use std::time::Duration;
 use amq_protocol::protocol::tx;
 
 use super::*;
-use crate::log::{Options, State};
+use crate::log::{Log, Options, State};
 
 /// A broker with a log, and the log's folder.
 struct Stored {
@@ -46,7 +46,7 @@ impl Stored {
     /// Waits until the log meets a condition, then lets the broker see that.
     fn wait_for(&mut self, is_met: impl Fn(&Log) -> bool) {
         self.stand.broker.flush_log();
-        while !is_met(self.stand.broker.log.as_ref().unwrap()) {
+        while !is_met(self.stand.broker.store.log()) {
             self.woken.recv_timeout(Duration::from_secs(60)).unwrap();
         }
         self.stand.broker.finish_turn();
@@ -175,7 +175,7 @@ fn a_deleted_queue_leaves_nothing_in_the_log_also_of_what_is_unacknowledged() {
         }),
     );
     assert_eq!(stand.received(id), ["get 1 1 m"]);
-    let live = |stand: &Stand| stand.broker.log.as_ref().unwrap().usage().live_bytes;
+    let live = |stand: &Stand| stand.broker.store.log().usage().live_bytes;
     assert!(live(stand) > 0);
     stand.method(id, 1, delete("q"));
     assert_eq!(live(stand), 0);
