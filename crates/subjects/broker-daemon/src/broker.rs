@@ -41,12 +41,12 @@ use crate::counts::Counts;
 use crate::exchange::{Name, QueueId};
 use crate::failure::{Result, channel_error, command_invalid, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
-use crate::message::Meter;
 use crate::options::Config;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
 use self::dead_letters::DeadLetter;
+use self::memory::Memory;
 use self::methods::ids;
 use self::store::Store;
 
@@ -91,10 +91,7 @@ pub(crate) struct Broker {
     confirming: Vec<ChannelId>,
     pub(crate) dirty: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
-    memory: Rc<Meter>,
-    pub(crate) is_blocked: bool,
-    /// Connections that wait to publish.
-    waiting: Vec<ConnectionId>,
+    pub(crate) memory: Memory,
     pub(crate) counts: Counts,
     operator_log: OperatorLog,
     /// Wakes the server when there is output to write.
@@ -115,6 +112,7 @@ impl Broker {
     pub(crate) fn new(config: Rc<Config>) -> Self {
         Self {
             vhosts: config.vhosts.iter().map(|name| Vhost::new(name)).collect(),
+            memory: Memory::new(config.memory_limit),
             config,
             topology: 1,
             ..Self::default()

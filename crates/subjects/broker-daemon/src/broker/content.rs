@@ -92,7 +92,6 @@ impl Broker {
 
     /// Handles a part of a content body.
     pub(super) fn content_body(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        let memory = Rc::clone(&self.memory);
         let incoming = &mut self.channel(id).incoming;
         if incoming.stage != Stage::Body {
             return Err(unexpected_frame(
@@ -108,15 +107,15 @@ impl Broker {
             return self.complete(id);
         }
         // An incomplete message may stay so for as long as its client likes.
-        let held = incoming.data.len();
-        incoming.share = Some(Share::new(held, &memory));
+        let share = Share::new(incoming.data.len(), self.memory.meter());
+        self.channel(id).incoming.share = Some(share);
         self.check_unfinished(id.connection)
     }
 
     /// # Errors
     /// 506 for a client that begins ever more messages on ever more channels while memory is short.
     fn check_unfinished(&self, id: ConnectionId) -> Result {
-        if !self.is_blocked {
+        if !self.memory.is_short() {
             return Ok(());
         }
         let channels = self.connections[id].channels();
@@ -131,7 +130,6 @@ impl Broker {
     }
 
     fn complete(&mut self, id: ChannelId) -> Result {
-        let memory = Rc::clone(&self.memory);
         self.connections[id.connection].is_publisher = true;
         let incoming = &mut self.channel(id).incoming;
         incoming.stage = Stage::Method;
@@ -140,8 +138,8 @@ impl Broker {
         let data = std::mem::take(&mut incoming.data);
         let facts = incoming.facts.take().transpose()?.unwrap_or_default();
         let (address, head) = (incoming.address.len(), incoming.head);
-        let message = Message::new(data, address, head, facts, &memory);
         let (mandatory, immediate) = (incoming.mandatory, incoming.immediate);
+        let message = Message::new(data, address, head, facts, self.memory.meter());
         self.counts.messages_published += 1;
         if immediate {
             return Err(not_implemented("immediate=true"));

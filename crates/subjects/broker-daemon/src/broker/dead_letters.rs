@@ -151,7 +151,7 @@ impl Broker {
         let head = data.len();
         data.extend_from_slice(old.body());
         let facts = Properties::scan(&encoded).ok()?.facts().ok()?;
-        let message = Message::new(data, address, head, facts, &self.memory);
+        let message = Message::new(data, address, head, facts, self.memory.meter());
         Some((message, deaths, copies))
     }
 }

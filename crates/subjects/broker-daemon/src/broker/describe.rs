@@ -32,7 +32,10 @@ impl Broker {
 
     /// Returns the alarms in effect.
     pub(crate) fn alarms(&self) -> Vec<&'static str> {
-        let alarms = [("memory", self.is_blocked), ("disk", self.store.is_out())];
+        let alarms = [
+            ("memory", self.memory.is_short()),
+            ("disk", self.store.is_out()),
+        ];
         let active = alarms.into_iter().filter(|(_, is_active)| *is_active);
         active.map(|(resource, _)| resource).collect()
     }
@@ -95,10 +98,10 @@ impl Broker {
             queues: self.queues.len() as u64,
             messages_ready: ready.sum::<usize>() as u64,
             messages_unacked: unacked.sum::<usize>() as u64,
-            memory_bytes: self.memory.get() as u64,
+            memory_bytes: self.memory.meter().get() as u64,
             memory_limit_bytes: self.config.memory_limit as u64,
             backlog_bytes: backlog.sum::<usize>() as u64,
-            publishers_blocked: self.is_blocked.into(),
+            publishers_blocked: self.memory.is_short().into(),
             disk_bytes: self.store.disk_bytes(),
             disk_out: self.store.is_out().into(),
         }

@@ -295,7 +295,13 @@ impl Broker {
             head,
             ..
         } = stored;
-        let message = Rc::new(Message::new(data, address, head, facts, &self.memory));
+        let message = Rc::new(Message::new(
+            data,
+            address,
+            head,
+            facts,
+            self.memory.meter(),
+        ));
         message.log_id.set(id);
         for id in queues {
             if let Some(queue) = self.queues.get_mut(*id) {

@@ -152,7 +152,7 @@ impl State {
 
     /// Reads once, after the beginning of a frame that was read before, and processes the input.
     fn read(&mut self, id: ConnectionId, socket: &TcpStream) -> Read {
-        let is_short = self.broker.is_blocked;
+        let is_short = self.broker.memory.is_short();
         let connection = &mut self.broker.connections[id];
         let begun = connection.backlog.len();
         let mut input = std::mem::take(&mut self.input);

@@ -208,7 +208,7 @@ fn a_queue_that_is_deleted_tells_its_consumers_and_leaves_no_binding() {
     assert_eq!(stand.received(other), [""; 0]);
     stand.publish_as(id, ("amq.fanout", ""), AMQPProperties::default(), b"m");
     assert_eq!(stand.received(id), ["return 312 m"]);
-    assert_eq!(stand.broker.memory.get(), 0);
+    assert_eq!(stand.broker.memory.meter().get(), 0);
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn requeued_messages_come_again_in_order_and_say_so() {
         }),
     );
     assert_eq!(stand.received(id), ["get-empty"]);
-    assert_eq!(stand.broker.memory.get(), 0);
+    assert_eq!(stand.broker.memory.meter().get(), 0);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_transaction_takes_effect_at_commit() {
         }),
     );
     assert_eq!(stand.received(watcher), ["get 1 0 third"]);
-    assert_eq!(stand.broker.memory.get(), 0);
+    assert_eq!(stand.broker.memory.meter().get(), 0);
 }
 
 #[test]
