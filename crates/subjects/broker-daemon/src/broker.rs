@@ -23,12 +23,12 @@ mod methods;
 mod publish;
 mod queues;
 mod replies;
+mod scheduler;
 mod store;
 mod sweep;
 mod tx;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use daemon_kit::RateLimitedLog;
@@ -45,9 +45,9 @@ use crate::options::Config;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
 use crate::vhost::Vhost;
 
-use self::dead_letters::DeadLetter;
 use self::memory::Memory;
 use self::methods::ids;
+use self::scheduler::{Scheduler, Work};
 use self::store::Store;
 
 /// Maximum lines per second of the log on stderr.
@@ -83,26 +83,16 @@ pub(crate) struct Broker {
     pub(crate) vhosts: Vec<Vhost>,
     /// Counts changes of exchanges, queues and bindings.
     topology: u64,
-    /// Queues that may have something to deliver.
-    active: VecDeque<QueueId>,
-    /// Channels with room in their prefetch that may have consumers held back by it.
-    limited: Vec<ChannelId>,
-    dead_letters: VecDeque<DeadLetter>,
+    pub(crate) scheduler: Scheduler,
     confirming: Vec<ChannelId>,
-    pub(crate) dirty: Vec<ConnectionId>,
-    timers: BinaryHeap<Reverse<(u64, QueueId)>>,
     pub(crate) memory: Memory,
     pub(crate) counts: Counts,
     operator_log: OperatorLog,
     /// Wakes the server when there is output to write.
     pub(crate) wake: Rc<Notify>,
-    /// Wakes the server when a deadline is earlier than the one it knows.
-    pub(crate) timer_changed: Rc<Notify>,
     scratch: Vec<Delivered>,
     /// Spare empty buffers for outputs: allocating them for each burst costs more than filling them.
     spares: Vec<Vec<u8>>,
-    /// The queue that received a message in this turn and whose consumers lag behind.
-    lagging: Option<QueueId>,
     store: Store,
     /// Channels that consume direct replies, by their reply address.
     replies: HashMap<Name, ChannelId>,
@@ -127,7 +117,7 @@ impl Broker {
         };
         connection.received = self.now;
         connection.holds_frames = false;
-        self.lagging = None;
+        self.scheduler.lagging = None;
         let consumed = self.process(id, input);
         let connection = &mut self.connections[id];
         connection.backlog.clear();
@@ -139,7 +129,7 @@ impl Broker {
         self.finish_turn();
         // Checked again, because consumers have had their turn meanwhile.
         let is_lagging = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_lagging);
-        self.connections[id].ahead = self.lagging.filter(is_lagging);
+        self.connections[id].ahead = self.scheduler.lagging.filter(is_lagging);
     }
 
     /// Returns how many messages a queue has delivered to consumers.
@@ -281,17 +271,19 @@ impl Broker {
     /// long is left for another turn.
     pub(crate) fn finish_turn(&mut self) {
         let mut left = TURN;
-        while left > 0 {
-            let took = if let Some(dead) = self.dead_letters.pop_front() {
-                self.dead_letter(dead);
-                DEAD_LETTER
-            } else if let Some(queue) = self.active.pop_front() {
-                1 + self.dispatch(queue)
-            } else if let Some(id) = self.limited.pop() {
-                self.wake_channel(id);
-                1
-            } else {
-                break;
+        while left > 0
+            && let Some(work) = self.scheduler.next()
+        {
+            let took = match work {
+                Work::DeadLetter(dead) => {
+                    self.dead_letter(dead);
+                    DEAD_LETTER
+                }
+                Work::Dispatch(queue) => 1 + self.dispatch(queue),
+                Work::Wake(channel) => {
+                    self.wake_channel(channel);
+                    1
+                }
             };
             left = left.saturating_sub(took);
         }
@@ -299,33 +291,20 @@ impl Broker {
         self.send_answers();
         self.send_confirms();
         self.watch_memory();
-        if !self.dirty.is_empty() || self.store.has_records() || self.has_more() {
+        if self.scheduler.has_outputs() || self.store.has_records() || self.has_more() {
             self.wake.notify_one();
         }
     }
 
     /// Returns true if work was left for another turn.
     pub(crate) fn has_more(&self) -> bool {
-        !self.dead_letters.is_empty() || !self.active.is_empty() || !self.limited.is_empty()
+        self.scheduler.has_more()
     }
 
     /// Lists a connection as one with pending output.
-    fn mark_dirty(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id)
-            && !connection.is_dirty
-        {
-            connection.is_dirty = true;
-            self.dirty.push(id);
-        }
-    }
-
-    /// Lists a queue as one that may have something to deliver.
-    fn activate(&mut self, id: QueueId) {
-        if let Some(queue) = self.queues.get_mut(id)
-            && !queue.is_active
-        {
-            queue.is_active = true;
-            self.active.push_back(id);
+    fn add_output(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            self.scheduler.add_output(id, connection);
         }
     }
 }

@@ -88,8 +88,8 @@ pub(crate) struct Connection {
     pub(crate) sent: u64,
     /// Time at which it was first seen to have hung up while it was held.
     pub(crate) hung_up: Option<u64>,
-    /// True if it is in the list of connections with pending output.
-    pub(crate) is_dirty: bool,
+    /// True if it is listed as one with pending output.
+    pub(crate) has_output: bool,
     /// True if the socket accepted no more.
     pub(crate) is_stuck: bool,
     /// True if its backlog holds whole frames that had to wait.

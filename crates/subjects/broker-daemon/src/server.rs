@@ -293,10 +293,7 @@ impl State {
         let broker = self.turn();
         // First, so that the disk works while sockets are written.
         broker.flush_log();
-        let mut dirty = std::mem::take(&mut broker.dirty);
-        for id in dirty.drain(..) {
-            broker.flush(id, false);
-        }
+        broker.flush_all();
         // Room in outputs may have let consumers continue.
         broker.finish_turn();
         broker.has_more()
@@ -331,11 +328,11 @@ async fn await_log(state: Shared, woke: Arc<Notify>) {
 async fn sweep(state: Shared) {
     let mut seconds = interval(Duration::from_millis(500));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let changed = Rc::clone(&state.borrow().broker.timer_changed);
+    let changed = Rc::clone(&state.borrow().broker.scheduler.timer_changed);
     loop {
         let (due, started) = {
             let borrowed = state.borrow();
-            (borrowed.broker.next_deadline(), borrowed.started)
+            (borrowed.broker.scheduler.next_deadline(), borrowed.started)
         };
         let expiry = async {
             match due {

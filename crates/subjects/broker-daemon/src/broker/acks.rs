@@ -87,7 +87,7 @@ impl Broker {
         {
             consumer.unacked -= 1;
             if enter_ring(queue, consumer_id, consumer) && queue.len() > 0 {
-                self.activate(queue_id);
+                self.scheduler.activate(queue_id, queue);
             }
         }
         match settlement {
@@ -99,10 +99,8 @@ impl Broker {
             Settlement::Requeued => {
                 self.counts.messages_requeued += 1;
                 entry.redelivered = true;
-                if let Some(queue) = self.queues.get_mut(queue_id) {
-                    queue.insert(entry);
-                }
-                self.activate(queue_id);
+                queue.insert(entry);
+                self.scheduler.activate(queue_id, queue);
                 self.set_timer(queue_id);
             }
         }

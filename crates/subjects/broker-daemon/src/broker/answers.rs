@@ -56,7 +56,7 @@ impl Broker {
             if is_waiting {
                 self.store.await_answers(id);
             }
-            self.mark_dirty(id.connection);
+            self.add_output(id.connection);
             self.leave_when_answered(id.connection);
         }
     }

@@ -70,7 +70,7 @@ impl Broker {
         let output = connection.output_of(id.number);
         output.get_ok(delivery, left, frame_max);
         self.set_timer(queue_id);
-        self.mark_dirty(id.connection);
+        self.add_output(id.connection);
         Ok(())
     }
 }

@@ -131,7 +131,7 @@ impl Broker {
         }
         self.channel(id).passed_over = held;
         // Woken consumers may find that their messages are gone.
-        self.limited.push(id);
+        self.scheduler.limit(id);
     }
 
     /// Sorts consumers of a channel by the last time that one of their queue was served. Consumers of the same queue
@@ -163,7 +163,7 @@ impl Broker {
             return;
         };
         if enter_ring(queue, id, consumer) && queue.len() > 0 {
-            self.activate(queue_id);
+            self.scheduler.activate(queue_id, queue);
         }
     }
 }

@@ -46,7 +46,7 @@ impl Broker {
     pub(super) fn queue_dead_letter(&mut self, queue: QueueId, entry: Entry, reason: Reason) {
         self.counts.messages_dropped += 1;
         if self.has_dead_letters(queue) {
-            self.dead_letters.push_back(DeadLetter {
+            self.scheduler.add_dead_letter(DeadLetter {
                 queue,
                 message: Rc::clone(&entry.message),
                 reason,
@@ -60,7 +60,7 @@ impl Broker {
     /// Dead-letters a message that a full queue refused (x-overflow: reject-publish-dlx).
     pub(super) fn queue_refused(&mut self, queue: QueueId, message: &Rc<Message>) {
         if self.has_dead_letters(queue) {
-            self.dead_letters.push_back(DeadLetter {
+            self.scheduler.add_dead_letter(DeadLetter {
                 queue,
                 message: Rc::clone(message),
                 reason: Reason::MaxLength,
@@ -77,7 +77,7 @@ impl Broker {
 
     /// Publishes all dead letters now: before their queue is deleted, or an exchange or binding on their way.
     pub(super) fn finish_dead_letters(&mut self) {
-        while let Some(dead) = self.dead_letters.pop_front() {
+        while let Some(dead) = self.scheduler.next_dead_letter() {
             self.dead_letter(dead);
         }
     }

@@ -44,7 +44,9 @@ impl Broker {
                 return count + expired;
             }
         }
-        self.activate(id);
+        if let Some(queue) = self.queues.get_mut(id) {
+            self.scheduler.activate(id, queue);
+        }
         TURN
     }
 
@@ -100,7 +102,7 @@ impl Broker {
                 consumer.is_passed_over = !channel.passed_over.is_empty();
                 if consumer.is_passed_over {
                     channel.passed_over.push(consumer_id);
-                    self.limited.push(consumer.channel);
+                    self.scheduler.limit(consumer.channel);
                 }
             } else {
                 channel.unsettled += 1;
@@ -125,14 +127,21 @@ impl Broker {
                 consumer.in_ring = true;
                 queue.enter_ring(consumer_id, consumer.priority);
             }
-            let to = consumer.channel.connection;
+            self.scheduler
+                .add_output(consumer.channel.connection, connection);
             if let Some(entry) = settled {
                 self.store.settle(id, &entry);
             }
-            self.mark_dirty(to);
             return true;
         }
         false
+    }
+
+    /// Writes all connections' pending output.
+    pub(crate) fn flush_all(&mut self) {
+        for id in self.scheduler.take_outputs() {
+            self.flush(id, false);
+        }
     }
 
     /// Writes a connection's output as far as its socket accepts it. A blocked socket is left alone until it
@@ -141,7 +150,7 @@ impl Broker {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        connection.is_dirty = false;
+        connection.has_output = false;
         if connection.is_stuck && !is_writable {
             return connection.account_memory();
         }

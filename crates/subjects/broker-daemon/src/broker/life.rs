@@ -197,7 +197,7 @@ impl Broker {
         connection.phase = Phase::Closed;
         connection.since = self.now;
         connection.wake.notify_one();
-        self.mark_dirty(id);
+        self.add_output(id);
     }
 
     /// Sends connection.close 320 to every client.
@@ -213,7 +213,7 @@ impl Broker {
     pub(super) fn send(&mut self, id: ChannelId, method: AMQPClass) {
         let connection = &mut self.connections[id.connection];
         connection.output_of(id.number).method(id.number, method);
-        self.mark_dirty(id.connection);
+        self.add_output(id.connection);
     }
 
     pub(super) fn send_basic(&mut self, id: ChannelId, method: basic::AMQPMethod) {

@@ -179,9 +179,9 @@ impl Broker {
         queue.push(Rc::clone(message), now, is_stored);
         let (is_over, is_lagging) = (queue.is_over(), queue.is_lagging());
         let has_waiting = !queue.ring.is_empty();
-        self.activate(id);
+        self.scheduler.activate(id, queue);
         if is_lagging {
-            self.lagging = Some(id);
+            self.scheduler.lagging = Some(id);
         }
         if is_over {
             // Consumers come first.
@@ -211,7 +211,7 @@ impl Broker {
         let output = connection.output_of(id.number);
         output.give_back(id.number, (312, "NO_ROUTE"), message, frame_max);
         self.counts.messages_returned += 1;
-        self.mark_dirty(id.connection);
+        self.add_output(id.connection);
     }
 
     pub(super) fn confirm_select(&mut self, id: ChannelId, nowait: bool) -> Result {
@@ -249,7 +249,7 @@ impl Broker {
             *connection.output_of(number) = output;
             self.counts.messages_confirmed += count;
             if count > 0 {
-                self.mark_dirty(id.connection);
+                self.add_output(id.connection);
             }
             waits
         });

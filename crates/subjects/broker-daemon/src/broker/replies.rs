@@ -90,6 +90,6 @@ impl Broker {
         let output = connection.output_of(id.number);
         output.deliver(delivery, &consumer, frame_max);
         self.counts.messages_delivered += 1;
-        self.mark_dirty(id.connection);
+        self.add_output(id.connection);
     }
 }

@@ -68,7 +68,7 @@ impl Broker {
         {
             connection.sent = now;
             connection.output.heartbeat();
-            self.mark_dirty(id);
+            self.add_output(id);
         }
     }
 

@@ -34,6 +34,7 @@ fn messages_that_expire_together_do_so_in_several_turns() {
     let mut turns = 1;
     while stand
         .broker
+        .scheduler
         .next_deadline()
         .is_some_and(|due| due <= stand.broker.now)
     {
@@ -75,7 +76,7 @@ fn dead_letters_are_made_in_several_turns_and_the_server_is_told_that_there_are_
     let mut turns = 1;
     while stand.broker.has_more() {
         // The output was also requested.
-        std::mem::take(&mut stand.broker.dirty);
+        stand.broker.scheduler.take_outputs();
         stand.broker.finish_turn();
         let is_woken = std::pin::pin!(wake.notified())
             .poll(&mut context)
@@ -117,7 +118,7 @@ fn queues_that_come_and_go_leave_no_timer_behind() {
         };
         stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
     }
-    let count = stand.broker.timers.len();
+    let count = stand.broker.scheduler.timer_count();
     assert!(count < 1100, "{count}");
     stand.declare(id, "q", &[("x-expires", AMQPValue::LongInt(100))]);
     stand.pass(100);
