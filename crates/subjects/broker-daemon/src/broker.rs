@@ -26,9 +26,9 @@ mod replies;
 mod scheduler;
 mod store;
 mod sweep;
+mod topology;
 mod tx;
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use daemon_kit::RateLimitedLog;
@@ -38,17 +38,17 @@ use crate::arena::Arena;
 use crate::channel::{Channel, ChannelId, Consumer, Delivered};
 use crate::connection::{Connection, Phase};
 use crate::counts::Counts;
-use crate::exchange::{Name, QueueId};
+use crate::exchange::QueueId;
 use crate::failure::{Result, channel_error, command_invalid, frame_error, unexpected_frame};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::options::Config;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
-use crate::vhost::Vhost;
 
 use self::memory::Memory;
 use self::methods::ids;
 use self::scheduler::{Scheduler, Work};
 use self::store::Store;
+use self::topology::Topology;
 
 /// Maximum lines per second of the log on stderr.
 const LOG_LINES: u64 = 10;
@@ -78,11 +78,7 @@ pub(crate) struct Broker {
     /// Milliseconds since some time in the past, set before each turn.
     pub(crate) now: u64,
     pub(crate) connections: Arena<Connection>,
-    queues: Arena<Queue>,
-    consumers: Arena<Consumer>,
-    pub(crate) vhosts: Vec<Vhost>,
-    /// Counts changes of exchanges, queues and bindings.
-    topology: u64,
+    pub(crate) topology: Topology,
     pub(crate) scheduler: Scheduler,
     confirming: Vec<ChannelId>,
     pub(crate) memory: Memory,
@@ -94,17 +90,14 @@ pub(crate) struct Broker {
     /// Spare empty buffers for outputs: allocating them for each burst costs more than filling them.
     spares: Vec<Vec<u8>>,
     store: Store,
-    /// Channels that consume direct replies, by their reply address.
-    replies: HashMap<Name, ChannelId>,
 }
 
 impl Broker {
     pub(crate) fn new(config: Rc<Config>) -> Self {
         Self {
-            vhosts: config.vhosts.iter().map(|name| Vhost::new(name)).collect(),
+            topology: Topology::new(&config.vhosts),
             memory: Memory::new(config.memory_limit),
             config,
-            topology: 1,
             ..Self::default()
         }
     }
@@ -128,15 +121,14 @@ impl Broker {
         connection.account_memory();
         self.finish_turn();
         // Checked again, because consumers have had their turn meanwhile.
-        let is_lagging = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_lagging);
+        let is_lagging = |id: &QueueId| self.topology.queue(*id).is_some_and(Queue::is_lagging);
         self.connections[id].ahead = self.scheduler.lagging.filter(is_lagging);
     }
 
     /// Returns how many messages a queue has delivered to consumers.
     pub(crate) fn delivered(&self, id: QueueId) -> u64 {
-        self.queues
-            .get(id)
-            .map_or(u64::MAX, |queue| queue.delivered)
+        let queue = self.topology.queue(id);
+        queue.map_or(u64::MAX, |queue| queue.delivered)
     }
 
     /// Processes frames until the input ends or the client must wait. Returns the number of processed bytes.

@@ -128,7 +128,7 @@ pub(crate) struct Incoming {
 pub(crate) struct Route {
     pub(crate) address: Vec<u8>,
     /// The version of exchanges, queues and bindings for which it is valid.
-    pub(crate) topology: u64,
+    pub(crate) version: u64,
     pub(crate) queues: Vec<QueueId>,
 }
 

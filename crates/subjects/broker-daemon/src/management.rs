@@ -80,7 +80,7 @@ impl Management {
         }
         let (kind, rest) = segments.split_first()?;
         let vhost = match rest.first() {
-            Some(name) => Some(self.state.borrow().broker.vhost_index(name)?),
+            Some(name) => Some(self.state.borrow().broker.topology.vhost_index(name)?),
             None => None,
         };
         let text = match (*kind, rest, vhost) {

@@ -76,14 +76,14 @@ impl Broker {
             mut entry,
             ..
         } = delivered;
-        let Some(queue) = self.queues.get_mut(queue_id) else {
+        let Some((queue, consumers)) = self.topology.queue_and_consumers(queue_id) else {
             // The queue is deleted, but the log still must know that its message is settled.
             return self.store.settle(queue_id, &entry);
         };
         queue.unacked -= 1;
         queue.acked += u64::from(settlement == Settlement::Acked);
         if let Some(consumer_id) = consumer
-            && let Some(consumer) = self.consumers.get_mut(consumer_id)
+            && let Some(consumer) = consumers.get_mut(consumer_id)
         {
             consumer.unacked -= 1;
             if enter_ring(queue, consumer_id, consumer) && queue.len() > 0 {

@@ -7,7 +7,7 @@ use amq_protocol::protocol::basic;
 use super::Broker;
 use super::queues::to_long;
 use crate::channel::{ChannelId, Delivered};
-use crate::failure::{Result, not_implemented};
+use crate::failure::{Result, not_implemented, unknown_id};
 use crate::output::Delivery;
 
 impl Broker {
@@ -34,7 +34,7 @@ impl Broker {
         // Expired messages, and messages for consumers, must leave the queue first.
         self.dispatch(queue_id);
         self.expire_heads(queue_id, usize::MAX);
-        let queue = &mut self.queues[queue_id];
+        let queue = self.topology.queue_mut(queue_id).ok_or_else(unknown_id)?;
         queue.used = self.now;
         let Some(entry) = queue.pop() else {
             self.send_basic(id, basic::AMQPMethod::GetEmpty(basic::GetEmpty {}));

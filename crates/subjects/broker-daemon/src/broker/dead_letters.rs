@@ -70,9 +70,8 @@ impl Broker {
     }
 
     fn has_dead_letters(&self, queue: QueueId) -> bool {
-        self.queues
-            .get(queue)
-            .is_some_and(|queue| queue.limits.dead_letter_exchange.is_some())
+        let queue = self.topology.queue(queue);
+        queue.is_some_and(|queue| queue.limits.dead_letter_exchange.is_some())
     }
 
     /// Publishes all dead letters now: before their queue is deleted, or an exchange or binding on their way.
@@ -84,17 +83,16 @@ impl Broker {
 
     /// Publishes a dead letter, then removes it from its queue.
     pub(super) fn dead_letter(&mut self, dead: DeadLetter) {
-        if let Some(queue) = self.queues.get(dead.queue)
+        if let Some(queue) = self.topology.queue(dead.queue)
             && let Some(exchange) = queue.limits.dead_letter_exchange.clone()
             && let Some((message, deaths, copies)) = self.dead_message(queue, &exchange, &dead)
         {
-            let vhost = &self.vhosts[queue.vhost];
+            let vhost = self.topology.vhost(queue.vhost);
             let mut queues = Vec::new();
             vhost.route_from(&exchange, &message, &copies, &mut queues);
             queues.retain(|to| {
-                self.queues
-                    .get(*to)
-                    .is_some_and(|to| !is_cycle(&deaths, &to.name, dead.reason))
+                let to = self.topology.queue(*to);
+                to.is_some_and(|to| !is_cycle(&deaths, &to.name, dead.reason))
             });
             if !queues.is_empty() {
                 self.counts.messages_dead_lettered += 1;

@@ -19,11 +19,11 @@ const SPARES: usize = 64;
 impl Broker {
     /// Delivers messages of a queue to consumers with room, one each in turn. Returns how many messages left the queue.
     pub(super) fn dispatch(&mut self, id: QueueId) -> usize {
-        if let Some(queue) = self.queues.get_mut(id) {
+        if let Some(queue) = self.topology.queue_mut(id) {
             queue.is_active = false;
         }
         for count in 0..TURN {
-            let Some(queue) = self.queues.get_mut(id) else {
+            let Some(queue) = self.topology.queue_mut(id) else {
                 return count;
             };
             let Some(head) = queue.head() else {
@@ -44,7 +44,7 @@ impl Broker {
                 return count + expired;
             }
         }
-        if let Some(queue) = self.queues.get_mut(id) {
+        if let Some(queue) = self.topology.queue_mut(id) {
             self.scheduler.activate(id, queue);
         }
         TURN
@@ -52,11 +52,11 @@ impl Broker {
 
     /// Delivers a queue's first message to the next consumer with room. Returns true if one was found.
     fn deliver_one(&mut self, id: QueueId) -> bool {
-        let Some(queue) = self.queues.get_mut(id) else {
+        let Some((queue, consumers)) = self.topology.queue_and_consumers(id) else {
             return false;
         };
         while let Some((_, consumer_id)) = queue.ring.pop_front() {
-            let Some(consumer) = self.consumers.get_mut(consumer_id) else {
+            let Some(consumer) = consumers.get_mut(consumer_id) else {
                 continue;
             };
             consumer.in_ring = false;

@@ -42,21 +42,27 @@ impl Broker {
 
     /// Returns the queues of one virtual host, or all.
     pub(crate) fn queue_ids(&self, vhost: Option<usize>) -> Vec<QueueId> {
-        match vhost.and_then(|vhost| self.vhosts.get(vhost)) {
-            Some(vhost) => vhost.queues.values().copied().collect(),
-            None => self.queues.ids(),
+        match vhost {
+            Some(vhost) => self
+                .topology
+                .vhost(vhost)
+                .queues
+                .values()
+                .copied()
+                .collect(),
+            None => self.topology.queues().map(|(id, _)| id).collect(),
         }
     }
 
     pub(crate) fn queue_id(&self, vhost: usize, name: &str) -> Option<QueueId> {
-        self.vhosts.get(vhost)?.queues.get(name).copied()
+        self.topology.vhost(vhost).queue(name)
     }
 
     pub(crate) fn describe_queue(&self, id: QueueId) -> Option<Value> {
-        let queue = self.queues.get(id)?;
+        let queue = self.topology.queue(id)?;
         Some(json!({
             "name": &*queue.name,
-            "vhost": &*self.vhosts[queue.vhost].name,
+            "vhost": &*self.topology.vhost(queue.vhost).name,
             "durable": queue.traits.durable,
             "auto_delete": queue.traits.auto_delete,
             "arguments": from_table(&queue.traits.arguments),
@@ -84,8 +90,12 @@ impl Broker {
     /// Returns the values of the gauges.
     pub(crate) fn gauges(&self) -> Gauges {
         let connections = || self.connections.iter().map(|(_, connection)| connection);
-        let queues = || self.queues.iter().map(|(_, queue)| queue);
-        let exchanges = self.vhosts.iter().map(|vhost| vhost.exchanges.len());
+        let queues = || self.topology.queues().map(|(_, queue)| queue);
+        let exchanges = self
+            .topology
+            .vhosts()
+            .iter()
+            .map(|vhost| vhost.exchanges.len());
         let channels = connections().map(|connection| connection.channels().count());
         let backlog = connections().map(|connection| connection.backlog.len());
         let ready = queues().map(Queue::len);
@@ -93,9 +103,9 @@ impl Broker {
         Gauges {
             connections: self.connections.len() as u64,
             channels: channels.sum::<usize>() as u64,
-            consumers: self.consumers.len() as u64,
+            consumers: self.topology.consumer_count() as u64,
             exchanges: exchanges.sum::<usize>() as u64,
-            queues: self.queues.len() as u64,
+            queues: self.topology.queue_count() as u64,
             messages_ready: ready.sum::<usize>() as u64,
             messages_unacked: unacked.sum::<usize>() as u64,
             memory_bytes: self.memory.meter().get() as u64,
@@ -109,10 +119,10 @@ impl Broker {
 
     /// Appends the samples of a queue, one to each text, in the order of [`QUEUE_METRICS`].
     pub(crate) fn write_samples(&self, id: QueueId, texts: &mut [String]) {
-        let Some(queue) = self.queues.get(id) else {
+        let Some(queue) = self.topology.queue(id) else {
             return;
         };
-        let vhost = label(&self.vhosts[queue.vhost].name);
+        let vhost = label(&self.topology.vhost(queue.vhost).name);
         let name = label(&queue.name);
         for (text, (metric, _, _, value)) in texts.iter_mut().zip(QUEUE_METRICS) {
             let value = value(queue);

@@ -14,7 +14,7 @@ impl Broker {
         let nowait = declare.nowait;
         let name = &*plain_name(declare.exchange.as_str());
         let index = self.vhost_of(id);
-        let vhost = &self.vhosts[index];
+        let vhost = self.topology.vhost(index);
         if name.is_empty() {
             return Err(default_exchange());
         }
@@ -36,7 +36,7 @@ impl Broker {
             };
             match vhost.exchanges.get(name) {
                 Some(existing) => {
-                    let what = format!("exchange '{name}' in vhost '{}'", vhost.name);
+                    let what = vhost.describe("exchange", name);
                     check_same(&what, &traits, &existing.traits)?;
                     ticket = existing.ticket;
                 }
@@ -52,8 +52,7 @@ impl Broker {
                     ticket = self.store_exchange(index, name, &traits, true);
                     let mut exchange = Exchange::new(traits);
                     exchange.ticket = ticket;
-                    self.vhosts[index].exchanges.insert(name.into(), exchange);
-                    self.topology += 1;
+                    self.topology.add_exchange(index, name, exchange);
                 }
             }
         }
@@ -65,24 +64,22 @@ impl Broker {
     pub(super) fn delete_exchange(&mut self, id: ChannelId, delete: &exchange::Delete) -> Result {
         let name = &*plain_name(delete.exchange.as_str());
         let index = self.vhost_of(id);
-        let vhost = &self.vhosts[index];
+        let vhost = self.topology.vhost(index);
         if name.is_empty() {
             return Err(default_exchange());
         }
         if name.starts_with("amq.") {
             return Err(access_refused(format_args!(
-                "deletion of system exchange '{name}' in vhost '{}' not allowed",
-                vhost.name
+                "deletion of system {} not allowed",
+                vhost.describe("exchange", name)
             )));
         }
         // Even if it is missing: the record of its deletion may still be on its way to the disk.
         let mut ticket = self.store.ticket();
         if let Some(exchange) = vhost.exchanges.get(name) {
             if delete.if_unused && exchange.is_used() {
-                let vhost = &vhost.name;
-                return Err(precondition_failed(format_args!(
-                    "exchange '{name}' in vhost '{vhost}' in use"
-                )));
+                let what = vhost.describe("exchange", name);
+                return Err(precondition_failed(format_args!("{what} in use")));
             }
             let before = self.store.recorded();
             self.remove_exchange(index, name);
@@ -98,14 +95,13 @@ impl Broker {
         // A list instead of recursion: clients determine the length of such a chain.
         let mut going: Vec<Name> = vec![name.into()];
         while let Some(name) = going.pop() {
-            let Some(exchange) = self.vhosts[vhost].exchanges.remove(&name) else {
+            let Some(exchange) = self.topology.remove_exchange(vhost, &name) else {
                 continue;
             };
-            self.topology += 1;
             self.store_exchange(vhost, &name, &exchange.traits, false);
             for (to, binding) in exchange.bindings() {
                 self.store_binding(vhost, &name, to, binding, false);
-                self.forget_source(vhost, to, &name);
+                self.topology.forget_source(vhost, to, &name);
             }
             let to = Destination::Exchange(name);
             for source in exchange.sources {
@@ -125,9 +121,7 @@ impl Broker {
     }
 
     fn forget_bindings(&mut self, vhost: usize, source: &str, to: &Destination) {
-        let exchange = self.vhosts[vhost].exchanges.get_mut(source);
-        let bindings = exchange.map(|exchange| exchange.forget(to));
-        for binding in bindings.unwrap_or_default() {
+        for binding in self.topology.forget_destination(vhost, source, to) {
             self.store_binding(vhost, source, to, &binding, false);
         }
     }
@@ -140,7 +134,7 @@ impl Broker {
     }
 
     fn is_left_unused(&self, vhost: usize, name: &str) -> bool {
-        let exchange = self.vhosts[vhost].exchanges.get(name);
+        let exchange = self.topology.vhost(vhost).exchanges.get(name);
         exchange.is_some_and(|exchange| {
             exchange.traits.auto_delete && exchange.was_bound && !exchange.is_used()
         })

@@ -12,13 +12,13 @@ const TURN: usize = 1024;
 impl Broker {
     /// Ensures that a queue is checked when its head or the queue itself expires.
     pub(super) fn set_timer(&mut self, id: QueueId) {
-        let Some(queue) = self.queues.get_mut(id) else {
+        let Some(queue) = self.topology.queue_mut(id) else {
             return;
         };
         let due = due(queue);
         if due < queue.timer {
             queue.timer = due;
-            self.scheduler.add_timer(due, id, &self.queues);
+            self.scheduler.add_timer(due, id, &self.topology);
         }
     }
 
@@ -37,7 +37,7 @@ impl Broker {
     /// Returns how many messages expired, at most `most`.
     fn expire_queue(&mut self, id: QueueId, timer: u64, most: usize) -> usize {
         let now = self.now;
-        let Some(queue) = self.queues.get_mut(id) else {
+        let Some(queue) = self.topology.queue_mut(id) else {
             return 0;
         };
         if queue.timer != timer {
@@ -58,7 +58,7 @@ impl Broker {
     pub(super) fn expire_heads(&mut self, id: QueueId, most: usize) -> usize {
         let now = self.now;
         for count in 0..most {
-            let entry = self.queues.get_mut(id).and_then(|queue| {
+            let entry = self.topology.queue_mut(id).and_then(|queue| {
                 let is_due = queue.head().is_some_and(|head| head.expires <= now);
                 is_due.then(|| queue.pop()).flatten()
             });

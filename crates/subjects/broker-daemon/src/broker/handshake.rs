@@ -177,7 +177,7 @@ impl Broker {
     }
 
     fn open(&mut self, id: ConnectionId, name: &str) -> Result {
-        let vhost = self.vhost_index(name);
+        let vhost = self.topology.vhost_index(name);
         let connection = &mut self.connections[id];
         let Some(vhost) = vhost else {
             self.counts.vhosts_refused += 1;

@@ -65,7 +65,7 @@ impl Broker {
             self.settle(delivered, Settlement::Requeued);
         }
         if let Some(replies) = channel.replies.take() {
-            self.replies.remove(&replies.address);
+            self.topology.remove_reply_channel(&replies.address);
         }
         for consumer in channel.consumer_ids() {
             self.remove_consumer(consumer);
@@ -74,7 +74,7 @@ impl Broker {
 
     /// Removes a consumer, and an auto-delete queue with its last consumer.
     pub(super) fn remove_consumer(&mut self, id: ConsumerId) {
-        let Some(consumer) = self.consumers.remove(id) else {
+        let Some(consumer) = self.topology.remove_consumer(id) else {
             return;
         };
         if consumer.is_passed_over
@@ -82,19 +82,17 @@ impl Broker {
         {
             channel.passed_over.retain(|other| *other != id);
         }
-        let Some(queue) = self.queues.get_mut(consumer.queue) else {
+        let Some(queue) = self.topology.queue_mut(consumer.queue) else {
             return;
         };
-        queue.remove_consumer(id);
         let was_active = queue.active == Some(id);
-        queue.has_exclusive_consumer &= !consumer.exclusive;
         queue.used = self.now;
         if queue.traits.auto_delete && queue.consumers.is_empty() {
             return self.remove_queue(consumer.queue);
         }
         self.set_timer(consumer.queue);
-        if was_active {
-            self.choose_active(consumer.queue);
+        if was_active && let Some(next) = self.topology.choose_active(consumer.queue) {
+            self.wake_consumer(next);
         }
     }
 

@@ -25,10 +25,10 @@ impl Broker {
         message: &Rc<Message>,
         mandatory: bool,
     ) -> Result {
-        let topology = self.topology;
+        let version = self.topology.version();
         let channel = self.channel(id);
         let copies = std::mem::take(&mut channel.incoming.copies);
-        if !channel.incoming.has_route || channel.route.topology != topology || !copies.is_empty() {
+        if !channel.incoming.has_route || channel.route.version != version || !copies.is_empty() {
             self.find_route(id, message, &copies)?;
         }
         if let Some(tx) = &mut self.channel(id).tx {
@@ -45,22 +45,22 @@ impl Broker {
 
     /// Computes the channel's route for this message, unless it is the route of the last one.
     fn find_route(&mut self, id: ChannelId, message: &Message, copies: &[Key]) -> Result {
-        let topology = self.topology;
+        let version = self.topology.version();
         let connection = &mut self.connections[id.connection];
-        let vhost = &self.vhosts[connection.vhost];
+        let vhost = self.topology.vhost(connection.vhost);
         let Some(channel) = connection.channel(id.number) else {
             return Ok(());
         };
         let route = &mut channel.route;
-        let is_known = route.topology == topology && route.address == message.address();
+        let is_known = route.version == version && route.address == message.address();
         if is_known && copies.is_empty() {
             return Ok(());
         }
         route.queues.clear();
-        route.topology = 0;
+        route.version = 0;
         let by_address = vhost.route(message, copies, &mut route.queues)?;
         if by_address && copies.is_empty() {
-            route.topology = topology;
+            route.version = version;
             route.address.clear();
             route.address.extend_from_slice(message.address());
         }
@@ -145,9 +145,8 @@ impl Broker {
 
     /// Returns true if a queue refuses messages beyond its limits.
     fn refuses(&self, id: QueueId) -> bool {
-        self.queues
-            .get(id)
-            .is_some_and(|queue| queue.limits.overflow != Overflow::DropHead)
+        let queue = self.topology.queue(id);
+        queue.is_some_and(|queue| queue.limits.overflow != Overflow::DropHead)
     }
 
     /// Returns true if a queue accepts one more message (x-overflow: reject-publish).
@@ -155,11 +154,11 @@ impl Broker {
         let is_full = |queue: &Queue| {
             queue.limits.overflow != Overflow::DropHead && queue.is_full_for(message)
         };
-        if self.queues.get(id).is_some_and(is_full) {
+        if self.topology.queue(id).is_some_and(is_full) {
             // Consumers come first: messages published earlier in this turn have not been dispatched yet.
             self.dispatch(id);
         }
-        let Some(queue) = self.queues.get(id) else {
+        let Some(queue) = self.topology.queue(id) else {
             return true;
         };
         let has_room = !is_full(queue);
@@ -172,7 +171,7 @@ impl Broker {
     /// Puts a message into a queue.
     fn enqueue(&mut self, id: QueueId, message: &Rc<Message>, is_stored: bool) {
         let now = self.now;
-        let Some(queue) = self.queues.get_mut(id) else {
+        let Some(queue) = self.topology.queue_mut(id) else {
             return;
         };
         let is_stored = is_stored && queue.is_stored();
@@ -195,7 +194,7 @@ impl Broker {
 
     /// Drops messages from the head until the queue is within its limits (x-overflow: drop-head).
     pub(super) fn drop_heads(&mut self, id: QueueId) {
-        while let Some(queue) = self.queues.get_mut(id) {
+        while let Some(queue) = self.topology.queue_mut(id) {
             if queue.limits.overflow != Overflow::DropHead || !queue.is_over() {
                 return;
             }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tokio::sync::Notify;
 
 use super::dead_letters::DeadLetter;
-use crate::arena::Arena;
+use super::topology::Topology;
 use crate::channel::ChannelId;
 use crate::connection::Connection;
 use crate::exchange::QueueId;
@@ -91,12 +91,12 @@ impl Scheduler {
         mem::take(&mut self.outputs)
     }
 
-    /// Lists a queue as one to check at a time. `queues` tells which other timers are still meant.
-    pub(super) fn add_timer(&mut self, due: u64, id: QueueId, queues: &Arena<Queue>) {
+    /// Lists a queue as one to check at a time. `topology` tells which other timers are still meant.
+    pub(super) fn add_timer(&mut self, due: u64, id: QueueId, topology: &Topology) {
         let is_first = self.next_deadline().is_none_or(|first| due < first);
         self.timers.push(Reverse((due, id)));
-        if self.timers.len() > 2 * queues.len() + SPARE_TIMERS {
-            let is_meant = |due, id| queues.get(id).is_some_and(|queue| queue.timer == due);
+        if self.timers.len() > 2 * topology.queue_count() + SPARE_TIMERS {
+            let is_meant = |due, id| topology.queue(id).is_some_and(|queue| queue.timer == due);
             self.timers.retain(|Reverse((due, id))| is_meant(*due, *id));
         }
         if is_first {

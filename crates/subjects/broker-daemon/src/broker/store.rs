@@ -10,12 +10,11 @@ use anyhow::Context as _;
 use super::Broker;
 use crate::channel::{Channel, ChannelId};
 use crate::definitions::{Definition, End, Object};
-use crate::exchange::{Binding, Destination, Exchange, Name, QueueId, Traits};
+use crate::exchange::{Binding, Destination, QueueId, Traits};
 use crate::failure::{Result, disk_failed, precondition_failed};
 use crate::log::{self, Log, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties, unix_ms};
-use crate::queue::{Entry, Limits, Queue};
-use crate::vhost::Vhost;
+use crate::queue::{Entry, Queue};
 
 /// The log, and the channels that wait for it. Its state is that of the last look, once a turn.
 #[derive(Debug, Default)]
@@ -220,10 +219,10 @@ impl Broker {
             let definition = Definition::decode(key, value).with_context(|| {
                 format!("the log holds a definition that this version does not understand: {key:?}")
             })?;
-            self.restore(definition);
+            self.topology.restore(definition);
         }
-        let ids = self.queues.ids().into_iter();
-        let queues: HashMap<u32, QueueId> = ids.map(|id| (id.serial, id)).collect();
+        let ids = self.topology.queues().map(|(id, _)| (id.serial, id));
+        let queues: HashMap<u32, QueueId> = ids.collect();
         let unix = unix_ms();
         let mut restored = 0;
         for stored in recovered.messages {
@@ -243,44 +242,6 @@ impl Broker {
             self.set_timer(id);
         }
         Ok(restored)
-    }
-
-    fn restore(&mut self, definition: Definition) {
-        let index = self.vhost_named(&definition.vhost);
-        let vhost = &mut self.vhosts[index];
-        match definition.object {
-            Object::Exchange(name, traits) => {
-                vhost.exchanges.insert(name.into(), Exchange::new(traits));
-            }
-            Object::Queue(name, serial, traits) => {
-                let limits = Limits::read(&traits.arguments, &name).unwrap_or_default();
-                let name: Name = name.into();
-                let queue = Queue::new(Rc::clone(&name), index, traits, limits);
-                let id = self.queues.insert_as(serial, queue);
-                vhost.queues.insert(name, id);
-            }
-            Object::Binding(source, to, binding) => {
-                let to = match to {
-                    End::Queue(name) => vhost.queues.get(&*name).copied().map(Destination::Queue),
-                    End::Exchange(name) => Some(Destination::Exchange(name.into())),
-                };
-                if let Some(to) = to {
-                    self.add_binding(index, &source, &to, &binding);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn vhost_index(&self, name: &str) -> Option<usize> {
-        self.vhosts.iter().position(|vhost| &*vhost.name == name)
-    }
-
-    /// Returns the index of a virtual host. One that is no longer among the options keeps its content.
-    fn vhost_named(&mut self, name: &str) -> usize {
-        self.vhost_index(name).unwrap_or_else(|| {
-            self.vhosts.push(Vhost::new(name));
-            self.vhosts.len() - 1
-        })
     }
 
     fn restore_message(&mut self, stored: Stored, unix: u64, queues: &[QueueId]) {
@@ -304,7 +265,7 @@ impl Broker {
         ));
         message.log_id.set(id);
         for id in queues {
-            if let Some(queue) = self.queues.get_mut(*id) {
+            if let Some(queue) = self.topology.queue_mut(*id) {
                 queue.push_restored(Rc::clone(&message), self.now, age);
             }
         }
@@ -312,8 +273,9 @@ impl Broker {
 
     /// Returns true if a published message can be stored, or need not be.
     pub(super) fn can_store(&self, queues: &[QueueId], message: &Message) -> bool {
-        let is_stored = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_stored);
-        !message.facts().persistent || self.store.has_room(message) || !queues.iter().any(is_stored)
+        !message.facts().persistent
+            || self.store.has_room(message)
+            || !queues.iter().any(|id| self.topology.is_stored(*id))
     }
 
     /// Stores a message for its durable queues. Returns the ticket to wait for.
@@ -325,8 +287,7 @@ impl Broker {
         if !message.facts().persistent {
             return None;
         }
-        let is_stored = |id: &&QueueId| self.queues.get(**id).is_some_and(Queue::is_stored);
-        let stored = queues.iter().filter(is_stored);
+        let stored = queues.iter().filter(|id| self.topology.is_stored(**id));
         let serials: Vec<u32> = stored.map(|id| id.serial).collect();
         if serials.is_empty() {
             return None;
@@ -347,11 +308,12 @@ impl Broker {
 
     /// Records a new queue.
     pub(super) fn store_queue(&mut self, id: QueueId) {
-        if let Some(queue) = self.queues.get_mut(id)
-            && queue.is_stored()
-        {
-            let vhost = &self.vhosts[queue.vhost].name;
-            queue.ticket = self.store.record(vhost, queue_object(id, queue), true);
+        let queue = self.topology.queue(id).filter(|queue| queue.is_stored());
+        let Some(queue) = queue else { return };
+        let vhost = &self.topology.vhost(queue.vhost).name;
+        let ticket = self.store.record(vhost, queue_object(id, queue), true);
+        if let Some(queue) = self.topology.queue_mut(id) {
+            queue.ticket = ticket;
         }
     }
 
@@ -368,7 +330,7 @@ impl Broker {
         if let Some(log) = &mut self.store.log {
             log.delete_queue(id.serial, unacked);
         }
-        let vhost = &self.vhosts[queue.vhost].name;
+        let vhost = &self.topology.vhost(queue.vhost).name;
         self.store.record(vhost, queue_object(id, queue), false);
     }
 
@@ -396,21 +358,7 @@ impl Broker {
         }
         let object = Object::Exchange(name.to_owned(), exchange.clone());
         self.store
-            .record(&self.vhosts[vhost].name, object, is_there)
-    }
-
-    /// Returns true if a binding is durable, which means that both of its ends are.
-    pub(super) fn is_durable_binding(&self, vhost: usize, source: &str, to: &Destination) -> bool {
-        let exchanges = &self.vhosts[vhost].exchanges;
-        let is_durable = |name: &str| {
-            let exchange = exchanges.get(name);
-            exchange.is_none_or(|exchange| exchange.traits.durable)
-        };
-        is_durable(source)
-            && match to {
-                Destination::Exchange(name) => is_durable(name),
-                Destination::Queue(id) => self.queues.get(*id).is_some_and(Queue::is_stored),
-            }
+            .record(&self.topology.vhost(vhost).name, object, is_there)
     }
 
     /// Records that a binding was created or removed.
@@ -422,19 +370,19 @@ impl Broker {
         binding: &Binding,
         is_there: bool,
     ) {
-        if !self.is_durable_binding(vhost, source, to) {
+        if !self.topology.is_durable(vhost, source, to) {
             return;
         }
         let to = match to {
             Destination::Exchange(name) => End::Exchange(name.to_string()),
-            Destination::Queue(id) => match self.queues.get(*id) {
+            Destination::Queue(id) => match self.topology.queue(*id) {
                 Some(queue) => End::Queue(queue.name.to_string()),
                 None => return,
             },
         };
         let object = Object::Binding(source.to_owned(), to, binding.clone());
         self.store
-            .record(&self.vhosts[vhost].name, object, is_there);
+            .record(&self.topology.vhost(vhost).name, object, is_there);
     }
 
     /// Hands the gathered records to the disk.

@@ -47,7 +47,7 @@ proptest! {
         }
         stand.broker.disconnect(id);
         prop_assert_eq!(stand.broker.connections.len(), 0);
-        prop_assert_eq!(stand.broker.consumers.len(), 0);
+        prop_assert_eq!(stand.broker.topology.consumer_count(), 0);
     }
 
     #[test]

@@ -232,7 +232,7 @@ fn a_long_chain_of_exchanges_goes_with_its_last_binding() {
     let mut stand = Stand::new();
     let id = stand.client();
     stand.declare(id, "q", &[]);
-    let before = stand.broker.vhosts[0].exchanges.len();
+    let before = stand.broker.topology.vhost(0).exchanges.len();
     for number in 0..LENGTH {
         let declare = exchange::Declare {
             auto_delete: true,
@@ -259,14 +259,17 @@ fn a_long_chain_of_exchanges_goes_with_its_last_binding() {
         };
         stand.method(id, 1, bind);
     }
-    assert_eq!(stand.broker.vhosts[0].exchanges.len(), before + LENGTH);
+    assert_eq!(
+        stand.broker.topology.vhost(0).exchanges.len(),
+        before + LENGTH
+    );
     let delete = queue::Delete {
         queue: "q".into(),
         ..queue::Delete::default()
     };
     stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
     assert_eq!(stand.received(id), ["queue.delete-ok 0"]);
-    assert_eq!(stand.broker.vhosts[0].exchanges.len(), before);
+    assert_eq!(stand.broker.topology.vhost(0).exchanges.len(), before);
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn consumers_that_come_and_go_leave_no_place_behind() {
         stand.consume(id, "q", "c", false);
         stand.basic(id, cancel("c"));
     }
-    let (_, queue) = stand.broker.queues.iter().next().unwrap();
+    let (_, queue) = stand.broker.topology.queues().next().unwrap();
     assert!(queue.ring.len() < 20, "{}", queue.ring.len());
     assert_eq!(stand.ready(id, "q"), "queue.declare-ok 0 1");
     stand.publish(id, "q", "m");
