@@ -39,7 +39,9 @@ use crate::channel::{Channel, ChannelId, Consumer, Delivered};
 use crate::connection::{Connection, Phase};
 use crate::counts::Counts;
 use crate::exchange::QueueId;
-use crate::failure::{Result, channel_error, command_invalid, frame_error, unexpected_frame};
+use crate::failure::{
+    Result, channel_error, command_invalid, frame_error, unexpected_frame, unknown_id,
+};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
 use crate::options::Config;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
@@ -61,29 +63,20 @@ const TURN: usize = 64 * 1024;
 /// Weight of a dead letter in a turn, in messages: it is decoded and reassembled.
 const DEAD_LETTER: usize = 64;
 
-/// The log on stderr for the operator.
-#[derive(Debug)]
-struct OperatorLog(RateLimitedLog);
-
-impl Default for OperatorLog {
-    fn default() -> Self {
-        Self(RateLimitedLog::new("broker-daemon", LOG_LINES))
-    }
-}
-
 /// The state of the broker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Broker {
     config: Rc<Config>,
     /// Milliseconds since some time in the past, set before each turn.
     pub(crate) now: u64,
-    pub(crate) connections: Arena<Connection>,
+    pub(crate) connections: Arena<'c', Connection>,
     pub(crate) topology: Topology,
     pub(crate) scheduler: Scheduler,
     confirming: Vec<ChannelId>,
     pub(crate) memory: Memory,
     pub(crate) counts: Counts,
-    operator_log: OperatorLog,
+    /// The log on stderr for the operator.
+    operator_log: RateLimitedLog,
     /// Wakes the server when there is output to write.
     pub(crate) wake: Rc<Notify>,
     scratch: Vec<Delivered>,
@@ -95,10 +88,19 @@ pub(crate) struct Broker {
 impl Broker {
     pub(crate) fn new(config: Rc<Config>) -> Self {
         Self {
+            now: 0,
+            connections: Arena::default(),
             topology: Topology::new(&config.vhosts),
+            scheduler: Scheduler::default(),
+            store: Store::default(),
             memory: Memory::new(config.memory_limit),
+            confirming: Vec::new(),
+            counts: Counts::default(),
+            operator_log: RateLimitedLog::new("broker-daemon", LOG_LINES),
+            wake: Rc::default(),
+            scratch: Vec::new(),
+            spares: Vec::new(),
             config,
-            ..Self::default()
         }
     }
 
@@ -123,6 +125,16 @@ impl Broker {
         // Checked again, because consumers have had their turn meanwhile.
         let is_lagging = |id: &QueueId| self.topology.queue(*id).is_some_and(Queue::is_lagging);
         self.connections[id].ahead = self.scheduler.lagging.filter(is_lagging);
+    }
+
+    /// Returns a connection for its task; `None` if it was removed.
+    pub(crate) fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let connection = self.connections.get_mut(id);
+        if connection.is_none() {
+            self.operator_log
+                .warn("a connection is closed: its state does not exist any more");
+        }
+        connection
     }
 
     /// Returns how many messages a queue has delivered to consumers.
@@ -194,6 +206,9 @@ impl Broker {
             HEADER | BODY => (60, 40),
             _ => (0, 0),
         };
+        if failure.code == 541 {
+            self.operator_log.warn(&failure.text);
+        }
         self.fail(ChannelId::new(id, frame.channel), method, &failure);
     }
 
@@ -254,9 +269,11 @@ impl Broker {
     }
 
     /// Returns the channel of the method that is handled.
-    fn channel(&mut self, id: ChannelId) -> &mut Channel {
-        self.find_channel(id)
-            .expect("methods are handled while their channel is open")
+    ///
+    /// # Errors
+    /// 541 if it is closed; methods are handled while their channel is open.
+    fn channel(&mut self, id: ChannelId) -> Result<&mut Channel> {
+        self.find_channel(id).ok_or_else(unknown_id)
     }
 
     /// Performs the work that processed frames led to: dead letters, deliveries, confirms. Work that would take too

@@ -300,7 +300,7 @@ mod tests {
 
     fn unacked(tags: &[u64]) -> Unacked {
         let mut unacked = Unacked::default();
-        let queue = Arena::default().insert(());
+        let queue = Arena::<'q', _>::default().insert(());
         for tag in tags {
             let message = Rc::new(Message::new(
                 vec![0, 0],

@@ -178,12 +178,12 @@ impl Connection {
         self.channels.get_mut(usize::from(number))?.as_deref_mut()
     }
 
-    pub(crate) fn open_channel(&mut self, number: u16) {
+    pub(crate) fn open_channel(&mut self, number: u16) -> &mut Channel {
         let index = usize::from(number);
         if self.channels.len() <= index {
             self.channels.resize_with(index + 1, || None);
         }
-        self.channels[index] = Some(Box::default());
+        self.channels[index].insert(Box::default())
     }
 
     pub(crate) fn take_channel(&mut self, number: u16) -> Option<Box<Channel>> {

@@ -9,7 +9,7 @@ use crate::arena::Id;
 use crate::topic::Topics;
 
 pub(crate) type Name = Rc<str>;
-pub(crate) type QueueId = Id;
+pub(crate) type QueueId = Id<'q'>;
 
 /// The types of exchanges (AMQP 0-9-1, 3.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

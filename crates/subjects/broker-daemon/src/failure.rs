@@ -44,7 +44,7 @@ pub(crate) fn disk_failed() -> Failure {
 /// Returns the failure of a method that reached an object which is deleted: an error of the broker.
 #[cold]
 pub(crate) fn unknown_id() -> Failure {
-    internal_error("an object does not exist any more")
+    internal_error("an object of this connection does not exist any more")
 }
 
 impl Failure {

@@ -11,8 +11,8 @@ use crate::message::{Held, Message};
 
 pub(crate) use self::arguments::{Limits, Overflow, QueueTraits, integer, queue_type};
 
-pub(crate) type ConnectionId = Id;
-pub(crate) type ConsumerId = Id;
+pub(crate) type ConnectionId = Id<'c'>;
+pub(crate) type ConsumerId = Id<'u'>;
 
 /// Messages that consumers may lag behind before publishers are read in smaller pieces.
 const LAG: usize = 1000;
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_consumer_of_a_higher_priority_has_its_turn_before_others() {
         let mut queue = queue(Limits::default());
-        let mut arena = crate::arena::Arena::default();
+        let mut arena = crate::arena::Arena::<'u', _>::default();
         for (name, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 5), ("e", -1), ("f", 1)] {
             queue.enter_ring(arena.insert(name), priority);
         }

@@ -18,7 +18,7 @@ impl Broker {
         if payload.get(4..8).is_none_or(|size| size != [0; 4]) {
             return Err(not_implemented("prefetch_size!=0"));
         }
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         if qos.global {
             channel.global_prefetch = qos.prefetch_count;
             self.wake_channel(id);
@@ -43,7 +43,7 @@ impl Broker {
         queue.got += 1;
         queue.unacked += usize::from(!get.no_ack);
         let left = to_long(queue.len());
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         channel.last_tag += 1;
         let tag = channel.last_tag;
         let message = Rc::clone(&entry.message);

@@ -21,7 +21,7 @@ impl Broker {
             return self.consume_replies(id, consume);
         }
         let queue_id = self.queue_of(id, consume.queue.as_str())?;
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         let tag = new_tag(channel, consume)?;
         let prefetch = channel.prefetch;
         let queue = self.topology.queue(queue_id).ok_or_else(unknown_id)?;
@@ -46,7 +46,7 @@ impl Broker {
             is_passed_over: false,
             last_tag: 0,
         });
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         channel.consumers.insert(tag.as_str().into(), consumer);
         if let Some(queue) = self.topology.queue_mut(queue_id) {
             queue.used = self.now;
@@ -64,7 +64,7 @@ impl Broker {
         let tag = cancel.consumer_tag.as_str();
         let Channel {
             consumers, replies, ..
-        } = self.channel(id);
+        } = self.channel(id)?;
         if let Some(consumer) = consumers.remove(tag) {
             self.remove_consumer(consumer);
         } else if let Some(replies) = replies.take_if(|replies| replies.has_tag(tag)) {
@@ -109,7 +109,9 @@ impl Broker {
         if held.is_empty() {
             return;
         }
-        self.channel(id).passed_over = held;
+        if let Some(channel) = self.find_channel(id) {
+            channel.passed_over = held;
+        }
         // Woken consumers may find that their messages are gone.
         self.scheduler.limit(id);
     }
@@ -117,10 +119,10 @@ impl Broker {
     /// Sorts consumers of a channel by the last time that one of their queue was served. Consumers of the same queue
     /// keep their order.
     fn by_last_service(&mut self, id: ChannelId, mut waiting: Vec<ConsumerId>) -> Vec<ConsumerId> {
-        if waiting.len() == 1 {
-            return waiting;
-        }
-        let all = self.channel(id).consumer_ids();
+        let all = match self.find_channel(id) {
+            Some(channel) if waiting.len() > 1 => channel.consumer_ids(),
+            _ => return waiting,
+        };
         let mut served: HashMap<QueueId, u64> = HashMap::new();
         for consumer in all.iter().filter_map(|id| self.topology.consumer(*id)) {
             let last = served.entry(consumer.queue).or_default();

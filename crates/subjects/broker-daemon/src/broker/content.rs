@@ -26,7 +26,7 @@ impl Broker {
     pub(super) fn begin_publish(&mut self, id: ChannelId, payload: &[u8]) -> Result {
         let Channel {
             incoming, route, ..
-        } = self.channel(id);
+        } = self.channel(id)?;
         if incoming.stage != Stage::Method {
             return Err(unfinished_message());
         }
@@ -47,7 +47,7 @@ impl Broker {
         let user = Rc::clone(&self.connections[id.connection].user);
         let Channel {
             incoming, replies, ..
-        } = self.channel(id);
+        } = self.channel(id)?;
         if incoming.stage != Stage::Header {
             return Err(unexpected_frame(
                 "got a content header where none was expected",
@@ -92,7 +92,7 @@ impl Broker {
 
     /// Handles a part of a content body.
     pub(super) fn content_body(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        let incoming = &mut self.channel(id).incoming;
+        let incoming = &mut self.channel(id)?.incoming;
         if incoming.stage != Stage::Body {
             return Err(unexpected_frame(
                 "got a content body where none was expected",
@@ -108,7 +108,7 @@ impl Broker {
         }
         // An incomplete message may stay so for as long as its client likes.
         let share = Share::new(incoming.data.len(), self.memory.meter());
-        self.channel(id).incoming.share = Some(share);
+        self.channel(id)?.incoming.share = Some(share);
         self.check_unfinished(id.connection)
     }
 
@@ -131,7 +131,7 @@ impl Broker {
 
     fn complete(&mut self, id: ChannelId) -> Result {
         self.connections[id.connection].is_publisher = true;
-        let incoming = &mut self.channel(id).incoming;
+        let incoming = &mut self.channel(id)?.incoming;
         incoming.stage = Stage::Method;
         // From here on the message itself is accounted for.
         incoming.share = None;

@@ -63,7 +63,9 @@ impl Broker {
             if !consumer.has_room() {
                 continue;
             }
-            let connection = &mut self.connections[consumer.channel.connection];
+            let Some(connection) = self.connections.get_mut(consumer.channel.connection) else {
+                continue;
+            };
             if connection.pending() >= FULL {
                 connection.was_passed_over = true;
                 continue;

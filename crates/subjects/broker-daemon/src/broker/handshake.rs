@@ -129,7 +129,7 @@ impl Broker {
             self.counts.logins_refused += 1;
             let (peer, user) = (show_peer(peer), quote(&login.0));
             let line = format_args!("refused user {user}{peer}: {reason}");
-            self.operator_log.0.warn(line);
+            self.operator_log.warn(line);
             return Err(access_refused(format_args!(
                 "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )));
@@ -184,7 +184,7 @@ impl Broker {
             let peer = show_peer(connection.peer());
             let (user, vhost) = (quote(&connection.user), quote(name));
             let line = format_args!("refused user {user}{peer}: unknown vhost {vhost}");
-            self.operator_log.0.warn(line);
+            self.operator_log.warn(line);
             return Err(not_allowed(format_args!("vhost {name} not found")));
         };
         connection.vhost = vhost;

@@ -136,8 +136,9 @@ impl Broker {
             return self.close_connection(id.connection, method, failure);
         }
         self.end_channel(id);
-        self.connections[id.connection].open_channel(id.number);
-        self.channel(id).is_closing = true;
+        self.connections[id.connection]
+            .open_channel(id.number)
+            .is_closing = true;
         let close = channel::AMQPMethod::Close(channel::Close {
             reply_code: failure.code,
             reply_text: failure.short_text().into(),

@@ -82,7 +82,7 @@ impl Broker {
 
     /// Handles a method on another channel.
     pub(super) fn channel_method(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        if self.channel(id).incoming.stage != Stage::Method {
+        if self.channel(id)?.incoming.stage != Stage::Method {
             return Err(unfinished_message());
         }
         match parse(payload)? {

@@ -26,12 +26,12 @@ impl Broker {
         mandatory: bool,
     ) -> Result {
         let version = self.topology.version();
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         let copies = std::mem::take(&mut channel.incoming.copies);
         if !channel.incoming.has_route || channel.route.version != version || !copies.is_empty() {
             self.find_route(id, message, &copies)?;
         }
-        if let Some(tx) = &mut self.channel(id).tx {
+        if let Some(tx) = &mut self.channel(id)?.tx {
             tx.published.push(Pending {
                 message: Rc::clone(message),
                 mandatory,
@@ -39,8 +39,7 @@ impl Broker {
             });
             return Ok(());
         }
-        self.deliver_to_queues(id, message, mandatory, &copies);
-        Ok(())
+        self.deliver_to_queues(id, message, mandatory, &copies)
     }
 
     /// Computes the channel's route for this message, unless it is the route of the last one.
@@ -75,14 +74,14 @@ impl Broker {
         message: &Rc<Message>,
         mandatory: bool,
         copies: &[Key],
-    ) {
+    ) -> Result {
         if message.exchange().is_empty() {
             self.deliver_reply(message.routing_key(), message);
             for key in copies {
                 self.deliver_reply(key, message);
             }
         }
-        let queues = std::mem::take(&mut self.channel(id).route.queues);
+        let queues = std::mem::take(&mut self.channel(id)?.route.queues);
         let verdict = if self.can_store(&queues, message) {
             self.enqueue_all(&queues, message)
         } else {
@@ -92,7 +91,7 @@ impl Broker {
         if queues.is_empty() && mandatory {
             self.give_back(id, message);
         }
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         channel.route.queues = queues;
         if let Some(confirms) = &mut channel.confirms {
             confirms.publish(verdict);
@@ -101,18 +100,20 @@ impl Broker {
                 self.confirming.push(id);
             }
         }
+        Ok(())
     }
 
     /// Publishes a message that a transaction held back. If its exchange was deleted meanwhile, it is routed nowhere.
-    pub(super) fn publish_pending(&mut self, id: ChannelId, pending: &Pending) {
+    pub(super) fn publish_pending(&mut self, id: ChannelId, pending: &Pending) -> Result {
         let Pending {
             message,
             mandatory,
             copies,
         } = pending;
-        if self.find_route(id, message, copies).is_ok() {
-            self.deliver_to_queues(id, message, *mandatory, copies);
+        if self.find_route(id, message, copies).is_err() {
+            return Ok(());
         }
+        self.deliver_to_queues(id, message, *mandatory, copies)
     }
 
     /// Puts a message into queues. Returns what its confirm must wait for, or that a queue refused it.
@@ -214,7 +215,7 @@ impl Broker {
     }
 
     pub(super) fn confirm_select(&mut self, id: ChannelId, nowait: bool) -> Result {
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         if channel.tx.is_some() {
             return Err(precondition_failed("cannot switch from tx to confirm mode"));
         }

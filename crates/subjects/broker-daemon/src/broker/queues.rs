@@ -84,7 +84,7 @@ impl Broker {
         if !name.is_empty() {
             return Ok(name.into());
         }
-        let last = self.channel(id).last_queue.clone();
+        let last = self.channel(id)?.last_queue.clone();
         last.ok_or_else(|| not_found("no previously declared queue"))
     }
 
@@ -117,7 +117,7 @@ impl Broker {
             }
             None => self.create_queue(id, &name, declare)?,
         };
-        self.channel(id).last_queue = Some(Rc::clone(&name));
+        self.channel(id)?.last_queue = Some(Rc::clone(&name));
         let queue = self.topology.queue_mut(queue_id).ok_or_else(unknown_id)?;
         queue.used = self.now;
         let ok = queue::AMQPMethod::DeclareOk(queue::DeclareOk {
@@ -189,7 +189,7 @@ impl Broker {
         self.set_timer(queue_id);
         if let Some(warning) = warning {
             let line = format_args!("warning: queue {}: {warning}", quote(name));
-            self.operator_log.0.warn(line);
+            self.operator_log.warn(line);
         }
         Ok(queue_id)
     }

@@ -28,7 +28,7 @@ impl Broker {
     /// # Errors
     /// 406 for a consumer with acknowledgements, and for a second one; 530 for a tag in use.
     pub(super) fn consume_replies(&mut self, id: ChannelId, consume: &basic::Consume) -> Result {
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         let tag = new_tag(channel, consume)?;
         if !consume.no_ack {
             return Err(precondition_failed("reply consumer cannot acknowledge"));
@@ -73,8 +73,9 @@ impl Broker {
         let Some(id) = name.and_then(|name| self.topology.reply_channel(name)) else {
             return;
         };
-        // A channel with an address is open.
-        let channel = self.channel(id);
+        let Some(channel) = self.find_channel(id) else {
+            return;
+        };
         let Some(consumer) = channel.replies.as_ref().map(|found| Rc::clone(&found.tag)) else {
             return;
         };

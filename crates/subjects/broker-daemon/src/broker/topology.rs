@@ -15,8 +15,8 @@ use crate::vhost::Vhost;
 #[derive(Debug, Default)]
 pub(crate) struct Topology {
     vhosts: Vec<Vhost>,
-    queues: Arena<Queue>,
-    consumers: Arena<Consumer>,
+    queues: Arena<'q', Queue>,
+    consumers: Arena<'u', Consumer>,
     /// Channels that consume direct replies, by their reply address.
     replies: HashMap<Name, ChannelId>,
     /// Counts changes of exchanges, queues and bindings.
@@ -225,7 +225,7 @@ impl Topology {
     pub(super) fn queue_and_consumers(
         &mut self,
         id: QueueId,
-    ) -> Option<(&mut Queue, &mut Arena<Consumer>)> {
+    ) -> Option<(&mut Queue, &mut Arena<'u', Consumer>)> {
         Some((self.queues.get_mut(id)?, &mut self.consumers))
     }
 

@@ -130,9 +130,10 @@ enum Read {
 
 impl State {
     /// Returns the events that a connection waits for now. Processes its backlog first, if it need not wait any more.
-    /// Only the task of the connection removes it, so it is there.
     fn wanted(&mut self, id: ConnectionId) -> Want {
-        let connection = &mut self.broker.connections[id];
+        let Some(connection) = self.broker.connection(id) else {
+            return Want::End;
+        };
         if connection.phase == Phase::Closed && connection.output.pending() == 0 {
             return Want::End;
         }
@@ -153,7 +154,9 @@ impl State {
     /// Reads once, after the beginning of a frame that was read before, and processes the input.
     fn read(&mut self, id: ConnectionId, socket: &TcpStream) -> Read {
         let is_short = self.broker.memory.is_short();
-        let connection = &mut self.broker.connections[id];
+        let Some(connection) = self.broker.connection(id) else {
+            return Read::End;
+        };
         let begun = connection.backlog.len();
         let mut input = std::mem::take(&mut self.input);
         input[..begun].copy_from_slice(&connection.backlog);
@@ -182,5 +185,27 @@ impl State {
         };
         self.input = input;
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::broker::Broker;
+    use crate::options::Config;
+
+    #[test]
+    fn a_stale_id_ends_its_connection_and_not_the_process() {
+        let mut state = State {
+            broker: Broker::new(Rc::new(Config::default())),
+            input: Vec::new(),
+            started: Instant::now(),
+        };
+        let (id, _) = state.broker.connect(None);
+        state.turn().disconnect(id);
+        assert!(matches!(state.wanted(id), Want::End));
+        state.turn().disconnect(id);
     }
 }

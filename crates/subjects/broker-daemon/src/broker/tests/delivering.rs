@@ -347,3 +347,14 @@ fn a_single_active_consumer_without_room_lets_nobody_else_take_its_messages() {
     stand.basic(id, Basic::Consume(exclusive));
     assert_eq!(stand.received(id), ["channel.close 403"]);
 }
+
+#[test]
+fn a_consumer_whose_connection_is_missing_gets_nothing_and_the_message_stays() {
+    let mut stand = Stand::new();
+    let (id, missing) = (stand.client(), stand.client());
+    stand.declare(id, "q", &[]);
+    stand.consume(missing, "q", "c", false);
+    stand.broker.connections.remove(missing);
+    stand.publish(id, "q", "m");
+    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 1 1");
+}
