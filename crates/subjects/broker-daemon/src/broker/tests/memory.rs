@@ -21,9 +21,8 @@ fn a_fanout_takes_memory_in_each_queue_and_publishers_wait_before_it_is_too_much
         stand.method(id, 1, AMQPClass::Queue(QueueMethod::Bind(bind)));
     }
     // A single read.
-    let message = publish_frames(("amq.fanout", ""), AMQPProperties::default(), b"m");
-    let message: Vec<u8> = message.iter().flat_map(encode).collect();
-    stand.broker.receive(id, &message.repeat(1000));
+    let read = message(("amq.fanout", "")).repeat(1000);
+    stand.broker.receive(id, &read);
     let published = stand.broker.counts.messages_published;
     // 64 bytes in each of 1,000 queues.
     assert!((10..20).contains(&published), "{published}");
