@@ -94,7 +94,7 @@ impl Channel {
 
 /// The kind of frame expected next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Stage {
+pub(crate) enum Expecting {
     #[default]
     Method,
     Header,
@@ -104,7 +104,7 @@ pub(crate) enum Stage {
 /// A message being received.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    pub(crate) stage: Stage,
+    pub(crate) expecting: Expecting,
     pub(crate) address: Vec<u8>,
     /// True if the channel's route is valid for this address.
     pub(crate) has_route: bool,

@@ -6,7 +6,7 @@ use amq_protocol::types::FieldTable;
 use amq_protocol::types::parsing::parse_field_table;
 
 use crate::carbon_copies::Key;
-use crate::exchange::{Destination, Exchange, Kind, Name, QueueId, Traits};
+use crate::exchange::{Destination, Exchange, ExchangeSettings, Kind, Name, QueueId};
 use crate::failure::{Failure, access_refused, not_found};
 use crate::frame::is_too_deep;
 use crate::message::{Message, Properties};
@@ -33,12 +33,12 @@ pub(crate) struct Vhost {
 impl Vhost {
     pub(crate) fn new(name: &str) -> Self {
         let exchanges = PREDECLARED.map(|(name, kind)| {
-            let traits = Traits {
+            let settings = ExchangeSettings {
                 kind,
                 durable: true,
-                ..Traits::default()
+                ..ExchangeSettings::default()
             };
-            (Name::from(name), Exchange::new(traits))
+            (Name::from(name), Exchange::new(settings))
         });
         Self {
             name: name.into(),
@@ -83,7 +83,7 @@ impl Vhost {
             .exchanges
             .get(&*name)
             .ok_or_else(|| self.no_exchange(&name))?;
-        if exchange.traits.internal {
+        if exchange.settings.internal {
             return Err(access_refused(format_args!(
                 "cannot publish to internal {}",
                 self.describe("exchange", &name)
@@ -120,7 +120,7 @@ impl Vhost {
                 continue;
             }
             visited.push(name);
-            by_address &= exchange.traits.kind != Kind::Headers;
+            by_address &= exchange.settings.kind != Kind::Headers;
             let mut is_routed = false;
             let mut found = |to: &Destination| {
                 is_routed = true;

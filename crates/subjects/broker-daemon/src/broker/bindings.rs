@@ -93,7 +93,7 @@ impl Broker {
         let vhost = self.topology.vhost(index);
         let exchange = vhost.exchanges.get(source);
         let exchange = exchange.ok_or_else(|| vhost.no_exchange(source))?;
-        if exchange.traits.kind == Kind::Headers {
+        if exchange.settings.kind == Kind::Headers {
             check_match(&binding.arguments)?;
         }
         let is_new = !exchange.has(to, binding);

@@ -187,7 +187,7 @@ fn read_priority(arguments: &FieldTable, what: &str) -> Result<i64> {
         get("x-cancel-on-ha-failover"),
         None | Some(AMQPValue::Boolean(_))
     ) {
-        return invalid("x-cancel-on-ha-failover", ": it is no boolean");
+        return invalid("x-cancel-on-ha-failover", ": must be a boolean");
     }
     match get("x-priority").map(integer) {
         None => Ok(0),

@@ -9,7 +9,7 @@ use super::Broker;
 use super::methods::unfinished_message;
 use super::replies::REPLY_TO;
 use crate::carbon_copies::{CarbonCopies, Key};
-use crate::channel::{Channel, ChannelId, Stage};
+use crate::channel::{Channel, ChannelId, Expecting};
 use crate::failure::{
     Result, frame_error, not_implemented, precondition_failed, resource_error, unexpected_frame,
 };
@@ -27,7 +27,7 @@ impl Broker {
         let Channel {
             incoming, route, ..
         } = self.channel(id)?;
-        if incoming.stage != Stage::Method {
+        if incoming.expecting != Expecting::Method {
             return Err(unfinished_message());
         }
         // After class and method comes a ticket, which is ignored.
@@ -38,7 +38,7 @@ impl Broker {
         incoming.has_route = route.address == address;
         incoming.mandatory = bits & 1 != 0;
         incoming.immediate = bits & 2 != 0;
-        incoming.stage = Stage::Header;
+        incoming.expecting = Expecting::Header;
         Ok(())
     }
 
@@ -48,7 +48,7 @@ impl Broker {
         let Channel {
             incoming, replies, ..
         } = self.channel(id)?;
-        if incoming.stage != Stage::Header {
+        if incoming.expecting != Expecting::Header {
             return Err(unexpected_frame(
                 "got a content header where none was expected",
             ));
@@ -83,7 +83,7 @@ impl Broker {
         data.extend_from_slice(fixed);
         data.extend_from_slice(properties);
         incoming.data = data;
-        incoming.stage = Stage::Body;
+        incoming.expecting = Expecting::Body;
         match incoming.missing {
             0 => self.complete(id),
             _ => Ok(()),
@@ -93,7 +93,7 @@ impl Broker {
     /// Handles a part of a content body.
     pub(super) fn content_body(&mut self, id: ChannelId, payload: &[u8]) -> Result {
         let incoming = &mut self.channel(id)?.incoming;
-        if incoming.stage != Stage::Body {
+        if incoming.expecting != Expecting::Body {
             return Err(unexpected_frame(
                 "got a content body where none was expected",
             ));
@@ -132,7 +132,7 @@ impl Broker {
     fn complete(&mut self, id: ChannelId) -> Result {
         self.connections[id.connection].is_publisher = true;
         let incoming = &mut self.channel(id)?.incoming;
-        incoming.stage = Stage::Method;
+        incoming.expecting = Expecting::Method;
         // From here on the message itself is accounted for.
         incoming.share = None;
         let data = std::mem::take(&mut incoming.data);

@@ -63,9 +63,9 @@ impl Broker {
         Some(json!({
             "name": &*queue.name,
             "vhost": &*self.topology.vhost(queue.vhost).name,
-            "durable": queue.traits.durable,
-            "auto_delete": queue.traits.auto_delete,
-            "arguments": from_table(&queue.traits.arguments),
+            "durable": queue.settings.durable,
+            "auto_delete": queue.settings.auto_delete,
+            "arguments": from_table(&queue.settings.arguments),
             "exclusive": queue.owner.is_some(),
             "type": "classic",
             "state": "running",

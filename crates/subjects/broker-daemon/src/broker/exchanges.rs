@@ -6,7 +6,7 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use super::Broker;
 use super::queues::{plain_name, same, same_argument};
 use crate::channel::ChannelId;
-use crate::exchange::{Destination, Exchange, Kind, Name, Traits};
+use crate::exchange::{Destination, Exchange, ExchangeSettings, Kind, Name};
 use crate::failure::{Failure, Result, access_refused, command_invalid, precondition_failed};
 
 impl Broker {
@@ -27,7 +27,7 @@ impl Broker {
             let unknown = || command_invalid(format_args!("unknown exchange type '{kind}'"));
             let kind = Kind::parse(kind).ok_or_else(unknown)?;
             check_alternate(&declare.arguments)?;
-            let traits = Traits {
+            let settings = ExchangeSettings {
                 kind,
                 durable: declare.durable,
                 auto_delete: declare.auto_delete,
@@ -37,7 +37,7 @@ impl Broker {
             match vhost.exchanges.get(name) {
                 Some(existing) => {
                     let what = vhost.describe("exchange", name);
-                    check_same(&what, &traits, &existing.traits)?;
+                    check_same(&what, &settings, &existing.settings)?;
                     ticket = existing.ticket;
                 }
                 None if name.starts_with("amq.") => {
@@ -46,11 +46,11 @@ impl Broker {
                     )));
                 }
                 None => {
-                    if traits.durable {
+                    if settings.durable {
                         self.store.check()?;
                     }
-                    ticket = self.store_exchange(index, name, &traits, true);
-                    let mut exchange = Exchange::new(traits);
+                    ticket = self.store_exchange(index, name, &settings, true);
+                    let mut exchange = Exchange::new(settings);
                     exchange.ticket = ticket;
                     self.topology.add_exchange(index, name, exchange);
                 }
@@ -98,7 +98,7 @@ impl Broker {
             let Some(exchange) = self.topology.remove_exchange(vhost, &name) else {
                 continue;
             };
-            self.store_exchange(vhost, &name, &exchange.traits, false);
+            self.store_exchange(vhost, &name, &exchange.settings, false);
             for (to, binding) in exchange.bindings() {
                 self.store_binding(vhost, &name, to, binding, false);
                 self.topology.forget_source(vhost, to, &name);
@@ -136,7 +136,7 @@ impl Broker {
     fn is_left_unused(&self, vhost: usize, name: &str) -> bool {
         let exchange = self.topology.vhost(vhost).exchanges.get(name);
         exchange.is_some_and(|exchange| {
-            exchange.traits.auto_delete && exchange.was_bound && !exchange.is_used()
+            exchange.settings.auto_delete && exchange.was_bound && !exchange.is_used()
         })
     }
 }
@@ -145,7 +145,7 @@ pub(super) fn default_exchange() -> Failure {
     access_refused("operation not permitted on the default exchange")
 }
 
-fn check_same(what: &str, received: &Traits, current: &Traits) -> Result {
+fn check_same(what: &str, received: &ExchangeSettings, current: &ExchangeSettings) -> Result {
     same("type", what, received.kind.name(), current.kind.name())?;
     for (name, received, current) in [
         ("durable", received.durable, current.durable),
@@ -164,7 +164,7 @@ fn check_alternate(arguments: &FieldTable) -> Result {
     match arguments.inner().get("alternate-exchange") {
         None | Some(AMQPValue::LongString(_)) => Ok(()),
         Some(_) => Err(precondition_failed(
-            "invalid type for arg 'alternate-exchange': it must be a string",
+            "invalid type for arg 'alternate-exchange': must be a string",
         )),
     }
 }

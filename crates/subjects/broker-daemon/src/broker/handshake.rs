@@ -92,7 +92,7 @@ impl Broker {
             connection.is_blocked = false;
             connection.wake.notify_one();
         }
-        self.let_go(id);
+        self.release(id);
         let connection = &mut self.connections[id];
         if !connection.answers.is_empty() {
             // Its channels are answered first.

@@ -28,13 +28,13 @@ impl Broker {
 
     /// Removes a disconnected client with everything that belongs to it; its unacknowledged messages are requeued.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
-        self.let_go(id);
+        self.release(id);
         self.connections.remove(id);
         self.finish_turn();
     }
 
     /// Ends the channels of a connection and deletes its exclusive queues.
-    pub(super) fn let_go(&mut self, id: ConnectionId) {
+    pub(super) fn release(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -87,7 +87,7 @@ impl Broker {
         };
         let was_active = queue.active == Some(id);
         queue.used = self.now;
-        if queue.traits.auto_delete && queue.consumers.is_empty() {
+        if queue.settings.auto_delete && queue.consumers.is_empty() {
             return self.remove_queue(consumer.queue);
         }
         self.set_timer(consumer.queue);
@@ -173,7 +173,7 @@ impl Broker {
         connection.answers = Answers::default();
         // Its answer must be read even if the connection was held.
         connection.wake.notify_one();
-        self.let_go(id);
+        self.release(id);
         if !says_why {
             return self.close_when_written(id);
         }
@@ -191,7 +191,7 @@ impl Broker {
 
     /// Stops reading, and closes the socket once all output is written.
     pub(super) fn close_when_written(&mut self, id: ConnectionId) {
-        self.let_go(id);
+        self.release(id);
         let connection = &mut self.connections[id];
         connection.phase = Phase::Closed;
         connection.since = self.now;

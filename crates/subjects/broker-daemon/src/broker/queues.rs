@@ -15,7 +15,7 @@ use crate::exchange::{Destination, Name, QueueId};
 use crate::failure::{
     Failure, Result, access_refused, not_found, precondition_failed, resource_locked, unknown_id,
 };
-use crate::queue::{Limits, Queue, QueueTraits, queue_type};
+use crate::queue::{Limits, Queue, QueueSettings, queue_type};
 use crate::vhost::Vhost;
 
 /// Arguments that must be equal when a queue is declared again.
@@ -142,11 +142,11 @@ impl Broker {
             return Err(locked(&queue.name, self.topology.vhost(queue.vhost)));
         }
         let what = self.topology.describe(queue);
-        let traits = &queue.traits;
-        same("durable", &what, is_durable(declare), traits.durable)?;
+        let settings = &queue.settings;
+        same("durable", &what, is_durable(declare), settings.durable)?;
         let auto_delete = declare.auto_delete;
-        same("auto_delete", &what, auto_delete, traits.auto_delete)?;
-        let (received, current) = (&declare.arguments, &traits.arguments);
+        same("auto_delete", &what, auto_delete, settings.auto_delete)?;
+        let (received, current) = (&declare.arguments, &settings.arguments);
         for name in COMPARED {
             same_argument(name, &what, received, current)?;
         }
@@ -166,18 +166,18 @@ impl Broker {
         let vhost = self.vhost_of(id);
         let what = self.topology.vhost(vhost).describe("queue", name);
         let limits = Limits::read(&declare.arguments, &what)?;
-        let traits = QueueTraits {
+        let settings = QueueSettings {
             durable: is_durable(declare),
             auto_delete: declare.auto_delete,
             arguments: declare.arguments.clone(),
         };
         let as_classic = self.config.quorum_as_classic;
-        let warning = traits.check_type(&what, declare.exclusive, as_classic)?;
+        let warning = settings.check_type(&what, declare.exclusive, as_classic)?;
         let owner = declare.exclusive.then_some(id.connection);
-        if traits.durable {
+        if settings.durable {
             self.store.check()?;
         }
-        let mut queue = Queue::new(Rc::clone(name), vhost, traits, limits);
+        let mut queue = Queue::new(Rc::clone(name), vhost, settings, limits);
         queue.owner = owner;
         queue.used = self.now;
         let queue_id = self.topology.add_queue(queue);

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use super::Broker;
 use crate::channel::{Channel, ChannelId};
 use crate::definitions::{Definition, End, Object};
-use crate::exchange::{Binding, Destination, QueueId, Traits};
+use crate::exchange::{Binding, Destination, ExchangeSettings, QueueId};
 use crate::failure::{Result, disk_failed, precondition_failed};
 use crate::log::{self, Log, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties, unix_ms};
@@ -350,7 +350,7 @@ impl Broker {
         &mut self,
         vhost: usize,
         name: &str,
-        exchange: &Traits,
+        exchange: &ExchangeSettings,
         is_there: bool,
     ) -> u64 {
         if !exchange.durable {
@@ -402,5 +402,5 @@ impl Broker {
 }
 
 fn queue_object(id: QueueId, queue: &Queue) -> Object {
-    Object::Queue(queue.name.to_string(), id.serial, queue.traits.clone())
+    Object::Queue(queue.name.to_string(), id.serial, queue.settings.clone())
 }

@@ -74,7 +74,7 @@ impl Broker {
 
     /// Closes a connection at once and drops its output.
     fn abandon(&mut self, id: ConnectionId) {
-        self.let_go(id);
+        self.release(id);
         let connection = &mut self.connections[id];
         connection.phase = Phase::Closed;
         connection.output = Output::default();

@@ -45,13 +45,13 @@ impl Topology {
             self.vhosts.len() - 1
         });
         match definition.object {
-            Object::Exchange(name, traits) => {
-                self.add_exchange(index, &name, Exchange::new(traits));
+            Object::Exchange(name, settings) => {
+                self.add_exchange(index, &name, Exchange::new(settings));
             }
-            Object::Queue(name, serial, traits) => {
-                let limits = Limits::read(&traits.arguments, &name).unwrap_or_default();
+            Object::Queue(name, serial, settings) => {
+                let limits = Limits::read(&settings.arguments, &name).unwrap_or_default();
                 let name: Name = name.into();
-                let queue = Queue::new(Rc::clone(&name), index, traits, limits);
+                let queue = Queue::new(Rc::clone(&name), index, settings, limits);
                 let id = self.queues.insert_as(serial, queue);
                 self.vhosts[index].queues.insert(name, id);
             }
@@ -159,7 +159,7 @@ impl Topology {
     pub(super) fn is_durable(&self, vhost: usize, source: &str, to: &Destination) -> bool {
         let is_durable = |name: &str| {
             let exchange = self.vhosts[vhost].exchanges.get(name);
-            exchange.is_none_or(|exchange| exchange.traits.durable)
+            exchange.is_none_or(|exchange| exchange.settings.durable)
         };
         is_durable(source)
             && match to {

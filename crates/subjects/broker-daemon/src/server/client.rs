@@ -32,7 +32,7 @@ const UNDISTURBED: u32 = 256;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The events that a connection waits for on its socket.
-enum Want {
+enum SocketInterest {
     Ready(Interest),
     /// To be woken by the broker.
     Nothing,
@@ -51,12 +51,12 @@ pub(super) async fn serve(
     loop {
         let want = state.borrow_mut().wanted(id);
         let interest = match want {
-            Want::End => {
+            SocketInterest::End => {
                 state.borrow_mut().turn().disconnect(id);
                 return linger(&socket).await;
             }
-            Want::Ready(interest) => interest,
-            Want::Nothing => {
+            SocketInterest::Ready(interest) => interest,
+            SocketInterest::Nothing => {
                 // A held client may disconnect meanwhile, with messages that it has not acknowledged.
                 tokio::select! {
                     () = wake.notified() => continue,
@@ -130,12 +130,12 @@ enum Read {
 
 impl State {
     /// Returns the events that a connection waits for now. Processes its backlog first, if it need not wait any more.
-    fn wanted(&mut self, id: ConnectionId) -> Want {
+    fn wanted(&mut self, id: ConnectionId) -> SocketInterest {
         let Some(connection) = self.broker.connection(id) else {
-            return Want::End;
+            return SocketInterest::End;
         };
         if connection.phase == Phase::Closed && connection.output.pending() == 0 {
-            return Want::End;
+            return SocketInterest::End;
         }
         if connection.may_go_on() {
             let backlog = std::mem::take(&mut connection.backlog);
@@ -144,10 +144,10 @@ impl State {
         let connection = &mut self.broker.connections[id];
         let reads = connection.phase != Phase::Closed && !connection.is_held();
         match (reads, connection.is_stuck) {
-            (true, true) => Want::Ready(Interest::READABLE | Interest::WRITABLE),
-            (true, false) => Want::Ready(Interest::READABLE),
-            (false, true) => Want::Ready(Interest::WRITABLE),
-            (false, false) => Want::Nothing,
+            (true, true) => SocketInterest::Ready(Interest::READABLE | Interest::WRITABLE),
+            (true, false) => SocketInterest::Ready(Interest::READABLE),
+            (false, true) => SocketInterest::Ready(Interest::WRITABLE),
+            (false, false) => SocketInterest::Nothing,
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
         };
         let (id, _) = state.broker.connect(None);
         state.turn().disconnect(id);
-        assert!(matches!(state.wanted(id), Want::End));
+        assert!(matches!(state.wanted(id), SocketInterest::End));
         state.turn().disconnect(id);
     }
 }
