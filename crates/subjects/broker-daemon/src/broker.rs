@@ -32,7 +32,6 @@ mod tx;
 use std::rc::Rc;
 
 use daemon_kit::RateLimitedLog;
-use tokio::sync::Notify;
 
 use crate::arena::Arena;
 use crate::channel::{Channel, ChannelId, Consumer, Delivered};
@@ -77,8 +76,6 @@ pub(crate) struct Broker {
     pub(crate) counts: Counts,
     /// The log on stderr for the operator.
     operator_log: RateLimitedLog,
-    /// Wakes the server when there is output to write.
-    pub(crate) wake: Rc<Notify>,
     scratch: Vec<Delivered>,
     /// Spare empty buffers for outputs: allocating them for each burst costs more than filling them.
     spares: Vec<Vec<u8>>,
@@ -97,7 +94,6 @@ impl Broker {
             confirming: Vec::new(),
             counts: Counts::default(),
             operator_log: RateLimitedLog::new("broker-daemon", LOG_LINES),
-            wake: Rc::default(),
             scratch: Vec::new(),
             spares: Vec::new(),
             config,
@@ -301,7 +297,7 @@ impl Broker {
         self.send_confirms();
         self.watch_memory();
         if self.scheduler.has_outputs() || self.store.has_records() || self.has_more() {
-            self.wake.notify_one();
+            self.scheduler.wake.notify_one();
         }
     }
 

@@ -303,7 +303,7 @@ impl State {
 /// Writes the connections' output after all readable connections of this turn of the runtime have been read: this task
 /// is scheduled after theirs.
 async fn write(state: Shared) {
-    let wake = Rc::clone(&state.borrow().broker.wake);
+    let wake = Rc::clone(&state.borrow().broker.scheduler.wake);
     loop {
         wake.notified().await;
         let has_more = state.borrow_mut().write_all();

@@ -68,7 +68,7 @@ impl Broker {
         if let Some(consumer) = consumers.remove(tag) {
             self.remove_consumer(consumer);
         } else if let Some(replies) = replies.take_if(|replies| replies.has_tag(tag)) {
-            self.topology.remove_reply_channel(&replies.address);
+            self.topology.replies.remove(&replies.address);
         }
         let ok = basic::AMQPMethod::CancelOk(basic::CancelOk {
             consumer_tag: cancel.consumer_tag,

@@ -19,13 +19,7 @@ pub(crate) const NODE: &str = "broker-daemon@localhost";
 impl Broker {
     /// Returns true if a user may query the API, by the rules for AMQP clients. Counts refused logins.
     pub(crate) fn may_ask(&mut self, login: &(String, String), peer: SocketAddr) -> bool {
-        let may = check_login(
-            &self.config.users,
-            &self.config.loopback_users,
-            login,
-            Some(peer),
-        )
-        .is_ok();
+        let may = check_login(&self.config, login, Some(peer)).is_ok();
         self.counts.logins_refused += u64::from(!may);
         may
     }

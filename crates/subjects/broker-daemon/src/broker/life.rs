@@ -65,7 +65,7 @@ impl Broker {
             self.settle(delivered, Settlement::Requeued);
         }
         if let Some(replies) = channel.replies.take() {
-            self.topology.remove_reply_channel(&replies.address);
+            self.topology.replies.remove(&replies.address);
         }
         for consumer in channel.consumer_ids() {
             self.remove_consumer(consumer);

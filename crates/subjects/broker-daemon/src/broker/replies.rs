@@ -41,7 +41,7 @@ impl Broker {
             tag: short_string(&tag).into(),
             address: Rc::clone(&address),
         });
-        self.topology.add_reply_channel(address, id);
+        self.topology.replies.insert(address, id);
         let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
             consumer_tag: tag.into(),
         });
@@ -53,7 +53,7 @@ impl Broker {
     /// # Errors
     /// 404 if no consumer waits.
     pub(super) fn declare_replies(&mut self, id: ChannelId, name: &str, nowait: bool) -> Result {
-        if name != REPLY_TO && self.topology.reply_channel(name).is_none() {
+        if name != REPLY_TO && !self.topology.replies.contains_key(name) {
             return Err(self.topology.vhost(self.vhost_of(id)).no_queue(name));
         }
         let ok = queue::AMQPMethod::DeclareOk(queue::DeclareOk {
@@ -70,7 +70,10 @@ impl Broker {
             return;
         }
         let name = std::str::from_utf8(key).ok();
-        let Some(id) = name.and_then(|name| self.topology.reply_channel(name)) else {
+        let Some(id) = name
+            .and_then(|name| self.topology.replies.get(name))
+            .copied()
+        else {
             return;
         };
         let Some(channel) = self.find_channel(id) else {

@@ -28,6 +28,8 @@ pub(crate) struct Scheduler {
     /// Connections with pending output.
     outputs: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
+    /// Wakes the server when there is work or output for it.
+    pub(crate) wake: Rc<Notify>,
     /// Wakes the server when a deadline is earlier than the one it knows.
     pub(crate) timer_changed: Rc<Notify>,
     /// The queue that received a message in this turn and whose consumers lag behind.

@@ -18,7 +18,7 @@ pub(crate) struct Topology {
     queues: Arena<'q', Queue>,
     consumers: Arena<'u', Consumer>,
     /// Channels that consume direct replies, by their reply address.
-    replies: HashMap<Name, ChannelId>,
+    pub(super) replies: HashMap<Name, ChannelId>,
     /// Counts changes of exchanges, queues and bindings.
     version: u64,
 }
@@ -270,23 +270,5 @@ impl Topology {
         };
         queue.active = queue.consumers.iter().max_by_key(rank).copied();
         queue.active
-    }
-
-    /// Returns the channel that consumes direct replies at an address.
-    pub(super) fn reply_channel(&self, address: &str) -> Option<ChannelId> {
-        self.replies.get(address).copied()
-    }
-
-    pub(super) fn add_reply_channel(&mut self, address: Name, id: ChannelId) {
-        self.replies.insert(address, id);
-    }
-
-    #[cfg(test)]
-    pub(super) fn reply_count(&self) -> usize {
-        self.replies.len()
-    }
-
-    pub(super) fn remove_reply_channel(&mut self, address: &str) {
-        self.replies.remove(address);
     }
 }

@@ -44,7 +44,7 @@ fn dead_letters_are_made_in_several_turns_and_the_server_is_told_that_there_are_
     stand.broker.receive(id, &message(("", "q")).repeat(10_000));
     let delivered = stand.broker.counts.messages_delivered;
     assert!(delivered > 5000, "{delivered}");
-    let wake = Rc::clone(&stand.broker.wake);
+    let wake = Rc::clone(&stand.broker.scheduler.wake);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     stand.basic(id, nack_all(false));
     assert!(stand.broker.has_more());
