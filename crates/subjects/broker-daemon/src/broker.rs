@@ -23,32 +23,33 @@ mod methods;
 mod publish;
 mod queues;
 mod replies;
+mod scheduler;
 mod store;
 mod sweep;
+mod topology;
 mod tx;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use daemon_kit::RateLimitedLog;
-use tokio::sync::Notify;
 
 use crate::arena::Arena;
 use crate::channel::{Channel, ChannelId, Consumer, Delivered};
 use crate::connection::{Connection, Phase};
 use crate::counts::Counts;
-use crate::exchange::{Name, QueueId};
-use crate::failure::{Result, channel_error, command_invalid, frame_error, unexpected_frame};
+use crate::exchange::QueueId;
+use crate::failure::{
+    Result, channel_error, command_invalid, frame_error, unexpected_frame, unknown_id,
+};
 use crate::frame::{BODY, Frame, FrameError, HEADER, HEARTBEAT, METHOD, split};
-use crate::log::Log;
-use crate::message::Meter;
 use crate::options::Config;
 use crate::queue::{ConnectionId, ConsumerId, Queue};
-use crate::vhost::Vhost;
 
-use self::dead_letters::DeadLetter;
+use self::memory::Memory;
 use self::methods::ids;
+use self::scheduler::{Scheduler, Work};
+use self::store::Store;
+use self::topology::Topology;
 
 /// Maximum lines per second of the log on stderr.
 const LOG_LINES: u64 = 10;
@@ -61,84 +62,41 @@ const TURN: usize = 64 * 1024;
 /// Weight of a dead letter in a turn, in messages: it is decoded and reassembled.
 const DEAD_LETTER: usize = 64;
 
-/// The log on stderr for the operator.
-#[derive(Debug)]
-struct OperatorLog(RateLimitedLog);
-
-impl Default for OperatorLog {
-    fn default() -> Self {
-        Self(RateLimitedLog::new("broker-daemon", LOG_LINES))
-    }
-}
-
 /// The state of the broker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Broker {
     config: Rc<Config>,
     /// Milliseconds since some time in the past, set before each turn.
     pub(crate) now: u64,
-    pub(crate) connections: Arena<Connection>,
-    queues: Arena<Queue>,
-    consumers: Arena<Consumer>,
-    pub(crate) vhosts: Vec<Vhost>,
-    /// Counts changes of exchanges, queues and bindings.
-    topology: u64,
-    /// Queues that may have something to deliver.
-    active: VecDeque<QueueId>,
-    /// Channels with room in their prefetch that may have consumers held back by it.
-    limited: Vec<ChannelId>,
-    dead_letters: VecDeque<DeadLetter>,
+    pub(crate) connections: Arena<'c', Connection>,
+    pub(crate) topology: Topology,
+    pub(crate) scheduler: Scheduler,
     confirming: Vec<ChannelId>,
-    /// Channels whose confirms wait for the log, and the log's ticket when they were last checked.
-    awaiting_log: (Vec<ChannelId>, u64),
-    pub(crate) dirty: Vec<ConnectionId>,
-    timers: BinaryHeap<Reverse<(u64, QueueId)>>,
-    memory: Rc<Meter>,
-    pub(crate) is_blocked: bool,
-    /// Connections that wait to publish.
-    waiting: Vec<ConnectionId>,
+    pub(crate) memory: Memory,
     pub(crate) counts: Counts,
-    operator_log: OperatorLog,
-    /// Wakes the server when there is output to write.
-    pub(crate) wake: Rc<Notify>,
-    /// Wakes the server when a deadline is earlier than the one it knows.
-    pub(crate) timer_changed: Rc<Notify>,
+    /// The log on stderr for the operator.
+    operator_log: RateLimitedLog,
     scratch: Vec<Delivered>,
     /// Spare empty buffers for outputs: allocating them for each burst costs more than filling them.
     spares: Vec<Vec<u8>>,
-    /// The queue that received a message in this turn and whose consumers lag behind.
-    lagging: Option<QueueId>,
-    log: Option<Log>,
-    /// Messages of the log that some queue held at the start.
-    pub(crate) restored: usize,
-    /// The ticket up to which everything is on disk.
-    synced: u64,
-    /// True if the log accepts messages: the disk is neither full nor failed.
-    log_takes: bool,
-    /// Set once the log has failed for good.
-    log_failed: bool,
-    /// The ticket of the last flush to the writer.
-    flushed: u64,
-    /// Set if too many bytes are on their way to the disk.
-    is_congested: bool,
-    /// Channels that consume direct replies, by their reply address.
-    replies: HashMap<Name, ChannelId>,
-    /// Counts records about durable definitions that methods added to the log.
-    recorded: u64,
-    /// Channels with answers that wait for the log.
-    answering: Vec<ChannelId>,
-    /// The log's ticket when these answers were last checked.
-    answers_sent: u64,
+    store: Store,
 }
 
 impl Broker {
     pub(crate) fn new(config: Rc<Config>) -> Self {
         Self {
-            vhosts: config.vhosts.iter().map(|name| Vhost::new(name)).collect(),
+            now: 0,
+            connections: Arena::default(),
+            topology: Topology::new(&config.vhosts),
+            scheduler: Scheduler::default(),
+            store: Store::default(),
+            memory: Memory::new(config.memory_limit),
+            confirming: Vec::new(),
+            counts: Counts::default(),
+            operator_log: RateLimitedLog::new("broker-daemon", LOG_LINES),
+            scratch: Vec::new(),
+            spares: Vec::new(),
             config,
-            topology: 1,
-            log_takes: true,
-            ..Self::default()
         }
     }
 
@@ -150,7 +108,7 @@ impl Broker {
         };
         connection.received = self.now;
         connection.holds_frames = false;
-        self.lagging = None;
+        self.scheduler.lagging = None;
         let consumed = self.process(id, input);
         let connection = &mut self.connections[id];
         connection.backlog.clear();
@@ -161,15 +119,24 @@ impl Broker {
         connection.account_memory();
         self.finish_turn();
         // Checked again, because consumers have had their turn meanwhile.
-        let is_lagging = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_lagging);
-        self.connections[id].ahead = self.lagging.filter(is_lagging);
+        let is_lagging = |id: &QueueId| self.topology.queue(*id).is_some_and(Queue::is_lagging);
+        self.connections[id].ahead = self.scheduler.lagging.filter(is_lagging);
+    }
+
+    /// Returns a connection for its task; `None` if it was removed.
+    pub(crate) fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let connection = self.connections.get_mut(id);
+        if connection.is_none() {
+            self.operator_log
+                .warn("a connection is closed: its state does not exist any more");
+        }
+        connection
     }
 
     /// Returns how many messages a queue has delivered to consumers.
     pub(crate) fn delivered(&self, id: QueueId) -> u64 {
-        self.queues
-            .get(id)
-            .map_or(u64::MAX, |queue| queue.delivered)
+        let queue = self.topology.queue(id);
+        queue.map_or(u64::MAX, |queue| queue.delivered)
     }
 
     /// Processes frames until the input ends or the client must wait. Returns the number of processed bytes.
@@ -235,6 +202,9 @@ impl Broker {
             HEADER | BODY => (60, 40),
             _ => (0, 0),
         };
+        if failure.code == 541 {
+            self.operator_log.warn(&failure.text);
+        }
         self.fail(ChannelId::new(id, frame.channel), method, &failure);
     }
 
@@ -295,59 +265,51 @@ impl Broker {
     }
 
     /// Returns the channel of the method that is handled.
-    fn channel(&mut self, id: ChannelId) -> &mut Channel {
-        self.find_channel(id)
-            .expect("methods are handled while their channel is open")
+    ///
+    /// # Errors
+    /// 541 if it is closed; methods are handled while their channel is open.
+    fn channel(&mut self, id: ChannelId) -> Result<&mut Channel> {
+        self.find_channel(id).ok_or_else(unknown_id)
     }
 
     /// Performs the work that processed frames led to: dead letters, deliveries, confirms. Work that would take too
     /// long is left for another turn.
     pub(crate) fn finish_turn(&mut self) {
         let mut left = TURN;
-        while left > 0 {
-            let took = if let Some(dead) = self.dead_letters.pop_front() {
-                self.dead_letter(dead);
-                DEAD_LETTER
-            } else if let Some(queue) = self.active.pop_front() {
-                1 + self.dispatch(queue)
-            } else if let Some(id) = self.limited.pop() {
-                self.wake_channel(id);
-                1
-            } else {
-                break;
+        while left > 0
+            && let Some(work) = self.scheduler.next()
+        {
+            let took = match work {
+                Work::DeadLetter(dead) => {
+                    self.dead_letter(dead);
+                    DEAD_LETTER
+                }
+                Work::Dispatch(queue) => 1 + self.dispatch(queue),
+                Work::Wake(channel) => {
+                    self.wake_channel(channel);
+                    1
+                }
             };
             left = left.saturating_sub(took);
         }
-        self.watch_log();
+        self.store.watch();
+        self.send_answers();
         self.send_confirms();
         self.watch_memory();
-        if !self.dirty.is_empty() || self.has_records() || self.has_more() {
-            self.wake.notify_one();
+        if self.scheduler.has_outputs() || self.store.has_records() || self.has_more() {
+            self.scheduler.wake.notify_one();
         }
     }
 
     /// Returns true if work was left for another turn.
     pub(crate) fn has_more(&self) -> bool {
-        !self.dead_letters.is_empty() || !self.active.is_empty() || !self.limited.is_empty()
+        self.scheduler.has_more()
     }
 
     /// Lists a connection as one with pending output.
-    fn mark_dirty(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(id)
-            && !connection.is_dirty
-        {
-            connection.is_dirty = true;
-            self.dirty.push(id);
-        }
-    }
-
-    /// Lists a queue as one that may have something to deliver.
-    fn activate(&mut self, id: QueueId) {
-        if let Some(queue) = self.queues.get_mut(id)
-            && !queue.is_active
-        {
-            queue.is_active = true;
-            self.active.push_back(id);
+    fn add_output(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            self.scheduler.add_output(id, connection);
         }
     }
 }

@@ -94,7 +94,7 @@ impl Channel {
 
 /// The kind of frame expected next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Stage {
+pub(crate) enum Expecting {
     #[default]
     Method,
     Header,
@@ -104,7 +104,7 @@ pub(crate) enum Stage {
 /// A message being received.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
-    pub(crate) stage: Stage,
+    pub(crate) expecting: Expecting,
     pub(crate) address: Vec<u8>,
     /// True if the channel's route is valid for this address.
     pub(crate) has_route: bool,
@@ -128,7 +128,7 @@ pub(crate) struct Incoming {
 pub(crate) struct Route {
     pub(crate) address: Vec<u8>,
     /// The version of exchanges, queues and bindings for which it is valid.
-    pub(crate) topology: u64,
+    pub(crate) version: u64,
     pub(crate) queues: Vec<QueueId>,
 }
 
@@ -300,7 +300,7 @@ mod tests {
 
     fn unacked(tags: &[u64]) -> Unacked {
         let mut unacked = Unacked::default();
-        let queue = Arena::default().insert(());
+        let queue = Arena::<'q', _>::default().insert(());
         for tag in tags {
             let message = Rc::new(Message::new(
                 vec![0, 0],

@@ -88,8 +88,8 @@ pub(crate) struct Connection {
     pub(crate) sent: u64,
     /// Time at which it was first seen to have hung up while it was held.
     pub(crate) hung_up: Option<u64>,
-    /// True if it is in the list of connections with pending output.
-    pub(crate) is_dirty: bool,
+    /// True if it is listed as one with pending output.
+    pub(crate) has_output: bool,
     /// True if the socket accepted no more.
     pub(crate) is_stuck: bool,
     /// True if its backlog holds whole frames that had to wait.
@@ -126,11 +126,6 @@ impl Connection {
     /// Returns the client's address; `None` if the client is gone.
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         self.socket.as_ref()?.peer_addr().ok()
-    }
-
-    /// Returns the address that the client is connected to; `None` if the client is gone.
-    pub(crate) fn local(&self) -> Option<SocketAddr> {
-        self.socket.as_ref()?.local_addr().ok()
     }
 
     /// Accounts for its memory besides messages: the beginning of a frame, and output that its socket does not accept.
@@ -183,12 +178,12 @@ impl Connection {
         self.channels.get_mut(usize::from(number))?.as_deref_mut()
     }
 
-    pub(crate) fn open_channel(&mut self, number: u16) {
+    pub(crate) fn open_channel(&mut self, number: u16) -> &mut Channel {
         let index = usize::from(number);
         if self.channels.len() <= index {
             self.channels.resize_with(index + 1, || None);
         }
-        self.channels[index] = Some(Box::default());
+        self.channels[index].insert(Box::default())
     }
 
     pub(crate) fn take_channel(&mut self, number: u16) -> Option<Box<Channel>> {

@@ -4,8 +4,8 @@ use amq_protocol::types::generation::gen_field_table;
 use amq_protocol::types::parsing::parse_field_table;
 use amq_protocol::types::{AMQPValue, FieldTable};
 
-use crate::exchange::{Binding, Kind, Traits};
-use crate::queue::QueueTraits;
+use crate::exchange::{Binding, ExchangeSettings, Kind};
+use crate::queue::QueueSettings;
 
 /// A durable object of a virtual host, with its name or the names of its ends.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,9 +16,9 @@ pub(crate) struct Definition {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Object {
-    Exchange(String, Traits),
+    Exchange(String, ExchangeSettings),
     /// The number is the queue's in the log.
-    Queue(String, u32, QueueTraits),
+    Queue(String, u32, QueueSettings),
     /// The exchange is the source.
     Binding(String, End, Binding),
 }
@@ -54,18 +54,18 @@ impl Definition {
         };
         put("vhost", text(&self.vhost));
         let arguments = match &self.object {
-            Object::Exchange(name, traits) => {
+            Object::Exchange(name, settings) => {
                 put("name", text(name));
-                put("type", text(traits.kind.name()));
-                put("auto_delete", traits.auto_delete.into());
-                put("internal", traits.internal.into());
-                &traits.arguments
+                put("type", text(settings.kind.name()));
+                put("auto_delete", settings.auto_delete.into());
+                put("internal", settings.internal.into());
+                &settings.arguments
             }
-            Object::Queue(name, serial, traits) => {
+            Object::Queue(name, serial, settings) => {
                 put("name", text(name));
                 put("serial", (*serial).into());
-                put("auto_delete", traits.auto_delete.into());
-                &traits.arguments
+                put("auto_delete", settings.auto_delete.into());
+                &settings.arguments
             }
             Object::Binding(source, to, binding) => {
                 let (to_queue, to) = to.parts();
@@ -90,22 +90,22 @@ impl Definition {
         let arguments = get("arguments")?.as_field_table()?.clone();
         let object = match key.as_bytes().first()? {
             b'1' => {
-                let traits = Traits {
+                let settings = ExchangeSettings {
                     kind: Kind::parse(&text("type")?)?,
                     durable: true,
                     auto_delete: flag("auto_delete")?,
                     internal: flag("internal")?,
                     arguments,
                 };
-                Object::Exchange(text("name")?, traits)
+                Object::Exchange(text("name")?, settings)
             }
             b'2' => {
-                let traits = QueueTraits {
+                let settings = QueueSettings {
                     durable: true,
                     auto_delete: flag("auto_delete")?,
                     arguments,
                 };
-                Object::Queue(text("name")?, get("serial")?.as_long_uint()?, traits)
+                Object::Queue(text("name")?, get("serial")?.as_long_uint()?, settings)
             }
             b'3' => {
                 let to = if flag("to_queue")? {
@@ -170,14 +170,14 @@ mod tests {
     fn definitions_are_decoded_as_they_were_encoded() {
         let mut arguments = FieldTable::default();
         arguments.insert("x-max-length".into(), AMQPValue::LongInt(3));
-        let traits = Traits {
+        let settings = ExchangeSettings {
             kind: Kind::Topic,
             durable: true,
             auto_delete: true,
             internal: false,
             arguments: arguments.clone(),
         };
-        let queue = QueueTraits {
+        let queue = QueueSettings {
             durable: true,
             auto_delete: false,
             arguments: arguments.clone(),
@@ -185,7 +185,7 @@ mod tests {
         let binding = Binding::new("a.#", arguments);
         let end = End::Queue("q".to_owned());
         for object in [
-            Object::Exchange("x".to_owned(), traits),
+            Object::Exchange("x".to_owned(), settings),
             Object::Queue("q".to_owned(), 7, queue),
             Object::Binding("x".to_owned(), end, binding),
         ] {

@@ -9,7 +9,7 @@ use crate::arena::Id;
 use crate::topic::Topics;
 
 pub(crate) type Name = Rc<str>;
-pub(crate) type QueueId = Id;
+pub(crate) type QueueId = Id<'q'>;
 
 /// The types of exchanges (AMQP 0-9-1, 3.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,7 +63,7 @@ impl Binding {
 
 /// The properties of exchange.declare.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Traits {
+pub(crate) struct ExchangeSettings {
     pub(crate) kind: Kind,
     pub(crate) durable: bool,
     pub(crate) auto_delete: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Traits {
 
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    pub(crate) traits: Traits,
+    pub(crate) settings: ExchangeSettings,
     /// The log ticket of its record; 0 if it was restored at the start, or is not stored.
     pub(crate) ticket: u64,
     pub(crate) alternate: Option<Name>,
@@ -95,18 +95,18 @@ enum Router {
 }
 
 impl Exchange {
-    pub(crate) fn new(traits: Traits) -> Self {
-        let alternate = traits.arguments.inner().get("alternate-exchange");
+    pub(crate) fn new(settings: ExchangeSettings) -> Self {
+        let alternate = settings.arguments.inner().get("alternate-exchange");
         let alternate = alternate.and_then(AMQPValue::as_long_string);
         let alternate = alternate.map(|name| name.to_string().into());
-        let router = match traits.kind {
+        let router = match settings.kind {
             Kind::Direct => Router::Direct(HashMap::new()),
             Kind::Fanout => Router::Fanout(Vec::new()),
             Kind::Topic => Router::Topic(Topics::new()),
             Kind::Headers => Router::Headers(Vec::new()),
         };
         Self {
-            traits,
+            settings,
             ticket: 0,
             alternate,
             bindings: HashMap::new(),
@@ -255,9 +255,9 @@ mod tests {
     use super::*;
 
     fn exchange(kind: Kind) -> Exchange {
-        Exchange::new(Traits {
+        Exchange::new(ExchangeSettings {
             kind,
-            ..Traits::default()
+            ..ExchangeSettings::default()
         })
     }
 

@@ -33,11 +33,18 @@ failures! {
     resource_error = 506, "RESOURCE_ERROR";
     not_allowed = 530, "NOT_ALLOWED";
     not_implemented = 540, "NOT_IMPLEMENTED";
+    internal_error = 541, "INTERNAL_ERROR";
 }
 
 /// Returns the failure of a method that waits for a disk that has failed.
 pub(crate) fn disk_failed() -> Failure {
     precondition_failed("the disk failed: nothing can be stored")
+}
+
+/// Returns the failure of a method that reached an object which is deleted: an error of the broker.
+#[cold]
+pub(crate) fn unknown_id() -> Failure {
+    internal_error("an object of this connection does not exist any more")
 }
 
 impl Failure {

@@ -23,7 +23,6 @@ mod definitions;
 mod exchange;
 mod failure;
 mod frame;
-mod json;
 pub mod log;
 mod management;
 mod message;

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expiration_that_is_no_number_is_refused() {
+    fn an_expiration_that_is_not_a_number_is_refused() {
         for text in ["", "-1", "1s", "315360000001", "99999999999999999999"] {
             let bytes = encode(&AMQPProperties::default().with_expiration(text.into()));
             let refused = Properties::scan(&bytes).unwrap().facts().map(|_| text);
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_meter_falls_when_the_last_holder_lets_go() {
+    fn the_meter_falls_when_the_last_holder_is_dropped() {
         let meter = Rc::default();
         let message = Rc::new(Message::new(vec![0; 100], 2, 20, Facts::default(), &meter));
         let other = Rc::clone(&message);

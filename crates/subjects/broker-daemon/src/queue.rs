@@ -9,10 +9,10 @@ use crate::arena::Id;
 use crate::exchange::Name;
 use crate::message::{Held, Message};
 
-pub(crate) use self::arguments::{Limits, Overflow, QueueTraits, integer, queue_type};
+pub(crate) use self::arguments::{Limits, Overflow, QueueSettings, integer, queue_type};
 
-pub(crate) type ConnectionId = Id;
-pub(crate) type ConsumerId = Id;
+pub(crate) type ConnectionId = Id<'c'>;
+pub(crate) type ConsumerId = Id<'u'>;
 
 /// Messages that consumers may lag behind before publishers are read in smaller pieces.
 const LAG: usize = 1000;
@@ -40,7 +40,7 @@ pub(crate) struct Entry {
 pub(crate) struct Queue {
     pub(crate) name: Name,
     pub(crate) vhost: usize,
-    pub(crate) traits: QueueTraits,
+    pub(crate) settings: QueueSettings,
     pub(crate) limits: Limits,
     /// The log ticket of its record; 0 if it was restored at the start, or is not stored.
     pub(crate) ticket: u64,
@@ -78,11 +78,11 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(name: Name, vhost: usize, traits: QueueTraits, limits: Limits) -> Self {
+    pub(crate) fn new(name: Name, vhost: usize, settings: QueueSettings, limits: Limits) -> Self {
         Self {
             name,
             vhost,
-            traits,
+            settings,
             limits,
             timer: NEVER,
             ..Self::default()
@@ -130,7 +130,7 @@ impl Queue {
 
     /// Returns true if its persistent messages must be logged.
     pub(crate) fn is_stored(&self) -> bool {
-        self.traits.durable && self.owner.is_none()
+        self.settings.durable && self.owner.is_none()
     }
 
     /// Returns true if one more message would exceed its limits.
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn queue(limits: Limits) -> Queue {
-        Queue::new("q".into(), 0, QueueTraits::default(), limits)
+        Queue::new("q".into(), 0, QueueSettings::default(), limits)
     }
 
     fn bodies(queue: &mut Queue) -> Vec<u8> {
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_consumer_of_a_higher_priority_has_its_turn_before_others() {
         let mut queue = queue(Limits::default());
-        let mut arena = crate::arena::Arena::default();
+        let mut arena = crate::arena::Arena::<'u', _>::default();
         for (name, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 5), ("e", -1), ("f", 1)] {
             queue.enter_ring(arena.insert(name), priority);
         }

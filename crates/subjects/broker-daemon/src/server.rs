@@ -110,14 +110,14 @@ impl Server {
                     "{path}: removed: it is empty, as after a crash between the creation of a segment and its first write"
                 ));
             }
-            broker.open_store(log, found)?;
-            let lost = stored.saturating_sub(broker.restored);
+            let restored = broker.open_store(log, found)?;
+            let lost = stored.saturating_sub(restored);
             if lost > 0 {
                 findings.push(format!(
                     "{lost} messages were skipped: their queues are not among the definitions"
                 ));
             }
-            recovered = Some(stored - lost);
+            recovered = Some(restored);
         }
         let listener = listen(config.listen).with_context(|| {
             let remedy = "choose another address with --listen or BROKER_LISTEN";
@@ -293,10 +293,7 @@ impl State {
         let broker = self.turn();
         // First, so that the disk works while sockets are written.
         broker.flush_log();
-        let mut dirty = std::mem::take(&mut broker.dirty);
-        for id in dirty.drain(..) {
-            broker.flush(id, false);
-        }
+        broker.flush_all();
         // Room in outputs may have let consumers continue.
         broker.finish_turn();
         broker.has_more()
@@ -306,7 +303,7 @@ impl State {
 /// Writes the connections' output after all readable connections of this turn of the runtime have been read: this task
 /// is scheduled after theirs.
 async fn write(state: Shared) {
-    let wake = Rc::clone(&state.borrow().broker.wake);
+    let wake = Rc::clone(&state.borrow().broker.scheduler.wake);
     loop {
         wake.notified().await;
         let has_more = state.borrow_mut().write_all();
@@ -331,11 +328,11 @@ async fn await_log(state: Shared, woke: Arc<Notify>) {
 async fn sweep(state: Shared) {
     let mut seconds = interval(Duration::from_millis(500));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let changed = Rc::clone(&state.borrow().broker.timer_changed);
+    let changed = Rc::clone(&state.borrow().broker.scheduler.timer_changed);
     loop {
         let (due, started) = {
             let borrowed = state.borrow();
-            (borrowed.broker.next_deadline(), borrowed.started)
+            (borrowed.broker.scheduler.next_deadline(), borrowed.started)
         };
         let expiry = async {
             match due {

@@ -6,7 +6,7 @@ use amq_protocol::types::FieldTable;
 use amq_protocol::types::parsing::parse_field_table;
 
 use crate::carbon_copies::Key;
-use crate::exchange::{Destination, Exchange, Kind, Name, QueueId, Traits};
+use crate::exchange::{Destination, Exchange, ExchangeSettings, Kind, Name, QueueId};
 use crate::failure::{Failure, access_refused, not_found};
 use crate::frame::is_too_deep;
 use crate::message::{Message, Properties};
@@ -33,12 +33,12 @@ pub(crate) struct Vhost {
 impl Vhost {
     pub(crate) fn new(name: &str) -> Self {
         let exchanges = PREDECLARED.map(|(name, kind)| {
-            let traits = Traits {
+            let settings = ExchangeSettings {
                 kind,
                 durable: true,
-                ..Traits::default()
+                ..ExchangeSettings::default()
             };
-            (Name::from(name), Exchange::new(traits))
+            (Name::from(name), Exchange::new(settings))
         });
         Self {
             name: name.into(),
@@ -47,15 +47,21 @@ impl Vhost {
         }
     }
 
+    /// Names one of its objects in an error message.
+    pub(crate) fn describe(&self, kind: &str, name: &str) -> String {
+        format!("{kind} '{name}' in vhost '{}'", self.name)
+    }
+
     pub(crate) fn no_exchange(&self, name: &str) -> Failure {
-        not_found(format_args!(
-            "no exchange '{name}' in vhost '{}'",
-            self.name
-        ))
+        not_found(format_args!("no {}", self.describe("exchange", name)))
     }
 
     pub(crate) fn no_queue(&self, name: &str) -> Failure {
-        not_found(format_args!("no queue '{name}' in vhost '{}'", self.name))
+        not_found(format_args!("no {}", self.describe("queue", name)))
+    }
+
+    pub(crate) fn queue(&self, name: &str) -> Option<QueueId> {
+        self.queues.get(name).copied()
     }
 
     /// Adds the queues for a message that a client published with these `copies`. Returns true if the route depends on
@@ -77,10 +83,10 @@ impl Vhost {
             .exchanges
             .get(&*name)
             .ok_or_else(|| self.no_exchange(&name))?;
-        if exchange.traits.internal {
+        if exchange.settings.internal {
             return Err(access_refused(format_args!(
-                "cannot publish to internal exchange '{name}' in vhost '{}'",
-                self.name
+                "cannot publish to internal {}",
+                self.describe("exchange", &name)
             )));
         }
         Ok(self.route_from(&name, message, copies, into))
@@ -98,11 +104,12 @@ impl Vhost {
     ) -> bool {
         let copied = copies.iter().map(|key| &**key);
         let keys = std::iter::once(message.routing_key()).chain(copied);
+        let queue_named = |key| self.queue(str::from_utf8(key).ok()?);
         let mut by_address = true;
         let mut visited: Vec<&str> = Vec::new();
         let mut next: Vec<&str> = Vec::new();
         match name {
-            "" => into.extend(keys.clone().filter_map(|key| self.queue_named(key))),
+            "" => into.extend(keys.clone().filter_map(queue_named)),
             name => next.push(name),
         }
         while let Some(name) = next.pop() {
@@ -113,7 +120,7 @@ impl Vhost {
                 continue;
             }
             visited.push(name);
-            by_address &= exchange.traits.kind != Kind::Headers;
+            by_address &= exchange.settings.kind != Kind::Headers;
             let mut is_routed = false;
             let mut found = |to: &Destination| {
                 is_routed = true;
@@ -137,10 +144,6 @@ impl Vhost {
         into.sort_unstable();
         into.dedup();
         by_address
-    }
-
-    fn queue_named(&self, key: &[u8]) -> Option<QueueId> {
-        self.queues.get(std::str::from_utf8(key).ok()?).copied()
     }
 }
 

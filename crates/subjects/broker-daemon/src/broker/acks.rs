@@ -26,14 +26,19 @@ impl Broker {
         settlement: Settlement,
     ) -> Result {
         let mut taken = std::mem::take(&mut self.scratch);
-        let unacked = &mut self.channel(id).unacked;
+        let channel = self.channel(id)?;
         let is_known = if multiple {
-            unacked.take_up_to(tag, &mut taken)
+            channel.unacked.take_up_to(tag, &mut taken)
         } else {
-            taken.extend(unacked.take(tag));
+            taken.extend(channel.unacked.take(tag));
             !taken.is_empty()
         };
-        if !taken.is_empty() {
+        if let Some(tx) = &mut channel.tx {
+            let taken = taken.drain(..);
+            tx.settled
+                .extend(taken.map(|delivered| (delivered, settlement)));
+        } else if !taken.is_empty() {
+            channel.count_settled(&taken);
             self.settle_all(id, &mut taken, settlement);
         }
         self.scratch = taken;
@@ -45,19 +50,6 @@ impl Broker {
     }
 
     fn settle_all(&mut self, id: ChannelId, taken: &mut Vec<Delivered>, settlement: Settlement) {
-        let channel = self.channel(id);
-        if let Some(tx) = &mut channel.tx {
-            let taken = taken.drain(..);
-            tx.settled
-                .extend(taken.map(|delivered| (delivered, settlement)));
-            return;
-        }
-        self.settle_now(id, taken, settlement);
-    }
-
-    /// Settles deliveries of a channel that is in no transaction.
-    fn settle_now(&mut self, id: ChannelId, taken: &mut Vec<Delivered>, settlement: Settlement) {
-        self.channel(id).count_settled(&*taken);
         if settlement == Settlement::Requeued {
             // From the last to the first, so that each is requeued before the one after it.
             taken.reverse();
@@ -76,33 +68,31 @@ impl Broker {
             mut entry,
             ..
         } = delivered;
-        let Some(queue) = self.queues.get_mut(queue_id) else {
+        let Some((queue, consumers)) = self.topology.queue_and_consumers(queue_id) else {
             // The queue is deleted, but the log still must know that its message is settled.
-            return self.on_removed(queue_id, &entry);
+            return self.store.settle(queue_id, &entry);
         };
         queue.unacked -= 1;
         queue.acked += u64::from(settlement == Settlement::Acked);
         if let Some(consumer_id) = consumer
-            && let Some(consumer) = self.consumers.get_mut(consumer_id)
+            && let Some(consumer) = consumers.get_mut(consumer_id)
         {
             consumer.unacked -= 1;
             if enter_ring(queue, consumer_id, consumer) && queue.len() > 0 {
-                self.activate(queue_id);
+                self.scheduler.activate(queue_id, queue);
             }
         }
         match settlement {
             Settlement::Acked => {
                 self.counts.messages_acked += 1;
-                self.on_removed(queue_id, &entry);
+                self.store.settle(queue_id, &entry);
             }
             Settlement::Rejected => self.queue_dead_letter(queue_id, entry, Reason::Rejected),
             Settlement::Requeued => {
                 self.counts.messages_requeued += 1;
                 entry.redelivered = true;
-                if let Some(queue) = self.queues.get_mut(queue_id) {
-                    queue.insert(entry);
-                }
-                self.activate(queue_id);
+                queue.insert(entry);
+                self.scheduler.activate(queue_id, queue);
                 self.set_timer(queue_id);
             }
         }
@@ -117,8 +107,10 @@ impl Broker {
             return Err(not_implemented("requeue=false"));
         }
         let mut taken = std::mem::take(&mut self.scratch);
-        self.channel(id).unacked.take_up_to(0, &mut taken);
-        self.settle_now(id, &mut taken, Settlement::Requeued);
+        let channel = self.channel(id)?;
+        channel.unacked.take_up_to(0, &mut taken);
+        channel.count_settled(&taken);
+        self.settle_all(id, &mut taken, Settlement::Requeued);
         self.scratch = taken;
         if is_answered {
             self.send_basic(id, basic::AMQPMethod::RecoverOk(basic::RecoverOk {}));

@@ -5,40 +5,25 @@ use amq_protocol::protocol::AMQPClass;
 use super::Broker;
 use crate::channel::ChannelId;
 use crate::failure::{Result, disk_failed};
-use crate::log::Log;
 use crate::queue::ConnectionId;
 
 impl Broker {
-    /// Returns the ticket of everything added to the log until now; 0 without a log.
-    pub(super) fn ticket(&self) -> u64 {
-        self.log.as_ref().map_or(0, Log::ticket)
-    }
-
-    /// Returns the ticket to wait for after a possible change of durable definitions; 0 if nothing changed. `before` is
-    /// [`Broker::recorded`] before the change.
-    pub(super) fn ticket_since(&self, before: u64) -> u64 {
-        if self.recorded == before {
-            return 0;
-        }
-        self.ticket()
-    }
-
     /// Answers a method, either now or when the log has reached a ticket. Until then, all other output of its channel
     /// waits behind the answer.
     ///
     /// # Errors
     /// 406 if the disk has failed, so that the ticket is never reached.
     pub(super) fn answer(&mut self, id: ChannelId, ticket: u64, answer: AMQPClass) -> Result {
-        if ticket <= self.synced {
+        if ticket <= self.store.synced() {
             self.send(id, answer);
             return Ok(());
         }
-        if self.log_failed {
+        if self.store.has_failed() {
             return Err(disk_failed());
         }
         let answers = &mut self.connections[id.connection].answers;
         if !answers.is_waiting(id.number) {
-            self.answering.push(id);
+            self.store.await_answers(id);
         }
         answers.push(id.number, ticket, answer);
         Ok(())
@@ -62,28 +47,23 @@ impl Broker {
     /// Sends the answers whose tickets are reached. After a disk failure, waiting answers become errors of their
     /// channels.
     pub(super) fn send_answers(&mut self) {
-        // Checked only after progress of the log, because thousands may wait; confirms do the same.
-        if self.answering.is_empty() || (self.answers_sent == self.synced && !self.log_failed) {
-            return;
-        }
-        self.answers_sent = self.synced;
-        for id in std::mem::take(&mut self.answering) {
-            let is_waiting = if self.log_failed {
+        for id in self.store.take_answering() {
+            let is_waiting = if self.store.has_failed() {
                 self.refuse_answers(id)
             } else {
                 self.send_answers_of(id)
             };
             if is_waiting {
-                self.answering.push(id);
+                self.store.await_answers(id);
             }
-            self.mark_dirty(id.connection);
+            self.add_output(id.connection);
             self.leave_when_answered(id.connection);
         }
     }
 
     /// Returns true if answers of the channel still wait.
     fn send_answers_of(&mut self, id: ChannelId) -> bool {
-        let synced = self.synced;
+        let synced = self.store.synced();
         let Some(connection) = self.connections.get_mut(id.connection) else {
             return false;
         };

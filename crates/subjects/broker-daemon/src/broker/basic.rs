@@ -7,7 +7,7 @@ use amq_protocol::protocol::basic;
 use super::Broker;
 use super::queues::to_long;
 use crate::channel::{ChannelId, Delivered};
-use crate::failure::{Result, not_implemented};
+use crate::failure::{Result, not_implemented, unknown_id};
 use crate::output::Delivery;
 
 impl Broker {
@@ -18,7 +18,7 @@ impl Broker {
         if payload.get(4..8).is_none_or(|size| size != [0; 4]) {
             return Err(not_implemented("prefetch_size!=0"));
         }
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         if qos.global {
             channel.global_prefetch = qos.prefetch_count;
             self.wake_channel(id);
@@ -34,7 +34,7 @@ impl Broker {
         // Expired messages, and messages for consumers, must leave the queue first.
         self.dispatch(queue_id);
         self.expire_heads(queue_id, usize::MAX);
-        let queue = &mut self.queues[queue_id];
+        let queue = self.topology.queue_mut(queue_id).ok_or_else(unknown_id)?;
         queue.used = self.now;
         let Some(entry) = queue.pop() else {
             self.send_basic(id, basic::AMQPMethod::GetEmpty(basic::GetEmpty {}));
@@ -43,7 +43,7 @@ impl Broker {
         queue.got += 1;
         queue.unacked += usize::from(!get.no_ack);
         let left = to_long(queue.len());
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         channel.last_tag += 1;
         let tag = channel.last_tag;
         let message = Rc::clone(&entry.message);
@@ -54,7 +54,7 @@ impl Broker {
             message: &message,
         };
         if get.no_ack {
-            self.on_removed(queue_id, &entry);
+            self.store.settle(queue_id, &entry);
         } else {
             channel.unacked.push(Delivered {
                 tag,
@@ -70,7 +70,7 @@ impl Broker {
         let output = connection.output_of(id.number);
         output.get_ok(delivery, left, frame_max);
         self.set_timer(queue_id);
-        self.mark_dirty(id.connection);
+        self.add_output(id.connection);
         Ok(())
     }
 }

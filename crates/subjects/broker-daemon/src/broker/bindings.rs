@@ -7,15 +7,16 @@ use super::Broker;
 use super::exchanges::default_exchange;
 use super::queues::plain_name;
 use crate::channel::ChannelId;
-use crate::exchange::{Binding, Destination, Kind, Name, remove_first};
+use crate::exchange::{Binding, Destination, Kind};
 use crate::failure::{Result, precondition_failed};
 
 impl Broker {
     pub(super) fn bind_queue(&mut self, id: ChannelId, bind: queue::Bind) -> Result {
-        let queue_id = self.queue_of(id, &plain_name(bind.queue.as_str()))?;
+        let name = self.full_name(id, &plain_name(bind.queue.as_str()))?;
+        let queue_id = self.find_queue(id, &name)?;
         // If queue name and key are both empty, the queue's name is also the key.
         let key = match (bind.queue.as_str(), bind.routing_key.as_str()) {
-            ("", "") => &*self.queues[queue_id].name,
+            ("", "") => &*name,
             (_, key) => key,
         };
         let binding = Binding::new(key, bind.arguments);
@@ -28,7 +29,7 @@ impl Broker {
     /// Handles queue.unbind. A missing binding or exchange is no error.
     pub(super) fn unbind_queue(&mut self, id: ChannelId, unbind: queue::Unbind) -> Result {
         // Even if it is missing: the record of its removal may still be on its way to the disk.
-        let mut ticket = self.ticket();
+        let mut ticket = self.store.ticket();
         match self.queue_of(id, &plain_name(unbind.queue.as_str())) {
             Ok(queue) => {
                 let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
@@ -51,7 +52,7 @@ impl Broker {
     }
 
     pub(super) fn unbind_exchange(&mut self, id: ChannelId, unbind: exchange::Unbind) -> Result {
-        let mut ticket = self.ticket();
+        let mut ticket = self.store.ticket();
         match self.exchange_to_bind(id, unbind.destination.as_str()) {
             Ok(to) => {
                 let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
@@ -66,7 +67,7 @@ impl Broker {
 
     fn exchange_to_bind(&self, id: ChannelId, name: &str) -> Result<Destination> {
         let name = &*plain_name(name);
-        let vhost = &self.vhosts[self.vhost_of(id)];
+        let vhost = self.topology.vhost(self.vhost_of(id));
         if name.is_empty() {
             return Err(default_exchange());
         }
@@ -89,51 +90,22 @@ impl Broker {
             return Err(default_exchange());
         }
         let index = self.vhost_of(id);
-        let vhost = &self.vhosts[index];
+        let vhost = self.topology.vhost(index);
         let exchange = vhost.exchanges.get(source);
         let exchange = exchange.ok_or_else(|| vhost.no_exchange(source))?;
-        if exchange.traits.kind == Kind::Headers {
+        if exchange.settings.kind == Kind::Headers {
             check_match(&binding.arguments)?;
         }
         let is_new = !exchange.has(to, binding);
-        let is_durable = self.is_durable_binding(index, source, to);
+        let is_durable = self.topology.is_durable(index, source, to);
         if is_new && is_durable {
-            self.check_store()?;
+            self.store.check()?;
         }
-        if self.add_binding(index, source, to, binding) {
+        if self.topology.bind(index, source, to, binding) {
             self.store_binding(index, source, to, binding, true);
         }
         // Even if it existed already: its record may still be on its way to the disk.
-        Ok(if is_durable { self.ticket() } else { 0 })
-    }
-
-    /// Adds a binding if both ends exist. Returns true if it is new.
-    pub(super) fn add_binding(
-        &mut self,
-        vhost: usize,
-        source: &str,
-        to: &Destination,
-        binding: &Binding,
-    ) -> bool {
-        let exchange = self.vhosts[vhost].exchanges.get_mut(source);
-        if !exchange.is_some_and(|exchange| exchange.bind(to, binding)) {
-            return false;
-        }
-        self.topology += 1;
-        if let Some(sources) = self.sources(vhost, to) {
-            sources.push(source.into());
-        }
-        true
-    }
-
-    /// Returns the sources that a destination is bound to.
-    fn sources(&mut self, vhost: usize, to: &Destination) -> Option<&mut Vec<Name>> {
-        match to {
-            Destination::Queue(queue) => Some(&mut self.queues.get_mut(*queue)?.sources),
-            Destination::Exchange(name) => {
-                Some(&mut self.vhosts[vhost].exchanges.get_mut(name)?.sources)
-            }
-        }
+        Ok(if is_durable { self.store.ticket() } else { 0 })
     }
 
     /// Removes a binding. Returns the log ticket that its answer waits for.
@@ -150,28 +122,18 @@ impl Broker {
         }
         self.finish_dead_letters();
         let index = self.vhost_of(id);
-        let is_durable = self.is_durable_binding(index, source, to);
-        let before = self.recorded;
-        let exchange = self.vhosts[index].exchanges.get_mut(source);
-        if exchange.is_some_and(|exchange| exchange.unbind(to, binding)) {
-            self.topology += 1;
+        let is_durable = self.topology.is_durable(index, source, to);
+        let before = self.store.recorded();
+        if self.topology.unbind(index, source, to, binding) {
             self.store_binding(index, source, to, binding, false);
-            self.forget_source(index, to, &source.into());
             self.remove_if_unused(index, source);
         }
         // Even if it was missing: the record of its removal may still be on its way to the disk.
         Ok(if is_durable {
-            self.ticket()
+            self.store.ticket()
         } else {
-            self.ticket_since(before)
+            self.store.ticket_since(before)
         })
-    }
-
-    /// Removes one entry from the sources of a destination.
-    pub(super) fn forget_source(&mut self, vhost: usize, to: &Destination, source: &Name) {
-        if let Some(sources) = self.sources(vhost, to) {
-            remove_first(sources, |other| other == source);
-        }
     }
 }
 

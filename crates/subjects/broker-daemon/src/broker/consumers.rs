@@ -1,6 +1,5 @@
 //! The methods basic.consume and basic.cancel.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use amq_protocol::protocol::{AMQPClass, basic};
@@ -11,7 +10,7 @@ use super::replies::REPLY_TO;
 use super::{Broker, enter_ring};
 use crate::channel::{Channel, ChannelId, Consumer};
 use crate::exchange::QueueId;
-use crate::failure::{Result, access_refused, not_allowed, precondition_failed};
+use crate::failure::{Result, access_refused, not_allowed, precondition_failed, unknown_id};
 use crate::message::short_string;
 use crate::queue::{ConsumerId, integer};
 
@@ -22,11 +21,11 @@ impl Broker {
             return self.consume_replies(id, consume);
         }
         let queue_id = self.queue_of(id, consume.queue.as_str())?;
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         let tag = new_tag(channel, consume)?;
         let prefetch = channel.prefetch;
-        let queue = &self.queues[queue_id];
-        let what = self.describe(queue);
+        let queue = self.topology.queue(queue_id).ok_or_else(unknown_id)?;
+        let what = self.topology.describe(queue);
         let is_single = queue.limits.single_active;
         if queue.has_exclusive_consumer
             || (consume.exclusive && (is_single || !queue.consumers.is_empty()))
@@ -34,7 +33,7 @@ impl Broker {
             return Err(access_refused(format_args!("{what} in exclusive use")));
         }
         let priority = read_priority(&consume.arguments, &what)?;
-        let consumer = self.consumers.insert(Consumer {
+        let consumer = self.topology.add_consumer(Consumer {
             channel: id,
             queue: queue_id,
             tag: short_string(&tag).into(),
@@ -47,15 +46,11 @@ impl Broker {
             is_passed_over: false,
             last_tag: 0,
         });
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         channel.consumers.insert(tag.as_str().into(), consumer);
-        let queue = &mut self.queues[queue_id];
-        queue.consumers.insert(consumer);
-        if is_single && queue.active.is_none() {
-            queue.active = Some(consumer);
+        if let Some(queue) = self.topology.queue_mut(queue_id) {
+            queue.used = self.now;
         }
-        queue.has_exclusive_consumer = consume.exclusive;
-        queue.used = self.now;
         let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
             consumer_tag: tag.into(),
         });
@@ -64,31 +59,16 @@ impl Broker {
         Ok(())
     }
 
-    /// Selects another single active consumer of a queue: the oldest of those with the highest priority.
-    pub(super) fn choose_active(&mut self, queue_id: QueueId) {
-        let Some(queue) = self.queues.get_mut(queue_id) else {
-            return;
-        };
-        let rank = |id: &&ConsumerId| {
-            let priority = self.consumers.get(**id).map(|consumer| consumer.priority);
-            (priority, Reverse(id.serial))
-        };
-        queue.active = queue.consumers.iter().max_by_key(rank).copied();
-        if let Some(next) = queue.active {
-            self.wake_consumer(next);
-        }
-    }
-
     /// Handles basic.cancel. An unknown tag is no error.
     pub(super) fn cancel(&mut self, id: ChannelId, cancel: basic::Cancel) -> Result {
         let tag = cancel.consumer_tag.as_str();
         let Channel {
             consumers, replies, ..
-        } = self.channel(id);
+        } = self.channel(id)?;
         if let Some(consumer) = consumers.remove(tag) {
             self.remove_consumer(consumer);
         } else if let Some(replies) = replies.take_if(|replies| replies.has_tag(tag)) {
-            self.replies.remove(&replies.address);
+            self.topology.replies.remove(&replies.address);
         }
         let ok = basic::AMQPMethod::CancelOk(basic::CancelOk {
             consumer_tag: cancel.consumer_tag,
@@ -110,11 +90,11 @@ impl Broker {
         let mut last = None;
         let mut held = Vec::new();
         for consumer_id in self.by_last_service(id, waiting) {
-            let Some(consumer) = self.consumers.get_mut(consumer_id) else {
+            let Some((consumer, queue)) = self.topology.consumer_and_queue(consumer_id) else {
                 continue;
             };
+            let has_messages = queue.len() > 0;
             let queue = consumer.queue;
-            let has_messages = self.queues.get(queue).is_some_and(|queue| queue.len() > 0);
             if has_messages && last != Some(queue) {
                 if room == 0 {
                     held.push(consumer_id);
@@ -129,25 +109,27 @@ impl Broker {
         if held.is_empty() {
             return;
         }
-        self.channel(id).passed_over = held;
+        if let Some(channel) = self.find_channel(id) {
+            channel.passed_over = held;
+        }
         // Woken consumers may find that their messages are gone.
-        self.limited.push(id);
+        self.scheduler.limit(id);
     }
 
     /// Sorts consumers of a channel by the last time that one of their queue was served. Consumers of the same queue
     /// keep their order.
     fn by_last_service(&mut self, id: ChannelId, mut waiting: Vec<ConsumerId>) -> Vec<ConsumerId> {
-        if waiting.len() == 1 {
-            return waiting;
-        }
-        let all = self.channel(id).consumer_ids();
+        let all = match self.find_channel(id) {
+            Some(channel) if waiting.len() > 1 => channel.consumer_ids(),
+            _ => return waiting,
+        };
         let mut served: HashMap<QueueId, u64> = HashMap::new();
-        for consumer in all.iter().filter_map(|id| self.consumers.get(*id)) {
+        for consumer in all.iter().filter_map(|id| self.topology.consumer(*id)) {
             let last = served.entry(consumer.queue).or_default();
             *last = consumer.last_tag.max(*last);
         }
         waiting.sort_by_cached_key(|id| {
-            let queue = self.consumers.get(*id).map(|consumer| consumer.queue);
+            let queue = self.topology.consumer(*id).map(|consumer| consumer.queue);
             (queue.and_then(|queue| served.get(&queue).copied()), queue)
         });
         waiting
@@ -155,15 +137,12 @@ impl Broker {
 
     /// Returns a consumer to its queue's ring, if it has room.
     pub(super) fn wake_consumer(&mut self, id: ConsumerId) {
-        let Some(consumer) = self.consumers.get_mut(id) else {
+        let Some((consumer, queue)) = self.topology.consumer_and_queue(id) else {
             return;
         };
         let queue_id = consumer.queue;
-        let Some(queue) = self.queues.get_mut(queue_id) else {
-            return;
-        };
         if enter_ring(queue, id, consumer) && queue.len() > 0 {
-            self.activate(queue_id);
+            self.scheduler.activate(queue_id, queue);
         }
     }
 }
@@ -208,7 +187,7 @@ fn read_priority(arguments: &FieldTable, what: &str) -> Result<i64> {
         get("x-cancel-on-ha-failover"),
         None | Some(AMQPValue::Boolean(_))
     ) {
-        return invalid("x-cancel-on-ha-failover", ": it is no boolean");
+        return invalid("x-cancel-on-ha-failover", ": must be a boolean");
     }
     match get("x-priority").map(integer) {
         None => Ok(0),

@@ -9,7 +9,7 @@ use super::Broker;
 use super::methods::unfinished_message;
 use super::replies::REPLY_TO;
 use crate::carbon_copies::{CarbonCopies, Key};
-use crate::channel::{Channel, ChannelId, Stage};
+use crate::channel::{Channel, ChannelId, Expecting};
 use crate::failure::{
     Result, frame_error, not_implemented, precondition_failed, resource_error, unexpected_frame,
 };
@@ -26,8 +26,8 @@ impl Broker {
     pub(super) fn begin_publish(&mut self, id: ChannelId, payload: &[u8]) -> Result {
         let Channel {
             incoming, route, ..
-        } = self.channel(id);
-        if incoming.stage != Stage::Method {
+        } = self.channel(id)?;
+        if incoming.expecting != Expecting::Method {
             return Err(unfinished_message());
         }
         // After class and method comes a ticket, which is ignored.
@@ -38,7 +38,7 @@ impl Broker {
         incoming.has_route = route.address == address;
         incoming.mandatory = bits & 1 != 0;
         incoming.immediate = bits & 2 != 0;
-        incoming.stage = Stage::Header;
+        incoming.expecting = Expecting::Header;
         Ok(())
     }
 
@@ -47,8 +47,8 @@ impl Broker {
         let user = Rc::clone(&self.connections[id.connection].user);
         let Channel {
             incoming, replies, ..
-        } = self.channel(id);
-        if incoming.stage != Stage::Header {
+        } = self.channel(id)?;
+        if incoming.expecting != Expecting::Header {
             return Err(unexpected_frame(
                 "got a content header where none was expected",
             ));
@@ -83,7 +83,7 @@ impl Broker {
         data.extend_from_slice(fixed);
         data.extend_from_slice(properties);
         incoming.data = data;
-        incoming.stage = Stage::Body;
+        incoming.expecting = Expecting::Body;
         match incoming.missing {
             0 => self.complete(id),
             _ => Ok(()),
@@ -92,9 +92,8 @@ impl Broker {
 
     /// Handles a part of a content body.
     pub(super) fn content_body(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        let memory = Rc::clone(&self.memory);
-        let incoming = &mut self.channel(id).incoming;
-        if incoming.stage != Stage::Body {
+        let incoming = &mut self.channel(id)?.incoming;
+        if incoming.expecting != Expecting::Body {
             return Err(unexpected_frame(
                 "got a content body where none was expected",
             ));
@@ -108,15 +107,15 @@ impl Broker {
             return self.complete(id);
         }
         // An incomplete message may stay so for as long as its client likes.
-        let held = incoming.data.len();
-        incoming.share = Some(Share::new(held, &memory));
+        let share = Share::new(incoming.data.len(), self.memory.meter());
+        self.channel(id)?.incoming.share = Some(share);
         self.check_unfinished(id.connection)
     }
 
     /// # Errors
     /// 506 for a client that begins ever more messages on ever more channels while memory is short.
     fn check_unfinished(&self, id: ConnectionId) -> Result {
-        if !self.is_blocked {
+        if !self.memory.is_short() {
             return Ok(());
         }
         let channels = self.connections[id].channels();
@@ -131,17 +130,16 @@ impl Broker {
     }
 
     fn complete(&mut self, id: ChannelId) -> Result {
-        let memory = Rc::clone(&self.memory);
         self.connections[id.connection].is_publisher = true;
-        let incoming = &mut self.channel(id).incoming;
-        incoming.stage = Stage::Method;
+        let incoming = &mut self.channel(id)?.incoming;
+        incoming.expecting = Expecting::Method;
         // From here on the message itself is accounted for.
         incoming.share = None;
         let data = std::mem::take(&mut incoming.data);
         let facts = incoming.facts.take().transpose()?.unwrap_or_default();
         let (address, head) = (incoming.address.len(), incoming.head);
-        let message = Message::new(data, address, head, facts, &memory);
         let (mandatory, immediate) = (incoming.mandatory, incoming.immediate);
+        let message = Message::new(data, address, head, facts, self.memory.meter());
         self.counts.messages_published += 1;
         if immediate {
             return Err(not_implemented("immediate=true"));

@@ -46,21 +46,21 @@ impl Broker {
     pub(super) fn queue_dead_letter(&mut self, queue: QueueId, entry: Entry, reason: Reason) {
         self.counts.messages_dropped += 1;
         if self.has_dead_letters(queue) {
-            self.dead_letters.push_back(DeadLetter {
+            self.scheduler.add_dead_letter(DeadLetter {
                 queue,
                 message: Rc::clone(&entry.message),
                 reason,
                 entry: Some(entry),
             });
         } else {
-            self.on_removed(queue, &entry);
+            self.store.settle(queue, &entry);
         }
     }
 
     /// Dead-letters a message that a full queue refused (x-overflow: reject-publish-dlx).
     pub(super) fn queue_refused(&mut self, queue: QueueId, message: &Rc<Message>) {
         if self.has_dead_letters(queue) {
-            self.dead_letters.push_back(DeadLetter {
+            self.scheduler.add_dead_letter(DeadLetter {
                 queue,
                 message: Rc::clone(message),
                 reason: Reason::MaxLength,
@@ -70,31 +70,29 @@ impl Broker {
     }
 
     fn has_dead_letters(&self, queue: QueueId) -> bool {
-        self.queues
-            .get(queue)
-            .is_some_and(|queue| queue.limits.dead_letter_exchange.is_some())
+        let queue = self.topology.queue(queue);
+        queue.is_some_and(|queue| queue.limits.dead_letter_exchange.is_some())
     }
 
     /// Publishes all dead letters now: before their queue is deleted, or an exchange or binding on their way.
     pub(super) fn finish_dead_letters(&mut self) {
-        while let Some(dead) = self.dead_letters.pop_front() {
+        while let Some(dead) = self.scheduler.next_dead_letter() {
             self.dead_letter(dead);
         }
     }
 
     /// Publishes a dead letter, then removes it from its queue.
     pub(super) fn dead_letter(&mut self, dead: DeadLetter) {
-        if let Some(queue) = self.queues.get(dead.queue)
+        if let Some(queue) = self.topology.queue(dead.queue)
             && let Some(exchange) = queue.limits.dead_letter_exchange.clone()
             && let Some((message, deaths, copies)) = self.dead_message(queue, &exchange, &dead)
         {
-            let vhost = &self.vhosts[queue.vhost];
+            let vhost = self.topology.vhost(queue.vhost);
             let mut queues = Vec::new();
             vhost.route_from(&exchange, &message, &copies, &mut queues);
             queues.retain(|to| {
-                self.queues
-                    .get(*to)
-                    .is_some_and(|to| !is_cycle(&deaths, &to.name, dead.reason))
+                let to = self.topology.queue(*to);
+                to.is_some_and(|to| !is_cycle(&deaths, &to.name, dead.reason))
             });
             if !queues.is_empty() {
                 self.counts.messages_dead_lettered += 1;
@@ -102,7 +100,7 @@ impl Broker {
             self.enqueue_all(&queues, &Rc::new(message));
         }
         if let Some(entry) = dead.entry {
-            self.on_removed(dead.queue, &entry);
+            self.store.settle(dead.queue, &entry);
         }
     }
 
@@ -151,7 +149,7 @@ impl Broker {
         let head = data.len();
         data.extend_from_slice(old.body());
         let facts = Properties::scan(&encoded).ok()?.facts().ok()?;
-        let message = Message::new(data, address, head, facts, &self.memory);
+        let message = Message::new(data, address, head, facts, self.memory.meter());
         Some((message, deaths, copies))
     }
 }

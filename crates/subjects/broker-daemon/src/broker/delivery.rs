@@ -19,11 +19,11 @@ const SPARES: usize = 64;
 impl Broker {
     /// Delivers messages of a queue to consumers with room, one each in turn. Returns how many messages left the queue.
     pub(super) fn dispatch(&mut self, id: QueueId) -> usize {
-        if let Some(queue) = self.queues.get_mut(id) {
+        if let Some(queue) = self.topology.queue_mut(id) {
             queue.is_active = false;
         }
         for count in 0..TURN {
-            let Some(queue) = self.queues.get_mut(id) else {
+            let Some(queue) = self.topology.queue_mut(id) else {
                 return count;
             };
             let Some(head) = queue.head() else {
@@ -44,24 +44,28 @@ impl Broker {
                 return count + expired;
             }
         }
-        self.activate(id);
+        if let Some(queue) = self.topology.queue_mut(id) {
+            self.scheduler.activate(id, queue);
+        }
         TURN
     }
 
     /// Delivers a queue's first message to the next consumer with room. Returns true if one was found.
     fn deliver_one(&mut self, id: QueueId) -> bool {
-        let Some(queue) = self.queues.get_mut(id) else {
+        let Some((queue, consumers)) = self.topology.queue_and_consumers(id) else {
             return false;
         };
         while let Some((_, consumer_id)) = queue.ring.pop_front() {
-            let Some(consumer) = self.consumers.get_mut(consumer_id) else {
+            let Some(consumer) = consumers.get_mut(consumer_id) else {
                 continue;
             };
             consumer.in_ring = false;
             if !consumer.has_room() {
                 continue;
             }
-            let connection = &mut self.connections[consumer.channel.connection];
+            let Some(connection) = self.connections.get_mut(consumer.channel.connection) else {
+                continue;
+            };
             if connection.pending() >= FULL {
                 connection.was_passed_over = true;
                 continue;
@@ -100,7 +104,7 @@ impl Broker {
                 consumer.is_passed_over = !channel.passed_over.is_empty();
                 if consumer.is_passed_over {
                     channel.passed_over.push(consumer_id);
-                    self.limited.push(consumer.channel);
+                    self.scheduler.limit(consumer.channel);
                 }
             } else {
                 channel.unsettled += 1;
@@ -125,14 +129,21 @@ impl Broker {
                 consumer.in_ring = true;
                 queue.enter_ring(consumer_id, consumer.priority);
             }
-            let to = consumer.channel.connection;
+            self.scheduler
+                .add_output(consumer.channel.connection, connection);
             if let Some(entry) = settled {
-                self.on_removed(id, &entry);
+                self.store.settle(id, &entry);
             }
-            self.mark_dirty(to);
             return true;
         }
         false
+    }
+
+    /// Writes all connections' pending output.
+    pub(crate) fn flush_all(&mut self) {
+        for id in self.scheduler.take_outputs() {
+            self.flush(id, false);
+        }
     }
 
     /// Writes a connection's output as far as its socket accepts it. A blocked socket is left alone until it
@@ -141,7 +152,7 @@ impl Broker {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        connection.is_dirty = false;
+        connection.has_output = false;
         if connection.is_stuck && !is_writable {
             return connection.account_memory();
         }

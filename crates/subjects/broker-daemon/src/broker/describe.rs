@@ -4,15 +4,14 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
+use amq_protocol::types::{AMQPValue, FieldTable};
 use serde_json::{Value, json};
 
 use super::Broker;
 use super::handshake::check_login;
-use crate::connection::Connection;
 use crate::counts::Gauges;
 use crate::exchange::QueueId;
-use crate::json::from_table;
-use crate::queue::{ConsumerId, Queue};
+use crate::queue::{Queue, integer};
 
 /// The node name shown to tools.
 pub(crate) const NODE: &str = "broker-daemon@localhost";
@@ -20,49 +19,47 @@ pub(crate) const NODE: &str = "broker-daemon@localhost";
 impl Broker {
     /// Returns true if a user may query the API, by the rules for AMQP clients. Counts refused logins.
     pub(crate) fn may_ask(&mut self, login: &(String, String), peer: SocketAddr) -> bool {
-        let may = check_login(
-            &self.config.users,
-            &self.config.loopback_users,
-            login,
-            Some(peer),
-        )
-        .is_ok();
+        let may = check_login(&self.config, login, Some(peer)).is_ok();
         self.counts.logins_refused += u64::from(!may);
         may
     }
 
     /// Returns the alarms in effect.
     pub(crate) fn alarms(&self) -> Vec<&'static str> {
-        let alarms = [("memory", self.is_blocked), ("disk", !self.log_takes)];
+        let alarms = [
+            ("memory", self.memory.is_short()),
+            ("disk", self.store.is_out()),
+        ];
         let active = alarms.into_iter().filter(|(_, is_active)| *is_active);
         active.map(|(resource, _)| resource).collect()
     }
 
     /// Returns the queues of one virtual host, or all.
     pub(crate) fn queue_ids(&self, vhost: Option<usize>) -> Vec<QueueId> {
-        match vhost.and_then(|vhost| self.vhosts.get(vhost)) {
-            Some(vhost) => vhost.queues.values().copied().collect(),
-            None => self.queues.ids(),
+        match vhost {
+            Some(vhost) => self
+                .topology
+                .vhost(vhost)
+                .queues
+                .values()
+                .copied()
+                .collect(),
+            None => self.topology.queues().map(|(id, _)| id).collect(),
         }
     }
 
     pub(crate) fn queue_id(&self, vhost: usize, name: &str) -> Option<QueueId> {
-        self.vhosts.get(vhost)?.queues.get(name).copied()
-    }
-
-    pub(crate) fn consumer_ids(&self, id: QueueId) -> Vec<ConsumerId> {
-        let queue = self.queues.get(id);
-        queue.map_or_else(Vec::new, |queue| queue.consumers.iter().copied().collect())
+        self.topology.vhost(vhost).queue(name)
     }
 
     pub(crate) fn describe_queue(&self, id: QueueId) -> Option<Value> {
-        let queue = self.queues.get(id)?;
+        let queue = self.topology.queue(id)?;
         Some(json!({
             "name": &*queue.name,
-            "vhost": &*self.vhosts[queue.vhost].name,
-            "durable": queue.traits.durable,
-            "auto_delete": queue.traits.auto_delete,
-            "arguments": from_table(&queue.traits.arguments),
+            "vhost": &*self.topology.vhost(queue.vhost).name,
+            "durable": queue.settings.durable,
+            "auto_delete": queue.settings.auto_delete,
+            "arguments": from_table(&queue.settings.arguments),
             "exclusive": queue.owner.is_some(),
             "type": "classic",
             "state": "running",
@@ -84,35 +81,15 @@ impl Broker {
         }))
     }
 
-    pub(crate) fn describe_consumer(&self, id: ConsumerId) -> Option<Value> {
-        let consumer = self.consumers.get(id)?;
-        let queue = &self.queues[consumer.queue];
-        let connection = &self.connections[consumer.channel.connection];
-        let name = connection_name(connection);
-        let number = consumer.channel.number;
-        Some(json!({
-            "consumer_tag": consumer.tag(),
-            "ack_required": !consumer.no_ack,
-            "exclusive": consumer.exclusive,
-            "prefetch_count": consumer.prefetch,
-            "active": true,
-            "activity_status": "up",
-            "channel_details": {
-                "connection_name": name,
-                "name": format!("{name} ({number})"),
-                "number": number,
-                "node": NODE,
-                "user": &*connection.user,
-            },
-            "queue": { "name": &*queue.name, "vhost": &*self.vhosts[queue.vhost].name },
-        }))
-    }
-
     /// Returns the values of the gauges.
     pub(crate) fn gauges(&self) -> Gauges {
         let connections = || self.connections.iter().map(|(_, connection)| connection);
-        let queues = || self.queues.iter().map(|(_, queue)| queue);
-        let exchanges = self.vhosts.iter().map(|vhost| vhost.exchanges.len());
+        let queues = || self.topology.queues().map(|(_, queue)| queue);
+        let exchanges = self
+            .topology
+            .vhosts()
+            .iter()
+            .map(|vhost| vhost.exchanges.len());
         let channels = connections().map(|connection| connection.channels().count());
         let backlog = connections().map(|connection| connection.backlog.len());
         let ready = queues().map(Queue::len);
@@ -120,26 +97,26 @@ impl Broker {
         Gauges {
             connections: self.connections.len() as u64,
             channels: channels.sum::<usize>() as u64,
-            consumers: self.consumers.len() as u64,
+            consumers: self.topology.consumer_count() as u64,
             exchanges: exchanges.sum::<usize>() as u64,
-            queues: self.queues.len() as u64,
+            queues: self.topology.queue_count() as u64,
             messages_ready: ready.sum::<usize>() as u64,
             messages_unacked: unacked.sum::<usize>() as u64,
-            memory_bytes: self.memory.get() as u64,
+            memory_bytes: self.memory.meter().get() as u64,
             memory_limit_bytes: self.config.memory_limit as u64,
             backlog_bytes: backlog.sum::<usize>() as u64,
-            publishers_blocked: self.is_blocked.into(),
-            disk_bytes: self.log.as_ref().map_or(0, |log| log.usage().disk_bytes),
-            disk_out: (!self.log_takes).into(),
+            publishers_blocked: self.memory.is_short().into(),
+            disk_bytes: self.store.disk_bytes(),
+            disk_out: self.store.is_out().into(),
         }
     }
 
     /// Appends the samples of a queue, one to each text, in the order of [`QUEUE_METRICS`].
     pub(crate) fn write_samples(&self, id: QueueId, texts: &mut [String]) {
-        let Some(queue) = self.queues.get(id) else {
+        let Some(queue) = self.topology.queue(id) else {
             return;
         };
-        let vhost = label(&self.vhosts[queue.vhost].name);
+        let vhost = label(&self.topology.vhost(queue.vhost).name);
         let name = label(&queue.name);
         for (text, (metric, _, _, value)) in texts.iter_mut().zip(QUEUE_METRICS) {
             let value = value(queue);
@@ -202,10 +179,48 @@ fn label(text: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// Names a connection by both of its ends, as RabbitMQ does.
-fn connection_name(connection: &Connection) -> String {
-    match (connection.peer(), connection.local()) {
-        (Some(peer), Some(local)) => format!("{peer} -> {local}"),
-        _ => "gone".to_owned(),
+/// Converts the arguments of a declaration or a binding to an object.
+fn from_table(table: &FieldTable) -> Value {
+    let fields = table.inner().iter();
+    fields
+        .map(|(name, value)| (name.as_str(), from_value(value)))
+        .collect()
+}
+
+fn from_value(value: &AMQPValue) -> Value {
+    match value {
+        AMQPValue::Boolean(flag) => (*flag).into(),
+        AMQPValue::LongString(text) => String::from_utf8_lossy(text.as_bytes()).into(),
+        AMQPValue::ShortString(text) => text.as_str().into(),
+        AMQPValue::FieldTable(table) => from_table(table),
+        AMQPValue::FieldArray(array) => array.as_slice().iter().map(from_value).collect(),
+        // JSON has neither infinity nor NaN: both become null.
+        AMQPValue::Float(number) => f64::from(*number).into(),
+        AMQPValue::Double(number) => (*number).into(),
+        AMQPValue::DecimalValue(decimal) => {
+            (f64::from(decimal.value) / 10_f64.powi(decimal.scale.into())).into()
+        }
+        AMQPValue::ByteArray(bytes) => String::from_utf8_lossy(bytes.as_slice()).into(),
+        AMQPValue::Timestamp(number) => (*number).into(),
+        AMQPValue::Void => Value::Null,
+        number => integer(number).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_and_arguments_keep_their_types() {
+        let mut table = FieldTable::default();
+        table.insert("n".into(), AMQPValue::LongInt(-3));
+        table.insert("t".into(), AMQPValue::LongString("a\"b\\c\n\u{1}é".into()));
+        table.insert("v".into(), AMQPValue::Void);
+        table.insert("x".into(), AMQPValue::Double(f64::NAN));
+        assert_eq!(
+            from_table(&table).to_string(),
+            r#"{"n":-3,"t":"a\"b\\c\n\u0001é","v":null,"x":null}"#
+        );
     }
 }

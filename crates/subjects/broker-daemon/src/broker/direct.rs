@@ -73,12 +73,9 @@ impl Direct {
 
     /// Waits until all flushed records are on disk, then sends the confirms.
     pub fn wait_for_disk(&mut self) {
-        self.broker.watch_log();
-        while self.broker.synced < self.broker.flushed
-            && !self.broker.log_failed
-            && self.log_woke.recv().is_ok()
-        {
-            self.broker.watch_log();
+        self.broker.store.watch();
+        while self.broker.store.is_writing() && self.log_woke.recv().is_ok() {
+            self.broker.store.watch();
         }
         self.broker.finish_turn();
     }

@@ -6,7 +6,7 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use super::Broker;
 use super::queues::{plain_name, same, same_argument};
 use crate::channel::ChannelId;
-use crate::exchange::{Destination, Exchange, Kind, Name, Traits};
+use crate::exchange::{Destination, Exchange, ExchangeSettings, Kind, Name};
 use crate::failure::{Failure, Result, access_refused, command_invalid, precondition_failed};
 
 impl Broker {
@@ -14,7 +14,7 @@ impl Broker {
         let nowait = declare.nowait;
         let name = &*plain_name(declare.exchange.as_str());
         let index = self.vhost_of(id);
-        let vhost = &self.vhosts[index];
+        let vhost = self.topology.vhost(index);
         if name.is_empty() {
             return Err(default_exchange());
         }
@@ -27,7 +27,7 @@ impl Broker {
             let unknown = || command_invalid(format_args!("unknown exchange type '{kind}'"));
             let kind = Kind::parse(kind).ok_or_else(unknown)?;
             check_alternate(&declare.arguments)?;
-            let traits = Traits {
+            let settings = ExchangeSettings {
                 kind,
                 durable: declare.durable,
                 auto_delete: declare.auto_delete,
@@ -36,8 +36,8 @@ impl Broker {
             };
             match vhost.exchanges.get(name) {
                 Some(existing) => {
-                    let what = format!("exchange '{name}' in vhost '{}'", vhost.name);
-                    check_same(&what, &traits, &existing.traits)?;
+                    let what = vhost.describe("exchange", name);
+                    check_same(&what, &settings, &existing.settings)?;
                     ticket = existing.ticket;
                 }
                 None if name.starts_with("amq.") => {
@@ -46,16 +46,13 @@ impl Broker {
                     )));
                 }
                 None => {
-                    if traits.durable {
-                        self.check_store()?;
+                    if settings.durable {
+                        self.store.check()?;
                     }
-                    let before = self.recorded;
-                    self.store_exchange(index, name, &traits, true);
-                    ticket = self.ticket_since(before);
-                    let mut exchange = Exchange::new(traits);
+                    ticket = self.store_exchange(index, name, &settings, true);
+                    let mut exchange = Exchange::new(settings);
                     exchange.ticket = ticket;
-                    self.vhosts[index].exchanges.insert(name.into(), exchange);
-                    self.topology += 1;
+                    self.topology.add_exchange(index, name, exchange);
                 }
             }
         }
@@ -67,28 +64,26 @@ impl Broker {
     pub(super) fn delete_exchange(&mut self, id: ChannelId, delete: &exchange::Delete) -> Result {
         let name = &*plain_name(delete.exchange.as_str());
         let index = self.vhost_of(id);
-        let vhost = &self.vhosts[index];
+        let vhost = self.topology.vhost(index);
         if name.is_empty() {
             return Err(default_exchange());
         }
         if name.starts_with("amq.") {
             return Err(access_refused(format_args!(
-                "deletion of system exchange '{name}' in vhost '{}' not allowed",
-                vhost.name
+                "deletion of system {} not allowed",
+                vhost.describe("exchange", name)
             )));
         }
         // Even if it is missing: the record of its deletion may still be on its way to the disk.
-        let mut ticket = self.ticket();
+        let mut ticket = self.store.ticket();
         if let Some(exchange) = vhost.exchanges.get(name) {
             if delete.if_unused && exchange.is_used() {
-                let vhost = &vhost.name;
-                return Err(precondition_failed(format_args!(
-                    "exchange '{name}' in vhost '{vhost}' in use"
-                )));
+                let what = vhost.describe("exchange", name);
+                return Err(precondition_failed(format_args!("{what} in use")));
             }
-            let before = self.recorded;
+            let before = self.store.recorded();
             self.remove_exchange(index, name);
-            ticket = self.ticket_since(before);
+            ticket = self.store.ticket_since(before);
         }
         let ok = exchange::AMQPMethod::DeleteOk(exchange::DeleteOk {});
         self.answer_unless(delete.nowait, id, ticket, AMQPClass::Exchange(ok))
@@ -100,14 +95,13 @@ impl Broker {
         // A list instead of recursion: clients determine the length of such a chain.
         let mut going: Vec<Name> = vec![name.into()];
         while let Some(name) = going.pop() {
-            let Some(exchange) = self.vhosts[vhost].exchanges.remove(&name) else {
+            let Some(exchange) = self.topology.remove_exchange(vhost, &name) else {
                 continue;
             };
-            self.topology += 1;
-            self.store_exchange(vhost, &name, &exchange.traits, false);
+            self.store_exchange(vhost, &name, &exchange.settings, false);
             for (to, binding) in exchange.bindings() {
                 self.store_binding(vhost, &name, to, binding, false);
-                self.forget_source(vhost, to, &name);
+                self.topology.forget_source(vhost, to, &name);
             }
             let to = Destination::Exchange(name);
             for source in exchange.sources {
@@ -127,9 +121,7 @@ impl Broker {
     }
 
     fn forget_bindings(&mut self, vhost: usize, source: &str, to: &Destination) {
-        let exchange = self.vhosts[vhost].exchanges.get_mut(source);
-        let bindings = exchange.map(|exchange| exchange.forget(to));
-        for binding in bindings.unwrap_or_default() {
+        for binding in self.topology.forget_destination(vhost, source, to) {
             self.store_binding(vhost, source, to, &binding, false);
         }
     }
@@ -142,9 +134,9 @@ impl Broker {
     }
 
     fn is_left_unused(&self, vhost: usize, name: &str) -> bool {
-        let exchange = self.vhosts[vhost].exchanges.get(name);
+        let exchange = self.topology.vhost(vhost).exchanges.get(name);
         exchange.is_some_and(|exchange| {
-            exchange.traits.auto_delete && exchange.was_bound && !exchange.is_used()
+            exchange.settings.auto_delete && exchange.was_bound && !exchange.is_used()
         })
     }
 }
@@ -153,7 +145,7 @@ pub(super) fn default_exchange() -> Failure {
     access_refused("operation not permitted on the default exchange")
 }
 
-fn check_same(what: &str, received: &Traits, current: &Traits) -> Result {
+fn check_same(what: &str, received: &ExchangeSettings, current: &ExchangeSettings) -> Result {
     same("type", what, received.kind.name(), current.kind.name())?;
     for (name, received, current) in [
         ("durable", received.durable, current.durable),
@@ -172,7 +164,7 @@ fn check_alternate(arguments: &FieldTable) -> Result {
     match arguments.inner().get("alternate-exchange") {
         None | Some(AMQPValue::LongString(_)) => Ok(()),
         Some(_) => Err(precondition_failed(
-            "invalid type for arg 'alternate-exchange': it must be a string",
+            "invalid type for arg 'alternate-exchange': must be a string",
         )),
     }
 }

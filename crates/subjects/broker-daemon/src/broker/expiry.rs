@@ -2,8 +2,6 @@
 //!
 //! A message expires only at the head of its queue, as in RabbitMQ: a message behind another one waits for it.
 
-use std::cmp::Reverse;
-
 use super::Broker;
 use super::dead_letters::Reason;
 use crate::exchange::QueueId;
@@ -11,44 +9,25 @@ use crate::queue::{NEVER, Queue};
 
 /// Messages and queues that may expire in one turn: a million at once takes seconds, during which clients would wait.
 const TURN: usize = 1024;
-/// Timers kept in addition to one per queue: timers of deleted queues stay until they are due, which may be in weeks.
-const SPARE_TIMERS: usize = 1024;
-
 impl Broker {
     /// Ensures that a queue is checked when its head or the queue itself expires.
     pub(super) fn set_timer(&mut self, id: QueueId) {
-        let Some(queue) = self.queues.get_mut(id) else {
+        let Some(queue) = self.topology.queue_mut(id) else {
             return;
         };
         let due = due(queue);
         if due < queue.timer {
             queue.timer = due;
-            let is_first = self.next_deadline().is_none_or(|first| due < first);
-            self.timers.push(Reverse((due, id)));
-            if self.timers.len() > 2 * self.queues.len() + SPARE_TIMERS {
-                let queues = &self.queues;
-                let is_meant = |due, id| queues.get(id).is_some_and(|queue| queue.timer == due);
-                self.timers.retain(|Reverse((due, id))| is_meant(*due, *id));
-            }
-            if is_first {
-                self.timer_changed.notify_one();
-            }
+            self.scheduler.add_timer(due, id, &self.topology);
         }
-    }
-
-    /// Returns the next deadline.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
-        self.timers.peek().map(|Reverse((due, _))| *due)
     }
 
     /// Expires what is due, or a part of it; in the latter case the next deadline is in the past.
     pub(crate) fn expire(&mut self) {
         let mut left = TURN;
-        while let Some(Reverse((due, id))) = self.timers.peek().copied() {
-            if due > self.now || left == 0 {
-                break;
-            }
-            self.timers.pop();
+        while left > 0
+            && let Some((due, id)) = self.scheduler.take_timer(self.now)
+        {
             left -= 1;
             left -= self.expire_queue(id, due, left);
         }
@@ -58,7 +37,7 @@ impl Broker {
     /// Returns how many messages expired, at most `most`.
     fn expire_queue(&mut self, id: QueueId, timer: u64, most: usize) -> usize {
         let now = self.now;
-        let Some(queue) = self.queues.get_mut(id) else {
+        let Some(queue) = self.topology.queue_mut(id) else {
             return 0;
         };
         if queue.timer != timer {
@@ -79,7 +58,7 @@ impl Broker {
     pub(super) fn expire_heads(&mut self, id: QueueId, most: usize) -> usize {
         let now = self.now;
         for count in 0..most {
-            let entry = self.queues.get_mut(id).and_then(|queue| {
+            let entry = self.topology.queue_mut(id).and_then(|queue| {
                 let is_due = queue.head().is_some_and(|head| head.expires <= now);
                 is_due.then(|| queue.pop()).flatten()
             });

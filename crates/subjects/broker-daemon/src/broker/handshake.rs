@@ -16,6 +16,7 @@ use crate::failure::{
     unexpected_frame,
 };
 use crate::frame::{Frame, HEARTBEAT, METHOD};
+use crate::options::Config;
 use crate::queue::ConnectionId;
 
 const PROTOCOL_HEADER: &[u8; 8] = b"AMQP\x00\x00\x09\x01";
@@ -92,7 +93,7 @@ impl Broker {
             connection.is_blocked = false;
             connection.wake.notify_one();
         }
-        self.let_go(id);
+        self.release(id);
         let connection = &mut self.connections[id];
         if !connection.answers.is_empty() {
             // Its channels are answered first.
@@ -120,16 +121,11 @@ impl Broker {
         let login =
             login.ok_or_else(|| syntax_error(format_args!("malformed {mechanism} response")))?;
         let peer = connection.peer();
-        if let Err(reason) = check_login(
-            &self.config.users,
-            &self.config.loopback_users,
-            &login,
-            peer,
-        ) {
+        if let Err(reason) = check_login(&self.config, &login, peer) {
             self.counts.logins_refused += 1;
             let (peer, user) = (show_peer(peer), quote(&login.0));
             let line = format_args!("refused user {user}{peer}: {reason}");
-            self.operator_log.0.warn(line);
+            self.operator_log.warn(line);
             return Err(access_refused(format_args!(
                 "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )));
@@ -177,14 +173,14 @@ impl Broker {
     }
 
     fn open(&mut self, id: ConnectionId, name: &str) -> Result {
-        let vhost = self.vhost_index(name);
+        let vhost = self.topology.vhost_index(name);
         let connection = &mut self.connections[id];
         let Some(vhost) = vhost else {
             self.counts.vhosts_refused += 1;
             let peer = show_peer(connection.peer());
             let (user, vhost) = (quote(&connection.user), quote(name));
             let line = format_args!("refused user {user}{peer}: unknown vhost {vhost}");
-            self.operator_log.0.warn(line);
+            self.operator_log.warn(line);
             return Err(not_allowed(format_args!("vhost {name} not found")));
         };
         connection.vhost = vhost;
@@ -197,11 +193,15 @@ impl Broker {
 
 /// Checks if a user may log in. The error is the reason for the refusal.
 pub(super) fn check_login(
-    users: &[(String, String)],
-    loopback_users: &[String],
+    config: &Config,
     login: &(String, String),
     peer: Option<SocketAddr>,
 ) -> std::result::Result<(), &'static str> {
+    let Config {
+        users,
+        loopback_users,
+        ..
+    } = config;
     match users.iter().find(|(name, _)| *name == login.0) {
         None => Err("unknown user"),
         Some(_) if !users.contains(login) => Err("wrong password"),
@@ -288,22 +288,24 @@ mod tests {
     #[test]
     fn guest_logs_in_from_this_machine_alone() {
         let pair = |name: &str, password: &str| (name.to_owned(), password.to_owned());
-        let users = [pair("guest", "guest"), pair("app", "secret")];
-        let check = |name, password, peer: &str| {
-            let peer = SocketAddr::new(peer.parse().unwrap(), 1);
-            let local = ["guest".to_owned()];
-            check_login(&users, &local, &pair(name, password), Some(peer)).is_ok()
+        let mut config = Config {
+            users: vec![pair("guest", "guest"), pair("app", "secret")],
+            ..Config::default()
         };
+        let check_with = |config: &Config, name, password, peer: &str| {
+            let peer = SocketAddr::new(peer.parse().unwrap(), 1);
+            check_login(config, &pair(name, password), Some(peer)).is_ok()
+        };
+        let check = |name, password, peer| check_with(&config, name, password, peer);
         assert!(check("guest", "guest", "127.0.0.1"));
         assert!(check("guest", "guest", "::1"));
         assert!(check("guest", "guest", "::ffff:127.0.0.1"));
         assert!(!check("guest", "guest", "10.0.0.7"));
         assert!(!check("guest", "guest", "::ffff:10.0.0.7"));
-        let everybody = ["none".to_owned()];
-        let remote = SocketAddr::new("10.0.0.7".parse().unwrap(), 1);
-        assert!(check_login(&users, &everybody, &users[0], Some(remote)).is_ok());
         assert!(check("app", "secret", "10.0.0.7"));
         assert!(!check("app", "guest", "127.0.0.1"));
         assert!(!check("nobody", "guest", "127.0.0.1"));
+        config.loopback_users = vec!["none".to_owned()];
+        assert!(check_with(&config, "guest", "guest", "10.0.0.7"));
     }
 }

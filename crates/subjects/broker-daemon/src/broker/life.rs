@@ -20,7 +20,7 @@ impl Broker {
     pub(crate) fn connect(&mut self, socket: Option<Rc<TcpStream>>) -> (ConnectionId, Rc<Notify>) {
         // Valid until both sides have agreed on another.
         let frame_max = LEAST_FRAME as usize;
-        let connection = Connection::new(socket, frame_max, self.now, &self.memory);
+        let connection = Connection::new(socket, frame_max, self.now, self.memory.meter());
         let wake = Rc::clone(&connection.wake);
         self.counts.connections_opened += 1;
         (self.connections.insert(connection), wake)
@@ -28,13 +28,13 @@ impl Broker {
 
     /// Removes a disconnected client with everything that belongs to it; its unacknowledged messages are requeued.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
-        self.let_go(id);
+        self.release(id);
         self.connections.remove(id);
         self.finish_turn();
     }
 
     /// Ends the channels of a connection and deletes its exclusive queues.
-    pub(super) fn let_go(&mut self, id: ConnectionId) {
+    pub(super) fn release(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -65,7 +65,7 @@ impl Broker {
             self.settle(delivered, Settlement::Requeued);
         }
         if let Some(replies) = channel.replies.take() {
-            self.replies.remove(&replies.address);
+            self.topology.replies.remove(&replies.address);
         }
         for consumer in channel.consumer_ids() {
             self.remove_consumer(consumer);
@@ -74,7 +74,7 @@ impl Broker {
 
     /// Removes a consumer, and an auto-delete queue with its last consumer.
     pub(super) fn remove_consumer(&mut self, id: ConsumerId) {
-        let Some(consumer) = self.consumers.remove(id) else {
+        let Some(consumer) = self.topology.remove_consumer(id) else {
             return;
         };
         if consumer.is_passed_over
@@ -82,19 +82,17 @@ impl Broker {
         {
             channel.passed_over.retain(|other| *other != id);
         }
-        let Some(queue) = self.queues.get_mut(consumer.queue) else {
+        let Some(queue) = self.topology.queue_mut(consumer.queue) else {
             return;
         };
-        queue.remove_consumer(id);
         let was_active = queue.active == Some(id);
-        queue.has_exclusive_consumer &= !consumer.exclusive;
         queue.used = self.now;
-        if queue.traits.auto_delete && queue.consumers.is_empty() {
+        if queue.settings.auto_delete && queue.consumers.is_empty() {
             return self.remove_queue(consumer.queue);
         }
         self.set_timer(consumer.queue);
-        if was_active {
-            self.choose_active(consumer.queue);
+        if was_active && let Some(next) = self.topology.choose_active(consumer.queue) {
+            self.wake_consumer(next);
         }
     }
 
@@ -138,8 +136,9 @@ impl Broker {
             return self.close_connection(id.connection, method, failure);
         }
         self.end_channel(id);
-        self.connections[id.connection].open_channel(id.number);
-        self.channel(id).is_closing = true;
+        self.connections[id.connection]
+            .open_channel(id.number)
+            .is_closing = true;
         let close = channel::AMQPMethod::Close(channel::Close {
             reply_code: failure.code,
             reply_text: failure.short_text().into(),
@@ -174,7 +173,7 @@ impl Broker {
         connection.answers = Answers::default();
         // Its answer must be read even if the connection was held.
         connection.wake.notify_one();
-        self.let_go(id);
+        self.release(id);
         if !says_why {
             return self.close_when_written(id);
         }
@@ -192,12 +191,12 @@ impl Broker {
 
     /// Stops reading, and closes the socket once all output is written.
     pub(super) fn close_when_written(&mut self, id: ConnectionId) {
-        self.let_go(id);
+        self.release(id);
         let connection = &mut self.connections[id];
         connection.phase = Phase::Closed;
         connection.since = self.now;
         connection.wake.notify_one();
-        self.mark_dirty(id);
+        self.add_output(id);
     }
 
     /// Sends connection.close 320 to every client.
@@ -213,7 +212,7 @@ impl Broker {
     pub(super) fn send(&mut self, id: ChannelId, method: AMQPClass) {
         let connection = &mut self.connections[id.connection];
         connection.output_of(id.number).method(id.number, method);
-        self.mark_dirty(id.connection);
+        self.add_output(id.connection);
     }
 
     pub(super) fn send_basic(&mut self, id: ChannelId, method: basic::AMQPMethod) {

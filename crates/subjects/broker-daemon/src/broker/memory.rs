@@ -1,21 +1,67 @@
 //! Memory alarm: if messages take too much memory, publishers wait, and no connection is closed.
 
 use std::mem;
+use std::rc::Rc;
 
 use amq_protocol::protocol::connection;
 
 use super::Broker;
 use crate::connection::Phase;
 use crate::frame::{Frame, METHOD};
+use crate::message::Meter;
 use crate::queue::ConnectionId;
+
+/// The memory of messages and outputs, and the connections that wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    meter: Rc<Meter>,
+    limit: usize,
+    /// True while publishers wait.
+    is_short: bool,
+    /// Connections that wait to publish.
+    waiting: Vec<ConnectionId>,
+}
+
+impl Memory {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn meter(&self) -> &Rc<Meter> {
+        &self.meter
+    }
+
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    fn is_over(&self) -> bool {
+        self.meter.get() > self.limit
+    }
+
+    /// Starts or ends the time in which publishers wait. It ends a tenth below the limit, so that it does not start
+    /// again with each message. Returns true if it started or ended.
+    fn update(&mut self) -> bool {
+        let was_short = self.is_short;
+        self.is_short = if was_short {
+            self.meter.get() >= self.limit - self.limit / 10
+        } else {
+            self.is_over()
+        };
+        self.is_short != was_short
+    }
+}
 
 impl Broker {
     /// Returns true if a frame must wait because it begins a message while memory is short. Everything after it on its
     /// connection then waits too.
     pub(super) fn must_wait(&mut self, id: ConnectionId, frame: Frame<'_>) -> bool {
         // Checked for each message and not each turn: a few small messages may go to thousands of queues.
-        let has_too_much = self.memory.get() > self.config.memory_limit;
-        if !(has_too_much || self.is_blocked || self.is_congested)
+        let has_too_much = self.memory.is_over();
+        if !(has_too_much || self.memory.is_short || self.store.is_congested())
             || frame.kind != METHOD
             || !frame.payload.starts_with(&[0, 60, 0, 40])
         {
@@ -29,12 +75,12 @@ impl Broker {
             return false;
         }
         if !connection.is_blocked {
-            self.waiting.push(id);
+            self.memory.waiting.push(id);
         }
         connection.is_blocked = true;
         connection.holds_frames = true;
         connection.is_publisher = true;
-        if self.is_blocked {
+        if self.memory.is_short {
             self.tell_blocked(id);
         }
         true
@@ -53,29 +99,23 @@ impl Broker {
         self.send_connection(id, connection::AMQPMethod::Blocked(blocked));
     }
 
-    /// Starts and ends the time in which publishers wait. It ends a tenth below the limit, so that it does not start
-    /// again with each message.
+    /// Tells clients if publishers must wait from now on, or no longer, and wakes those that waited.
     pub(super) fn watch_memory(&mut self) {
-        let used = self.memory.get();
-        let limit = self.config.memory_limit;
-        if !self.is_blocked && used > limit {
-            self.is_blocked = true;
+        if self.memory.update() {
             for id in self.connections.ids() {
-                if self.connections[id].is_publisher {
-                    self.tell_blocked(id);
-                }
-            }
-        } else if self.is_blocked && used < limit - limit / 10 {
-            self.is_blocked = false;
-            for id in self.connections.ids() {
-                if mem::take(&mut self.connections[id].was_sent_blocked) {
+                let connection = &mut self.connections[id];
+                if self.memory.is_short {
+                    if connection.is_publisher {
+                        self.tell_blocked(id);
+                    }
+                } else if mem::take(&mut connection.was_sent_blocked) {
                     let unblocked = connection::AMQPMethod::Unblocked(connection::Unblocked {});
                     self.send_connection(id, unblocked);
                 }
             }
         }
-        if !self.is_blocked && !self.is_congested {
-            for id in mem::take(&mut self.waiting) {
+        if !self.memory.is_short && !self.store.is_congested() {
+            for id in mem::take(&mut self.memory.waiting) {
                 if let Some(connection) = self.connections.get_mut(id) {
                     connection.is_blocked = false;
                     connection.received = self.now;

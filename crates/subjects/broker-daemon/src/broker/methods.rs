@@ -5,7 +5,7 @@ use amq_protocol::protocol::{
 };
 
 use super::Broker;
-use crate::channel::{ChannelId, Settlement, Stage};
+use crate::channel::{ChannelId, Expecting, Settlement};
 use crate::failure::{
     Failure, Result, channel_error, command_invalid, frame_error, not_implemented, unexpected_frame,
 };
@@ -82,7 +82,7 @@ impl Broker {
 
     /// Handles a method on another channel.
     pub(super) fn channel_method(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        if self.channel(id).incoming.stage != Stage::Method {
+        if self.channel(id)?.incoming.expecting != Expecting::Method {
             return Err(unfinished_message());
         }
         match parse(payload)? {

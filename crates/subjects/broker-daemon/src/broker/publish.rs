@@ -25,13 +25,13 @@ impl Broker {
         message: &Rc<Message>,
         mandatory: bool,
     ) -> Result {
-        let topology = self.topology;
-        let channel = self.channel(id);
+        let version = self.topology.version();
+        let channel = self.channel(id)?;
         let copies = std::mem::take(&mut channel.incoming.copies);
-        if !channel.incoming.has_route || channel.route.topology != topology || !copies.is_empty() {
+        if !channel.incoming.has_route || channel.route.version != version || !copies.is_empty() {
             self.find_route(id, message, &copies)?;
         }
-        if let Some(tx) = &mut self.channel(id).tx {
+        if let Some(tx) = &mut self.channel(id)?.tx {
             tx.published.push(Pending {
                 message: Rc::clone(message),
                 mandatory,
@@ -39,28 +39,27 @@ impl Broker {
             });
             return Ok(());
         }
-        self.deliver_to_queues(id, message, mandatory, &copies);
-        Ok(())
+        self.deliver_to_queues(id, message, mandatory, &copies)
     }
 
     /// Computes the channel's route for this message, unless it is the route of the last one.
     fn find_route(&mut self, id: ChannelId, message: &Message, copies: &[Key]) -> Result {
-        let topology = self.topology;
+        let version = self.topology.version();
         let connection = &mut self.connections[id.connection];
-        let vhost = &self.vhosts[connection.vhost];
+        let vhost = self.topology.vhost(connection.vhost);
         let Some(channel) = connection.channel(id.number) else {
             return Ok(());
         };
         let route = &mut channel.route;
-        let is_known = route.topology == topology && route.address == message.address();
+        let is_known = route.version == version && route.address == message.address();
         if is_known && copies.is_empty() {
             return Ok(());
         }
         route.queues.clear();
-        route.topology = 0;
+        route.version = 0;
         let by_address = vhost.route(message, copies, &mut route.queues)?;
         if by_address && copies.is_empty() {
-            route.topology = topology;
+            route.version = version;
             route.address.clear();
             route.address.extend_from_slice(message.address());
         }
@@ -75,14 +74,14 @@ impl Broker {
         message: &Rc<Message>,
         mandatory: bool,
         copies: &[Key],
-    ) {
+    ) -> Result {
         if message.exchange().is_empty() {
             self.deliver_reply(message.routing_key(), message);
             for key in copies {
                 self.deliver_reply(key, message);
             }
         }
-        let queues = std::mem::take(&mut self.channel(id).route.queues);
+        let queues = std::mem::take(&mut self.channel(id)?.route.queues);
         let verdict = if self.can_store(&queues, message) {
             self.enqueue_all(&queues, message)
         } else {
@@ -92,7 +91,7 @@ impl Broker {
         if queues.is_empty() && mandatory {
             self.give_back(id, message);
         }
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         channel.route.queues = queues;
         if let Some(confirms) = &mut channel.confirms {
             confirms.publish(verdict);
@@ -101,18 +100,20 @@ impl Broker {
                 self.confirming.push(id);
             }
         }
+        Ok(())
     }
 
     /// Publishes a message that a transaction held back. If its exchange was deleted meanwhile, it is routed nowhere.
-    pub(super) fn publish_pending(&mut self, id: ChannelId, pending: &Pending) {
+    pub(super) fn publish_pending(&mut self, id: ChannelId, pending: &Pending) -> Result {
         let Pending {
             message,
             mandatory,
             copies,
         } = pending;
-        if self.find_route(id, message, copies).is_ok() {
-            self.deliver_to_queues(id, message, *mandatory, copies);
+        if self.find_route(id, message, copies).is_err() {
+            return Ok(());
         }
+        self.deliver_to_queues(id, message, *mandatory, copies)
     }
 
     /// Puts a message into queues. Returns what its confirm must wait for, or that a queue refused it.
@@ -132,7 +133,7 @@ impl Broker {
             queues = &taking;
         }
         // Stored before anything is settled: the log's records of both must not be separated.
-        let ticket = self.store(queues, message);
+        let ticket = self.store_message(queues, message);
         for queue in queues {
             self.enqueue(*queue, message, ticket.is_some());
         }
@@ -145,9 +146,8 @@ impl Broker {
 
     /// Returns true if a queue refuses messages beyond its limits.
     fn refuses(&self, id: QueueId) -> bool {
-        self.queues
-            .get(id)
-            .is_some_and(|queue| queue.limits.overflow != Overflow::DropHead)
+        let queue = self.topology.queue(id);
+        queue.is_some_and(|queue| queue.limits.overflow != Overflow::DropHead)
     }
 
     /// Returns true if a queue accepts one more message (x-overflow: reject-publish).
@@ -155,11 +155,11 @@ impl Broker {
         let is_full = |queue: &Queue| {
             queue.limits.overflow != Overflow::DropHead && queue.is_full_for(message)
         };
-        if self.queues.get(id).is_some_and(is_full) {
+        if self.topology.queue(id).is_some_and(is_full) {
             // Consumers come first: messages published earlier in this turn have not been dispatched yet.
             self.dispatch(id);
         }
-        let Some(queue) = self.queues.get(id) else {
+        let Some(queue) = self.topology.queue(id) else {
             return true;
         };
         let has_room = !is_full(queue);
@@ -172,16 +172,16 @@ impl Broker {
     /// Puts a message into a queue.
     fn enqueue(&mut self, id: QueueId, message: &Rc<Message>, is_stored: bool) {
         let now = self.now;
-        let Some(queue) = self.queues.get_mut(id) else {
+        let Some(queue) = self.topology.queue_mut(id) else {
             return;
         };
         let is_stored = is_stored && queue.is_stored();
         queue.push(Rc::clone(message), now, is_stored);
         let (is_over, is_lagging) = (queue.is_over(), queue.is_lagging());
         let has_waiting = !queue.ring.is_empty();
-        self.activate(id);
+        self.scheduler.activate(id, queue);
         if is_lagging {
-            self.lagging = Some(id);
+            self.scheduler.lagging = Some(id);
         }
         if is_over {
             // Consumers come first.
@@ -195,7 +195,7 @@ impl Broker {
 
     /// Drops messages from the head until the queue is within its limits (x-overflow: drop-head).
     pub(super) fn drop_heads(&mut self, id: QueueId) {
-        while let Some(queue) = self.queues.get_mut(id) {
+        while let Some(queue) = self.topology.queue_mut(id) {
             if queue.limits.overflow != Overflow::DropHead || !queue.is_over() {
                 return;
             }
@@ -211,11 +211,11 @@ impl Broker {
         let output = connection.output_of(id.number);
         output.give_back(id.number, (312, "NO_ROUTE"), message, frame_max);
         self.counts.messages_returned += 1;
-        self.mark_dirty(id.connection);
+        self.add_output(id.connection);
     }
 
     pub(super) fn confirm_select(&mut self, id: ChannelId, nowait: bool) -> Result {
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         if channel.tx.is_some() {
             return Err(precondition_failed("cannot switch from tx to confirm mode"));
         }
@@ -227,13 +227,8 @@ impl Broker {
     /// Sends the due confirms: at most a few for all messages of a turn.
     pub(super) fn send_confirms(&mut self) {
         let mut confirming = std::mem::take(&mut self.confirming);
-        let (synced, has_failed) = (self.synced, self.log_failed);
-        // Waiting channels are checked after progress of the log, and not in each turn: there may be thousands.
-        let (waiting, seen) = &mut self.awaiting_log;
-        if *seen != synced || has_failed {
-            *seen = synced;
-            confirming.append(waiting);
-        }
+        self.store.take_confirming(&mut confirming);
+        let (synced, has_failed) = (self.store.synced(), self.store.has_failed());
         confirming.retain(|id| {
             let Some(connection) = self.connections.get_mut(id.connection) else {
                 return false;
@@ -254,11 +249,11 @@ impl Broker {
             *connection.output_of(number) = output;
             self.counts.messages_confirmed += count;
             if count > 0 {
-                self.mark_dirty(id.connection);
+                self.add_output(id.connection);
             }
             waits
         });
-        self.awaiting_log.0.append(&mut confirming);
+        self.store.await_confirms(&mut confirming);
         // Nothing is added while they are sent; the list is put back for its capacity.
         self.confirming = confirming;
     }

@@ -13,9 +13,10 @@ use super::replies::REPLY_TO;
 use crate::channel::{ChannelId, Consumer};
 use crate::exchange::{Destination, Name, QueueId};
 use crate::failure::{
-    Failure, Result, access_refused, not_found, precondition_failed, resource_locked,
+    Failure, Result, access_refused, not_found, precondition_failed, resource_locked, unknown_id,
 };
-use crate::queue::{Limits, Queue, QueueTraits, queue_type};
+use crate::queue::{Limits, Queue, QueueSettings, queue_type};
+use crate::vhost::Vhost;
 
 /// Arguments that must be equal when a queue is declared again.
 const COMPARED: [&str; 19] = [
@@ -66,12 +67,6 @@ pub(super) fn random_name() -> String {
 }
 
 impl Broker {
-    /// Names a queue in an error message.
-    pub(super) fn describe(&self, queue: &Queue) -> String {
-        let vhost = &self.vhosts[queue.vhost].name;
-        format!("queue '{}' in vhost '{vhost}'", queue.name)
-    }
-
     pub(super) fn vhost_of(&self, id: ChannelId) -> usize {
         self.connections[id.connection].vhost
     }
@@ -85,19 +80,19 @@ impl Broker {
         self.find_queue(id, &name)
     }
 
-    fn full_name(&mut self, id: ChannelId, name: &str) -> Result<Name> {
+    pub(super) fn full_name(&mut self, id: ChannelId, name: &str) -> Result<Name> {
         if !name.is_empty() {
             return Ok(name.into());
         }
-        let last = self.channel(id).last_queue.clone();
+        let last = self.channel(id)?.last_queue.clone();
         last.ok_or_else(|| not_found("no previously declared queue"))
     }
 
-    fn find_queue(&self, id: ChannelId, name: &str) -> Result<QueueId> {
-        let vhost = &self.vhosts[self.vhost_of(id)];
-        let queue_id = *vhost.queues.get(name).ok_or_else(|| vhost.no_queue(name))?;
-        match self.queues[queue_id].owner {
-            Some(owner) if owner != id.connection => Err(locked(name, &vhost.name)),
+    pub(super) fn find_queue(&self, id: ChannelId, name: &str) -> Result<QueueId> {
+        let vhost = self.topology.vhost(self.vhost_of(id));
+        let queue_id = vhost.queue(name).ok_or_else(|| vhost.no_queue(name))?;
+        match self.topology.queue(queue_id).and_then(|queue| queue.owner) {
+            Some(owner) if owner != id.connection => Err(locked(name, vhost)),
             _ => Ok(queue_id),
         }
     }
@@ -112,9 +107,9 @@ impl Broker {
             "" => format!("amq.gen-{}", random_name()).into(),
             name => name.into(),
         };
-        let queue_id = match self.vhosts[self.vhost_of(id)].queues.get(&name) {
+        let queue_id = match self.topology.vhost(self.vhost_of(id)).queue(&name) {
             _ if declare.passive => self.find_queue(id, &name)?,
-            Some(existing) => self.check_same(id, *existing, declare)?,
+            Some(existing) => self.check_same(id, existing, declare)?,
             None if asked.starts_with("amq.") => {
                 return Err(access_refused(format_args!(
                     "queue name '{name}' contains reserved prefix 'amq.*'"
@@ -122,8 +117,8 @@ impl Broker {
             }
             None => self.create_queue(id, &name, declare)?,
         };
-        self.channel(id).last_queue = Some(Rc::clone(&name));
-        let queue = &mut self.queues[queue_id];
+        self.channel(id)?.last_queue = Some(Rc::clone(&name));
+        let queue = self.topology.queue_mut(queue_id).ok_or_else(unknown_id)?;
         queue.used = self.now;
         let ok = queue::AMQPMethod::DeclareOk(queue::DeclareOk {
             queue: (*name).into(),
@@ -142,16 +137,16 @@ impl Broker {
         existing: QueueId,
         declare: &queue::Declare,
     ) -> Result<QueueId> {
-        let queue = &self.queues[existing];
+        let queue = self.topology.queue(existing).ok_or_else(unknown_id)?;
         if queue.owner != declare.exclusive.then_some(id.connection) {
-            return Err(locked(&queue.name, &self.vhosts[queue.vhost].name));
+            return Err(locked(&queue.name, self.topology.vhost(queue.vhost)));
         }
-        let what = self.describe(queue);
-        let traits = &queue.traits;
-        same("durable", &what, is_durable(declare), traits.durable)?;
+        let what = self.topology.describe(queue);
+        let settings = &queue.settings;
+        same("durable", &what, is_durable(declare), settings.durable)?;
         let auto_delete = declare.auto_delete;
-        same("auto_delete", &what, auto_delete, traits.auto_delete)?;
-        let (received, current) = (&declare.arguments, &traits.arguments);
+        same("auto_delete", &what, auto_delete, settings.auto_delete)?;
+        let (received, current) = (&declare.arguments, &settings.arguments);
         for name in COMPARED {
             same_argument(name, &what, received, current)?;
         }
@@ -169,26 +164,24 @@ impl Broker {
         declare: &queue::Declare,
     ) -> Result<QueueId> {
         let vhost = self.vhost_of(id);
-        let what = format!("queue '{name}' in vhost '{}'", self.vhosts[vhost].name);
+        let what = self.topology.vhost(vhost).describe("queue", name);
         let limits = Limits::read(&declare.arguments, &what)?;
-        let traits = QueueTraits {
+        let settings = QueueSettings {
             durable: is_durable(declare),
             auto_delete: declare.auto_delete,
             arguments: declare.arguments.clone(),
         };
         let as_classic = self.config.quorum_as_classic;
-        let warning = traits.check_type(&what, declare.exclusive, as_classic)?;
+        let warning = settings.check_type(&what, declare.exclusive, as_classic)?;
         let owner = declare.exclusive.then_some(id.connection);
-        if traits.durable {
-            self.check_store()?;
+        if settings.durable {
+            self.store.check()?;
         }
-        let mut queue = Queue::new(Rc::clone(name), vhost, traits, limits);
+        let mut queue = Queue::new(Rc::clone(name), vhost, settings, limits);
         queue.owner = owner;
         queue.used = self.now;
-        let queue_id = self.queues.insert(queue);
-        self.vhosts[vhost].queues.insert(Rc::clone(name), queue_id);
+        let queue_id = self.topology.add_queue(queue);
         self.store_queue(queue_id);
-        self.topology += 1;
         if owner.is_some() {
             let connection = &mut self.connections[id.connection];
             connection.exclusive.push(queue_id);
@@ -196,29 +189,26 @@ impl Broker {
         self.set_timer(queue_id);
         if let Some(warning) = warning {
             let line = format_args!("warning: queue {}: {warning}", quote(name));
-            self.operator_log.0.warn(line);
+            self.operator_log.warn(line);
         }
         Ok(queue_id)
     }
 
     pub(super) fn purge_queue(&mut self, id: ChannelId, purge: &queue::Purge) -> Result {
         let queue_id = self.queue_of(id, purge.queue.as_str())?;
-        let before = self.recorded;
+        let before = self.store.recorded();
         let message_count = self.drop_ready(queue_id);
-        let ticket = self.ticket_since(before);
+        let ticket = self.store.ticket_since(before);
         let ok = queue::AMQPMethod::PurgeOk(queue::PurgeOk { message_count });
         self.answer_unless(purge.nowait, id, ticket, AMQPClass::Queue(ok))
     }
 
     /// Drops all ready messages. Returns their number.
     fn drop_ready(&mut self, id: QueueId) -> u32 {
-        let dropped = self.queues.get_mut(id).map(Queue::take_all);
+        let dropped = self.topology.queue_mut(id).map(Queue::take_all);
         let dropped = dropped.unwrap_or_default();
         self.counts.messages_dropped += dropped.len() as u64;
-        self.recorded += u64::from(dropped.iter().any(|entry| entry.is_stored));
-        for entry in &dropped {
-            self.on_removed(id, entry);
-        }
+        self.store.settle_all(id, &dropped);
         to_long(dropped.len())
     }
 
@@ -228,23 +218,24 @@ impl Broker {
         let mut message_count = 0;
         let mut cancelled = Vec::new();
         // Even if it is missing: the record of its deletion may still be on its way to the disk.
-        let mut ticket = self.ticket();
-        if self.vhosts[self.vhost_of(id)].queues.contains_key(&name) {
+        let mut ticket = self.store.ticket();
+        let vhost = self.topology.vhost(self.vhost_of(id));
+        if vhost.queue(&name).is_some() {
             let queue_id = self.find_queue(id, &name)?;
-            let queue = &self.queues[queue_id];
+            let queue = self.topology.queue(queue_id).ok_or_else(unknown_id)?;
             for (is_required, is_met, problem) in [
                 (delete.if_unused, queue.consumers.is_empty(), "in use"),
                 (delete.if_empty, queue.len() == 0, "not empty"),
             ] {
                 if is_required && !is_met {
-                    let what = self.describe(queue);
+                    let what = self.topology.describe(queue);
                     return Err(precondition_failed(format_args!("{what} {problem}")));
                 }
             }
             message_count = to_long(queue.len());
-            let before = self.recorded;
+            let before = self.store.recorded();
             cancelled = self.take_queue(queue_id);
-            ticket = self.ticket_since(before);
+            ticket = self.store.ticket_since(before);
         }
         let ok = queue::AMQPMethod::DeleteOk(queue::DeleteOk { message_count });
         let answered = self.answer_unless(delete.nowait, id, ticket, AMQPClass::Queue(ok));
@@ -277,25 +268,23 @@ impl Broker {
     fn take_queue(&mut self, id: QueueId) -> Vec<Consumer> {
         self.finish_dead_letters();
         self.drop_ready(id);
-        if let Some(queue) = self.queues.get_mut(id) {
+        if let Some(queue) = self.topology.queue_mut(id) {
             let vhost = queue.vhost;
             for source in std::mem::take(&mut queue.sources) {
                 self.forget_destination(vhost, &source, &Destination::Queue(id));
             }
         }
-        let Some(queue) = self.queues.remove(id) else {
+        let Some(queue) = self.topology.remove_queue(id) else {
             return Vec::new();
         };
-        self.topology += 1;
         self.unstore_queue(id, &queue);
-        self.vhosts[queue.vhost].queues.remove(&queue.name);
         let owner = queue.owner.and_then(|id| self.connections.get_mut(id));
         if let Some(owner) = owner {
             owner.exclusive.retain(|other| *other != id);
         }
         let mut cancelled = Vec::new();
         for consumer_id in queue.consumers {
-            let Some(consumer) = self.consumers.remove(consumer_id) else {
+            let Some(consumer) = self.topology.remove_consumer(consumer_id) else {
                 continue;
             };
             if let Some(channel) = self.find_channel(consumer.channel) {
@@ -313,10 +302,11 @@ pub(super) fn to_long(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-fn locked(name: &str, vhost: &str) -> Failure {
+fn locked(name: &str, vhost: &Vhost) -> Failure {
     resource_locked(format_args!(
-        "cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost}'. It could be originally declared \
-        on another connection or the exclusive property value does not match that of the original declaration."
+        "cannot obtain exclusive access to locked {}. It could be originally declared on another connection or the \
+         exclusive property value does not match that of the original declaration.",
+        vhost.describe("queue", name)
     ))
 }
 

@@ -28,7 +28,7 @@ impl Broker {
     /// # Errors
     /// 406 for a consumer with acknowledgements, and for a second one; 530 for a tag in use.
     pub(super) fn consume_replies(&mut self, id: ChannelId, consume: &basic::Consume) -> Result {
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         let tag = new_tag(channel, consume)?;
         if !consume.no_ack {
             return Err(precondition_failed("reply consumer cannot acknowledge"));
@@ -41,7 +41,7 @@ impl Broker {
             tag: short_string(&tag).into(),
             address: Rc::clone(&address),
         });
-        self.replies.insert(address, id);
+        self.topology.replies.insert(address, id);
         let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
             consumer_tag: tag.into(),
         });
@@ -53,8 +53,8 @@ impl Broker {
     /// # Errors
     /// 404 if no consumer waits.
     pub(super) fn declare_replies(&mut self, id: ChannelId, name: &str, nowait: bool) -> Result {
-        if name != REPLY_TO && !self.replies.contains_key(name) {
-            return Err(self.vhosts[self.vhost_of(id)].no_queue(name));
+        if name != REPLY_TO && !self.topology.replies.contains_key(name) {
+            return Err(self.topology.vhost(self.vhost_of(id)).no_queue(name));
         }
         let ok = queue::AMQPMethod::DeclareOk(queue::DeclareOk {
             queue: name.into(),
@@ -70,11 +70,15 @@ impl Broker {
             return;
         }
         let name = std::str::from_utf8(key).ok();
-        let Some(id) = name.and_then(|name| self.replies.get(name)).copied() else {
+        let Some(id) = name
+            .and_then(|name| self.topology.replies.get(name))
+            .copied()
+        else {
             return;
         };
-        // A channel with an address is open.
-        let channel = self.channel(id);
+        let Some(channel) = self.find_channel(id) else {
+            return;
+        };
         let Some(consumer) = channel.replies.as_ref().map(|found| Rc::clone(&found.tag)) else {
             return;
         };
@@ -90,6 +94,6 @@ impl Broker {
         let output = connection.output_of(id.number);
         output.deliver(delivery, &consumer, frame_max);
         self.counts.messages_delivered += 1;
-        self.mark_dirty(id.connection);
+        self.add_output(id.connection);
     }
 }

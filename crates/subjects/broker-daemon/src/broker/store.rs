@@ -5,34 +5,226 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::Broker;
 use anyhow::Context as _;
 
-use crate::channel::Channel;
+use super::Broker;
+use crate::channel::{Channel, ChannelId};
 use crate::definitions::{Definition, End, Object};
-use crate::exchange::{Binding, Destination, Exchange, Name, QueueId, Traits};
+use crate::exchange::{Binding, Destination, ExchangeSettings, QueueId};
 use crate::failure::{Result, disk_failed, precondition_failed};
 use crate::log::{self, Log, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties, unix_ms};
-use crate::queue::{Entry, Limits, Queue};
-use crate::vhost::Vhost;
+use crate::queue::{Entry, Queue};
+
+/// The log, and the channels that wait for it. Its state is that of the last look, once a turn.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    log: Option<Log>,
+    /// The ticket up to which everything is on disk.
+    synced: u64,
+    /// The ticket of the last flush to the writer.
+    flushed: u64,
+    /// True while the disk is full or the log has failed.
+    is_out: bool,
+    /// Set once the log has failed for good.
+    has_failed: bool,
+    /// True if too many bytes are on their way to the disk.
+    is_congested: bool,
+    /// Counts records about durable definitions, and purges of stored messages.
+    recorded: u64,
+    answering: Waiting,
+    confirming: Waiting,
+}
+
+/// Channels that wait for progress of the log. They are checked only after some, because there may be thousands.
+#[derive(Debug, Default)]
+struct Waiting {
+    channels: Vec<ChannelId>,
+    /// The synced ticket when they were last checked.
+    checked: u64,
+}
+
+impl Waiting {
+    /// Moves the channels to check now to `into`.
+    fn take(&mut self, synced: u64, has_failed: bool, into: &mut Vec<ChannelId>) {
+        if self.checked != synced || has_failed {
+            self.checked = synced;
+            into.append(&mut self.channels);
+        }
+    }
+}
+
+impl Store {
+    /// Updates the progress of the log, and the amount of data on its way to the disk.
+    pub(super) fn watch(&mut self) {
+        let Some(log) = &self.log else { return };
+        self.synced = log.synced();
+        let state = log.state();
+        self.is_out = !matches!(state, State::Running);
+        self.has_failed = matches!(state, State::Failed(_));
+        self.is_congested = log.congested();
+    }
+
+    pub(super) fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    pub(super) fn is_out(&self) -> bool {
+        self.is_out
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    pub(super) fn is_congested(&self) -> bool {
+        self.is_congested
+    }
+
+    /// Returns the ticket of everything added to the log until now; 0 without a log.
+    pub(super) fn ticket(&self) -> u64 {
+        self.log.as_ref().map_or(0, Log::ticket)
+    }
+
+    pub(super) fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// Returns the ticket to wait for after a possible change of durable definitions; 0 if nothing changed. `before` is
+    /// [`Store::recorded`] before the change.
+    pub(super) fn ticket_since(&self, before: u64) -> u64 {
+        if self.recorded == before {
+            return 0;
+        }
+        self.ticket()
+    }
+
+    /// Checks if durable definitions can be stored now.
+    ///
+    /// # Errors
+    /// 406 while the disk is full or failed.
+    pub(super) fn check(&mut self) -> Result {
+        self.watch();
+        if self.has_failed {
+            Err(disk_failed())
+        } else if self.is_out {
+            Err(precondition_failed(
+                "the disk is full: nothing can be stored",
+            ))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns true if a published message can be stored.
+    fn has_room(&self, message: &Message) -> bool {
+        let length = message.header().len() + message.body().len();
+        let log = self.log.as_ref();
+        log.is_none_or(|log| !self.is_out && log.has_room(length))
+    }
+
+    /// Records that a message has left a queue for good.
+    pub(super) fn settle(&mut self, queue: QueueId, entry: &Entry) {
+        if entry.is_stored
+            && let Some(log) = &mut self.log
+        {
+            log.settle(queue.serial, entry.message.log_id.get());
+        }
+    }
+
+    /// Records that a queue was purged of these messages.
+    pub(super) fn settle_all(&mut self, queue: QueueId, purged: &[Entry]) {
+        self.recorded += u64::from(purged.iter().any(|entry| entry.is_stored));
+        for entry in purged {
+            self.settle(queue, entry);
+        }
+    }
+
+    /// Records that a durable object of a virtual host was added or removed. Returns the ticket to wait for.
+    fn record(&mut self, vhost: &str, object: Object, is_there: bool) -> u64 {
+        let Some(log) = &mut self.log else { return 0 };
+        let vhost = vhost.to_owned();
+        let definition = Definition { vhost, object };
+        if is_there {
+            log.put_meta(&definition.key(), &definition.encode());
+        } else {
+            log.delete_meta(&definition.key());
+        }
+        self.recorded += 1;
+        log.ticket()
+    }
+
+    /// Hands the gathered records to the disk.
+    pub(super) fn flush(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.flush();
+            self.flushed = log.ticket();
+        }
+    }
+
+    /// Returns true if records were gathered since the last flush.
+    pub(super) fn has_records(&self) -> bool {
+        self.ticket() > self.flushed
+    }
+
+    /// Returns true if flushed records are on their way to the disk.
+    pub(super) fn is_writing(&self) -> bool {
+        self.synced < self.flushed && !self.has_failed
+    }
+
+    /// Returns the bytes of stored data, including data to be removed.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.log.as_ref().map_or(0, |log| log.usage().disk_bytes)
+    }
+
+    /// Lists a channel as one with answers that wait for the log.
+    pub(super) fn await_answers(&mut self, id: ChannelId) {
+        self.answering.channels.push(id);
+    }
+
+    /// Takes the channels whose answers may be due.
+    pub(super) fn take_answering(&mut self) -> Vec<ChannelId> {
+        let mut due = Vec::new();
+        self.answering.take(self.synced, self.has_failed, &mut due);
+        due
+    }
+
+    /// Lists channels as some with confirms that wait for the log.
+    pub(super) fn await_confirms(&mut self, ids: &mut Vec<ChannelId>) {
+        self.confirming.channels.append(ids);
+    }
+
+    /// Moves the channels whose confirms may be due to `into`.
+    pub(super) fn take_confirming(&mut self, into: &mut Vec<ChannelId>) {
+        self.confirming.take(self.synced, self.has_failed, into);
+    }
+
+    #[cfg(test)]
+    pub(super) fn log(&self) -> &Log {
+        self.log.as_ref().expect("the test has opened a log")
+    }
+}
 
 impl Broker {
-    /// Takes over an opened log and restores its content.
+    /// Takes over an opened log and restores its content. Returns how many messages of the log some queue holds.
     ///
     /// # Errors
     /// Content of the log that this version does not understand.
-    pub(crate) fn open_store(&mut self, mut log: Log, recovered: Recovered) -> anyhow::Result<()> {
+    pub(crate) fn open_store(
+        &mut self,
+        mut log: Log,
+        recovered: Recovered,
+    ) -> anyhow::Result<usize> {
         for (key, value) in &recovered.meta {
             let definition = Definition::decode(key, value).with_context(|| {
                 format!("the log holds a definition that this version does not understand: {key:?}")
             })?;
-            self.restore(definition);
+            self.topology.restore(definition);
         }
-        let ids = self.queues.ids().into_iter();
-        let queues: HashMap<u32, QueueId> = ids.map(|id| (id.serial, id)).collect();
+        let ids = self.topology.queues().map(|(id, _)| (id.serial, id));
+        let queues: HashMap<u32, QueueId> = ids.collect();
         let unix = unix_ms();
-        self.restored = 0;
+        let mut restored = 0;
         for stored in recovered.messages {
             let mut holding = Vec::new();
             for serial in stored.queues() {
@@ -42,52 +234,14 @@ impl Broker {
                     None => log.settle(*serial, stored.id),
                 }
             }
-            self.restored += usize::from(!holding.is_empty());
+            restored += usize::from(!holding.is_empty());
             self.restore_message(stored, unix, &holding);
         }
-        self.log = Some(log);
+        self.store.log = Some(log);
         for id in queues.into_values() {
             self.set_timer(id);
         }
-        Ok(())
-    }
-
-    fn restore(&mut self, definition: Definition) {
-        let index = self.vhost_named(&definition.vhost);
-        let vhost = &mut self.vhosts[index];
-        match definition.object {
-            Object::Exchange(name, traits) => {
-                vhost.exchanges.insert(name.into(), Exchange::new(traits));
-            }
-            Object::Queue(name, serial, traits) => {
-                let limits = Limits::read(&traits.arguments, &name).unwrap_or_default();
-                let name: Name = name.into();
-                let queue = Queue::new(Rc::clone(&name), index, traits, limits);
-                let id = self.queues.insert_as(serial, queue);
-                vhost.queues.insert(name, id);
-            }
-            Object::Binding(source, to, binding) => {
-                let to = match to {
-                    End::Queue(name) => vhost.queues.get(&*name).copied().map(Destination::Queue),
-                    End::Exchange(name) => Some(Destination::Exchange(name.into())),
-                };
-                if let Some(to) = to {
-                    self.add_binding(index, &source, &to, &binding);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn vhost_index(&self, name: &str) -> Option<usize> {
-        self.vhosts.iter().position(|vhost| &*vhost.name == name)
-    }
-
-    /// Returns the index of a virtual host. One that is no longer among the options keeps its content.
-    fn vhost_named(&mut self, name: &str) -> usize {
-        self.vhost_index(name).unwrap_or_else(|| {
-            self.vhosts.push(Vhost::new(name));
-            self.vhosts.len() - 1
-        })
+        Ok(restored)
     }
 
     fn restore_message(&mut self, stored: Stored, unix: u64, queues: &[QueueId]) {
@@ -102,52 +256,38 @@ impl Broker {
             head,
             ..
         } = stored;
-        let message = Rc::new(Message::new(data, address, head, facts, &self.memory));
+        let message = Rc::new(Message::new(
+            data,
+            address,
+            head,
+            facts,
+            self.memory.meter(),
+        ));
         message.log_id.set(id);
         for id in queues {
-            if let Some(queue) = self.queues.get_mut(*id) {
+            if let Some(queue) = self.topology.queue_mut(*id) {
                 queue.push_restored(Rc::clone(&message), self.now, age);
             }
         }
     }
 
-    /// Checks if durable definitions can be stored now.
-    ///
-    /// # Errors
-    /// 406 while the disk is full or failed.
-    pub(super) fn check_store(&mut self) -> Result {
-        let state = self.log.as_ref().map(Log::state);
-        self.log_takes = matches!(state, Some(State::Running) | None);
-        match state {
-            Some(State::Full) => Err(precondition_failed(
-                "the disk is full: nothing can be stored",
-            )),
-            Some(State::Failed(_)) => Err(disk_failed()),
-            Some(State::Running) | None => Ok(()),
-        }
-    }
-
     /// Returns true if a published message can be stored, or need not be.
     pub(super) fn can_store(&self, queues: &[QueueId], message: &Message) -> bool {
-        let is_stored = |id: &QueueId| self.queues.get(*id).is_some_and(Queue::is_stored);
-        let length = message.header().len() + message.body().len();
-        let has_room = |log: &Log| self.log_takes && log.has_room(length);
         !message.facts().persistent
-            || self.log.as_ref().is_none_or(has_room)
-            || !queues.iter().any(is_stored)
+            || self.store.has_room(message)
+            || !queues.iter().any(|id| self.topology.is_stored(*id))
     }
 
     /// Stores a message for its durable queues. Returns the ticket to wait for.
     ///
     /// This also applies while the disk is full: a dead letter is no larger than its original, which is settled after
     /// it, so that one of the two survives.
-    pub(super) fn store(&mut self, queues: &[QueueId], message: &Message) -> Option<u64> {
-        let log = self.log.as_mut()?;
+    pub(super) fn store_message(&mut self, queues: &[QueueId], message: &Message) -> Option<u64> {
+        let log = self.store.log.as_mut()?;
         if !message.facts().persistent {
             return None;
         }
-        let is_stored = |id: &&QueueId| self.queues.get(**id).is_some_and(Queue::is_stored);
-        let stored = queues.iter().filter(is_stored);
+        let stored = queues.iter().filter(|id| self.topology.is_stored(**id));
         let serials: Vec<u32> = stored.map(|id| id.serial).collect();
         if serials.is_empty() {
             return None;
@@ -166,42 +306,32 @@ impl Broker {
         Some(log.ticket())
     }
 
-    /// Records that a message has left a queue for good.
-    pub(super) fn on_removed(&mut self, queue: QueueId, entry: &Entry) {
-        if entry.is_stored
-            && let Some(log) = &mut self.log
-        {
-            log.settle(queue.serial, entry.message.log_id.get());
-        }
-    }
-
     /// Records a new queue.
     pub(super) fn store_queue(&mut self, id: QueueId) {
-        let (Some(queue), Some(log)) = (self.queues.get_mut(id), &mut self.log) else {
-            return;
-        };
-        if queue.is_stored() {
-            let definition = queue_definition(&self.vhosts[queue.vhost], id, queue);
-            log.put_meta(&definition.key(), &definition.encode());
-            queue.ticket = log.ticket();
-            self.recorded += 1;
+        let queue = self.topology.queue(id).filter(|queue| queue.is_stored());
+        let Some(queue) = queue else { return };
+        let vhost = &self.topology.vhost(queue.vhost).name;
+        let ticket = self.store.record(vhost, queue_object(id, queue), true);
+        if let Some(queue) = self.topology.queue_mut(id) {
+            queue.ticket = ticket;
         }
     }
 
     /// Records that a queue is deleted together with its ready messages; its unacknowledged ones are still with
     /// consumers.
     pub(super) fn unstore_queue(&mut self, id: QueueId, queue: &Queue) {
+        if !queue.is_stored() {
+            return;
+        }
         let unacked = match queue.unacked {
             0 => Vec::new(),
             _ => self.stored_unacked(id),
         };
-        if let Some(log) = &mut self.log
-            && queue.is_stored()
-        {
-            self.recorded += 1;
+        if let Some(log) = &mut self.store.log {
             log.delete_queue(id.serial, unacked);
-            log.delete_meta(&queue_definition(&self.vhosts[queue.vhost], id, queue).key());
         }
+        let vhost = &self.topology.vhost(queue.vhost).name;
+        self.store.record(vhost, queue_object(id, queue), false);
     }
 
     /// Returns the log's ids of a queue's messages that channels hold unacknowledged.
@@ -215,38 +345,20 @@ impl Broker {
             .collect()
     }
 
-    /// Records that an exchange was created or deleted.
+    /// Records that an exchange was created or deleted. Returns the ticket to wait for; 0 if it is not durable.
     pub(super) fn store_exchange(
         &mut self,
         vhost: usize,
         name: &str,
-        exchange: &Traits,
+        exchange: &ExchangeSettings,
         is_there: bool,
-    ) {
-        let Some(log) = &mut self.log else { return };
+    ) -> u64 {
         if !exchange.durable {
-            return;
+            return 0;
         }
-        let definition = Definition {
-            vhost: self.vhosts[vhost].name.to_string(),
-            object: Object::Exchange(name.to_owned(), exchange.clone()),
-        };
-        keep(log, &definition, is_there);
-        self.recorded += 1;
-    }
-
-    /// Returns true if a binding is durable, which means that both of its ends are.
-    pub(super) fn is_durable_binding(&self, vhost: usize, source: &str, to: &Destination) -> bool {
-        let exchanges = &self.vhosts[vhost].exchanges;
-        let is_durable = |name: &str| {
-            let exchange = exchanges.get(name);
-            exchange.is_none_or(|exchange| exchange.traits.durable)
-        };
-        is_durable(source)
-            && match to {
-                Destination::Exchange(name) => is_durable(name),
-                Destination::Queue(id) => self.queues.get(*id).is_some_and(Queue::is_stored),
-            }
+        let object = Object::Exchange(name.to_owned(), exchange.clone());
+        self.store
+            .record(&self.topology.vhost(vhost).name, object, is_there)
     }
 
     /// Records that a binding was created or removed.
@@ -258,49 +370,24 @@ impl Broker {
         binding: &Binding,
         is_there: bool,
     ) {
-        let is_durable = self.is_durable_binding(vhost, source, to);
-        let Some(log) = self.log.as_mut().filter(|_| is_durable) else {
+        if !self.topology.is_durable(vhost, source, to) {
             return;
-        };
+        }
         let to = match to {
             Destination::Exchange(name) => End::Exchange(name.to_string()),
-            Destination::Queue(id) => match self.queues.get(*id) {
+            Destination::Queue(id) => match self.topology.queue(*id) {
                 Some(queue) => End::Queue(queue.name.to_string()),
                 None => return,
             },
         };
-        let definition = Definition {
-            vhost: self.vhosts[vhost].name.to_string(),
-            object: Object::Binding(source.to_owned(), to, binding.clone()),
-        };
-        keep(log, &definition, is_there);
-        self.recorded += 1;
+        let object = Object::Binding(source.to_owned(), to, binding.clone());
+        self.store
+            .record(&self.topology.vhost(vhost).name, object, is_there);
     }
 
     /// Hands the gathered records to the disk.
     pub(crate) fn flush_log(&mut self) {
-        if let Some(log) = &mut self.log {
-            log.flush();
-            self.flushed = log.ticket();
-        }
-    }
-
-    /// Returns true if records were gathered since the last flush.
-    pub(super) fn has_records(&self) -> bool {
-        self.log
-            .as_ref()
-            .is_some_and(|log| log.ticket() > self.flushed)
-    }
-
-    /// Updates the progress of the log, and the amount of data on its way to the disk.
-    pub(super) fn watch_log(&mut self) {
-        let Some(log) = &self.log else { return };
-        self.synced = log.synced();
-        let state = log.state();
-        self.log_takes = matches!(state, State::Running);
-        self.log_failed = matches!(state, State::Failed(_));
-        self.is_congested = log.congested();
-        self.send_answers();
+        self.store.flush();
     }
 
     /// Writes the remaining records.
@@ -308,24 +395,12 @@ impl Broker {
     /// # Errors
     /// Errors of the log: not everything is on disk.
     pub(crate) fn close_store(&mut self) -> anyhow::Result<()> {
-        let closed = self.log.take().map(Log::close).transpose();
+        let closed = self.store.log.take().map(Log::close).transpose();
         closed.context("cannot write the rest of the log")?;
         Ok(())
     }
 }
 
-fn keep(log: &mut Log, definition: &Definition, is_there: bool) {
-    if is_there {
-        log.put_meta(&definition.key(), &definition.encode());
-    } else {
-        log.delete_meta(&definition.key());
-    }
-}
-
-fn queue_definition(vhost: &Vhost, id: QueueId, queue: &Queue) -> Definition {
-    let (name, traits) = (queue.name.to_string(), queue.traits.clone());
-    Definition {
-        vhost: vhost.name.to_string(),
-        object: Object::Queue(name, id.serial, traits),
-    }
+fn queue_object(id: QueueId, queue: &Queue) -> Object {
+    Object::Queue(queue.name.to_string(), id.serial, queue.settings.clone())
 }

@@ -68,13 +68,13 @@ impl Broker {
         {
             connection.sent = now;
             connection.output.heartbeat();
-            self.mark_dirty(id);
+            self.add_output(id);
         }
     }
 
     /// Closes a connection at once and drops its output.
     fn abandon(&mut self, id: ConnectionId) {
-        self.let_go(id);
+        self.release(id);
         let connection = &mut self.connections[id];
         connection.phase = Phase::Closed;
         connection.output = Output::default();

@@ -154,6 +154,19 @@ impl Stand {
         self.basic(id, Basic::Consume(consume));
     }
 
+    pub(super) fn get(&mut self, id: ConnectionId, queue: &str, no_ack: bool) {
+        let queue = queue.into();
+        self.basic(id, Basic::Get(basic::Get { queue, no_ack }));
+    }
+
+    pub(super) fn cancel(&mut self, id: ConnectionId, tag: &str) {
+        let cancel = basic::Cancel {
+            consumer_tag: tag.into(),
+            nowait: true,
+        };
+        self.basic(id, Basic::Cancel(cancel));
+    }
+
     pub(super) fn select_confirms(&mut self, id: ConnectionId) {
         let select = confirm::AMQPMethod::Select(confirm::Select { nowait: true });
         self.method(id, 1, AMQPClass::Confirm(select));
@@ -252,6 +265,29 @@ pub(super) fn publish_frames(
             .map(|chunk| AMQPFrame::Body(1, chunk.to_vec())),
     );
     frames
+}
+
+/// Returns a message as a client sends it.
+pub(super) fn message(to: (&str, &str)) -> Vec<u8> {
+    let frames = publish_frames(to, AMQPProperties::default(), b"m");
+    frames.iter().flat_map(encode).collect()
+}
+
+/// Returns the settlement of all deliveries as refused.
+pub(super) fn nack_all(requeue: bool) -> Basic {
+    Basic::Nack(basic::Nack {
+        delivery_tag: 0,
+        multiple: true,
+        requeue,
+    })
+}
+
+/// Returns arguments that send dead letters to a queue.
+pub(super) fn dead_to(queue: &str) -> [(&str, AMQPValue); 2] {
+    [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text(queue)),
+    ]
 }
 
 pub(super) fn queue_declare(queue: &str, arguments: &[(&str, AMQPValue)]) -> queue::Declare {

@@ -11,7 +11,7 @@ use crate::failure::{Result, precondition_failed};
 
 impl Broker {
     pub(super) fn tx_select(&mut self, id: ChannelId) -> Result {
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         if channel.confirms.is_some() {
             return Err(precondition_failed("cannot switch from confirm to tx mode"));
         }
@@ -22,32 +22,32 @@ impl Broker {
 
     pub(super) fn tx_commit(&mut self, id: ChannelId) -> Result {
         let is_persistent = |pending: &Pending| pending.message.facts().persistent;
-        let published = &transaction(self.channel(id))?.published;
+        let published = &transaction(self.channel(id)?)?.published;
         if published.iter().any(is_persistent) {
             // Checked before anything is taken: on failure, deliveries are requeued with the channel.
-            self.check_store()?;
+            self.store.check()?;
         }
         let Tx {
             published,
             mut settled,
-        } = mem::take(transaction(self.channel(id))?);
+        } = mem::take(transaction(self.channel(id)?)?);
         for pending in published {
-            self.publish_pending(id, &pending);
+            self.publish_pending(id, &pending)?;
         }
         let consumed = settled.iter().map(|(delivered, _)| delivered);
-        self.channel(id).count_settled(consumed);
+        self.channel(id)?.count_settled(consumed);
         settled.sort_by_key(|(delivered, _)| Reverse(delivered.tag));
         for (delivered, settlement) in settled {
             self.settle(delivered, settlement);
         }
         self.wake_channel(id);
         let ok = tx::AMQPMethod::CommitOk(tx::CommitOk {});
-        self.answer(id, self.ticket(), AMQPClass::Tx(ok))
+        self.answer(id, self.store.ticket(), AMQPClass::Tx(ok))
     }
 
     /// Handles tx.rollback. Settled deliveries are unsettled again; they are not redelivered (AMQP 0-9-1, tx.rollback).
     pub(super) fn tx_rollback(&mut self, id: ChannelId) -> Result {
-        let channel = self.channel(id);
+        let channel = self.channel(id)?;
         let Tx { settled, .. } = mem::take(transaction(channel)?);
         for (delivered, _) in settled {
             channel.unacked.restore(delivered);

@@ -10,7 +10,6 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use memchr::memmem;
 
@@ -23,6 +22,7 @@ use super::format::{
 use super::recover::recover;
 use super::stored::Stored;
 use super::{Log, Options, State};
+use crate::message::unix_ms;
 
 /// Folder of the new log while it is written.
 const UNFINISHED: &str = "salvage-unfinished";
@@ -137,9 +137,7 @@ pub(super) fn finish(folder: &Folder) -> Result<Option<PathBuf>, Error> {
     }
     let mut moved = None;
     if whole.exists() {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let name = format!("{ASIDE}{}", since.unwrap_or_default().as_millis());
-        let aside = folder.path().join(name);
+        let aside = folder.path().join(format!("{ASIDE}{}", unix_ms()));
         fs::create_dir(&aside).map_err(io(&aside))?;
         for number in folder.segments()? {
             let from = folder.segment(number);

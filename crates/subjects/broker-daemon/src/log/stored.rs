@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::format::Publish;
 use super::index::Holders;
+use crate::message::split_address;
 
 /// The content of a folder at the time it was opened.
 #[derive(Debug)]
@@ -65,20 +66,14 @@ impl Stored {
         self.holders.as_slice()
     }
 
-    fn names(&self) -> (&[u8], &[u8]) {
-        let names = &self.data[1..self.address];
-        let (exchange, rest) = names.split_at(usize::from(self.data[0]));
-        (exchange, &rest[1..])
-    }
-
     /// Returns the exchange that it was published to.
     pub fn exchange(&self) -> &[u8] {
-        self.names().0
+        split_address(&self.data[..self.address]).0
     }
 
     /// Returns the routing key that it was published with.
     pub fn routing_key(&self) -> &[u8] {
-        self.names().1
+        split_address(&self.data[..self.address]).1
     }
 
     /// Returns the payload of its content header.

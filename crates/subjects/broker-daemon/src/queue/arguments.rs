@@ -34,7 +34,7 @@ pub(crate) struct Limits {
 
 /// The properties of queue.declare besides the name.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct QueueTraits {
+pub(crate) struct QueueSettings {
     pub(crate) durable: bool,
     pub(crate) auto_delete: bool,
     pub(crate) arguments: FieldTable,
@@ -64,7 +64,7 @@ impl Limits {
             None => Ok(None),
             Some(AMQPValue::LongString(text)) => {
                 let text = std::str::from_utf8(text.as_bytes()).map(Some);
-                text.map_err(|_| invalid(name, "it is no UTF-8"))
+                text.map_err(|_| invalid(name, "not valid UTF-8"))
             }
             Some(_) => Err(invalid(name, "{unacceptable_type}")),
         };
@@ -91,7 +91,7 @@ impl Limits {
             single_active: match arguments.inner().get("x-single-active-consumer") {
                 None => false,
                 Some(AMQPValue::Boolean(is_on)) => *is_on,
-                Some(_) => return Err(invalid("x-single-active-consumer", "it is no boolean")),
+                Some(_) => return Err(invalid("x-single-active-consumer", "must be a boolean")),
             },
         };
         if limits.expires == Some(0) {
@@ -141,7 +141,7 @@ pub(crate) fn queue_type(arguments: &FieldTable) -> Option<&str> {
     }
 }
 
-impl QueueTraits {
+impl QueueSettings {
     /// Checks arguments that configure how RabbitMQ stores messages and have no effect visible to clients.
     ///
     /// # Errors
@@ -213,7 +213,7 @@ impl QueueTraits {
                  durable classic ones",
             ),
             Some(other) => refused(&format!("'{other}' is not supported, only 'classic' is")),
-            None => refused("it is no text"),
+            None => refused("must be a string"),
         }
     }
 }
@@ -243,18 +243,18 @@ mod tests {
         for (name, value) in [("x-queue-type", "quorum"), ("x-delivery-limit", "3")] {
             arguments.insert(name.into(), AMQPValue::LongString(value.into()));
         }
-        let mut traits = QueueTraits {
+        let mut settings = QueueSettings {
             durable: true,
             auto_delete: false,
             arguments,
         };
-        let refused = traits.check_type("queue 'q'", false, false).unwrap_err();
+        let refused = settings.check_type("queue 'q'", false, false).unwrap_err();
         assert!(refused.text.contains("--quorum-as-classic"), "{refused:?}");
-        let said = traits.check_type("queue 'q'", false, true).unwrap();
+        let said = settings.check_type("queue 'q'", false, true).unwrap();
         assert!(said.unwrap().contains("x-delivery-limit"));
-        assert_eq!(traits.check_type("", true, true).unwrap_err().code, 406);
-        traits.durable = false;
-        assert_eq!(traits.check_type("", false, true).unwrap_err().code, 406);
+        assert_eq!(settings.check_type("", true, true).unwrap_err().code, 406);
+        settings.durable = false;
+        assert_eq!(settings.check_type("", false, true).unwrap_err().code, 406);
     }
 
     #[test]
@@ -281,11 +281,14 @@ mod tests {
         ] {
             let mut arguments = FieldTable::default();
             arguments.insert(name.into(), value);
-            let traits = QueueTraits {
+            let settings = QueueSettings {
                 arguments,
-                ..QueueTraits::default()
+                ..QueueSettings::default()
             };
-            assert_eq!(traits.check_type("q", false, false).unwrap_err().code, 406);
+            assert_eq!(
+                settings.check_type("q", false, false).unwrap_err().code,
+                406
+            );
         }
         let long = "x".repeat(256);
         assert_eq!(read("x-dead-letter-exchange", text(&long)), Err(406));

@@ -32,7 +32,7 @@ const UNDISTURBED: u32 = 256;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The events that a connection waits for on its socket.
-enum Want {
+enum SocketInterest {
     Ready(Interest),
     /// To be woken by the broker.
     Nothing,
@@ -51,12 +51,12 @@ pub(super) async fn serve(
     loop {
         let want = state.borrow_mut().wanted(id);
         let interest = match want {
-            Want::End => {
+            SocketInterest::End => {
                 state.borrow_mut().turn().disconnect(id);
                 return linger(&socket).await;
             }
-            Want::Ready(interest) => interest,
-            Want::Nothing => {
+            SocketInterest::Ready(interest) => interest,
+            SocketInterest::Nothing => {
                 // A held client may disconnect meanwhile, with messages that it has not acknowledged.
                 tokio::select! {
                     () = wake.notified() => continue,
@@ -130,11 +130,12 @@ enum Read {
 
 impl State {
     /// Returns the events that a connection waits for now. Processes its backlog first, if it need not wait any more.
-    /// Only the task of the connection removes it, so it is there.
-    fn wanted(&mut self, id: ConnectionId) -> Want {
-        let connection = &mut self.broker.connections[id];
+    fn wanted(&mut self, id: ConnectionId) -> SocketInterest {
+        let Some(connection) = self.broker.connection(id) else {
+            return SocketInterest::End;
+        };
         if connection.phase == Phase::Closed && connection.output.pending() == 0 {
-            return Want::End;
+            return SocketInterest::End;
         }
         if connection.may_go_on() {
             let backlog = std::mem::take(&mut connection.backlog);
@@ -143,17 +144,19 @@ impl State {
         let connection = &mut self.broker.connections[id];
         let reads = connection.phase != Phase::Closed && !connection.is_held();
         match (reads, connection.is_stuck) {
-            (true, true) => Want::Ready(Interest::READABLE | Interest::WRITABLE),
-            (true, false) => Want::Ready(Interest::READABLE),
-            (false, true) => Want::Ready(Interest::WRITABLE),
-            (false, false) => Want::Nothing,
+            (true, true) => SocketInterest::Ready(Interest::READABLE | Interest::WRITABLE),
+            (true, false) => SocketInterest::Ready(Interest::READABLE),
+            (false, true) => SocketInterest::Ready(Interest::WRITABLE),
+            (false, false) => SocketInterest::Nothing,
         }
     }
 
     /// Reads once, after the beginning of a frame that was read before, and processes the input.
     fn read(&mut self, id: ConnectionId, socket: &TcpStream) -> Read {
-        let is_short = self.broker.is_blocked;
-        let connection = &mut self.broker.connections[id];
+        let is_short = self.broker.memory.is_short();
+        let Some(connection) = self.broker.connection(id) else {
+            return Read::End;
+        };
         let begun = connection.backlog.len();
         let mut input = std::mem::take(&mut self.input);
         input[..begun].copy_from_slice(&connection.backlog);
@@ -182,5 +185,27 @@ impl State {
         };
         self.input = input;
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::broker::Broker;
+    use crate::options::Config;
+
+    #[test]
+    fn a_stale_id_ends_its_connection_and_not_the_process() {
+        let mut state = State {
+            broker: Broker::new(Rc::new(Config::default())),
+            input: Vec::new(),
+            started: Instant::now(),
+        };
+        let (id, _) = state.broker.connect(None);
+        state.turn().disconnect(id);
+        assert!(matches!(state.wanted(id), SocketInterest::End));
+        state.turn().disconnect(id);
     }
 }

@@ -1,35 +1,12 @@
 //! The broker with a real client library, lapin.
 
+use lapin::Channel;
 use lapin::message::{Delivery, DeliveryResult};
-use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, BasicQosOptions,
-    ConfirmSelectOptions, QueueDeclareOptions,
-};
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use lapin::{BasicProperties, Channel, Confirmation};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::support::{run, start};
-
-async fn declare(channel: &Channel, queue: &str) {
-    let options = QueueDeclareOptions::default();
-    channel
-        .queue_declare(queue.into(), options, FieldTable::default())
-        .await
-        .unwrap();
-}
-
-async fn publish(channel: &Channel, queue: &str, body: &[u8]) -> Confirmation {
-    let options = BasicPublishOptions::default();
-    let published = channel.basic_publish(
-        "".into(),
-        queue.into(),
-        options,
-        body,
-        BasicProperties::default(),
-    );
-    published.await.unwrap().await.unwrap()
-}
+use crate::support::{declare, get, publish, run, select_confirms, start};
 
 /// Consumes, and returns the deliveries.
 async fn consume(channel: &Channel, queue: &str) -> UnboundedReceiver<Delivery> {
@@ -55,11 +32,8 @@ fn a_message_is_published_confirmed_consumed_and_acknowledged() {
     run(async {
         let connection = broker.connect().await;
         let channel = connection.create_channel().await.unwrap();
-        declare(&channel, "q").await;
-        channel
-            .confirm_select(ConfirmSelectOptions::default())
-            .await
-            .unwrap();
+        declare(&channel, "q", false).await;
+        select_confirms(&channel).await;
         channel
             .basic_qos(10, BasicQosOptions::default())
             .await
@@ -67,20 +41,13 @@ fn a_message_is_published_confirmed_consumed_and_acknowledged() {
         let mut deliveries = consume(&channel, "q").await;
         for size in [0, 1, 1000, 9_000, 300_000] {
             let body = vec![7; size];
-            assert!(publish(&channel, "q", &body).await.is_ack());
+            assert!(publish(&channel, "q", 1, &body).await);
             let delivery = deliveries.recv().await.unwrap();
             assert_eq!(delivery.data, body);
             assert!(!delivery.redelivered);
             delivery.ack(BasicAckOptions::default()).await.unwrap();
         }
-        let options = BasicGetOptions::default();
-        assert!(
-            channel
-                .basic_get("q".into(), options)
-                .await
-                .unwrap()
-                .is_none()
-        );
+        assert!(get(&channel, "q").await.is_none());
         connection.close(200, "".into()).await.unwrap();
         assert_eq!(broker.metric("broker_messages_published_total"), 5);
         assert_eq!(broker.metric("broker_messages_confirmed_total"), 5);

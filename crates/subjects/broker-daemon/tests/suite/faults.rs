@@ -6,14 +6,15 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use amq_protocol::protocol::{AMQPClass, basic, connection};
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use test_kit::{scaled, seed, wait_until};
 
 use crate::process::Process;
-use crate::raw::{Raw, bind, consume, declare, declare_exchange, encode, greeting, publish};
+use crate::raw::{
+    BLOCKED, DELIVER, Raw, bind, consume, declare, declare_exchange, encode, greeting, publish,
+};
 use crate::support::{TIMEOUT, start};
 
 const MIB: usize = 1 << 20;
@@ -115,12 +116,7 @@ fn a_fanout_to_many_queues_stays_within_the_memory_limit() {
     let batch = encode(&publish("fan", "", b"small")).repeat(1000);
     // Until the broker stops reading, which is when it is closed here.
     let publisher = thread::spawn(move || while sink.write_all(&batch).is_ok() {});
-    client.await_method(|method| {
-        matches!(
-            method,
-            AMQPClass::Connection(connection::AMQPMethod::Blocked(_))
-        )
-    });
+    client.await_method(BLOCKED);
     let grown = broker.rss_bytes() - before;
     assert!(grown < 96 * MIB, "{grown} more bytes");
     client.stream.shutdown(Shutdown::Both).unwrap();
@@ -135,24 +131,13 @@ fn a_blocked_client_that_hangs_up_gives_its_deliveries_back() {
     other.declare("full");
     waiting.send(&[consume("q")]);
     other.send(&publish("", "q", b"m"));
-    waiting
-        .await_method(|method| matches!(method, AMQPClass::Basic(basic::AMQPMethod::Deliver(_))));
+    waiting.await_method(DELIVER);
     for _ in 0..20 {
         other.send(&publish("", "full", &[0; 100_000]));
     }
-    other.await_method(|method| {
-        matches!(
-            method,
-            AMQPClass::Connection(connection::AMQPMethod::Blocked(_))
-        )
-    });
+    other.await_method(BLOCKED);
     waiting.send(&publish("", "full", b"m"));
-    waiting.await_method(|method| {
-        matches!(
-            method,
-            AMQPClass::Connection(connection::AMQPMethod::Blocked(_))
-        )
-    });
+    waiting.await_method(BLOCKED);
     assert_eq!(broker.metric("broker_messages_unacked"), 1);
     waiting.stream.shutdown(Shutdown::Write).unwrap();
     let mut rest = Vec::new();

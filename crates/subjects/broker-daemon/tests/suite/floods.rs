@@ -3,13 +3,10 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use lapin::BasicProperties;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
-use lapin::types::FieldTable;
 use nix::sys::signal::Signal;
 
 use crate::process::Process;
-use crate::support::{TIMEOUT, run, start};
+use crate::support::{TIMEOUT, declare, publish, run, select_confirms, start};
 
 fn connect(address: &str) -> TcpStream {
     let client = TcpStream::connect(address).unwrap();
@@ -69,22 +66,9 @@ fn a_crowd_leaves_the_descriptors_that_storing_needs() {
         let (_connection, channel) = broker.channel().await;
         // All but one of them wait to be accepted, or are accepted and use the capacity.
         let _crowd: Vec<TcpStream> = (0..200).map(|_| connect(&broker.address)).collect();
-        channel
-            .confirm_select(ConfirmSelectOptions::default())
-            .await
-            .unwrap();
-        let options = QueueDeclareOptions {
-            durable: true,
-            ..QueueDeclareOptions::default()
-        };
-        channel
-            .queue_declare("q".into(), options, FieldTable::default())
-            .await
-            .unwrap();
-        let persistent = BasicProperties::default().with_delivery_mode(2);
-        let options = BasicPublishOptions::default();
-        let published = channel.basic_publish("".into(), "q".into(), options, b"m", persistent);
-        assert!(published.await.unwrap().await.unwrap().is_ack());
+        select_confirms(&channel).await;
+        declare(&channel, "q", true).await;
+        assert!(publish(&channel, "q", 2, b"m").await);
     });
     assert_eq!(broker.end(Signal::SIGTERM), Some(0));
 }

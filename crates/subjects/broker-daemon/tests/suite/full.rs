@@ -2,38 +2,22 @@
 
 use std::path::Path;
 
-use lapin::options::{
-    BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
-    QueueDeclareOptions,
-};
-use lapin::types::FieldTable;
-use lapin::{BasicProperties, Channel};
+use lapin::Channel;
+use lapin::options::BasicAckOptions;
 use nix::sys::signal::Signal;
 
 use crate::process::Process;
 use crate::small_disk::SmallDisk;
-use crate::support::run;
+use crate::support::{self, declare, get, run, select_confirms};
 
 /// Size of a message.
 const BODY: usize = 1 << 20;
 
-async fn declare(channel: &Channel, queue: &str, durable: bool) -> u32 {
-    let options = QueueDeclareOptions {
-        durable,
-        ..QueueDeclareOptions::default()
-    };
-    let declared = channel.queue_declare(queue.into(), options, FieldTable::default());
-    declared.await.unwrap().message_count()
-}
-
-/// Publishes a message, and returns true if it was confirmed.
+/// Publishes a large message, and returns true if it was confirmed.
 async fn publish(channel: &Channel, queue: &str, mode: u8, number: u32) -> bool {
     let mut body = vec![0; BODY];
     body[..4].copy_from_slice(&number.to_be_bytes());
-    let properties = BasicProperties::default().with_delivery_mode(mode);
-    let options = BasicPublishOptions::default();
-    let published = channel.basic_publish("".into(), queue.into(), options, &body, properties);
-    published.await.unwrap().await.unwrap().is_ack()
+    support::publish(channel, queue, mode, &body).await
 }
 
 /// Publishes until the disk is full. Returns how many messages were confirmed.
@@ -41,8 +25,7 @@ fn fill(folder: &Path) -> u32 {
     let broker = Process::with_data(folder);
     let confirmed = run(async {
         let (_connection, channel) = broker.channel().await;
-        let options = ConfirmSelectOptions::default();
-        channel.confirm_select(options).await.unwrap();
+        select_confirms(&channel).await;
         assert_eq!(declare(&channel, "kept", true).await, 0);
         assert_eq!(declare(&channel, "passing", false).await, 0);
         let mut confirmed = 0;
@@ -73,14 +56,11 @@ fn a_full_disk_refuses_loses_nothing_and_takes_again_what_fits() {
         let (_connection, channel) = broker.channel().await;
         assert_eq!(declare(&channel, "kept", true).await, confirmed);
         for number in 0..confirmed {
-            let options = BasicGetOptions::default();
-            let message = channel.basic_get("kept".into(), options).await.unwrap();
-            let message = message.unwrap();
+            let message = get(&channel, "kept").await.unwrap();
             assert_eq!(message.data[..4], number.to_be_bytes());
             message.ack(BasicAckOptions::default()).await.unwrap();
         }
-        let options = ConfirmSelectOptions::default();
-        channel.confirm_select(options).await.unwrap();
+        select_confirms(&channel).await;
         // There is space once the acknowledgements are on disk.
         while !publish(&channel, "kept", 2, 7).await {}
     });

@@ -3,16 +3,15 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use lapin::Channel;
 use lapin::ExchangeKind;
 use lapin::options::{
-    BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
-    ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+    BasicAckOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel};
 use serde_json::{Value, json};
 
-use crate::support::{Broker, run, start};
+use crate::support::{Broker, declare, get, publish, run, select_confirms, start};
 
 /// Basic credentials `guest:guest` and `app:secret`.
 const GUEST: &str = "Basic Z3Vlc3Q6Z3Vlc3Q=";
@@ -39,7 +38,7 @@ fn status(broker: &Broker, method: &str, path: &str, authorization: &str) -> Str
     head.split(' ').nth(1).unwrap().to_owned()
 }
 
-fn get(broker: &Broker, path: &str) -> Value {
+fn answer(broker: &Broker, path: &str) -> Value {
     let (head, body) = ask(broker, "GET", path, GUEST);
     assert!(head.starts_with("http/1.1 200"), "{path}: {head}");
     assert!(head.contains("content-type: application/json"), "{head}");
@@ -86,21 +85,12 @@ async fn fill(channel: &Channel) {
         .queue_bind(QUEUE.into(), "news".into(), "a.#".into(), options, none)
         .await
         .unwrap();
-    channel
-        .confirm_select(ConfirmSelectOptions::default())
-        .await
-        .unwrap();
+    select_confirms(channel).await;
     for _ in 0..3 {
-        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
-        let published = channel.basic_publish("".into(), QUEUE.into(), options, b"x", properties);
-        published.await.unwrap().await.unwrap();
+        publish(channel, QUEUE, 1, b"x").await;
     }
     for is_acked in [true, false] {
-        let got = channel
-            .basic_get(QUEUE.into(), BasicGetOptions::default())
-            .await
-            .unwrap()
-            .unwrap();
+        let got = get(channel, QUEUE).await.unwrap();
         if is_acked {
             got.ack(BasicAckOptions::default()).await.unwrap();
             // Answered after the acknowledgement.
@@ -124,7 +114,7 @@ fn tools_read_what_there_is_under_the_names_that_rabbitmq_gives_it() {
             "/api/queues".to_owned(),
             "/api/queues/%2f".to_owned(),
         ] {
-            let found = get(&broker, &path);
+            let found = answer(&broker, &path);
             let queue = if found.is_array() {
                 named(&found, QUEUE)
             } else {
@@ -148,12 +138,12 @@ fn tools_read_what_there_is_under_the_names_that_rabbitmq_gives_it() {
             let stats = json!({"publish": 3, "deliver_get": 2, "deliver": 0, "get": 2, "ack": 1});
             assert_eq!(queue["message_stats"], stats);
         }
-        assert_eq!(get(&broker, "/api/queues/other"), json!([]));
+        assert_eq!(answer(&broker, "/api/queues/other"), json!([]));
         assert_eq!(
-            named(&get(&broker, "/api/queues"), "mine")["exclusive"],
+            named(&answer(&broker, "/api/queues"), "mine")["exclusive"],
             true
         );
-        let overview = get(&broker, "/api/overview");
+        let overview = answer(&broker, "/api/overview");
         assert_eq!(overview["object_totals"]["queues"], 2);
         assert_eq!(overview["queue_totals"]["messages"], 2);
     });
@@ -225,19 +215,9 @@ fn health_checks_answer_200_or_503_with_the_reason() {
     run(async {
         let connection = broker.connect().await;
         let channel = connection.create_channel().await.unwrap();
-        let (options, none) = (QueueDeclareOptions::default(), FieldTable::default());
-        channel
-            .queue_declare("q".into(), options, none)
-            .await
-            .unwrap();
-        channel
-            .confirm_select(ConfirmSelectOptions::default())
-            .await
-            .unwrap();
-        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
-        let body = [0; 2000];
-        let published = channel.basic_publish("".into(), "q".into(), options, &body, properties);
-        published.await.unwrap().await.unwrap();
+        declare(&channel, "q", false).await;
+        select_confirms(&channel).await;
+        publish(&channel, "q", 1, &[0; 2000]).await;
         let (status, body) = check("alarms");
         assert_eq!(status, "503");
         let found: Value = serde_json::from_str(&body).unwrap();

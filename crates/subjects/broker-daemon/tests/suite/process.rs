@@ -8,16 +8,12 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use lapin::options::{
-    BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
-    QueueDeclareOptions,
-};
-use lapin::types::FieldTable;
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use lapin::options::{BasicAckOptions, BasicGetOptions};
+use lapin::{Channel, Connection, ConnectionProperties};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::run;
+use crate::support::{self, declare, get, run, select_confirms};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_broker-daemon");
 
@@ -119,25 +115,8 @@ impl Drop for Process {
     }
 }
 
-async fn declare(channel: &Channel, passive: bool) -> u32 {
-    let options = QueueDeclareOptions {
-        durable: true,
-        passive,
-        ..QueueDeclareOptions::default()
-    };
-    let queue = channel
-        .queue_declare("kept".into(), options, FieldTable::default())
-        .await
-        .unwrap();
-    queue.message_count()
-}
-
 async fn publish(channel: &Channel, number: u32, mode: u8) {
-    let properties = BasicProperties::default().with_delivery_mode(mode);
-    let options = BasicPublishOptions::default();
-    let body = number.to_be_bytes();
-    let published = channel.basic_publish("".into(), "kept".into(), options, &body, properties);
-    assert!(published.await.unwrap().await.unwrap().is_ack());
+    assert!(support::publish(channel, "kept", mode, &number.to_be_bytes()).await);
 }
 
 #[test]
@@ -146,20 +125,13 @@ fn confirmed_messages_survive_a_kill_and_acknowledged_ones_do_not_return() {
     let broker = Process::with_data(folder.path());
     run(async {
         let (_connection, channel) = broker.channel().await;
-        declare(&channel, false).await;
-        channel
-            .confirm_select(ConfirmSelectOptions::default())
-            .await
-            .unwrap();
+        declare(&channel, "kept", true).await;
+        select_confirms(&channel).await;
         for number in 0..20 {
             publish(&channel, number, 2).await;
         }
         publish(&channel, 99, 1).await;
-        let first = channel
-            .basic_get("kept".into(), BasicGetOptions::default())
-            .await
-            .unwrap()
-            .unwrap();
+        let first = get(&channel, "kept").await.unwrap();
         first.ack(BasicAckOptions::default()).await.unwrap();
         // Later records of the log are on disk no earlier.
         publish(&channel, 20, 2).await;
@@ -169,14 +141,11 @@ fn confirmed_messages_survive_a_kill_and_acknowledged_ones_do_not_return() {
     let broker = Process::with_data(folder.path());
     run(async {
         let (_connection, channel) = broker.channel().await;
-        assert_eq!(declare(&channel, true).await, 20);
+        assert_eq!(declare(&channel, "kept", true).await, 20);
         for number in 1_u32..=20 {
             let options = BasicGetOptions { no_ack: true };
-            let message = channel
-                .basic_get("kept".into(), options)
-                .await
-                .unwrap()
-                .unwrap();
+            let message = channel.basic_get("kept".into(), options).await.unwrap();
+            let message = message.unwrap();
             assert_eq!(message.data, number.to_be_bytes());
             assert!(message.redelivered);
         }
@@ -186,7 +155,7 @@ fn confirmed_messages_survive_a_kill_and_acknowledged_ones_do_not_return() {
     let broker = Process::with_data(folder.path());
     run(async {
         let (_connection, channel) = broker.channel().await;
-        assert_eq!(declare(&channel, true).await, 0);
+        assert_eq!(declare(&channel, "kept", true).await, 0);
     });
     assert_eq!(broker.end(Signal::SIGTERM), Some(0));
 }
@@ -198,9 +167,8 @@ fn kills_leave_no_reserved_space_behind() {
         let broker = Process::with_data(folder.path());
         run(async {
             let (_connection, channel) = broker.channel().await;
-            assert_eq!(declare(&channel, false).await, life);
-            let options = ConfirmSelectOptions::default();
-            channel.confirm_select(options).await.unwrap();
+            assert_eq!(declare(&channel, "kept", true).await, life);
+            select_confirms(&channel).await;
             publish(&channel, life, 2).await;
         });
         assert_eq!(broker.end(Signal::SIGKILL), None);
@@ -220,9 +188,8 @@ fn a_damaged_log_stops_the_start_and_salvage_starts_with_the_rest() {
     let broker = Process::with_data(folder.path());
     run(async {
         let (_connection, channel) = broker.channel().await;
-        declare(&channel, false).await;
-        let options = ConfirmSelectOptions::default();
-        channel.confirm_select(options).await.unwrap();
+        declare(&channel, "kept", true).await;
+        select_confirms(&channel).await;
         for number in 0xABCD_0000..0xABCD_0010 {
             publish(&channel, number, 2).await;
         }
@@ -254,7 +221,7 @@ fn a_damaged_log_stops_the_start_and_salvage_starts_with_the_rest() {
         let broker = Process::start(&["--data-dir", path, "--salvage"]);
         run(async {
             let (_connection, channel) = broker.channel().await;
-            assert_eq!(declare(&channel, true).await, 15);
+            assert_eq!(declare(&channel, "kept", true).await, 15);
         });
         assert_eq!(broker.end(Signal::SIGTERM), Some(0));
     }

@@ -10,6 +10,10 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 
 use crate::support::TIMEOUT;
 
+/// The ids of connection.blocked and basic.deliver.
+pub(crate) const BLOCKED: (u16, u16) = (10, 60);
+pub(crate) const DELIVER: (u16, u16) = (60, 60);
+
 /// A connection with channel 1.
 pub(crate) struct Raw {
     pub(crate) stream: TcpStream,
@@ -26,9 +30,7 @@ impl Raw {
             unread: Vec::new(),
         };
         raw.stream.write_all(&greeting("guest", "/")).unwrap();
-        raw.await_method(|method| {
-            matches!(method, AMQPClass::Channel(channel::AMQPMethod::OpenOk(_)))
-        });
+        raw.await_method((20, 11));
         raw
     }
 
@@ -36,14 +38,18 @@ impl Raw {
         self.stream.write_all(&encode(frames)).unwrap();
     }
 
-    /// Reads until an awaited method comes.
-    pub(crate) fn await_method(&mut self, is_meant: impl Fn(&AMQPClass) -> bool) {
+    /// Reads until a method with these ids of class and method comes.
+    pub(crate) fn await_method(&mut self, ids: (u16, u16)) {
         loop {
             if let Ok((rest, frame)) = parse_frame(&*self.unread) {
                 let left = rest.len();
                 self.unread.drain(..self.unread.len() - left);
                 match frame {
-                    AMQPFrame::Method(_, method) if is_meant(&method) => return,
+                    AMQPFrame::Method(_, method)
+                        if (method.get_amqp_class_id(), method.get_amqp_method_id()) == ids =>
+                    {
+                        return;
+                    }
                     _ => continue,
                 }
             }
@@ -56,9 +62,7 @@ impl Raw {
 
     pub(crate) fn declare(&mut self, name: &str) {
         self.send(&[declare(name)]);
-        self.await_method(|method| {
-            matches!(method, AMQPClass::Queue(queue::AMQPMethod::DeclareOk(_)))
-        });
+        self.await_method((50, 11));
     }
 }
 

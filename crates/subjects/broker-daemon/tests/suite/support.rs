@@ -4,7 +4,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use broker_daemon::{Config, Server};
-use lapin::{Connection, ConnectionProperties};
+use lapin::message::BasicGetMessage;
+use lapin::options::{
+    BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
+};
+use lapin::types::FieldTable;
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use test_kit::metrics;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -75,6 +80,35 @@ impl Drop for Broker {
             assert!(ended.is_ok() || thread::panicking(), "the broker panicked");
         }
     }
+}
+
+/// Declares a queue, and returns how many messages are ready in it.
+pub(crate) async fn declare(channel: &Channel, queue: &str, durable: bool) -> u32 {
+    let options = QueueDeclareOptions {
+        durable,
+        ..QueueDeclareOptions::default()
+    };
+    let declared = channel.queue_declare(queue.into(), options, FieldTable::default());
+    declared.await.unwrap().message_count()
+}
+
+pub(crate) async fn select_confirms(channel: &Channel) {
+    let options = ConfirmSelectOptions::default();
+    channel.confirm_select(options).await.unwrap();
+}
+
+/// Publishes a message with a delivery mode, and returns true if it was confirmed with an ack.
+pub(crate) async fn publish(channel: &Channel, queue: &str, mode: u8, body: &[u8]) -> bool {
+    let properties = BasicProperties::default().with_delivery_mode(mode);
+    let options = BasicPublishOptions::default();
+    let published = channel.basic_publish("".into(), queue.into(), options, body, properties);
+    published.await.unwrap().await.unwrap().is_ack()
+}
+
+/// Fetches a message that is acknowledged later.
+pub(crate) async fn get(channel: &Channel, queue: &str) -> Option<BasicGetMessage> {
+    let options = BasicGetOptions::default();
+    channel.basic_get(queue.into(), options).await.unwrap()
 }
 
 /// Runs a test's future with a time limit.

@@ -47,7 +47,7 @@ proptest! {
         }
         stand.broker.disconnect(id);
         prop_assert_eq!(stand.broker.connections.len(), 0);
-        prop_assert_eq!(stand.broker.consumers.len(), 0);
+        prop_assert_eq!(stand.broker.topology.consumer_count(), 0);
     }
 
     #[test]
@@ -59,7 +59,7 @@ proptest! {
             stand.broker.receive(id, &[backlog, piece].concat());
         }
         stand.broker.disconnect(id);
-        prop_assert_eq!(stand.broker.memory.get(), 0);
+        prop_assert_eq!(stand.broker.memory.meter().get(), 0);
     }
 
     /// The division of a stream into reads does not change its meaning.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use amq_protocol::protocol::tx;
 
 use super::*;
-use crate::log::{Options, State};
+use crate::log::{Log, Options, State};
 
 /// A broker with a log, and the log's folder.
 struct Stored {
@@ -46,7 +46,7 @@ impl Stored {
     /// Waits until the log meets a condition, then lets the broker see that.
     fn wait_for(&mut self, is_met: impl Fn(&Log) -> bool) {
         self.stand.broker.flush_log();
-        while !is_met(self.stand.broker.log.as_ref().unwrap()) {
+        while !is_met(self.stand.broker.store.log()) {
             self.woken.recv_timeout(Duration::from_secs(60)).unwrap();
         }
         self.stand.broker.finish_turn();
@@ -110,12 +110,8 @@ impl Stand {
 fn a_dead_letter_is_not_lost_to_a_disk_that_takes_nothing() {
     let mut stored = Stored::with_short_segments();
     let id = stored.stand.client();
-    let dead = [
-        ("x-dead-letter-exchange", text("")),
-        ("x-dead-letter-routing-key", text("dead")),
-    ];
     stored.declare_durable(id, "dead", &[]);
-    stored.declare_durable(id, "q", &dead);
+    stored.declare_durable(id, "q", &dead_to("dead"));
     stored.stand.publish_persistent(id, "q");
     stored.stand.consume(id, "q", "c", false);
     assert_eq!(stored.stand.received(id), ["consume-ok c", "c 1 m"]);
@@ -167,15 +163,9 @@ fn a_deleted_queue_leaves_nothing_in_the_log_also_of_what_is_unacknowledged() {
     let stand = &mut stored.stand;
     stand.publish_persistent(id, "q");
     stand.publish_persistent(id, "q");
-    stand.basic(
-        id,
-        Basic::Get(basic::Get {
-            queue: "q".into(),
-            no_ack: false,
-        }),
-    );
+    stand.get(id, "q", false);
     assert_eq!(stand.received(id), ["get 1 1 m"]);
-    let live = |stand: &Stand| stand.broker.log.as_ref().unwrap().usage().live_bytes;
+    let live = |stand: &Stand| stand.broker.store.log().usage().live_bytes;
     assert!(live(stand) > 0);
     stand.method(id, 1, delete("q"));
     assert_eq!(live(stand), 0);
@@ -297,11 +287,7 @@ fn nothing_overtakes_an_answer_that_waits_and_other_channels_do_not_wait_for_it(
     stand.consume(id, "q", "c", true);
     stand.publish(id, "q", "m");
     stand.publish(id, "nowhere", "m");
-    let get = basic::Get {
-        queue: "q".into(),
-        no_ack: true,
-    };
-    stand.basic(id, Basic::Get(get));
+    stand.get(id, "q", true);
     stand.method(id, 1, declare_durable("q2"));
     let close = ChannelMethod::Close(channel::Close::default());
     stand.method(id, 1, AMQPClass::Channel(close));

@@ -6,27 +6,15 @@ use amq_protocol::protocol::tx;
 
 use super::*;
 
-fn cancel(tag: &str) -> Basic {
-    Basic::Cancel(basic::Cancel {
-        consumer_tag: tag.into(),
-        nowait: true,
-    })
-}
-
 #[test]
 fn messages_that_expire_together_do_so_in_several_turns() {
     let mut stand = Stand::new();
     let id = stand.client();
     stand.declare(id, "dead", &[]);
-    let arguments = [
-        ("x-message-ttl", AMQPValue::LongInt(100)),
-        ("x-dead-letter-exchange", text("")),
-        ("x-dead-letter-routing-key", text("dead")),
-    ];
+    let mut arguments = dead_to("dead").to_vec();
+    arguments.push(("x-message-ttl", AMQPValue::LongInt(100)));
     stand.declare(id, "q", &arguments);
-    let message = publish_frames(("", "q"), AMQPProperties::default(), b"m");
-    let message: Vec<u8> = message.iter().flat_map(encode).collect();
-    stand.broker.receive(id, &message.repeat(10_000));
+    stand.broker.receive(id, &message(("", "q")).repeat(10_000));
     stand.pass(100);
     let first = stand.ready(id, "dead");
     assert_ne!(first, "queue.declare-ok 10000 0");
@@ -34,6 +22,7 @@ fn messages_that_expire_together_do_so_in_several_turns() {
     let mut turns = 1;
     while stand
         .broker
+        .scheduler
         .next_deadline()
         .is_some_and(|due| due <= stand.broker.now)
     {
@@ -50,32 +39,19 @@ fn dead_letters_are_made_in_several_turns_and_the_server_is_told_that_there_are_
     let mut stand = Stand::new();
     let id = stand.client();
     stand.declare(id, "dead", &[]);
-    let arguments = [
-        ("x-dead-letter-exchange", text("")),
-        ("x-dead-letter-routing-key", text("dead")),
-    ];
-    stand.declare(id, "q", &arguments);
-    let message = publish_frames(("", "q"), AMQPProperties::default(), b"m");
-    let message: Vec<u8> = message.iter().flat_map(encode).collect();
+    stand.declare(id, "q", &dead_to("dead"));
     stand.consume(id, "q", "c", false);
-    stand.broker.receive(id, &message.repeat(10_000));
+    stand.broker.receive(id, &message(("", "q")).repeat(10_000));
     let delivered = stand.broker.counts.messages_delivered;
     assert!(delivered > 5000, "{delivered}");
-    let wake = Rc::clone(&stand.broker.wake);
+    let wake = Rc::clone(&stand.broker.scheduler.wake);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    stand.basic(
-        id,
-        Basic::Nack(basic::Nack {
-            delivery_tag: 0,
-            multiple: true,
-            requeue: false,
-        }),
-    );
+    stand.basic(id, nack_all(false));
     assert!(stand.broker.has_more());
     let mut turns = 1;
     while stand.broker.has_more() {
         // The output was also requested.
-        std::mem::take(&mut stand.broker.dirty);
+        stand.broker.scheduler.take_outputs();
         stand.broker.finish_turn();
         let is_woken = std::pin::pin!(wake.notified())
             .poll(&mut context)
@@ -95,9 +71,9 @@ fn consumers_that_come_and_go_leave_no_place_behind() {
     stand.consume(id, "q", "stays", false);
     for _ in 0..1000 {
         stand.consume(id, "q", "c", false);
-        stand.basic(id, cancel("c"));
+        stand.cancel(id, "c");
     }
-    let (_, queue) = stand.broker.queues.iter().next().unwrap();
+    let (_, queue) = stand.broker.topology.queues().next().unwrap();
     assert!(queue.ring.len() < 20, "{}", queue.ring.len());
     assert_eq!(stand.ready(id, "q"), "queue.declare-ok 0 1");
     stand.publish(id, "q", "m");
@@ -117,7 +93,7 @@ fn queues_that_come_and_go_leave_no_timer_behind() {
         };
         stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
     }
-    let count = stand.broker.timers.len();
+    let count = stand.broker.scheduler.timer_count();
     assert!(count < 1100, "{count}");
     stand.declare(id, "q", &[("x-expires", AMQPValue::LongInt(100))]);
     stand.pass(100);
@@ -154,21 +130,10 @@ fn a_queue_that_goes_takes_none_of_its_dead_letters_with_it() {
     let mut stand = Stand::new();
     let id = stand.client();
     stand.declare(id, "dead", &[]);
-    let arguments = [
-        ("x-dead-letter-exchange", text("")),
-        ("x-dead-letter-routing-key", text("dead")),
-    ];
-    stand.declare(id, "q", &arguments);
+    stand.declare(id, "q", &dead_to("dead"));
     stand.consume(id, "q", "c", false);
-    let message = publish_frames(("", "q"), AMQPProperties::default(), b"m");
-    let message: Vec<u8> = message.iter().flat_map(encode).collect();
-    stand.broker.receive(id, &message.repeat(5000));
+    stand.broker.receive(id, &message(("", "q")).repeat(5000));
     assert_eq!(stand.broker.counts.messages_delivered, 5000);
-    let nack = basic::Nack {
-        delivery_tag: 0,
-        multiple: true,
-        requeue: false,
-    };
     let delete = queue::Delete {
         queue: "q".into(),
         nowait: true,
@@ -176,29 +141,12 @@ fn a_queue_that_goes_takes_none_of_its_dead_letters_with_it() {
     };
     // More than one turn, in one read.
     let both = [
-        AMQPClass::Basic(Basic::Nack(nack)),
+        AMQPClass::Basic(nack_all(false)),
         AMQPClass::Queue(QueueMethod::Delete(delete)),
     ];
     let both = both.map(|method| encode(&AMQPFrame::Method(1, method)));
     stand.broker.receive(id, &both.concat());
     assert_eq!(stand.ready(id, "dead"), "queue.declare-ok 5000 0");
-}
-
-/// Returns how many messages each consumer of channel 1 got while a client acknowledged each delivery at once, `count`
-/// in all.
-fn served(stand: &mut Stand, id: ConnectionId, count: usize) -> BTreeMap<String, usize> {
-    let mut served = BTreeMap::new();
-    for _ in 0..count {
-        let received = stand.received(id);
-        let [delivery] = &received[..] else {
-            panic!("not one delivery: {received:?}");
-        };
-        let (tag, number) = delivery.split_once(' ').unwrap();
-        *served.entry(tag.to_owned()).or_insert(0) += 1;
-        let number = number.split_once(' ').unwrap().0;
-        stand.basic(id, ack(number.parse().unwrap()));
-    }
-    served
 }
 
 fn ack(delivery_tag: u64) -> Basic {
@@ -242,28 +190,6 @@ impl Stand {
 }
 
 #[test]
-fn a_limit_for_a_channel_is_shared_among_its_queues() {
-    let mut stand = Stand::new();
-    let id = stand.limited(1, &[("a", 100), ("b", 100), ("c", 100)]);
-    assert_eq!(stand.consume_all(id, &["a", "b", "c"], false), ["a 1 m"]);
-    stand.basic(id, ack(1));
-    let served = served(&mut stand, id, 99);
-    assert_eq!(served.into_values().collect::<Vec<_>>(), [33, 33, 33]);
-}
-
-#[test]
-fn a_limit_for_a_channel_is_shared_among_consumers_of_a_queue() {
-    let mut stand = Stand::new();
-    let id = stand.limited(1, &[("q", 100)]);
-    stand.consume(id, "q", "a", false);
-    stand.consume(id, "q", "b", false);
-    stand.received(id);
-    stand.basic(id, ack(1));
-    let served = served(&mut stand, id, 50);
-    assert_eq!(served.into_values().collect::<Vec<_>>(), [25, 25]);
-}
-
-#[test]
 fn a_queue_that_is_published_to_all_the_time_does_not_keep_the_limit_to_itself() {
     let mut stand = Stand::new();
     let id = stand.limited(1, &[("a", 10), ("b", 10)]);
@@ -271,10 +197,7 @@ fn a_queue_that_is_published_to_all_the_time_does_not_keep_the_limit_to_itself()
     let mut got = BTreeMap::new();
     for tag in 1..=10 {
         // In one read: `a` is dispatched before there is room.
-        let mut read: Vec<u8> = publish_frames(("", "a"), AMQPProperties::default(), b"m")
-            .iter()
-            .flat_map(encode)
-            .collect();
+        let mut read = message(("", "a"));
         let acked = AMQPClass::Basic(ack(tag));
         read.extend(encode(&AMQPFrame::Method(1, acked)));
         stand.broker.receive(id, &read);
@@ -315,21 +238,10 @@ fn consumers_without_acknowledgements_wait_for_room_too_and_take_turns() {
 }
 
 #[test]
-fn a_consumer_without_acknowledgements_gets_all_where_nobody_waits() {
-    let mut stand = Stand::new();
-    let id = stand.limited(2, &[("q", 10)]);
-    assert_eq!(stand.consume_all(id, &["q"], true).len(), 10);
-}
-
-#[test]
 fn fetched_messages_do_not_count_and_acknowledgements_in_a_transaction_do() {
     let mut stand = Stand::new();
     let id = stand.limited(1, &[("q", 10)]);
-    let get = basic::Get {
-        queue: "q".into(),
-        no_ack: false,
-    };
-    stand.basic(id, Basic::Get(get));
+    stand.get(id, "q", false);
     assert_eq!(stand.received(id), ["get 1 9 m"]);
     let tx = |method| AMQPClass::Tx(method);
     stand.method(id, 1, tx(tx::AMQPMethod::Select(tx::Select {})));
@@ -354,7 +266,7 @@ fn consumers_that_come_and_go_while_there_is_no_room_leave_nothing_behind() {
     stand.consume_all(id, &["q"], false);
     for _ in 0..100 {
         stand.consume(id, "q", "c", false);
-        stand.basic(id, cancel("c"));
+        stand.cancel(id, "c");
     }
     let channel = stand
         .broker

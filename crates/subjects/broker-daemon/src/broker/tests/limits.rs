@@ -3,13 +3,7 @@
 use super::*;
 
 fn deaths(stand: &mut Stand, id: ConnectionId, queue: &str) -> Vec<(String, String, i64)> {
-    stand.basic(
-        id,
-        Basic::Get(basic::Get {
-            queue: queue.into(),
-            no_ack: true,
-        }),
-    );
+    stand.get(id, queue, true);
     let header = stand.frames(id).into_iter().find_map(|frame| match frame {
         AMQPFrame::Header(_, header) => Some(header),
         _ => None,
@@ -32,31 +26,6 @@ fn deaths(stand: &mut Stand, id: ConnectionId, queue: &str) -> Vec<(String, Stri
     deaths.iter().map(read).collect()
 }
 
-fn dead_to(queue: &str) -> [(&str, AMQPValue); 2] {
-    [
-        ("x-dead-letter-exchange", text("")),
-        ("x-dead-letter-routing-key", text(queue)),
-    ]
-}
-
-#[test]
-fn messages_above_the_length_go_from_the_head_to_the_dead_letters() {
-    let mut stand = Stand::new();
-    let id = stand.client();
-    stand.declare(id, "dead", &[]);
-    let mut arguments = dead_to("dead").to_vec();
-    arguments.push(("x-max-length", AMQPValue::LongInt(2)));
-    stand.declare(id, "q", &arguments);
-    for body in ["1", "2", "3"] {
-        stand.publish(id, "q", body);
-    }
-    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 2 0");
-    assert_eq!(
-        deaths(&mut stand, id, "dead"),
-        [("q".to_owned(), "maxlen".to_owned(), 1)]
-    );
-}
-
 #[test]
 fn a_full_queue_that_rejects_nacks_exactly_what_it_rejects() {
     let mut stand = Stand::new();
@@ -74,79 +43,6 @@ fn a_full_queue_that_rejects_nacks_exactly_what_it_rejects() {
         stand.received(id),
         ["ack 2 true", "nack 3 false", "nack 4 false"]
     );
-}
-
-#[test]
-fn an_expired_message_dies_once_and_does_not_go_round() {
-    let mut stand = Stand::new();
-    let id = stand.client();
-    stand.declare(id, "b", &dead_to("a"));
-    let mut arguments = dead_to("b").to_vec();
-    arguments.push(("x-message-ttl", AMQPValue::LongInt(100)));
-    stand.declare(id, "a", &arguments);
-    let expiration = AMQPProperties::default().with_expiration("50".into());
-    stand.publish_as(id, ("", "a"), expiration, b"m");
-    stand.pass(49);
-    assert_eq!(stand.ready(id, "a"), "queue.declare-ok 1 0");
-    stand.pass(1);
-    assert_eq!(stand.ready(id, "a"), "queue.declare-ok 0 0");
-    assert_eq!(stand.ready(id, "b"), "queue.declare-ok 1 0");
-    // Its own expiration was removed, so that a rejection returns it for the queue's.
-    stand.consume(id, "b", "c", false);
-    stand.received(id);
-    stand.basic(
-        id,
-        Basic::Reject(basic::Reject {
-            delivery_tag: 1,
-            requeue: false,
-        }),
-    );
-    assert_eq!(stand.ready(id, "a"), "queue.declare-ok 1 0");
-    stand.basic(
-        id,
-        Basic::Cancel(basic::Cancel {
-            consumer_tag: "c".into(),
-            nowait: true,
-        }),
-    );
-    stand.pass(100);
-    let died = deaths(&mut stand, id, "b");
-    let death = |queue: &str, reason: &str, count| (queue.to_owned(), reason.to_owned(), count);
-    assert_eq!(died, [death("a", "expired", 2), death("b", "rejected", 1)]);
-}
-
-#[test]
-fn a_circle_without_a_rejection_ends() {
-    let mut stand = Stand::new();
-    let id = stand.client();
-    let mut arguments = dead_to("a").to_vec();
-    arguments.push(("x-message-ttl", AMQPValue::LongInt(10)));
-    stand.declare(id, "a", &arguments);
-    stand.publish(id, "a", "m");
-    stand.pass(10);
-    assert_eq!(stand.ready(id, "a"), "queue.declare-ok 0 0");
-    assert_eq!(stand.broker.memory.get(), 0);
-}
-
-#[test]
-fn an_unused_queue_expires_and_one_with_consumers_does_not() {
-    let mut stand = Stand::new();
-    let id = stand.client();
-    stand.declare(id, "q", &[("x-expires", AMQPValue::LongInt(100))]);
-    stand.consume(id, "q", "c", false);
-    stand.pass(1000);
-    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 0 1");
-    stand.basic(
-        id,
-        Basic::Cancel(basic::Cancel {
-            consumer_tag: "c".into(),
-            nowait: true,
-        }),
-    );
-    stand.pass(99);
-    assert_eq!(stand.ready(id, "q"), "queue.declare-ok 0 0");
-    stand.pass(100);
-    assert_eq!(stand.ready(id, "q"), "channel.close 404");
 }
 
 #[test]
@@ -173,19 +69,13 @@ fn publishers_wait_while_memory_is_short_and_consumers_go_on() {
     let backlog = std::mem::take(&mut held.backlog);
     stand.broker.receive(publisher, &backlog);
     assert_eq!(stand.take_all(consumer), 4);
-    assert_eq!(stand.broker.memory.get(), 0);
+    assert_eq!(stand.broker.memory.meter().get(), 0);
 }
 
 impl Stand {
     fn take_all(&mut self, id: ConnectionId) -> usize {
         for count in 0.. {
-            self.basic(
-                id,
-                Basic::Get(basic::Get {
-                    queue: "q".into(),
-                    no_ack: true,
-                }),
-            );
+            self.get(id, "q", true);
             if self.received(id) == ["get-empty"] {
                 return count;
             }
@@ -212,15 +102,9 @@ fn a_client_that_does_not_read_gets_no_more_and_its_requests_wait() {
         .output
         .pending();
     assert!((500_000..700_000).contains(&pending), "{pending}");
-    assert!(stand.broker.memory.get() > 4_000_000);
+    assert!(stand.broker.memory.meter().get() > 4_000_000);
     for _ in 0..100 {
-        stand.basic(
-            sleeper,
-            Basic::Get(basic::Get {
-                queue: "q".into(),
-                no_ack: true,
-            }),
-        );
+        stand.get(sleeper, "q", true);
     }
     let held = stand.broker.connections.get_mut(sleeper).unwrap();
     assert!(held.is_held() && held.output.pending() < 1_300_000);
@@ -238,11 +122,11 @@ fn incomplete_messages_take_memory_until_their_client_leaves() {
     for frame in &frames[..frames.len() - 1] {
         stand.frame(slow, frame);
     }
-    assert!(stand.broker.memory.get() >= 140_000);
+    assert!(stand.broker.memory.meter().get() >= 140_000);
     stand.publish(other, "q", "m");
     assert_eq!(stand.received(other), ["connection.blocked"]);
     stand.broker.disconnect(slow);
-    assert_eq!(stand.broker.memory.get(), 0);
+    assert_eq!(stand.broker.memory.meter().get(), 0);
     assert_eq!(stand.received(other), ["connection.unblocked"]);
 }
 
@@ -272,22 +156,13 @@ fn requeued_messages_count_for_the_longest_length() {
     stand.declare(id, "q", &[("x-max-length", AMQPValue::LongInt(2))]);
     for body in ["1", "2"] {
         stand.publish(id, "q", body);
-        let get = basic::Get {
-            queue: "q".into(),
-            no_ack: false,
-        };
-        stand.basic(id, Basic::Get(get));
+        stand.get(id, "q", false);
     }
     for body in ["3", "4"] {
         stand.publish(id, "q", body);
     }
     stand.received(id);
-    let nack = basic::Nack {
-        delivery_tag: 0,
-        multiple: true,
-        requeue: true,
-    };
-    stand.basic(id, Basic::Nack(nack));
+    stand.basic(id, nack_all(true));
     assert_eq!(stand.ready(id, "q"), "queue.declare-ok 2 0");
     stand.consume(id, "q", "c", true);
     assert_eq!(stand.received(id), ["consume-ok c", "c 3 3", "c 4 4"]);

@@ -3,28 +3,6 @@
 use super::*;
 
 #[test]
-fn another_protocol_is_answered_with_ours_and_closed() {
-    let mut stand = Stand::new();
-    let (id, _) = stand.broker.connect(None);
-    stand.broker.receive(id, b"GET / HTTP/1.1\r\n");
-    assert_eq!(stand.bytes(id), b"AMQP\x00\x00\x09\x01");
-    assert_eq!(
-        stand.broker.connections.get_mut(id).unwrap().phase,
-        Phase::Closed
-    );
-}
-
-#[test]
-fn a_header_may_come_byte_by_byte() {
-    let mut stand = Stand::new();
-    let (id, _) = stand.broker.connect(None);
-    for length in 1..=8 {
-        stand.broker.receive(id, &b"AMQP\x00\x00\x09\x01"[..length]);
-    }
-    assert_eq!(stand.received(id), ["connection.start"]);
-}
-
-#[test]
 fn refused_credentials_are_403_and_an_unknown_vhost_is_530() {
     let mut stand = Stand::new();
     let id = stand.stranger();
@@ -38,17 +16,6 @@ fn refused_credentials_are_403_and_an_unknown_vhost_is_530() {
     assert_eq!(stand.received(id).last().unwrap(), "connection.close 530");
     let counts = stand.broker.counts;
     assert_eq!((counts.logins_refused, counts.vhosts_refused), (1, 1));
-}
-
-#[test]
-fn a_frame_that_is_too_large_is_501_before_it_has_come() {
-    let mut stand = Stand::new();
-    let id = stand.client();
-    stand.broker.receive(id, &[1, 0, 1, 0, 1, 0, 0]);
-    assert_eq!(stand.received(id), ["connection.close 501"]);
-    let id = stand.client();
-    stand.broker.receive(id, &[1, 0, 1, 0, 0, 0, 1, 0, 0]);
-    assert_eq!(stand.received(id), ["connection.close 501"]);
 }
 
 #[test]
@@ -122,23 +89,6 @@ fn a_connection_without_a_header_is_closed_and_a_silent_one_as_well() {
         stand.broker.connections.get_mut(id).unwrap().phase,
         Phase::Closed
     );
-}
-
-#[test]
-fn a_frame_before_tune_has_4096_bytes_at_most() {
-    for (size, is_taken) in [(4096_u16, true), (4097, false)] {
-        let mut stand = Stand::new();
-        let id = stand.stranger();
-        stand.received(id);
-        // The head of a method frame that is incomplete.
-        let [high, low] = size.to_be_bytes();
-        stand
-            .broker
-            .receive(id, &[1, 0, 0, 0, 0, high, low, 0, 10, 0, 11]);
-        let phase = stand.broker.connections.get_mut(id).unwrap().phase;
-        assert_eq!(phase == Phase::Start, is_taken, "{size}: {phase:?}");
-        assert_eq!(stand.received(id), [""; 0]);
-    }
 }
 
 #[test]

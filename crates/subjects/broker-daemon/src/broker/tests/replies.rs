@@ -6,25 +6,9 @@ use super::*;
 use crate::broker::replies::REPLY_TO;
 
 impl Stand {
-    /// Publishes a request, and returns its reply address as the consumer reads it.
-    fn ask(&mut self, id: ConnectionId, queue: &str) -> String {
-        let properties = AMQPProperties::default()
-            .with_content_type("text/plain".into())
-            .with_reply_to(REPLY_TO.into())
-            .with_correlation_id("7".into());
-        self.publish_as(id, ("", queue), properties, b"question");
-        let properties = self.fetch(id, queue);
-        assert_eq!(properties.correlation_id().as_ref().unwrap().as_str(), "7");
-        properties.reply_to().as_ref().unwrap().to_string()
-    }
-
     /// Fetches a message, and returns its properties.
     fn fetch(&mut self, id: ConnectionId, queue: &str) -> AMQPProperties {
-        let get = basic::Get {
-            queue: queue.into(),
-            no_ack: true,
-        };
-        self.basic(id, Basic::Get(get));
+        self.get(id, queue, true);
         let frames = self.frames(id);
         let header = frames.into_iter().find_map(|frame| match frame {
             AMQPFrame::Header(_, header) => Some(header.properties),
@@ -47,56 +31,12 @@ fn copies(entries: &[(&str, &[&str])]) -> AMQPProperties {
 }
 
 #[test]
-fn an_answer_goes_to_the_channel_that_asked_and_to_no_other() {
-    let mut stand = Stand::new();
-    let (asks, answers) = (stand.client(), stand.client());
-    stand.declare(asks, "q", &[]);
-    stand.consume(asks, REPLY_TO, "replies", true);
-    assert_eq!(stand.received(asks), ["consume-ok replies"]);
-    let address = stand.ask(asks, "q");
-    stand.publish(answers, &address, "answer");
-    assert_eq!(stand.received(asks), ["replies 2 answer"]);
-    // It is mandatory, and has no queue to go to.
-    assert_eq!(stand.received(answers), ["return 312 answer"]);
-    assert_eq!(stand.ready(answers, &address), "queue.declare-ok 0 1");
-
-    let cancel = basic::Cancel {
-        consumer_tag: "replies".into(),
-        nowait: true,
-    };
-    stand.basic(asks, Basic::Cancel(cancel));
-    stand.publish(answers, &address, "late");
-    assert_eq!(stand.received(asks), [""; 0]);
-    stand.received(answers);
-    assert_eq!(stand.ready(answers, &address), "channel.close 404");
-    assert!(stand.broker.replies.is_empty());
-}
-
-#[test]
 fn a_channel_that_ends_takes_its_address_along() {
     let mut stand = Stand::new();
     let id = stand.client();
     stand.consume(id, REPLY_TO, "replies", true);
     stand.broker.disconnect(id);
-    assert!(stand.broker.replies.is_empty());
-}
-
-#[test]
-fn a_request_for_a_direct_reply_without_a_consumer_is_refused() {
-    let mut stand = Stand::new();
-    let id = stand.client();
-    let properties = AMQPProperties::default().with_reply_to(REPLY_TO.into());
-    stand.publish_as(id, ("", "q"), properties, b"m");
-    assert_eq!(stand.received(id), ["channel.close 406"]);
-    for no_ack in [false, true] {
-        let id = stand.client();
-        stand.consume(id, REPLY_TO, "first", true);
-        stand.consume(id, REPLY_TO, "second", no_ack);
-        assert_eq!(
-            stand.received(id),
-            ["consume-ok first", "channel.close 406"]
-        );
-    }
+    assert!(stand.broker.topology.replies.is_empty());
 }
 
 #[test]
