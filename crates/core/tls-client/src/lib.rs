@@ -1,5 +1,7 @@
-//! The client side of TLS for drivers: which certificates of servers they accept. A crate of its own, because drivers
-//! without TLS should not compile it.
+//! The client side of TLS for drivers: which certificates of servers they accept, and connections. A crate of its own,
+//! because drivers without TLS should not compile it.
+
+mod socket;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,8 @@ use rustls::{
 };
 
 use load::plan::Invalid;
+
+pub use socket::Socket;
 
 /// The options of a driver for the certificates of servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,10 +5,8 @@
 
 pub mod frame;
 pub mod session;
-mod socket;
 pub mod stamp;
 mod topology;
 
 pub use session::{Broker, Session, SessionError};
-pub use socket::Socket;
-pub use tls_client::TlsOptions;
+pub use tls_client::{Socket, TlsOptions};

@@ -12,10 +12,9 @@ use load::clock;
 use load::plan::Invalid;
 use load::redact;
 use nix::errno::Errno;
-use tls_client::{TlsClient, TlsOptions, describe, tls_error};
+use tls_client::{Socket, TlsClient, TlsOptions, describe, tls_error};
 
 use crate::frame::{encode, whole_frame};
-use crate::socket::Socket;
 
 /// Time that a broker may take for one answer.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -242,9 +241,11 @@ impl Session {
         heartbeat: Option<u16>,
         reply_timeout: Duration,
     ) -> Result<Self, SessionError> {
-        let stream = connect(broker, reply_timeout)?;
+        let tcp = connect(broker, reply_timeout)?;
+        let mut stream = Socket::new(tcp, broker.tls.as_ref())?;
+        stream.complete_handshake()?;
         let mut session = Self {
-            stream: Socket::new(stream, broker.tls.as_ref())?,
+            stream,
             input: Vec::with_capacity(PREFETCH_ROOM),
             frame_max: FRAME_MAX,
             channel_max: 0,

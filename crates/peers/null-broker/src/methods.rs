@@ -200,6 +200,7 @@ impl Broker {
                 Some(basic::AMQPMethod::QosOk(basic::QosOk {}))
             }
             basic::AMQPMethod::Consume(consume) => {
+                std::thread::sleep(self.script.slow_consume);
                 let tag = consume.consumer_tag.to_string();
                 let consumes = (consume.queue.to_string(), tag, consume.no_ack);
                 self.channel(id, number)?.consumes = Some(consumes);

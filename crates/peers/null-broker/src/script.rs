@@ -65,6 +65,8 @@ pub struct Script {
     pub heartbeat: u16,
     /// Delay of each connection's opening.
     pub slow_open: Duration,
+    /// Delay of each answer to `basic.consume`.
+    pub slow_consume: Duration,
     /// Messages at which all queues are deleted with their content, and their connection is closed at once.
     pub forget: Vec<u64>,
     /// Messages at which all connections are told to publish nothing, for 100 ms.

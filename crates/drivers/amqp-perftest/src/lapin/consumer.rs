@@ -70,7 +70,9 @@ pub(super) async fn attach(
 ) -> ::lapin::Result<()> {
     let (first, consume) = {
         let clients = &mut *engine.clients.borrow_mut();
-        let role = &mut clients.consumers[index].role;
+        let Consumer { role, io } = &mut clients.consumers[index];
+        // From here on the role may ask for the queue's depth, and waits for the answer.
+        io.channel = Some(Rc::clone(&channel));
         let first = role.attach(&clients.state, clock::now());
         let consume = topology::consume(&clients.state.run.plan.driver, role.number());
         (first, consume)
@@ -80,7 +82,6 @@ pub(super) async fn attach(
         _ => None,
     };
     let io = &mut engine.clients.borrow_mut().consumers[index].io;
-    io.channel = Some(channel);
     io.stream = stream;
     if let Some(action) = first {
         io.perform(action);
@@ -155,7 +156,7 @@ impl Perform for Channels {
                 self.request = Some(Box::pin(query));
                 self.waker.wake_by_ref();
             }
-            // Its answer is awaited before the channel is attached.
+            // It was sent when the channel was attached.
             Action::Consume => {}
         }
     }

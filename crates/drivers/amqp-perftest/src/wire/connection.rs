@@ -1,6 +1,6 @@
 //! A connection in the loop: written without waiting, lost, and reopened.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use amq_protocol::frame::AMQPFrame;
@@ -60,7 +60,7 @@ impl Connection {
     /// Writes pending output. Returns true if nothing is left.
     fn flush(&mut self) -> io::Result<bool> {
         // Output buffered in TLS goes first.
-        self.stream.push()?;
+        self.stream.flush()?;
         let written = self.output.flush(&mut self.stream)?;
         self.last_write = clock::now();
         Ok(written && !self.stream.is_pending())

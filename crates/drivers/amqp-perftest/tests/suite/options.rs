@@ -1,6 +1,7 @@
 //! Options that shape how a run publishes, consumes and ends, with both engines against the null broker.
 
 use std::process::Command;
+use std::time::Duration;
 
 use harness_testing::processes::wait_until;
 use harness_testing::result::ResultFile;
@@ -121,6 +122,22 @@ fn a_queue_is_drained_with_frames_by_hand_and_the_run_ends_when_it_is_empty() {
 #[test]
 fn a_queue_is_drained_with_lapin_and_the_run_ends_when_it_is_empty() {
     drains("lapin");
+}
+
+#[test]
+fn a_consumer_that_waits_for_its_subscription_finds_the_queue_empty() {
+    for engine in ENGINES {
+        let script = Script {
+            queues: vec!["there".to_owned()],
+            // The depth is asked for first 50 ms after the start.
+            slow_consume: Duration::from_millis(300),
+            ..Script::default()
+        };
+        let broker = NullBroker::start(script).unwrap();
+        let drain = ["--exit-when", "empty", "--duration", "30s"];
+        let result = run_on(&broker.uri(), engine, &[&DRAIN, &drain[..]].concat());
+        assert!(wall_s(&result) < 30.0, "{engine}");
+    }
 }
 
 #[test]

@@ -211,7 +211,9 @@ fn several_instances_share_the_load_evenly_whoever_drives_them() {
             result.warnings
         );
         let daemon = result.usage.daemon.as_ref().unwrap();
-        assert_eq!((daemon.processes_peak, daemon.backlog_peak), (3, Some(0)));
+        assert_eq!(daemon.processes_peak, 3);
+        // All may be seen before the first is accepted.
+        assert!(daemon.backlog_peak.is_some_and(|most| most <= 30));
         nothing_is_left(&result);
         let mut logs = Vec::new();
         names(folder.path(), &mut logs);
