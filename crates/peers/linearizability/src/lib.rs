@@ -5,11 +5,11 @@
 //! one history per object, for example per field of an issue, and checks each as a register.
 //!
 //! ```
-//! use linearizability::{Kind, Operation, check_register};
+//! use linearizability::{Kind, Operation, Outcome, check_register_within};
 //!
 //! let write = Operation { client: 1, invoked_ns: 0, returned_ns: Some(10), kind: Kind::Write(7) };
 //! let stale = Operation { client: 2, invoked_ns: 20, returned_ns: Some(30), kind: Kind::Read(0) };
-//! let violation = check_register(0, &[write, stale]).unwrap_err();
+//! let Outcome::Violated(violation) = check_register_within(0, &[write, stale], u64::MAX) else { panic!() };
 //! assert!(violation.to_string().contains("client 2's read of 0"));
 //! ```
 //!
@@ -81,24 +81,10 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Checks the history of one register that held `initial` before the first operation.
+/// Checks the history of one register that held `initial` before the first operation, and gives up after about
+/// `max_steps` steps of the search. A history in which an operation returned before it was invoked is a violation.
 ///
 /// The order of `history` does not matter.
-///
-/// # Errors
-/// Returns a [`Violation`] if the history is not linearizable, or if an operation returned before it was invoked.
-pub fn check_register<V: Copy + Eq + Hash + Debug>(
-    initial: V,
-    history: &[Operation<V>],
-) -> Result<(), Violation> {
-    match check_register_within(initial, history, u64::MAX) {
-        Outcome::Violated(violation) => Err(violation),
-        // An unbounded search never ends at its bound.
-        Outcome::Linearizable | Outcome::Unknown => Ok(()),
-    }
-}
-
-/// Checks as [`check_register`] does, and gives up after about `max_steps` steps of the search.
 ///
 /// A step extends one configuration by one operation and takes below a microsecond. A history in which each write has
 /// its own value is always decided.

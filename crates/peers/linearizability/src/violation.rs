@@ -1,9 +1,8 @@
 //! The explanation of a history that is not linearizable.
 
-use std::fmt;
-
 /// Operations that cannot be ordered, with the reason in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{explanation}")]
 pub struct Violation {
     operations: Vec<usize>,
     explanation: String,
@@ -25,11 +24,3 @@ impl Violation {
         &self.operations
     }
 }
-
-impl fmt::Display for Violation {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.explanation)
-    }
-}
-
-impl std::error::Error for Violation {}

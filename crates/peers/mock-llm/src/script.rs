@@ -1,7 +1,6 @@
 //! Response bodies: the steps of a pattern, at their pace.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::iter;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -30,16 +29,9 @@ enum Step {
 }
 
 /// The error of a body that was aborted on purpose.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("aborted, as the pattern defines")]
 pub(crate) struct Aborted;
-
-impl fmt::Display for Aborted {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("aborted, as the pattern defines")
-    }
-}
-
-impl std::error::Error for Aborted {}
 
 impl From<Infallible> for Aborted {
     fn from(never: Infallible) -> Self {

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 use clap::CommandFactory as _;
-use issue_store::{Durability, IssuePage, Options, Status, Store, Timestamp};
+use issue_store::{IssuePage, Options, Status, Store, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -53,7 +53,6 @@ pub(crate) fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
 fn init(global: &Global, out: &mut dyn Write) -> Result<(), Failure> {
     let database = database::prepare(global.db.as_deref())?;
     let options = Options {
-        durability: Durability::Fsync,
         prefix: global.prefix.clone(),
         ..Options::default()
     };

@@ -100,7 +100,7 @@ impl Counts {
             "Answers, by code; of success it is ok.",
         );
         page.set_labeled_counter(answers.0, answers.1, ("code", "ok"), get(&self.succeeded));
-        for code in Code::ALL {
+        for &code in Code::ALL {
             let count = get(&self.failed[code as usize]);
             page.set_labeled_counter(answers.0, answers.1, ("code", code.name()), count);
         }

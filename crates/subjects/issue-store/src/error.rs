@@ -1,13 +1,9 @@
 //! The errors of the store, each with a code that a program can distinguish.
 
-use std::fmt;
 use std::path::PathBuf;
 
-use serde::Serialize;
-
-/// The kind of an error, as the protocol of the daemon names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// The kind of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// A value is not allowed.
     Validation,
@@ -21,27 +17,6 @@ pub enum Code {
     Busy,
     /// The database or its disk failed.
     Internal,
-}
-
-impl Code {
-    /// Returns the name of the code in the protocol.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Validation => "validation",
-            Self::NotFound => "not_found",
-            Self::Cycle => "cycle",
-            Self::Conflict => "conflict",
-            Self::Busy => "busy",
-            Self::Internal => "internal",
-        }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
 }
 
 /// An error of the store. Nothing of the request that caused it is stored.

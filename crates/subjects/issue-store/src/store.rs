@@ -85,7 +85,7 @@ impl FromStr for Durability {
 }
 
 /// Settings of a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// The protection of acknowledged writes.
     pub durability: Durability,
@@ -95,17 +95,6 @@ pub struct Options {
     pub seed: Option<u64>,
     /// The virtual file system of SQLite, for tests; without one it is that of the operating system.
     pub vfs: Option<String>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            durability: Durability::Fsync,
-            prefix: None,
-            seed: None,
-            vfs: None,
-        }
-    }
 }
 
 /// A database of issues.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// A time in microseconds since 1970-01-01 UTC. Its text is that of RFC 3339, such as `2026-11-23T10:00:00.000000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,11 +13,6 @@ pub struct Timestamp(pub i64);
 
 /// The last microsecond of the year 9999, the last that RFC 3339 can write.
 const LATEST_US: i64 = 253_402_300_799_999_999;
-
-const MINUTE_US: i64 = 60_000_000;
-/// The shape of a date, and that of the offset of a time.
-const DATE: &str = "2026-11-23";
-const OFFSET: &str = "+00:00";
 
 impl Timestamp {
     /// Returns the time of the system's clock.
@@ -29,30 +26,12 @@ impl Timestamp {
     /// offset is of UTC, and a date alone is its beginning.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (time, offset) = text.split_at_checked(text.len().saturating_sub(OFFSET.len()))?;
-        let is_time = time.len() > DATE.len() && time.ends_with(|last: char| last.is_ascii_digit());
-        if is_time && offset.starts_with(['+', '-']) {
-            let utc = Self::parse_utc(time)?;
-            let (hours, minutes) = offset[1..].split_once(':')?;
-            let number = |digits: &str, below: i64| {
-                let number = digits.parse().ok()?;
-                (digits.len() == 2 && (0..below).contains(&number)).then_some(number)
-            };
-            let minutes = number(hours, 24)? * 60 + number(minutes, 60)?;
-            let east = if offset.starts_with('-') { -1 } else { 1 };
-            return Some(Self(utc.0 - east * minutes * MINUTE_US));
-        }
-        if text.len() == DATE.len() {
-            Self::parse_utc(&format!("{text}T00:00:00Z"))
-        } else {
-            Self::parse_utc(text)
-        }
-    }
-
-    fn parse_utc(text: &str) -> Option<Self> {
-        let time = humantime::parse_rfc3339_weak(text).ok()?;
-        let since = time.duration_since(UNIX_EPOCH).ok()?;
-        Some(Self(i64::try_from(since.as_micros()).ok()?))
+        let parse = |text: &str| OffsetDateTime::parse(text, &Rfc3339).ok();
+        let time = parse(text)
+            .or_else(|| parse(&format!("{text}Z")))
+            .or_else(|| parse(&format!("{text}T00:00:00Z")))?;
+        let micros = i64::try_from(time.unix_timestamp_nanos() / 1_000).ok()?;
+        (micros >= 0).then_some(Self(micros))
     }
 }
 

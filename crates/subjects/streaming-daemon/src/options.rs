@@ -127,21 +127,6 @@ mod tests {
     }
 
     #[test]
-    fn every_option_has_a_variable() {
-        let command = Options::with_variables();
-        for argument in command
-            .get_arguments()
-            .filter(|known| known.get_id() != "help")
-        {
-            let variable = argument.get_env().map(|name| name.to_string_lossy());
-            assert!(
-                variable.is_some_and(|name| name.starts_with("DAEMON_")),
-                "{argument}"
-            );
-        }
-    }
-
-    #[test]
     fn a_bad_value_is_answered_with_option_variable_and_remedy() {
         for line in [
             "--message-delay=5 --message-delay DAEMON_MESSAGE_DELAY 50ms",

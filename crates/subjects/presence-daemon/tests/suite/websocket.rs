@@ -26,17 +26,6 @@ fn a_session_opens_with_the_settings_of_the_server() {
 }
 
 #[test]
-fn events_and_acknowledgements_keep_their_arguments() {
-    let server = TestServer::start(config());
-    let mut client = server.join();
-    client.echo(r#"1,"2",{"3":[true]},1.50,"é\u0000""#);
-    client.send(r#"42["message"]"#);
-    assert_eq!(client.text(), r#"42["message-back"]"#);
-    client.send(r#"42456["message-with-ack",1,"2",{"3":[false]}]"#);
-    assert_eq!(client.text(), r#"43456[1,"2",{"3":[false]}]"#);
-}
-
-#[test]
 fn the_close_of_a_client_is_answered() {
     let server = TestServer::start(config());
     let mut client = server.join();

@@ -94,13 +94,13 @@ impl Metrics {
             (
                 "daemon_handoff_errors_total",
                 "Handoff errors, by reason.",
-                &HandoffFailure::LABELS[..],
+                HandoffFailure::LABELS,
                 &self.handoff_failures[..],
             ),
             (
                 "daemon_stream_errors_total",
                 "Streams that ended early, by reason.",
-                &StreamFailure::LABELS,
+                StreamFailure::LABELS,
                 &self.stream_failures,
             ),
         ] {

@@ -1,4 +1,4 @@
-//! Tests of clients that leave, do not read, or are too many.
+//! Tests of clients that read slowly, or leave before they have read.
 
 use std::io::Read;
 use std::os::fd::AsRawFd;

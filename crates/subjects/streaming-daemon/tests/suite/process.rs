@@ -33,14 +33,9 @@ pub(crate) struct Process {
 impl Process {
     /// Starts the daemon from a shell that first runs `prelude`, and waits until it listens.
     pub(crate) fn start(prelude: &str, variables: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut process = Self::start_at(folder.path().join("handoff.sock"), prelude, variables);
-        process._folder = Some(folder);
-        process
-    }
-
-    fn start_at(socket: PathBuf, prelude: &str, variables: &[(&str, &str)]) -> Self {
         open_files::raise_limit().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("handoff.sock");
         let child = Command::new("sh")
             .args(["-c", &format!("{prelude} exec {BINARY} --benchmark")])
             .env("DAEMON_SOCKET_PATH", &socket)
@@ -53,7 +48,7 @@ impl Process {
         let process = Self {
             child,
             socket,
-            _folder: None,
+            _folder: Some(folder),
         };
         wait_until("listening", || {
             UnixAddr::new(&process.socket).is_ok_and(|address| try_connect(&address))
@@ -159,26 +154,6 @@ fn the_socket_has_the_mode_of_its_variable_whatever_the_umask() {
 }
 
 #[test]
-fn a_second_daemon_on_the_same_socket_is_refused_and_a_stale_socket_is_replaced() {
-    let mut first = Process::start("", &[]);
-    let path = first.socket.to_str().unwrap().to_owned();
-    let second = run(&["--socket", &path, "--benchmark"], &[]);
-    assert_eq!(second.status.code(), Some(1));
-    assert!(
-        String::from_utf8(second.stderr)
-            .unwrap()
-            .contains("another process is listening")
-    );
-    assert_eq!(read_all(first.hand_over()).len(), 1226);
-
-    first.signal(Signal::SIGKILL);
-    first.wait();
-    assert!(first.socket.exists());
-    let third = Process::start_at(first.socket.clone(), "", &[]);
-    assert_eq!(read_all(third.hand_over()).len(), 1226);
-}
-
-#[test]
 fn wrong_calls_exit_2_and_say_what_to_do() {
     for (arguments, variables, words) in [
         (
@@ -203,36 +178,11 @@ fn wrong_calls_exit_2_and_say_what_to_do() {
 }
 
 #[test]
-fn the_version_goes_to_stdout() {
-    let output = run(&["--version"], &[]);
-    assert_eq!(output.status.code(), Some(0));
-    assert!(
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .starts_with("streaming-daemon ")
-    );
-}
-
-#[test]
 fn a_socket_path_or_address_that_cannot_be_used_is_named() {
-    let long = format!("/tmp/{}", "x".repeat(200));
     for (arguments, word) in [
         (
-            ["--socket", &long, "--metrics-enabled", "false"],
-            "107 bytes",
-        ),
-        (
-            [
-                "--socket",
-                "/no/such/folder/a.sock",
-                "--metrics-enabled",
-                "false",
-            ],
-            "/no/such/folder",
-        ),
-        (
-            ["--socket", "/dev/null", "--metrics-enabled", "false"],
-            "is not a socket",
+            ["--socket", "/no/such/a.sock", "--metrics-enabled", "false"],
+            "/no/such",
         ),
         (
             [
@@ -405,28 +355,14 @@ fn a_passed_socket_is_served_left_in_place_and_served_again_by_the_next_daemon()
 }
 
 #[test]
-fn a_passed_descriptor_or_count_that_is_wrong_exits_2_and_says_what_to_do() {
+fn a_passed_descriptor_that_is_not_open_exits_2_and_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let listener = listen(&folder.path().join("passed.sock"), SocketType::Seqpacket);
-    let null = fs::File::open("/dev/null").unwrap().into();
-    for (descriptor, count, words) in [
-        (&listener, "0", ["LISTEN_FDS", "passed sockets, which is 1"]),
-        (&listener, "many", ["LISTEN_FDS", "unset"]),
-        (&listener, "900", ["LISTEN_FDS", "cannot be used"]),
-        (&null, "1", ["LISTEN_FDS", "is not a socket"]),
-    ] {
-        let output = activate(descriptor, count).output().unwrap();
-        let complaint = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{complaint}");
-        for word in words {
-            assert!(complaint.contains(word), "{word} is not in: {complaint}");
-        }
-    }
-}
-
-#[test]
-fn sockets_that_were_passed_to_another_process_are_left_alone() {
-    let variables = [("LISTEN_PID", "1"), ("LISTEN_FDS", "1")];
-    let daemon = Process::start("", &variables);
-    assert_eq!(read_all(daemon.hand_over()).len(), 1226);
+    let output = activate(&listener, "900").output().unwrap();
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    assert!(
+        complaint.contains("LISTEN_FDS") && complaint.contains("cannot be used"),
+        "{complaint}"
+    );
 }
