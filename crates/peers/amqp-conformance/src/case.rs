@@ -38,27 +38,17 @@ impl Named<'_> {
         });
     }
 
-    /// Adds a body on one connection, which must still be open afterwards.
-    pub(super) fn on_connection<T>(
-        self,
-        run: impl Fn(&Connection<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
-    ) {
-        self.on_broker(move |scope| {
-            let connection = scope.connect()?;
-            run(&connection)?;
-            connection.close()
-        });
-    }
-
     /// Adds a body on one channel, which must still be open afterwards.
     pub(super) fn on_channel<T>(
         self,
         run: impl Fn(&Channel<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
     ) {
-        self.on_connection(move |connection| {
+        self.on_broker(move |scope| {
+            let connection = scope.connect()?;
             let channel = connection.channel()?;
             run(&channel)?;
-            channel.close()
+            channel.close()?;
+            connection.close()
         });
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail, ensure};
 use load::clock;
 
 use super::case::Scope;
-use super::connection::{Connection, Event, names};
+use super::connection::{Connection, Event};
 use super::method::{Method, answer_ids, fields, ids, unexpected};
 use super::wire::{BODY, Frame, REPLY_TIMEOUT};
 
@@ -103,11 +103,12 @@ impl<'c> Channel<'c> {
     /// specification's constants): with this reply code, with the ids of the method, and without harm to the connection
     /// or to others. A channel is open again afterwards.
     pub(super) fn is_closed(&self, code: u16, method: Option<(u16, u16)>) -> anyhow::Result<()> {
+        let what = "the method that the reply code is about";
         if code >= 500 {
             let close = self.connection.breaks(code)?;
             // An error of content has no method of its own.
             return match method.filter(|ids| code != 505 && *ids != PUBLISH) {
-                Some(ids) => names(code, (close.class_id, close.method_id), ids),
+                Some(ids) => expect_eq(what, (close.class_id, close.method_id), ids),
                 None => Ok(()),
             };
         }
@@ -118,7 +119,7 @@ impl<'c> Channel<'c> {
             "the channel was closed with {found} ({text}), expected {code}"
         );
         if let Some(ids) = method {
-            names(code, (close.class_id, close.method_id), ids)?;
+            expect_eq(what, (close.class_id, close.method_id), ids)?;
         }
         self.send(channel::CloseOk {})?;
         self.pushed.borrow_mut().clear();

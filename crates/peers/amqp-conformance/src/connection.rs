@@ -112,7 +112,8 @@ impl<'s> Connection<'s> {
     /// Answers `connection.tune` and opens the vhost.
     pub(super) fn open_default(&self) -> anyhow::Result<()> {
         self.send(0, self.tune_ok())?;
-        self.send(0, self.open_vhost(&self.scope.broker.uri.vhost))?;
+        let virtual_host = self.scope.broker.uri.vhost.as_str().into();
+        self.send(0, connection::Open { virtual_host })?;
         self.receive::<connection::OpenOk>().map(drop)
     }
 
@@ -145,12 +146,6 @@ impl<'s> Connection<'s> {
             channel_max: tune.channel_max,
             frame_max: tune.frame_max,
             heartbeat: tune.heartbeat,
-        }
-    }
-
-    pub(super) fn open_vhost(&self, vhost: &str) -> connection::Open {
-        connection::Open {
-            virtual_host: vhost.into(),
         }
     }
 
@@ -329,13 +324,4 @@ fn carries_content(class: &AMQPClass) -> bool {
                 | basic::AMQPMethod::Return(_)
         )
     )
-}
-
-/// Asserts that the reason of a close names this method by its ids.
-pub(super) fn names(code: u16, named: (u16, u16), ids: (u16, u16)) -> anyhow::Result<()> {
-    ensure!(
-        named == ids,
-        "{code} names the method {named:?}, expected {ids:?}"
-    );
-    Ok(())
 }

@@ -47,18 +47,19 @@ pub(super) fn entry(word: &str) -> Option<(&str, &str)> {
     is_entry.then(|| word.split_once('=')).flatten()
 }
 
+fn within(word: &str, start: char, end: char) -> Option<&str> {
+    word.strip_prefix(start)?.strip_suffix(end)
+}
+
 fn is_name(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|letter| letter.is_ascii_uppercase())
 }
 
 impl Scope<'_> {
-    /// Returns the text of a word: the content of quotes, in which `{Q}` is a name, the name of a queue or an exchange for `Q`, a text of 300
-    /// letters for `x*300`.
+    /// Returns the text of a word: the meaning of a name, a text of 300 letters for `x*300`, or the content of quotes, in
+    /// which `{Q}` is a name, and `\r` and `\n` are line breaks.
     pub(super) fn text(&self, word: &str) -> String {
-        let quoted = word
-            .strip_prefix('"')
-            .and_then(|word| word.strip_suffix('"'));
-        if let Some(text) = quoted {
+        if let Some(text) = within(word, '"', '"') {
             let text = text.replace("\\r", "\r").replace("\\n", "\n");
             return match text.split_once('{').zip(text.split_once('}')) {
                 Some(((before, _), (_, after))) => {
@@ -86,13 +87,10 @@ impl Scope<'_> {
         if word.starts_with('{') {
             return serde_json::from_str(word).with_context(|| word.to_owned());
         }
-        if let Some(items) = word
-            .strip_prefix('[')
-            .and_then(|word| word.strip_suffix(']'))
-        {
-            let items: anyhow::Result<Vec<_>> =
-                items.split(',').map(|item| self.value(item)).collect();
-            return Ok(AMQPValue::FieldArray(items?.into()));
+        if let Some(items) = within(word, '[', ']') {
+            let items = items.split(',').map(|item| self.value(item));
+            let items: Vec<AMQPValue> = items.collect::<anyhow::Result<_>>()?;
+            return Ok(AMQPValue::FieldArray(items.into()));
         }
         Ok(match (word.parse(), word.parse()) {
             (Ok(flag), _) => AMQPValue::Boolean(flag),

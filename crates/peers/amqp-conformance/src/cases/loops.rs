@@ -38,8 +38,8 @@ const TOPICS: [(&str, &[&str], &[&str]); 16] = [
 ];
 
 pub(super) fn cases(case: Begin<'_>) {
-    case("channel.close: 100 channels opened and closed").on_connection(|connection| {
-        let channels = (1..=100).map(|_| connection.channel());
+    case("channel.close: 100 channels opened and closed").on_channel(|channel| {
+        let channels = (1..=100).map(|_| channel.connection.channel());
         for channel in channels.collect::<anyhow::Result<Vec<_>>>()? {
             channel.close()?;
         }

@@ -51,8 +51,7 @@ pub(super) fn cases(case: Begin<'_>) {
     });
     case("connection.open: before tune-ok ends the connection").on_broker(|scope| {
         let connection = Connection::log_in(scope)?;
-        connection.send(0, connection.open_vhost("/"))?;
-        connection.is_given_up()
+        connection.unopened(0).run("connection.open / -> end")
     });
     case("connection.start: another method instead of start-ok ends the connection").on_broker(
         |scope| {

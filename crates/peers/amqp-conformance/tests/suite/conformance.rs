@@ -152,7 +152,7 @@ const WRONG: [(&str, Rule, &str); 10] = [
     (
         "queue.purge: counts what it removes",
         |frame| frame.replace_byte((50, 31), 7, 3, 2),
-        "2, expected 3",
+        "`queue.purge Q = 3`: message-count: 2, expected 3",
     ),
     (
         "connection.start: capability basic.nack",
