@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
-use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, channel, queue};
+use amq_protocol::protocol::{BasicProperties, basic, channel, queue};
 use amqp_client::frame::encode;
 use anyhow::{Context as _, bail, ensure};
 use load::clock;
 
 use super::case::Scope;
 use super::connection::{Connection, Event};
-use super::method::{Method, answer_ids, fields, ids, unexpected};
+use super::method::{Method as _, fields, ids, unexpected};
 use super::wire::{BODY, Frame, REPLY_TIMEOUT};
 
 /// The pause between two checks of a condition.
@@ -44,28 +44,11 @@ impl<'c> Channel<'c> {
     }
 
     pub(super) fn open(&self) -> anyhow::Result<()> {
-        self.call(channel::Open {}).map(drop)
+        self.run("channel.open")
     }
 
     pub(super) fn close(&self) -> anyhow::Result<()> {
-        let close = channel::Close {
-            reply_code: 200,
-            reply_text: "done".into(),
-            ..channel::Close::default()
-        };
-        self.call(close).map(drop)
-    }
-
-    pub(super) fn send(&self, method: impl Method) -> anyhow::Result<()> {
-        self.connection.send(self.id, method)
-    }
-
-    /// Sends a method and returns its answer.
-    pub(super) fn call(&self, method: impl Method) -> anyhow::Result<AMQPClass> {
-        let method = method.wrap();
-        let answer = answer_ids(ids(&method)).context("the method has no answer")?;
-        self.connection.send_class(self.id, method)?;
-        Ok(self.answer(answer)?.method)
+        self.run("channel.close 200 done")
     }
 
     /// Returns the answer with these ids. Deliveries, returns, confirms and cancellations that come before it are kept.
@@ -121,7 +104,7 @@ impl<'c> Channel<'c> {
         if let Some(ids) = method {
             expect_eq(what, (close.class_id, close.method_id), ids)?;
         }
-        self.send(channel::CloseOk {})?;
+        self.connection.send(self.id, channel::CloseOk {})?;
         self.pushed.borrow_mut().clear();
         self.open().context("opening the channel again")
     }
@@ -129,12 +112,7 @@ impl<'c> Channel<'c> {
     /// Asserts that the broker sends nothing by itself. Two answers are awaited first, after which asynchronous effects
     /// have happened; the method of these changes nothing.
     pub(super) fn is_quiet(&self) -> anyhow::Result<()> {
-        for _ in 0..2 {
-            self.call(basic::Cancel {
-                consumer_tag: "conformance-nobody".into(),
-                nowait: false,
-            })?;
-        }
+        self.run("basic.cancel conformance-nobody; basic.cancel conformance-nobody")?;
         match self.pushed.borrow().front() {
             None => Ok(()),
             Some(event) => bail!("the broker sent an unexpected method: {:?}", event.method),
@@ -188,10 +166,9 @@ impl<'c> Channel<'c> {
 
     /// Fetches one message, if one is ready by now.
     pub(super) fn fetch(&self, queue: &str, no_ack: bool) -> anyhow::Result<Option<Event>> {
-        self.send(basic::Get {
-            queue: queue.into(),
-            no_ack,
-        })?;
+        let queue = queue.into();
+        self.connection
+            .send(self.id, basic::Get { queue, no_ack })?;
         let event = self.connection.event(self.id)?;
         match fields(&event.method).0 {
             basic::GetEmpty::NAME => Ok(None),
@@ -219,17 +196,6 @@ impl<'c> Channel<'c> {
         expect_eq("the messages", found, bodies)
     }
 
-    /// Returns the ready messages of a queue, and its consumers.
-    fn counts(&self, queue: &str) -> anyhow::Result<(u32, u32)> {
-        let declare = queue::Declare {
-            queue: queue.into(),
-            passive: true,
-            ..queue::Declare::default()
-        };
-        let declared = queue::DeclareOk::unwrap(self.call(declare)?)?;
-        Ok((declared.message_count, declared.consumer_count))
-    }
-
     /// Waits until a queue has this many ready messages, and consumers if given. RabbitMQ counts asynchronously: an
     /// answer may be outdated.
     pub(super) fn holds(
@@ -238,24 +204,25 @@ impl<'c> Channel<'c> {
         messages: u32,
         consumers: Option<u32>,
     ) -> anyhow::Result<()> {
+        let declare = queue::Declare {
+            queue: queue.into(),
+            passive: true,
+            ..queue::Declare::default()
+        };
         self.eventually(&format!("{messages} messages in the queue"), || {
-            let (found, consuming) = self.counts(queue)?;
-            let is_so = found == messages && consumers.is_none_or(|expected| consuming == expected);
+            self.connection.send(self.id, declare.clone())?;
+            let found = queue::DeclareOk::unwrap(self.answer((50, 11))?.method)?;
+            let is_so = found.message_count == messages
+                && consumers.is_none_or(|expected| found.consumer_count == expected);
             Ok(is_so.then_some(()))
         })
     }
 
     /// Waits until a queue does not exist any more. It is checked on separate channels, which the answer may close.
     pub(super) fn loses(&self, queue: &str) -> anyhow::Result<()> {
+        let step = format!("queue.declare {queue:?} passive -> 404");
         self.eventually("the queue is deleted", || {
-            let apart = self.connection.channel()?;
-            match apart.counts(queue) {
-                Ok(_) => apart.close().map(|()| None),
-                Err(error) => {
-                    apart.send(channel::CloseOk {})?;
-                    Ok(error.to_string().contains(": 404 ").then_some(()))
-                }
-            }
+            Ok(self.connection.channel()?.run(&step).ok())
         })
     }
 }

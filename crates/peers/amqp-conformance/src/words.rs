@@ -61,13 +61,12 @@ impl Scope<'_> {
     pub(super) fn text(&self, word: &str) -> String {
         if let Some(text) = within(word, '"', '"') {
             let text = text.replace("\\r", "\r").replace("\\n", "\n");
-            return match text.split_once('{').zip(text.split_once('}')) {
-                Some(((before, _), (_, after))) => {
-                    let name = &text[before.len() + 1..text.len() - after.len() - 1];
-                    format!("{before}{}{after}", self.name(name))
-                }
-                None => text,
-            };
+            if let Some((before, rest)) = text.split_once('{')
+                && let Some((name, after)) = rest.split_once('}')
+            {
+                return format!("{before}{}{after}", self.name(name));
+            }
+            return text;
         }
         if let Some((text, count)) = word.split_once('*')
             && let Ok(count) = count.parse()
