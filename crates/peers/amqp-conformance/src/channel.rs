@@ -82,9 +82,8 @@ impl<'c> Channel<'c> {
         }
     }
 
-    /// Asserts that the broker closes the channel, or with a code of 500 or more the connection (section 1.2 of the
-    /// specification's constants): with this reply code, with the ids of the method, and without harm to the connection
-    /// or to others. A channel is open again afterwards.
+    /// Asserts that the broker closes the channel for a soft error, with a reply code below 500, or the connection for a
+    /// hard one, and names the method with these ids. A channel is open again afterwards.
     pub(super) fn is_closed(&self, code: u16, method: Option<(u16, u16)>) -> anyhow::Result<()> {
         let what = "the method that the reply code is about";
         if code >= 500 {

@@ -7,13 +7,14 @@
 //!   queue.purge MISSING -> 404
 //! ```
 //!
-//! A step is a method with its fields in the order of the specification, and its answer is awaited; or one of the verbs
-//! of [`super::channel::Channel::run`]. `-> 404` is the reply code with which the broker closes the channel (below 500, which opens it
-//! again) or the connection, and `-> end` an end of the connection with any code or none; `= a 3` are the fields of the
-//! answer. `> method` awaits no answer, `< method` is what the broker sends by itself. Words in capitals are names: new
-//! ones where they are sent first, the broker's where they are received first. Steps are on channel 1, which is open,
-//! or on the one that stands before a colon: `2:` must be opened, `other:` is one of another connection. Rows below a
-//! case repeat it for each row, with the columns in the place of `<column>`. Lines with `#` are comments.
+//! A step is a method with its fields in the order of the specification, or a verb of `Channel::run`. Flags are named,
+//! a table is `key=value`. The answer to a method is awaited; `= a 3` are its fields. `> method` awaits no answer, and
+//! `< method` is what the broker sends by itself. `-> 404` is the reply code with which the broker closes the channel,
+//! or from 500 on the connection; `-> end` is an end of the connection with any code or none.
+//!
+//! Words in capitals are names: new ones where they are sent first, the broker's where they are received first. Steps
+//! are on channel 1, which is open, or on the one before a colon: `2:` must be opened, `other:` is one of another
+//! connection. Rows below a case repeat it, with their cells in the place of `<column>`. Lines with `#` are comments.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
