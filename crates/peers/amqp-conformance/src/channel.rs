@@ -125,13 +125,8 @@ impl<'c> Channel<'c> {
         properties: &BasicProperties,
         body: &[u8],
     ) -> anyhow::Result<()> {
-        let header = AMQPContentHeader {
-            class_id: 60,
-            body_size: body.len() as u64,
-            properties: properties.clone(),
-        };
         let mut bytes = encode(&AMQPFrame::Method(self.id, publish.wrap()));
-        bytes.extend(encode(&AMQPFrame::Header(self.id, header)));
+        bytes.extend(content_header(self.id, 60, body.len() as u64, properties));
         let largest = match self.connection.tune.borrow().frame_max as usize {
             0 => body.len().max(1),
             largest => largest - 8,
@@ -224,6 +219,21 @@ impl<'c> Channel<'c> {
             Ok(self.connection.channel()?.run(&step).ok())
         })
     }
+}
+
+/// Returns the frame of a content header.
+pub(super) fn content_header(
+    channel: u16,
+    class_id: u16,
+    body_size: u64,
+    properties: &BasicProperties,
+) -> Vec<u8> {
+    let header = AMQPContentHeader {
+        class_id,
+        body_size,
+        properties: properties.clone(),
+    };
+    encode(&AMQPFrame::Header(channel, header))
 }
 
 /// The ids of basic.publish.

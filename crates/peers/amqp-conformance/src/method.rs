@@ -1,5 +1,8 @@
 //! Methods by type and by name: building from the words of a script, matching, and reading of fields.
 
+use std::num::ParseIntError;
+use std::str::FromStr;
+
 use amq_protocol::protocol::{AMQPClass, basic, channel, confirm, connection, exchange, queue, tx};
 use amq_protocol::types::{FieldTable, LongString, ShortString};
 use anyhow::{Context as _, anyhow, bail};
@@ -72,11 +75,11 @@ impl Field for FieldTable {
 }
 
 macro_rules! fields {
-    ($($type:ty: $default:literal),+) => {$(
+    ($($type:ty: $read:ident),+) => {$(
         impl Field for $type {
             fn take(name: &str, arguments: &mut Arguments<'_>) -> anyhow::Result<Self> {
-                let word = arguments.words.pop_front().unwrap_or($default.to_owned());
-                word.parse::<Self>().with_context(|| format!("{name} {word:?}"))
+                let word = arguments.words.pop_front().unwrap_or_default();
+                $read(&word).with_context(|| format!("{name} {word:?}"))
             }
 
             fn show(&self) -> String {
@@ -86,23 +89,19 @@ macro_rules! fields {
     )+};
 }
 
-fields!(u8: "0", u16: "0", u32: "0", u64: "0");
+fields!(u8: number, u16: number, u32: number, u64: number, ShortString: text, LongString: text);
 
-macro_rules! texts {
-    ($($type:ty),+) => {$(
-        impl Field for $type {
-            fn take(_: &str, arguments: &mut Arguments<'_>) -> anyhow::Result<Self> {
-                Ok(arguments.words.pop_front().unwrap_or_default().into())
-            }
-
-            fn show(&self) -> String {
-                self.to_string()
-            }
-        }
-    )+};
+fn number<T: Default + FromStr<Err = ParseIntError>>(word: &str) -> Result<T, ParseIntError> {
+    if word.is_empty() {
+        Ok(T::default())
+    } else {
+        word.parse()
+    }
 }
 
-texts!(ShortString, LongString);
+fn text<'a, T: From<&'a str>>(word: &'a str) -> anyhow::Result<T> {
+    Ok(word.into())
+}
 
 macro_rules! methods {
     ($($variant:ident $class:ident: $($method:ident $name:literal $($field:ident)*),+;)+) => {

@@ -1,15 +1,13 @@
 //! The steps of scripts, on one channel.
 
-use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
-use amq_protocol::protocol::{basic, queue};
+use amq_protocol::protocol::{BasicProperties, basic, queue};
 use amq_protocol::types::AMQPValue;
-use amqp_client::frame::encode;
 use anyhow::{Context as _, bail, ensure};
 
-use super::channel::{Channel, PUBLISH, expect_eq};
+use super::channel::{Channel, PUBLISH, content_header, expect_eq};
 use super::connection::Event;
 use super::method::{Method as _, answer_ids, build, ids};
-use super::wire::{BODY, HEADER};
+use super::wire::BODY;
 use super::words::{Arguments, entry, expect_text, header, split, texts};
 
 impl Channel<'_> {
@@ -60,15 +58,9 @@ impl Channel<'_> {
         match *verb {
             "publish" | "send" => return self.publish_words(*verb == "send", arguments),
             "header" => {
-                let (class, size): (u16, u64) = (next().parse()?, next().parse()?);
-                let weight_and_flags = [0; 2];
-                let payload = [
-                    &class.to_be_bytes()[..],
-                    &weight_and_flags,
-                    &size.to_be_bytes(),
-                    &weight_and_flags,
-                ];
-                self.send_raw(HEADER, &payload.concat())?;
+                let (class, size) = (next().parse()?, next().parse()?);
+                let frame = content_header(self.id, class, size, &BasicProperties::default());
+                self.connection.wire.write(&frame)?;
             }
             "body" => self.send_raw(BODY, next().as_bytes())?,
             "frame" => {
@@ -298,12 +290,7 @@ impl Channel<'_> {
             .content
             .unwrap_or_default();
         expect_eq("the properties", &content.properties, &sent)?;
-        let header = AMQPContentHeader {
-            class_id: 60,
-            body_size: 0,
-            properties: sent,
-        };
-        let frame = encode(&AMQPFrame::Header(1, header));
+        let frame = content_header(1, 60, 0, &sent);
         let flags_and_list = &frame[7 + 12..frame.len() - 1];
         expect_eq(
             "the bytes of the properties",

@@ -12,24 +12,8 @@ use super::connection::Event;
 use super::method::fields;
 
 /// Words that set a bit of a method; every other word is a field.
-const FLAGS: [&str; 16] = [
-    "active",
-    "auto-delete",
-    "durable",
-    "exclusive",
-    "global",
-    "if-empty",
-    "if-unused",
-    "immediate",
-    "internal",
-    "mandatory",
-    "multiple",
-    "no-ack",
-    "no-local",
-    "nowait",
-    "passive",
-    "requeue",
-];
+const FLAGS: &str = "active auto-delete durable exclusive global if-empty if-unused immediate \
+                     internal mandatory multiple no-ack no-local nowait passive requeue";
 
 /// Splits a step into words. A word keeps its quotes, which may contain spaces.
 pub(super) fn split(step: &str) -> Vec<&str> {
@@ -196,7 +180,7 @@ impl<'a> Arguments<'a> {
             entries: Vec::new(),
         };
         for word in words {
-            if FLAGS.contains(word) {
+            if FLAGS.split(' ').any(|flag| flag == *word) {
                 arguments.flags.push(word);
             } else if let Some(entry) = entry(word) {
                 arguments.entries.push(entry);
