@@ -1,14 +1,13 @@
 //! A case: its name and its body.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use amqp_client::Broker;
 
 use super::channel::Channel;
 use super::connection::Connection;
-use super::method::Method;
-use super::request::{deletion, exchange_deletion};
 
 /// The body of a case: fails with a description of the violation.
 type CaseFn = Box<dyn Fn(&Scope<'_>) -> anyhow::Result<()> + Send + Sync>;
@@ -39,63 +38,17 @@ impl Named<'_> {
         });
     }
 
-    /// Adds a body on one connection, which must still be open afterwards.
-    pub(super) fn on_connection<T>(
-        self,
-        run: impl Fn(&Connection<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
-    ) {
-        self.on_broker(move |scope| {
-            let connection = scope.connect()?;
-            run(&connection)?;
-            connection.close()
-        });
-    }
-
     /// Adds a body on one channel, which must still be open afterwards.
     pub(super) fn on_channel<T>(
         self,
         run: impl Fn(&Channel<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
     ) {
-        self.on_connection(move |connection| {
+        self.on_broker(move |scope| {
+            let connection = scope.connect()?;
             let channel = connection.channel()?;
             run(&channel)?;
-            channel.close()
-        });
-    }
-
-    /// Adds a body on two channels of a connection. The first channel must still be open afterwards.
-    pub(super) fn on_channels<T>(
-        self,
-        run: impl Fn(&Channel<'_>, &Channel<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
-    ) {
-        self.on_channel(move |channel| run(channel, &channel.connection.channel()?));
-    }
-
-    /// Adds steps on one channel, after which the broker closes the connection with this reply code.
-    pub(super) fn breaks<T>(
-        self,
-        code: u16,
-        run: impl Fn(&Channel<'_>) -> anyhow::Result<T> + Send + Sync + 'static,
-    ) {
-        self.on_broker(move |scope| {
-            let connection = scope.connect()?;
-            run(&connection.channel()?)?;
-            connection.breaks(code)
-        });
-    }
-
-    /// Adds a method for which the broker closes the channel with this reply code. See [`Channel::refuses`].
-    pub(super) fn refused(self, code: u16, method: impl Method + Clone + Send + Sync + 'static) {
-        self.on_channel(move |channel| channel.refuses(code, method.clone()));
-    }
-
-    /// Adds a method on a channel for which the broker closes the connection with this reply code. See
-    /// [`Connection::breaks_on`].
-    pub(super) fn fatal(self, code: u16, method: impl Method + Clone + Send + Sync + 'static) {
-        self.on_broker(move |scope| {
-            let connection = scope.connect()?;
-            let channel = connection.channel()?;
-            connection.breaks_on(channel.id, code, method.clone())
+            channel.close()?;
+            connection.close()
         });
     }
 }
@@ -104,7 +57,9 @@ impl Named<'_> {
 #[derive(Debug)]
 pub(super) struct Scope<'a> {
     pub(super) broker: &'a Broker,
-    names: RefCell<Vec<String>>,
+    names: RefCell<BTreeMap<String, String>>,
+    /// The names that are deleted after the case.
+    created: RefCell<Vec<String>>,
 }
 
 impl<'a> Scope<'a> {
@@ -112,6 +67,7 @@ impl<'a> Scope<'a> {
         Self {
             broker,
             names: RefCell::default(),
+            created: RefCell::default(),
         }
     }
 
@@ -120,18 +76,33 @@ impl<'a> Scope<'a> {
         Connection::open_with(self, |_| {})
     }
 
-    /// Returns a new name for an exchange or a queue, which is deleted after the case.
-    pub(super) fn name(&self) -> String {
+    /// Returns the meaning of a name in the case. A name without one becomes a new name for an exchange or a queue, which
+    /// is deleted after the case.
+    pub(super) fn name(&self, word: &str) -> String {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("conformance-{}-{next}", std::process::id());
-        self.names.borrow_mut().push(name.clone());
-        name
+        let mut names = self.names.borrow_mut();
+        let name = names.entry(word.to_owned()).or_insert_with(|| {
+            let next = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("conformance-{}-{next}", std::process::id());
+            self.created.borrow_mut().push(name.clone());
+            name
+        });
+        name.clone()
+    }
+
+    pub(super) fn is_known(&self, word: &str) -> bool {
+        self.names.borrow().contains_key(word)
+    }
+
+    pub(super) fn define(&self, word: &str, meaning: &str) {
+        self.names
+            .borrow_mut()
+            .insert(word.to_owned(), meaning.to_owned());
     }
 
     /// Deletes the exchanges and queues with these names, as far as the broker lets it.
     pub(super) fn clean(&self) {
-        let names = self.names.take();
+        let names = self.created.take();
         if names.is_empty() {
             return;
         }
@@ -141,8 +112,7 @@ impl<'a> Scope<'a> {
         for name in names {
             let delete = || {
                 let channel = connection.channel()?;
-                channel.call(deletion(&name))?;
-                channel.call(exchange_deletion(&name))?;
+                channel.run(&format!("queue.delete {name}; exchange.delete {name}"))?;
                 channel.close()
             };
             let _: anyhow::Result<()> = delete();

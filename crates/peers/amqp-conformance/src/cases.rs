@@ -3,47 +3,29 @@
 use std::cell::RefCell;
 
 // What the modules below share, which they import with `super::*`.
-use amq_protocol::protocol::{BasicProperties, basic, channel, confirm, connection, exchange};
-use amq_protocol::protocol::{queue, tx};
-use amq_protocol::types::AMQPValue;
+use amq_protocol::protocol::{BasicProperties, basic, connection};
+use amq_protocol::types::{AMQPValue, FieldTable};
 use anyhow::{Context as _, bail, ensure};
 
 use crate::case::{Case, Named};
-use crate::channel::Channel;
-use crate::client::*;
+use crate::channel::{Channel, expect_eq};
 use crate::connection::Connection;
-use crate::method::Method;
-use crate::request::*;
-use crate::values::{flag, int, long, table, text};
+use crate::method::Method as _;
+use crate::script;
 
-mod acknowledging;
-mod alternates;
-mod bindings;
-mod carbon_copies;
-mod channels;
-mod closing;
-mod confirming;
-mod consuming;
-mod content;
-mod dead_letters;
-mod direct_replies;
-mod exchange_bindings;
-mod exchanges;
-mod expiry;
-mod frames;
-mod getting;
-mod limits;
+mod loops;
 mod negotiation;
-mod prefetch;
-mod publishing;
-mod queue_access;
-mod queue_arguments;
-mod queue_ends;
-mod queues;
-mod recovering;
-mod routing;
-mod transactions;
 mod tuning;
+
+/// The cases as text; see [`script`].
+const SCRIPTS: [(&str, &str); 6] = [
+    ("connections.txt", include_str!("cases/connections.txt")),
+    ("exchanges.txt", include_str!("cases/exchanges.txt")),
+    ("queues.txt", include_str!("cases/queues.txt")),
+    ("bindings.txt", include_str!("cases/bindings.txt")),
+    ("messages.txt", include_str!("cases/messages.txt")),
+    ("acknowledging.txt", include_str!("cases/acknowledging.txt")),
+];
 
 /// Begins a case, by its name, at the end of the list.
 type Begin<'a> = &'a dyn Fn(&str) -> Named<'a>;
@@ -55,39 +37,13 @@ pub(super) fn all() -> Vec<Case> {
         name: name.to_owned(),
         list: &list,
     };
-    for add in [
-        negotiation::cases,
-        tuning::cases,
-        frames::cases,
-        content::cases,
-        channels::cases,
-        exchanges::cases,
-        alternates::cases,
-        exchange_bindings::cases,
-        queues::cases,
-        queue_ends::cases,
-        queue_access::cases,
-        queue_arguments::cases,
-        bindings::cases,
-        limits::cases,
-        expiry::cases,
-        dead_letters::cases,
-        publishing::cases,
-        routing::cases,
-        carbon_copies::cases,
-        direct_replies::cases,
-        consuming::cases,
-        getting::cases,
-        prefetch::cases,
-        acknowledging::cases,
-        recovering::cases,
-        confirming::cases,
-        transactions::cases,
-        closing::cases,
-    ] {
-        add(&case);
-    }
-    list.into_inner()
+    negotiation::cases(&case);
+    tuning::cases(&case);
+    loops::cases(&case);
+    let scripts = SCRIPTS
+        .iter()
+        .flat_map(|(file, text)| script::cases(file, text));
+    list.into_inner().into_iter().chain(scripts).collect()
 }
 
 /// Names of the cases about the operations that every client needs; null-broker passes them too.

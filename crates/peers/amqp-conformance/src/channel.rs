@@ -5,15 +5,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame};
-use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, channel};
+use amq_protocol::protocol::{BasicProperties, basic, channel, queue};
 use amqp_client::frame::encode;
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, bail, ensure};
 use load::clock;
 
 use super::case::Scope;
-use super::connection::{Connection, Content, Event, names, unexpected};
-use super::method::{Call, Method};
-use super::request::publishing;
+use super::connection::{Connection, Event};
+use super::method::{Method as _, fields, ids, unexpected};
 use super::wire::{BODY, Frame, REPLY_TIMEOUT};
 
 /// The pause between two checks of a condition.
@@ -26,6 +25,8 @@ pub(super) struct Channel<'c> {
     pub(super) id: u16,
     /// Events received while an answer was awaited.
     pushed: RefCell<VecDeque<Event>>,
+    /// The last message that was fetched or delivered.
+    pub(super) message: RefCell<Option<Event>>,
 }
 
 impl<'c> Channel<'c> {
@@ -34,6 +35,7 @@ impl<'c> Channel<'c> {
             connection,
             id,
             pushed: RefCell::default(),
+            message: RefCell::default(),
         }
     }
 
@@ -42,52 +44,22 @@ impl<'c> Channel<'c> {
     }
 
     pub(super) fn open(&self) -> anyhow::Result<()> {
-        self.call(channel::Open {}).map(drop)
+        self.run("channel.open")
     }
 
     pub(super) fn close(&self) -> anyhow::Result<()> {
-        let close = channel::Close {
-            reply_code: 200,
-            reply_text: "done".into(),
-            ..channel::Close::default()
-        };
-        self.call(close).map(drop)
+        self.run("channel.close 200 done")
     }
 
-    /// Closes the channel, which requeues what is not acknowledged, and opens it again.
-    pub(super) fn reopen(&self) -> anyhow::Result<()> {
-        self.close()?;
-        self.open()
-    }
-
-    pub(super) fn send(&self, method: impl Method) -> anyhow::Result<()> {
-        self.connection.send(self.id, method)
-    }
-
-    /// Sends a method and returns its answer. Deliveries, returns, confirms and cancellations that come before it are kept.
-    pub(super) fn call<M: Call>(&self, method: M) -> anyhow::Result<M::Answer> {
-        self.send(method)?;
-        self.answer()
-    }
-
-    /// Returns the answer to a method that was sent.
-    pub(super) fn answer<Answer: Method>(&self) -> anyhow::Result<Answer> {
+    /// Returns the answer with these ids. Deliveries, returns, confirms and cancellations that come before it are kept.
+    pub(super) fn answer(&self, expected: (u16, u16)) -> anyhow::Result<Event> {
         loop {
-            let event = self
-                .connection
-                .event(self.id)
-                .with_context(|| format!("waiting for {}", Answer::NAME))?;
-            match Answer::unwrap(event.method) {
-                Ok(answer) => return Ok(answer),
-                Err(other) if is_pushed(&other) => {
-                    let content = event.content;
-                    let event = Event {
-                        method: other,
-                        content,
-                    };
-                    self.pushed.borrow_mut().push_back(event);
-                }
-                Err(other) => return Err(unexpected(Answer::NAME, &other)),
+            let event = self.connection.event(self.id)?;
+            match ids(&event.method) {
+                found if found == expected => return Ok(event),
+                // cancel, return, deliver, ack, nack.
+                (60, 30 | 50 | 60 | 80 | 120) => self.pushed.borrow_mut().push_back(event),
+                _ => return Err(unexpected("the answer", &event.method)),
             }
         }
     }
@@ -98,86 +70,63 @@ impl<'c> Channel<'c> {
         kept.map_or_else(|| self.connection.event(self.id), Ok)
     }
 
-    /// Returns the next event that the broker sends by itself, which must be of this type.
-    pub(super) fn pushed<M: Method>(&self) -> anyhow::Result<(M, Content)> {
+    /// Returns the next event that the broker sends by itself, which must have this name.
+    pub(super) fn pushed(&self, name: &str) -> anyhow::Result<Event> {
         let event = self
             .next_pushed()
-            .with_context(|| format!("waiting for {}", M::NAME))?;
-        let method = M::unwrap(event.method).map_err(|other| unexpected(M::NAME, &other))?;
-        Ok((method, event.content.unwrap_or_default()))
+            .with_context(|| format!("waiting for {name}"))?;
+        if fields(&event.method).0 == name {
+            Ok(event)
+        } else {
+            Err(unexpected(name, &event.method))
+        }
     }
 
-    /// Sends a method and asserts that the broker closes the channel for it: with this reply code, with the ids of the
-    /// method, and without harm to the connection. The channel is open again afterwards.
-    pub(super) fn refuses(&self, code: u16, method: impl Method) -> anyhow::Result<()> {
-        let ids = method.ids();
-        self.send(method)?;
-        self.is_closed(code, ids)
-    }
-
-    /// Asserts that the broker closes the channel; see [`Channel::refuses`].
-    pub(super) fn is_closed(&self, code: u16, ids: (u16, u16)) -> anyhow::Result<()> {
-        let (close, _) = self.pushed::<channel::Close>()?;
+    /// Asserts that the broker closes the channel for a soft error, with a reply code below 500, or the connection for a
+    /// hard one, and names the method with these ids. A channel is open again afterwards.
+    pub(super) fn is_closed(&self, code: u16, method: Option<(u16, u16)>) -> anyhow::Result<()> {
+        let what = "the method that the reply code is about";
+        if code >= 500 {
+            let close = self.connection.breaks(code)?;
+            // An error of content has no method of its own.
+            return match method.filter(|ids| code != 505 && *ids != PUBLISH) {
+                Some(ids) => expect_eq(what, (close.class_id, close.method_id), ids),
+                None => Ok(()),
+            };
+        }
+        let close = channel::Close::unwrap(self.next_pushed()?.method)?;
         let (found, text) = (close.reply_code, &close.reply_text);
         ensure!(
             found == code,
             "the channel was closed with {found} ({text}), expected {code}"
         );
-        names(code, (close.class_id, close.method_id), ids)?;
-        self.send(channel::CloseOk {})?;
+        if let Some(ids) = method {
+            expect_eq(what, (close.class_id, close.method_id), ids)?;
+        }
+        self.connection.send(self.id, channel::CloseOk {})?;
         self.pushed.borrow_mut().clear();
         self.open().context("opening the channel again")
     }
 
     /// Asserts that the broker sends nothing by itself. Two answers are awaited first, after which asynchronous effects
-    /// have happened.
+    /// have happened; the method of these changes nothing.
     pub(super) fn is_quiet(&self) -> anyhow::Result<()> {
-        for _ in 0..2 {
-            self.call(basic::Qos::default())?;
-        }
-        self.has_nothing()
-    }
-
-    /// Asserts that no event has come so far.
-    pub(super) fn has_nothing(&self) -> anyhow::Result<()> {
+        self.run("basic.cancel conformance-nobody; basic.cancel conformance-nobody")?;
         match self.pushed.borrow().front() {
             None => Ok(()),
-            Some(event) => Err(anyhow!(
-                "the broker sent an unexpected method: {:?}",
-                event.method
-            )),
+            Some(event) => bail!("the broker sent an unexpected method: {:?}", event.method),
         }
     }
 
-    /// Publishes a message without special properties.
-    pub(super) fn publish(&self, exchange: &str, key: &str, body: &str) -> anyhow::Result<()> {
-        self.publish_as(exchange, key, &BasicProperties::default(), body)
-    }
-
-    pub(super) fn publish_as(
-        &self,
-        exchange: &str,
-        key: &str,
-        properties: &BasicProperties,
-        body: &str,
-    ) -> anyhow::Result<()> {
-        self.send_content(publishing(exchange, key), properties, body.as_bytes())
-    }
-
-    /// Publishes with the given flags, in as many frames as needed.
-    pub(super) fn send_content(
+    /// Publishes in as many frames as needed.
+    pub(super) fn publish(
         &self,
         publish: basic::Publish,
         properties: &BasicProperties,
         body: &[u8],
     ) -> anyhow::Result<()> {
-        let header = AMQPContentHeader {
-            class_id: 60,
-            body_size: body.len() as u64,
-            properties: properties.clone(),
-        };
         let mut bytes = encode(&AMQPFrame::Method(self.id, publish.wrap()));
-        bytes.extend(encode(&AMQPFrame::Header(self.id, header)));
+        bytes.extend(content_header(self.id, 60, body.len() as u64, properties));
         let largest = match self.connection.tune.borrow().frame_max as usize {
             0 => body.len().max(1),
             largest => largest - 8,
@@ -208,17 +157,98 @@ impl<'c> Channel<'c> {
             std::thread::sleep(PAUSE);
         }
     }
+
+    /// Fetches one message, if one is ready by now.
+    pub(super) fn fetch(&self, queue: &str, no_ack: bool) -> anyhow::Result<Option<Event>> {
+        let queue = queue.into();
+        self.connection
+            .send(self.id, basic::Get { queue, no_ack })?;
+        let event = self.connection.event(self.id)?;
+        match fields(&event.method).0 {
+            basic::GetEmpty::NAME => Ok(None),
+            basic::GetOk::NAME => Ok(Some(event)),
+            _ => Err(unexpected("basic.get-ok", &event.method)),
+        }
+    }
+
+    /// Fetches one message, which must come and needs no acknowledgement.
+    pub(super) fn take(&self, queue: &str) -> anyhow::Result<Event> {
+        self.eventually("a message", || self.fetch(queue, true))
+    }
+
+    /// Asserts that a queue has exactly these messages, and fetches them. RabbitMQ requeues the messages of a channel
+    /// that it closed asynchronously: as many as expected are waited for.
+    pub(super) fn yields(&self, queue: &str, bodies: &[String]) -> anyhow::Result<()> {
+        let mut found = Vec::new();
+        while found.len() < bodies.len() {
+            let message = self.take(queue);
+            found.push(message.with_context(|| format!("after {found:?}"))?.body());
+        }
+        while let Some(message) = self.fetch(queue, true)? {
+            found.push(message.body());
+        }
+        expect_eq("the messages", found, bodies)
+    }
+
+    /// Waits until a queue has this many ready messages, and consumers if given. RabbitMQ counts asynchronously: an
+    /// answer may be outdated.
+    pub(super) fn holds(
+        &self,
+        queue: &str,
+        messages: u32,
+        consumers: Option<u32>,
+    ) -> anyhow::Result<()> {
+        let declare = queue::Declare {
+            queue: queue.into(),
+            passive: true,
+            ..queue::Declare::default()
+        };
+        self.eventually(&format!("{messages} messages in the queue"), || {
+            self.connection.send(self.id, declare.clone())?;
+            let found = queue::DeclareOk::unwrap(self.answer((50, 11))?.method)?;
+            let is_so = found.message_count == messages
+                && consumers.is_none_or(|expected| found.consumer_count == expected);
+            Ok(is_so.then_some(()))
+        })
+    }
+
+    /// Waits until a queue does not exist any more. It is checked on separate channels, which the answer may close.
+    pub(super) fn loses(&self, queue: &str) -> anyhow::Result<()> {
+        let step = format!("queue.declare {queue:?} passive -> 404");
+        self.eventually("the queue is deleted", || {
+            Ok(self.connection.channel()?.run(&step).ok())
+        })
+    }
 }
 
-fn is_pushed(class: &AMQPClass) -> bool {
-    matches!(
-        class,
-        AMQPClass::Basic(
-            basic::AMQPMethod::Deliver(_)
-                | basic::AMQPMethod::Return(_)
-                | basic::AMQPMethod::Ack(_)
-                | basic::AMQPMethod::Nack(_)
-                | basic::AMQPMethod::Cancel(_)
-        )
-    )
+/// Returns the frame of a content header.
+pub(super) fn content_header(
+    channel: u16,
+    class_id: u16,
+    body_size: u64,
+    properties: &BasicProperties,
+) -> Vec<u8> {
+    let header = AMQPContentHeader {
+        class_id,
+        body_size,
+        properties: properties.clone(),
+    };
+    encode(&AMQPFrame::Header(channel, header))
+}
+
+/// The ids of basic.publish.
+pub(super) const PUBLISH: (u16, u16) = (60, 40);
+
+/// Asserts that two values are equal; the error shows both.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a case compares what it has just asked for"
+)]
+pub(super) fn expect_eq<T: std::fmt::Debug + PartialEq<U>, U: std::fmt::Debug>(
+    what: &str,
+    seen: T,
+    expected: U,
+) -> anyhow::Result<()> {
+    ensure!(seen == expected, "{what}: {seen:?}, expected {expected:?}");
+    Ok(())
 }

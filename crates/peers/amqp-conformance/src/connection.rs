@@ -6,15 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 use amq_protocol::frame::AMQPFrame;
 use amq_protocol::frame::parsing::parse_content_header;
 use amq_protocol::protocol::{AMQPClass, BasicProperties, basic, connection, parse_class};
-use amq_protocol::types::AMQPValue;
+use amq_protocol::types::{AMQPValue, FieldTable};
 use amqp_client::frame::encode;
 use anyhow::{anyhow, bail, ensure};
 use load::clock;
 
 use super::case::Scope;
 use super::channel::Channel;
-use super::method::{Call, Method};
-use super::values::table;
+use super::method::Method;
 use super::wire::{BODY, Frame, HEADER, HEARTBEAT, METHOD, REPLY_TIMEOUT, Wire};
 
 pub(super) const PROTOCOL_HEADER: &[u8] = b"AMQP\0\0\x09\x01";
@@ -36,6 +35,14 @@ pub(super) struct Event {
     pub(super) content: Option<Content>,
 }
 
+impl Event {
+    /// Returns the body as text, which is empty without content.
+    pub(super) fn body(&self) -> String {
+        let body = self.content.as_ref().map(|content| &content.body[..]);
+        String::from_utf8_lossy(body.unwrap_or_default()).into_owned()
+    }
+}
+
 /// Properties and body.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Content {
@@ -55,6 +62,8 @@ pub(super) struct Connection<'s> {
     pub(super) tune: RefCell<connection::Tune>,
     inbox: RefCell<BTreeMap<u16, VecDeque<Frame>>>,
     last_channel: Cell<u16>,
+    /// True once a case has ended the connection, or the broker has as expected.
+    pub(super) is_over: Cell<bool>,
 }
 
 impl<'s> Connection<'s> {
@@ -69,6 +78,7 @@ impl<'s> Connection<'s> {
             tune: RefCell::default(),
             inbox: RefCell::default(),
             last_channel: Cell::new(0),
+            is_over: Cell::new(false),
         };
         connection.start = connection.receive()?;
         Ok(connection)
@@ -102,8 +112,9 @@ impl<'s> Connection<'s> {
     /// Answers `connection.tune` and opens the vhost.
     pub(super) fn open_default(&self) -> anyhow::Result<()> {
         self.send(0, self.tune_ok())?;
-        self.call(self.open_vhost(&self.scope.broker.uri.vhost))
-            .map(drop)
+        let virtual_host = self.scope.broker.uri.vhost.as_str().into();
+        self.send(0, connection::Open { virtual_host })?;
+        self.receive::<connection::OpenOk>().map(drop)
     }
 
     /// Returns `connection.start-ok` with the case's user.
@@ -114,11 +125,14 @@ impl<'s> Connection<'s> {
 
     /// Returns `connection.start-ok` with mechanism PLAIN.
     pub(super) fn plain(&self, user: &str, password: &str) -> connection::StartOk {
-        let capability = |name: &&'static str| (*name, AMQPValue::Boolean(true));
-        let capabilities: Vec<_> = CAPABILITIES.iter().map(capability).collect();
-        let capabilities = AMQPValue::FieldTable(table(&capabilities));
+        let mut capabilities = FieldTable::default();
+        for name in CAPABILITIES {
+            capabilities.insert(name.into(), AMQPValue::Boolean(true));
+        }
+        let mut client_properties = FieldTable::default();
+        client_properties.insert("capabilities".into(), AMQPValue::FieldTable(capabilities));
         connection::StartOk {
-            client_properties: table(&[("capabilities", capabilities)]),
+            client_properties,
             mechanism: "PLAIN".into(),
             response: format!("\0{user}\0{password}").into_bytes().into(),
             locale: "en_US".into(),
@@ -135,21 +149,10 @@ impl<'s> Connection<'s> {
         }
     }
 
-    pub(super) fn open_vhost(&self, vhost: &str) -> connection::Open {
-        connection::Open {
-            virtual_host: vhost.into(),
-        }
-    }
-
     /// Opens the next channel.
     pub(super) fn channel(&self) -> anyhow::Result<Channel<'_>> {
         self.last_channel.set(self.last_channel.get() + 1);
-        self.channel_of(self.last_channel.get())
-    }
-
-    /// Opens a channel by its number.
-    pub(super) fn channel_of(&self, id: u16) -> anyhow::Result<Channel<'_>> {
-        let channel = self.unopened(id);
+        let channel = self.unopened(self.last_channel.get());
         channel.open()?;
         Ok(channel)
     }
@@ -160,20 +163,17 @@ impl<'s> Connection<'s> {
     }
 
     pub(super) fn send(&self, channel: u16, method: impl Method) -> anyhow::Result<()> {
-        let frame = AMQPFrame::Method(channel, method.wrap());
-        self.wire.write(&encode(&frame))
+        self.send_class(channel, method.wrap())
     }
 
-    /// Sends a method for the connection itself and returns its answer.
-    pub(super) fn call<M: Call>(&self, method: M) -> anyhow::Result<M::Answer> {
-        self.send(0, method)?;
-        self.receive()
+    pub(super) fn send_class(&self, channel: u16, method: AMQPClass) -> anyhow::Result<()> {
+        let frame = AMQPFrame::Method(channel, method);
+        self.wire.write(&encode(&frame))
     }
 
     /// Returns the next method for the connection itself, which must be of this type.
     pub(super) fn receive<M: Method>(&self) -> anyhow::Result<M> {
-        let event = self.event(0)?;
-        M::unwrap(event.method).map_err(|other| unexpected(M::NAME, &other))
+        M::unwrap(self.event(0)?.method)
     }
 
     /// Returns the next method of a channel, with its content. The end of the connection is an error, unless it is
@@ -261,6 +261,7 @@ impl<'s> Connection<'s> {
     /// Asserts that the broker closes the connection with this reply code, and then the socket. Returns its
     /// connection.close.
     pub(super) fn breaks(&self, code: u16) -> anyhow::Result<connection::Close> {
+        self.is_over.set(true);
         let close: connection::Close = self.receive()?;
         let (found, text) = (close.reply_code, &close.reply_text);
         ensure!(
@@ -274,6 +275,7 @@ impl<'s> Connection<'s> {
 
     /// Asserts that the broker ends the connection, with or without `connection.close`.
     pub(super) fn is_given_up(&self) -> anyhow::Result<()> {
+        self.is_over.set(true);
         while let Ok(frame) = self.wire.frame() {
             if frame.channel == 0
                 && frame.kind == METHOD
@@ -286,28 +288,20 @@ impl<'s> Connection<'s> {
         self.wire.ends()
     }
 
-    /// Sends a method on a channel and asserts that the broker closes the connection with this reply code and the
-    /// method's ids.
-    pub(super) fn breaks_on(
-        &self,
-        channel: u16,
-        code: u16,
-        method: impl Method,
-    ) -> anyhow::Result<()> {
-        let ids = method.ids();
-        self.send(channel, method)?;
-        let close = self.breaks(code)?;
-        names(code, (close.class_id, close.method_id), ids)
-    }
-
     /// Closes the connection regularly. Either side may close the socket first: RabbitMQ waits for the client.
     pub(super) fn close(&self) -> anyhow::Result<()> {
+        self.close_with(200, "done")
+    }
+
+    pub(super) fn close_with(&self, code: u16, text: &str) -> anyhow::Result<()> {
+        self.is_over.set(true);
         let close = connection::Close {
-            reply_code: 200,
-            reply_text: "done".into(),
+            reply_code: code,
+            reply_text: text.into(),
             ..connection::Close::default()
         };
-        self.call(close).map(drop)
+        self.send(0, close)?;
+        self.receive::<connection::CloseOk>().map(drop)
     }
 }
 
@@ -330,28 +324,4 @@ fn carries_content(class: &AMQPClass) -> bool {
                 | basic::AMQPMethod::Return(_)
         )
     )
-}
-
-/// Returns the error for an unexpected method.
-pub(super) fn unexpected(expected: &str, other: &AMQPClass) -> anyhow::Error {
-    use amq_protocol::protocol::channel;
-    let (what, code, text) = match other {
-        AMQPClass::Connection(connection::AMQPMethod::Close(close)) => {
-            ("connection", close.reply_code, &close.reply_text)
-        }
-        AMQPClass::Channel(channel::AMQPMethod::Close(close)) => {
-            ("channel", close.reply_code, &close.reply_text)
-        }
-        other => return anyhow!("expected {expected}, got {other:?}"),
-    };
-    anyhow!("expected {expected}, but the {what} was closed: {code} {text}")
-}
-
-/// Asserts that the reason of a close names this method by its ids.
-pub(super) fn names(code: u16, named: (u16, u16), ids: (u16, u16)) -> anyhow::Result<()> {
-    ensure!(
-        named == ids,
-        "{code} names the method {named:?}, expected {ids:?}"
-    );
-    Ok(())
 }

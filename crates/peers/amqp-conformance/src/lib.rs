@@ -18,12 +18,12 @@ use subject::daemon::{Daemon, Prepared};
 mod case;
 mod cases;
 mod channel;
-mod client;
 mod connection;
 mod method;
-mod request;
-mod values;
+mod script;
+mod steps;
 mod wire;
+mod words;
 
 use case::{Case, Scope};
 

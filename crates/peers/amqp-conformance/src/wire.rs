@@ -36,16 +36,12 @@ impl Frame {
 
     /// Returns its bytes, including the frame-end octet.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        self.bytes_ending_in(END)
-    }
-
-    pub(super) fn bytes_ending_in(&self, end: u8) -> Vec<u8> {
         let length = u32::try_from(self.payload.len()).expect("cases send less than 4 GiB");
         let mut bytes = vec![self.kind];
         bytes.extend(self.channel.to_be_bytes());
         bytes.extend(length.to_be_bytes());
         bytes.extend(&self.payload);
-        bytes.push(end);
+        bytes.push(END);
         bytes
     }
 }

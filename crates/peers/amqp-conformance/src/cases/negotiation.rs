@@ -42,34 +42,21 @@ pub(super) fn cases(case: Begin<'_>) {
         }
         Ok(())
     });
-    case("connection.open: the default vhost").on_broker(|scope| scope.connect()?.close());
     case("connection.open: an unknown vhost is 530").on_broker(|scope| {
         let connection = Connection::log_in(scope)?;
         connection.send(0, connection.tune_ok())?;
-        connection.breaks_on(0, 530, connection.open_vhost("conformance-nowhere"))
-    });
-    case("connection.open: a second one is 504").on_broker(|scope| {
-        let connection = scope.connect()?;
-        connection.breaks_on(0, 504, connection.open_vhost("/"))
-    });
-    case("connection.start-ok: a second one is 504").on_broker(|scope| {
-        let connection = scope.connect()?;
-        connection.breaks_on(0, 504, connection.plain("guest", "guest"))
-    });
-    case("connection.tune-ok: a second one is 504").on_broker(|scope| {
-        let connection = scope.connect()?;
-        connection.breaks_on(0, 504, connection.tune_ok())
+        connection
+            .unopened(0)
+            .run("connection.open conformance-nowhere -> 530")
     });
     case("connection.open: before tune-ok ends the connection").on_broker(|scope| {
         let connection = Connection::log_in(scope)?;
-        connection.send(0, connection.open_vhost("/"))?;
-        connection.is_given_up()
+        connection.unopened(0).run("connection.open / -> end")
     });
     case("connection.start: another method instead of start-ok ends the connection").on_broker(
         |scope| {
             let connection = Connection::greet(scope)?;
-            connection.send(1, basic::Qos::default())?;
-            connection.is_given_up()
+            connection.unopened(1).run("> basic.qos -> end")
         },
     );
     case("connection.start: a body instead of start-ok ends the connection").on_broker(|scope| {
@@ -101,9 +88,11 @@ pub(super) fn cases(case: Begin<'_>) {
         case(&format!("connection.start: capability {name}")).on_broker(move |scope| {
             let start = Connection::greet(scope)?.start;
             match start.server_properties.inner().get("capabilities") {
-                Some(AMQPValue::FieldTable(capabilities)) => {
-                    expect_eq(name, capabilities.inner().get(name), Some(&flag(true)))
-                }
+                Some(AMQPValue::FieldTable(capabilities)) => expect_eq(
+                    name,
+                    capabilities.inner().get(name),
+                    Some(&AMQPValue::Boolean(true)),
+                ),
                 other => bail!("its capabilities are not a table: {other:?}"),
             }
         });
@@ -127,11 +116,9 @@ fn logins(case: Begin<'_>) {
     let what = "a wrong password without authentication_failure_close";
     case(&format!("connection.start-ok: {what} closes the socket")).on_broker(|scope| {
         let connection = Connection::greet(scope)?;
-        let refused = connection.plain("guest", "wrong");
-        connection.send(
-            0,
-            refused.with(|start_ok| start_ok.client_properties = table(&[])),
-        )?;
+        let mut refused = connection.plain("guest", "wrong");
+        refused.client_properties = FieldTable::default();
+        connection.send(0, refused)?;
         connection.wire.ends()
     });
     for (what, mechanism, response) in [
@@ -142,10 +129,9 @@ fn logins(case: Begin<'_>) {
     ] {
         case(&format!("connection.start-ok: {what} ends the connection")).on_broker(move |scope| {
             let connection = Connection::greet(scope)?;
-            let refused = connection.plain("guest", "guest").with(|start_ok| {
-                start_ok.mechanism = mechanism.into();
-                start_ok.response = response.into();
-            });
+            let mut refused = connection.plain("guest", "guest");
+            refused.mechanism = mechanism.into();
+            refused.response = response.into();
             connection.send(0, refused)?;
             connection.is_given_up()
         });

@@ -128,7 +128,7 @@ const WRONG: [(&str, Rule, &str); 10] = [
     (
         "basic.get: says what is left, and counts its tags",
         |frame| frame.replace_byte((60, 71), 11, 2, 3),
-        "(3, 1, \"b\")",
+        "`get Q b delivery-tag=2 message-count=1`: delivery-tag: 3, expected 2",
     ),
     (
         "content: all 256 bytes",
@@ -152,7 +152,7 @@ const WRONG: [(&str, Rule, &str); 10] = [
     (
         "queue.purge: counts what it removes",
         |frame| frame.replace_byte((50, 31), 7, 3, 2),
-        "2, expected 3",
+        "`queue.purge Q = 3`: message-count: 2, expected 3",
     ),
     (
         "connection.start: capability basic.nack",
