@@ -3,6 +3,10 @@
 //! Input goes in through [`Broker::receive`], and output leaves through the connections' outputs. The data of one read
 //! is a batch: all of its frames are processed, then queues are dispatched, confirms are combined, and connections with
 //! pending output are listed once.
+//!
+//! Each part of the state has an owner with private fields: [`Topology`] has exchanges, queues, bindings and consumers,
+//! [`Scheduler`] what waits for its turn, [`Store`] the log and what waits for it, [`Memory`] the limit of memory.
+//! [`Broker`] has the connections, and handles their frames.
 
 mod acks;
 mod answers;
@@ -277,7 +281,7 @@ impl Broker {
     pub(crate) fn finish_turn(&mut self) {
         let mut left = TURN;
         while left > 0
-            && let Some(work) = self.scheduler.next()
+            && let Some(work) = self.scheduler.next_work()
         {
             let took = match work {
                 Work::DeadLetter(dead) => {

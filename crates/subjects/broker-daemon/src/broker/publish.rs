@@ -206,12 +206,10 @@ impl Broker {
 
     /// Sends basic.return 312.
     fn give_back(&mut self, id: ChannelId, message: &Rc<Message>) {
-        let connection = &mut self.connections[id.connection];
-        let frame_max = connection.frame_max;
-        let output = connection.output_of(id.number);
-        output.give_back(id.number, (312, "NO_ROUTE"), message, frame_max);
+        self.append(id, |output, frame_max| {
+            output.give_back(id.number, (312, "NO_ROUTE"), message, frame_max)
+        });
         self.counts.messages_returned += 1;
-        self.add_output(id.connection);
     }
 
     pub(super) fn confirm_select(&mut self, id: ChannelId, nowait: bool) -> Result {

@@ -89,11 +89,9 @@ impl Broker {
             is_redelivered: false,
             message,
         };
-        let connection = &mut self.connections[id.connection];
-        let frame_max = connection.frame_max;
-        let output = connection.output_of(id.number);
-        output.deliver(delivery, &consumer, frame_max);
+        self.append(id, |output, frame_max| {
+            output.deliver(delivery, &consumer, frame_max)
+        });
         self.counts.messages_delivered += 1;
-        self.add_output(id.connection);
     }
 }

@@ -45,7 +45,7 @@ pub(super) enum Work {
 }
 
 impl Scheduler {
-    pub(super) fn next(&mut self) -> Option<Work> {
+    pub(super) fn next_work(&mut self) -> Option<Work> {
         let dead = self.next_dead_letter().map(Work::DeadLetter);
         dead.or_else(|| self.active.pop_front().map(Work::Dispatch))
             .or_else(|| self.limited.pop().map(Work::Wake))

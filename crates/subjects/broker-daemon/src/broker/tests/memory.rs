@@ -26,7 +26,7 @@ fn a_fanout_takes_memory_in_each_queue_and_publishers_wait_before_it_is_too_much
     let published = stand.broker.counts.messages_published;
     // 64 bytes in each of 1,000 queues.
     assert!((10..20).contains(&published), "{published}");
-    assert!(stand.broker.connections.get_mut(id).unwrap().is_held());
+    assert!(stand.connection(id).is_held());
     for number in 0..1000 {
         let delete = queue::Delete {
             queue: format!("q{number}").into(),
@@ -48,7 +48,7 @@ fn unread_output_takes_memory_and_so_does_the_beginning_of_a_frame() {
         stand.publish(publisher, "q", &"x".repeat(1000));
     }
     // Its socket accepts nothing.
-    let connection = stand.broker.connections.get_mut(sleeper).unwrap();
+    let connection = stand.connection(sleeper);
     connection.is_stuck = true;
     connection.account_memory();
     assert!(stand.broker.memory.meter().get() >= 200_000);
