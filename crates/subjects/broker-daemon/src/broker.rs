@@ -297,17 +297,15 @@ impl Broker {
             left = left.saturating_sub(took);
         }
         self.store.watch();
-        self.send_answers();
+        if self.store.take_progress() {
+            self.send_answers();
+            self.confirming.append(&mut self.store.confirming);
+        }
         self.send_confirms();
         self.watch_memory();
-        if self.scheduler.has_outputs() || self.store.has_records() || self.has_more() {
+        if self.scheduler.has_outputs() || self.store.has_records() || self.scheduler.has_more() {
             self.scheduler.wake.notify_one();
         }
-    }
-
-    /// Returns true if work was left for another turn.
-    pub(crate) fn has_more(&self) -> bool {
-        self.scheduler.has_more()
     }
 
     /// Lists a connection as one with pending output.

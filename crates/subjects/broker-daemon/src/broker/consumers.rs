@@ -113,7 +113,7 @@ impl Broker {
             channel.passed_over = held;
         }
         // Woken consumers may find that their messages are gone.
-        self.scheduler.limit(id);
+        self.scheduler.limited.push(id);
     }
 
     /// Sorts consumers of a channel by the last time that one of their queue was served. Consumers of the same queue

@@ -107,7 +107,7 @@ impl Broker {
             return self.complete(id);
         }
         // An incomplete message may stay so for as long as its client likes.
-        let share = Share::new(incoming.data.len(), self.memory.meter());
+        let share = Share::new(incoming.data.len(), &self.memory.meter);
         self.channel(id)?.incoming.share = Some(share);
         self.check_unfinished(id.connection)
     }
@@ -139,7 +139,7 @@ impl Broker {
         let facts = incoming.facts.take().transpose()?.unwrap_or_default();
         let (address, head) = (incoming.address.len(), incoming.head);
         let (mandatory, immediate) = (incoming.mandatory, incoming.immediate);
-        let message = Message::new(data, address, head, facts, self.memory.meter());
+        let message = Message::new(data, address, head, facts, &self.memory.meter);
         self.counts.messages_published += 1;
         if immediate {
             return Err(not_implemented("immediate=true"));

@@ -21,7 +21,7 @@ impl Broker {
     pub(crate) fn connect(&mut self, socket: Option<Rc<TcpStream>>) -> (ConnectionId, Rc<Notify>) {
         // Valid until both sides have agreed on another.
         let frame_max = LEAST_FRAME as usize;
-        let connection = Connection::new(socket, frame_max, self.now, self.memory.meter());
+        let connection = Connection::new(socket, frame_max, self.now, &self.memory.meter);
         let wake = Rc::clone(&connection.wake);
         self.counts.connections_opened += 1;
         (self.connections.insert(connection), wake)

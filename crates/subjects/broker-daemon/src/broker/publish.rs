@@ -225,7 +225,6 @@ impl Broker {
     /// Sends the due confirms: at most a few for all messages of a turn.
     pub(super) fn send_confirms(&mut self) {
         let mut confirming = std::mem::take(&mut self.confirming);
-        self.store.take_confirming(&mut confirming);
         let (synced, has_failed) = (self.store.synced(), self.store.has_failed());
         confirming.retain(|id| {
             let Some(connection) = self.connections.get_mut(id.connection) else {
@@ -251,7 +250,7 @@ impl Broker {
             }
             waits
         });
-        self.store.await_confirms(&mut confirming);
+        self.store.confirming.append(&mut confirming);
         // Nothing is added while they are sent; the list is put back for its capacity.
         self.confirming = confirming;
     }

@@ -58,7 +58,7 @@ proptest! {
             stand.read(id, &piece);
         }
         stand.broker.disconnect(id);
-        prop_assert_eq!(stand.broker.memory.meter().get(), 0);
+        prop_assert_eq!(stand.broker.memory.meter.get(), 0);
     }
 
     /// The division of a stream into reads does not change its meaning.

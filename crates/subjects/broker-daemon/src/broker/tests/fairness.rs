@@ -47,16 +47,16 @@ fn dead_letters_are_made_in_several_turns_and_the_server_is_told_that_there_are_
     let wake = Rc::clone(&stand.broker.scheduler.wake);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     stand.basic(id, nack_all(false));
-    assert!(stand.broker.has_more());
+    assert!(stand.broker.scheduler.has_more());
     let mut turns = 1;
-    while stand.broker.has_more() {
+    while stand.broker.scheduler.has_more() {
         // The output was also requested.
         stand.broker.scheduler.take_outputs();
         stand.broker.finish_turn();
         let is_woken = std::pin::pin!(wake.notified())
             .poll(&mut context)
             .is_ready();
-        assert!(is_woken || !stand.broker.has_more());
+        assert!(is_woken || !stand.broker.scheduler.has_more());
         turns += 1;
     }
     assert!(turns > 1);
