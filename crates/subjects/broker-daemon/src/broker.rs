@@ -13,7 +13,6 @@ mod answers;
 mod basic;
 mod bindings;
 mod consumers;
-mod content;
 mod dead_letters;
 mod delivery;
 pub(crate) mod describe;

@@ -23,6 +23,7 @@ mod definitions;
 mod exchange;
 mod failure;
 mod frame;
+mod incoming;
 pub mod log;
 mod management;
 mod message;

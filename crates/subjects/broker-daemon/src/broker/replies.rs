@@ -14,11 +14,10 @@ use super::consumers::new_tag;
 use super::queues::random_name;
 use crate::channel::{ChannelId, ReplyConsumer};
 use crate::failure::{Result, precondition_failed};
+use crate::incoming::REPLY_TO;
 use crate::message::{Message, short_string};
 use crate::output::Delivery;
 
-/// The name of the pseudo-queue.
-pub(super) const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Prefix of the addresses of channels.
 const PREFIX: &str = "amq.rabbitmq.reply-to.";
 
