@@ -133,6 +133,10 @@ fn tools_read_what_there_is_under_the_names_that_rabbitmq_gives_it() {
         let overview = answer(&broker, "/api/overview");
         assert_eq!(overview["object_totals"]["queues"], 2);
         assert_eq!(overview["queue_totals"]["messages"], 2);
+        let stats = json!({
+            "publish": 3, "confirm": 3, "deliver_get": 2, "redeliver": 0, "ack": 1, "return_unroutable": 0
+        });
+        assert_eq!(overview["message_stats"], stats);
     });
 }
 
