@@ -17,7 +17,7 @@ use crate::log::{self, Log, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties, unix_ms};
 use crate::queue::{Entry, Queue};
 
-/// The log, and the channels that wait for it. Its state is that of the last look, once a turn.
+/// The log as it was at the last [`Store::watch`], and the channels that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     log: Option<Log>,
@@ -33,7 +33,7 @@ pub(super) struct Store {
     is_congested: bool,
     /// Counts records about durable definitions, and purges of stored messages.
     recorded: u64,
-    /// True if there was progress since the last turn that looked at what waits for it.
+    /// True if the log has made progress since the last [`Store::take_progress`].
     has_progress: bool,
     /// Channels with answers that wait for the log.
     pub(super) answering: Vec<ChannelId>,
