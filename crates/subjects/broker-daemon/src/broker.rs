@@ -3,13 +3,16 @@
 //! Input goes in through [`Broker::receive`], and output leaves through the connections' outputs. The data of one read
 //! is a batch: all of its frames are processed, then queues are dispatched, confirms are combined, and connections with
 //! pending output are listed once.
+//!
+//! Each part of the state has an owner with private fields: [`Topology`] has exchanges, queues, bindings and consumers,
+//! [`Scheduler`] what waits for its turn, [`Store`] the log and what waits for it, [`Memory`] the limit of memory.
+//! [`Broker`] has the connections, and handles their frames.
 
 mod acks;
 mod answers;
 mod basic;
 mod bindings;
 mod consumers;
-mod content;
 mod dead_letters;
 mod delivery;
 pub(crate) mod describe;
@@ -277,7 +280,7 @@ impl Broker {
     pub(crate) fn finish_turn(&mut self) {
         let mut left = TURN;
         while left > 0
-            && let Some(work) = self.scheduler.next()
+            && let Some(work) = self.scheduler.next_work()
         {
             let took = match work {
                 Work::DeadLetter(dead) => {
@@ -293,17 +296,15 @@ impl Broker {
             left = left.saturating_sub(took);
         }
         self.store.watch();
-        self.send_answers();
+        if self.store.take_progress() {
+            self.send_answers();
+            self.confirming.append(&mut self.store.confirming);
+        }
         self.send_confirms();
         self.watch_memory();
-        if self.scheduler.has_outputs() || self.store.has_records() || self.has_more() {
+        if self.scheduler.has_outputs() || self.store.has_records() || self.scheduler.has_more() {
             self.scheduler.wake.notify_one();
         }
-    }
-
-    /// Returns true if work was left for another turn.
-    pub(crate) fn has_more(&self) -> bool {
-        self.scheduler.has_more()
     }
 
     /// Lists a connection as one with pending output.

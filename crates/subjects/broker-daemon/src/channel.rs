@@ -6,8 +6,8 @@ use std::rc::Rc;
 use crate::carbon_copies::Key;
 use crate::confirms::Confirms;
 use crate::exchange::{Name, QueueId};
-use crate::failure::Result;
-use crate::message::{Facts, Message, Share};
+use crate::incoming::Incoming;
+use crate::message::Message;
 use crate::queue::{ConnectionId, ConsumerId, Entry};
 
 /// The number of a channel, and its connection.
@@ -92,47 +92,18 @@ impl Channel {
     }
 }
 
-/// The kind of frame expected next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Expecting {
-    #[default]
-    Method,
-    Header,
-    Body,
-}
-
-/// A message being received.
-#[derive(Debug, Default)]
-pub(crate) struct Incoming {
-    pub(crate) expecting: Expecting,
-    pub(crate) address: Vec<u8>,
-    /// True if the channel's route is valid for this address.
-    pub(crate) has_route: bool,
-    pub(crate) mandatory: bool,
-    pub(crate) immediate: bool,
-    /// Address, header, and the body as far as received.
-    pub(crate) data: Vec<u8>,
-    /// Offset of the body.
-    pub(crate) head: usize,
-    /// The facts in its properties, or the error in them.
-    pub(crate) facts: Option<Result<Facts>>,
-    pub(crate) missing: usize,
-    /// The routing keys in its headers.
-    pub(crate) copies: Vec<Key>,
-    /// Its share of the memory, if it is incomplete.
-    pub(crate) share: Option<Share>,
-}
-
 /// The route of the last message: most publishers send to one address.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
     pub(crate) address: Vec<u8>,
+    /// True if it has the address of the message being received.
+    pub(crate) is_current: bool,
     /// The version of exchanges, queues and bindings for which it is valid.
     pub(crate) version: u64,
     pub(crate) queues: Vec<QueueId>,
 }
 
-/// A message published in a transaction.
+/// A message to publish, at once or when a transaction commits.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) message: Rc<Message>,

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! client ── bytes ──► a task per connection ── one read = one batch ──► Broker     (server)
-//!                                                                        │ frames in place        (frame)
+//!                                                                        │ frames, messages       (frame, incoming)
 //!                                                                        │ handshake, methods     (broker/*)
-//!                                                                        │ exchanges ─► queues    (exchange, topic, queue)
+//!                                                                        │ exchanges ─► queues    (broker/topology, exchange, topic, queue)
 //!                                                                        │ queues ─► consumers    (broker/delivery)
 //! client ◄── one write for all of a turn ── Output of each connection ◄──┤                        (output)
 //! disk   ◄── a thread that writes and syncs ◄── records of a turn ◄────┘                        (log, broker/store)
@@ -23,6 +23,7 @@ mod definitions;
 mod exchange;
 mod failure;
 mod frame;
+mod incoming;
 pub mod log;
 mod management;
 mod message;

@@ -296,7 +296,7 @@ impl State {
         broker.flush_all();
         // Room in outputs may have let consumers continue.
         broker.finish_turn();
-        broker.has_more()
+        broker.scheduler.has_more()
     }
 }
 

@@ -23,7 +23,7 @@ impl Broker {
         }
         let answers = &mut self.connections[id.connection].answers;
         if !answers.is_waiting(id.number) {
-            self.store.await_answers(id);
+            self.store.answering.push(id);
         }
         answers.push(id.number, ticket, answer);
         Ok(())
@@ -47,14 +47,14 @@ impl Broker {
     /// Sends the answers whose tickets are reached. After a disk failure, waiting answers become errors of their
     /// channels.
     pub(super) fn send_answers(&mut self) {
-        for id in self.store.take_answering() {
+        for id in std::mem::take(&mut self.store.answering) {
             let is_waiting = if self.store.has_failed() {
                 self.refuse_answers(id)
             } else {
                 self.send_answers_of(id)
             };
             if is_waiting {
-                self.store.await_answers(id);
+                self.store.answering.push(id);
             }
             self.add_output(id.connection);
             self.leave_when_answered(id.connection);

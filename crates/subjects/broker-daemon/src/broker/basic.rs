@@ -65,12 +65,10 @@ impl Broker {
         }
         self.counts.messages_delivered += 1;
         self.counts.messages_redelivered += u64::from(delivery.is_redelivered);
-        let connection = &mut self.connections[id.connection];
-        let frame_max = connection.frame_max;
-        let output = connection.output_of(id.number);
-        output.get_ok(delivery, left, frame_max);
+        self.append(id, |output, frame_max| {
+            output.get_ok(delivery, left, frame_max)
+        });
         self.set_timer(queue_id);
-        self.add_output(id.connection);
         Ok(())
     }
 }

@@ -28,17 +28,10 @@ impl Broker {
 
     /// Handles queue.unbind. A missing binding or exchange is no error.
     pub(super) fn unbind_queue(&mut self, id: ChannelId, unbind: queue::Unbind) -> Result {
-        // Even if it is missing: the record of its removal may still be on its way to the disk.
-        let mut ticket = self.store.ticket();
-        match self.queue_of(id, &plain_name(unbind.queue.as_str())) {
-            Ok(queue) => {
-                let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
-                let to = Destination::Queue(queue);
-                ticket = self.unbind(id, unbind.exchange.as_str(), &to, &binding)?;
-            }
-            Err(failure) if failure.code == 404 && !unbind.queue.as_str().is_empty() => {}
-            Err(failure) => return Err(failure),
-        }
+        let name = self.full_name(id, &plain_name(unbind.queue.as_str()))?;
+        let to = self.find_queue(id, &name).map(Destination::Queue);
+        let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
+        let ticket = self.unbind(id, unbind.exchange.as_str(), to, &binding)?;
         let ok = queue::AMQPMethod::UnbindOk(queue::UnbindOk {});
         self.answer(id, ticket, AMQPClass::Queue(ok))
     }
@@ -52,15 +45,9 @@ impl Broker {
     }
 
     pub(super) fn unbind_exchange(&mut self, id: ChannelId, unbind: exchange::Unbind) -> Result {
-        let mut ticket = self.store.ticket();
-        match self.exchange_to_bind(id, unbind.destination.as_str()) {
-            Ok(to) => {
-                let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
-                ticket = self.unbind(id, unbind.source.as_str(), &to, &binding)?;
-            }
-            Err(failure) if failure.code == 404 => {}
-            Err(failure) => return Err(failure),
-        }
+        let to = self.exchange_to_bind(id, unbind.destination.as_str());
+        let binding = Binding::new(unbind.routing_key.as_str(), unbind.arguments);
+        let ticket = self.unbind(id, unbind.source.as_str(), to, &binding)?;
         let ok = exchange::AMQPMethod::UnbindOk(exchange::UnbindOk {});
         self.answer_unless(unbind.nowait, id, ticket, AMQPClass::Exchange(ok))
     }
@@ -108,14 +95,19 @@ impl Broker {
         Ok(if is_durable { self.store.ticket() } else { 0 })
     }
 
-    /// Removes a binding. Returns the log ticket that its answer waits for.
+    /// Removes a binding; a missing destination is no error. Returns the log ticket that its answer waits for.
     fn unbind(
         &mut self,
         id: ChannelId,
         source: &str,
-        to: &Destination,
+        to: Result<Destination>,
         binding: &Binding,
     ) -> Result<u64> {
+        let to = &match to {
+            // The record of its removal may still be on its way to the disk.
+            Err(failure) if failure.code == 404 => return Ok(self.store.ticket()),
+            to => to?,
+        };
         let source = &*plain_name(source);
         if source.is_empty() {
             return Err(default_exchange());

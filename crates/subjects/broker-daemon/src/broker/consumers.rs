@@ -6,11 +6,11 @@ use amq_protocol::protocol::{AMQPClass, basic};
 use amq_protocol::types::{AMQPValue, FieldTable};
 
 use super::queues::random_name;
-use super::replies::REPLY_TO;
 use super::{Broker, enter_ring};
 use crate::channel::{Channel, ChannelId, Consumer};
 use crate::exchange::QueueId;
 use crate::failure::{Result, access_refused, not_allowed, precondition_failed, unknown_id};
+use crate::incoming::REPLY_TO;
 use crate::message::short_string;
 use crate::queue::{ConsumerId, integer};
 
@@ -113,7 +113,7 @@ impl Broker {
             channel.passed_over = held;
         }
         // Woken consumers may find that their messages are gone.
-        self.scheduler.limit(id);
+        self.scheduler.limited.push(id);
     }
 
     /// Sorts consumers of a channel by the last time that one of their queue was served. Consumers of the same queue

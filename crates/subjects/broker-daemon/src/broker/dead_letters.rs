@@ -46,7 +46,7 @@ impl Broker {
     pub(super) fn queue_dead_letter(&mut self, queue: QueueId, entry: Entry, reason: Reason) {
         self.counts.messages_dropped += 1;
         if self.has_dead_letters(queue) {
-            self.scheduler.add_dead_letter(DeadLetter {
+            self.scheduler.dead_letters.push_back(DeadLetter {
                 queue,
                 message: Rc::clone(&entry.message),
                 reason,
@@ -60,7 +60,7 @@ impl Broker {
     /// Dead-letters a message that a full queue refused (x-overflow: reject-publish-dlx).
     pub(super) fn queue_refused(&mut self, queue: QueueId, message: &Rc<Message>) {
         if self.has_dead_letters(queue) {
-            self.scheduler.add_dead_letter(DeadLetter {
+            self.scheduler.dead_letters.push_back(DeadLetter {
                 queue,
                 message: Rc::clone(message),
                 reason: Reason::MaxLength,
@@ -76,7 +76,7 @@ impl Broker {
 
     /// Publishes all dead letters now: before their queue is deleted, or an exchange or binding on their way.
     pub(super) fn finish_dead_letters(&mut self) {
-        while let Some(dead) = self.scheduler.next_dead_letter() {
+        while let Some(dead) = self.scheduler.dead_letters.pop_front() {
             self.dead_letter(dead);
         }
     }
@@ -149,7 +149,7 @@ impl Broker {
         let head = data.len();
         data.extend_from_slice(old.body());
         let facts = Properties::scan(&encoded).ok()?.facts().ok()?;
-        let message = Message::new(data, address, head, facts, self.memory.meter());
+        let message = Message::new(data, address, head, facts, &self.memory.meter);
         Some((message, deaths, copies))
     }
 }

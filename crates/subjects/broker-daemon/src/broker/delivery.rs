@@ -104,7 +104,7 @@ impl Broker {
                 consumer.is_passed_over = !channel.passed_over.is_empty();
                 if consumer.is_passed_over {
                     channel.passed_over.push(consumer_id);
-                    self.scheduler.limit(consumer.channel);
+                    self.scheduler.limited.push(consumer.channel);
                 }
             } else {
                 channel.unsettled += 1;

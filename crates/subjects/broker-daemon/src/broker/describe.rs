@@ -102,7 +102,7 @@ impl Broker {
             queues: self.topology.queue_count() as u64,
             messages_ready: ready.sum::<usize>() as u64,
             messages_unacked: unacked.sum::<usize>() as u64,
-            memory_bytes: self.memory.meter().get() as u64,
+            memory_bytes: self.memory.meter.get() as u64,
             memory_limit_bytes: self.config.memory_limit as u64,
             backlog_bytes: backlog.sum::<usize>() as u64,
             publishers_blocked: self.memory.is_short().into(),

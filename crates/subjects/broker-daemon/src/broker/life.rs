@@ -13,6 +13,7 @@ use crate::answers::Answers;
 use crate::channel::{ChannelId, Delivered, Settlement};
 use crate::connection::{Connection, Phase};
 use crate::failure::{Failure, Result, channel_error, connection_forced, not_allowed};
+use crate::output::Output;
 use crate::queue::{ConnectionId, ConsumerId};
 
 impl Broker {
@@ -20,7 +21,7 @@ impl Broker {
     pub(crate) fn connect(&mut self, socket: Option<Rc<TcpStream>>) -> (ConnectionId, Rc<Notify>) {
         // Valid until both sides have agreed on another.
         let frame_max = LEAST_FRAME as usize;
-        let connection = Connection::new(socket, frame_max, self.now, self.memory.meter());
+        let connection = Connection::new(socket, frame_max, self.now, &self.memory.meter);
         let wake = Rc::clone(&connection.wake);
         self.counts.connections_opened += 1;
         (self.connections.insert(connection), wake)
@@ -210,9 +211,17 @@ impl Broker {
 
     /// Appends a method to a connection's output.
     pub(super) fn send(&mut self, id: ChannelId, method: AMQPClass) {
-        let connection = &mut self.connections[id.connection];
-        connection.output_of(id.number).method(id.number, method);
-        self.add_output(id.connection);
+        self.append(id, |output, _| output.method(id.number, method));
+    }
+
+    /// Calls `append` with the output of a channel, and with the connection's maximum frame size.
+    pub(super) fn append(&mut self, id: ChannelId, append: impl FnOnce(&mut Output, usize)) {
+        let Some(connection) = self.connections.get_mut(id.connection) else {
+            return;
+        };
+        let frame_max = connection.frame_max;
+        append(connection.output_of(id.number), frame_max);
+        self.scheduler.add_output(id.connection, connection);
     }
 
     pub(super) fn send_basic(&mut self, id: ChannelId, method: basic::AMQPMethod) {

@@ -14,7 +14,7 @@ use crate::queue::ConnectionId;
 /// The memory of messages and outputs, and the connections that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    meter: Rc<Meter>,
+    pub(super) meter: Rc<Meter>,
     limit: usize,
     /// True while publishers wait.
     is_short: bool,
@@ -28,10 +28,6 @@ impl Memory {
             limit,
             ..Self::default()
         }
-    }
-
-    pub(super) fn meter(&self) -> &Rc<Meter> {
-        &self.meter
     }
 
     pub(crate) fn is_short(&self) -> bool {

@@ -5,9 +5,9 @@ use amq_protocol::protocol::{
 };
 
 use super::Broker;
-use crate::channel::{ChannelId, Expecting, Settlement};
+use crate::channel::{ChannelId, Settlement};
 use crate::failure::{
-    Failure, Result, channel_error, command_invalid, frame_error, not_implemented, unexpected_frame,
+    Failure, Result, channel_error, command_invalid, frame_error, not_implemented,
 };
 use crate::frame::is_too_deep;
 use crate::queue::ConnectionId;
@@ -82,9 +82,7 @@ impl Broker {
 
     /// Handles a method on another channel.
     pub(super) fn channel_method(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        if self.channel(id)?.incoming.expecting != Expecting::Method {
-            return Err(unfinished_message());
-        }
+        self.channel(id)?.incoming.expect_method()?;
         match parse(payload)? {
             AMQPClass::Basic(method) => self.basic_method(id, payload, method),
             AMQPClass::Queue(method) => self.queue_method(id, method),
@@ -157,9 +155,4 @@ impl Broker {
 
 fn unimplemented() -> Failure {
     command_invalid("unimplemented method")
-}
-
-/// Returns the error of a method that comes before the message is complete.
-pub(super) fn unfinished_message() -> Failure {
-    unexpected_frame("expected content header or body, got method")
 }

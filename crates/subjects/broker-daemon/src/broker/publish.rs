@@ -1,4 +1,4 @@
-//! Routing of published messages, and the replies to their publishers.
+//! Published messages, their routing, and the replies to their publishers.
 
 use std::rc::Rc;
 
@@ -6,44 +6,95 @@ use amq_protocol::protocol::{AMQPClass, confirm};
 
 use super::Broker;
 use super::dead_letters::Reason;
-use crate::carbon_copies::Key;
-use crate::channel::{ChannelId, Pending};
+use crate::channel::{Channel, ChannelId, Pending};
 use crate::confirms::Verdict;
 use crate::exchange::QueueId;
-use crate::failure::{Result, precondition_failed};
+use crate::failure::{Result, precondition_failed, resource_error, unknown_id};
+use crate::incoming::LARGEST;
 use crate::message::Message;
-use crate::queue::{Overflow, Queue};
+use crate::queue::{ConnectionId, Overflow, Queue};
 
 impl Broker {
+    /// Handles basic.publish.
+    pub(super) fn begin_publish(&mut self, id: ChannelId, payload: &[u8]) -> Result {
+        let Channel {
+            incoming, route, ..
+        } = self.channel(id)?;
+        route.is_current = incoming.begin(payload)? == route.address;
+        Ok(())
+    }
+
+    /// Handles a content header.
+    pub(super) fn content_header(&mut self, id: ChannelId, payload: &[u8]) -> Result {
+        let user = Rc::clone(&self.connections[id.connection].user);
+        let Channel {
+            incoming, replies, ..
+        } = self.channel(id)?;
+        let replies = replies.as_ref().map(|replies| &*replies.address);
+        if incoming.add_header(payload, &user, replies)? {
+            return self.complete(id);
+        }
+        Ok(())
+    }
+
+    /// Handles a part of a content body.
+    pub(super) fn content_body(&mut self, id: ChannelId, payload: &[u8]) -> Result {
+        let channel = self.connections[id.connection].channel(id.number);
+        let incoming = &mut channel.ok_or_else(unknown_id)?.incoming;
+        if incoming.add_body(payload)? {
+            return self.complete(id);
+        }
+        incoming.account_memory(&self.memory.meter);
+        self.check_unfinished(id.connection)
+    }
+
+    /// # Errors
+    /// 506 for a client that begins ever more messages on ever more channels while memory is short.
+    fn check_unfinished(&self, id: ConnectionId) -> Result {
+        if !self.memory.is_short() {
+            return Ok(());
+        }
+        let channels = self.connections[id].channels();
+        let bytes: usize = channels.map(|channel| channel.incoming.len()).sum();
+        if bytes as u64 > LARGEST {
+            return Err(resource_error(format_args!(
+                "memory is short, and {bytes} bytes of messages on this connection are not complete"
+            )));
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, id: ChannelId) -> Result {
+        let connection = &mut self.connections[id.connection];
+        connection.is_publisher = true;
+        let channel = connection.channel(id.number).ok_or_else(unknown_id)?;
+        let pending = channel.incoming.finish(&self.memory.meter)?;
+        self.counts.messages_published += 1;
+        self.publish(id, pending)
+    }
+
     /// Publishes a message of a client.
     ///
     /// # Errors
     /// 404 or 403 for the exchange.
-    pub(super) fn publish(
-        &mut self,
-        id: ChannelId,
-        message: &Rc<Message>,
-        mandatory: bool,
-    ) -> Result {
+    fn publish(&mut self, id: ChannelId, pending: Pending) -> Result {
         let version = self.topology.version();
-        let channel = self.channel(id)?;
-        let copies = std::mem::take(&mut channel.incoming.copies);
-        if !channel.incoming.has_route || channel.route.version != version || !copies.is_empty() {
-            self.find_route(id, message, &copies)?;
+        let route = &self.channel(id)?.route;
+        if !route.is_current || route.version != version || !pending.copies.is_empty() {
+            self.find_route(id, &pending)?;
         }
         if let Some(tx) = &mut self.channel(id)?.tx {
-            tx.published.push(Pending {
-                message: Rc::clone(message),
-                mandatory,
-                copies,
-            });
+            tx.published.push(pending);
             return Ok(());
         }
-        self.deliver_to_queues(id, message, mandatory, &copies)
+        self.deliver_to_queues(id, &pending)
     }
 
     /// Computes the channel's route for this message, unless it is the route of the last one.
-    fn find_route(&mut self, id: ChannelId, message: &Message, copies: &[Key]) -> Result {
+    fn find_route(&mut self, id: ChannelId, pending: &Pending) -> Result {
+        let Pending {
+            message, copies, ..
+        } = pending;
         let version = self.topology.version();
         let connection = &mut self.connections[id.connection];
         let vhost = self.topology.vhost(connection.vhost);
@@ -68,13 +119,12 @@ impl Broker {
 
     /// Puts a message into the queues of the channel's route, returns it to the client if there are none, and counts it
     /// for the confirms.
-    fn deliver_to_queues(
-        &mut self,
-        id: ChannelId,
-        message: &Rc<Message>,
-        mandatory: bool,
-        copies: &[Key],
-    ) -> Result {
+    fn deliver_to_queues(&mut self, id: ChannelId, pending: &Pending) -> Result {
+        let Pending {
+            message,
+            mandatory,
+            copies,
+        } = pending;
         if message.exchange().is_empty() {
             self.deliver_reply(message.routing_key(), message);
             for key in copies {
@@ -88,7 +138,7 @@ impl Broker {
             self.counts.messages_refused += 1;
             Some(Verdict::Refused)
         };
-        if queues.is_empty() && mandatory {
+        if queues.is_empty() && *mandatory {
             self.give_back(id, message);
         }
         let channel = self.channel(id)?;
@@ -105,15 +155,10 @@ impl Broker {
 
     /// Publishes a message that a transaction held back. If its exchange was deleted meanwhile, it is routed nowhere.
     pub(super) fn publish_pending(&mut self, id: ChannelId, pending: &Pending) -> Result {
-        let Pending {
-            message,
-            mandatory,
-            copies,
-        } = pending;
-        if self.find_route(id, message, copies).is_err() {
+        if self.find_route(id, pending).is_err() {
             return Ok(());
         }
-        self.deliver_to_queues(id, message, *mandatory, copies)
+        self.deliver_to_queues(id, pending)
     }
 
     /// Puts a message into queues. Returns what its confirm must wait for, or that a queue refused it.
@@ -206,12 +251,10 @@ impl Broker {
 
     /// Sends basic.return 312.
     fn give_back(&mut self, id: ChannelId, message: &Rc<Message>) {
-        let connection = &mut self.connections[id.connection];
-        let frame_max = connection.frame_max;
-        let output = connection.output_of(id.number);
-        output.give_back(id.number, (312, "NO_ROUTE"), message, frame_max);
+        self.append(id, |output, frame_max| {
+            output.give_back(id.number, (312, "NO_ROUTE"), message, frame_max)
+        });
         self.counts.messages_returned += 1;
-        self.add_output(id.connection);
     }
 
     pub(super) fn confirm_select(&mut self, id: ChannelId, nowait: bool) -> Result {
@@ -227,7 +270,6 @@ impl Broker {
     /// Sends the due confirms: at most a few for all messages of a turn.
     pub(super) fn send_confirms(&mut self) {
         let mut confirming = std::mem::take(&mut self.confirming);
-        self.store.take_confirming(&mut confirming);
         let (synced, has_failed) = (self.store.synced(), self.store.has_failed());
         confirming.retain(|id| {
             let Some(connection) = self.connections.get_mut(id.connection) else {
@@ -253,7 +295,7 @@ impl Broker {
             }
             waits
         });
-        self.store.await_confirms(&mut confirming);
+        self.store.confirming.append(&mut confirming);
         // Nothing is added while they are sent; the list is put back for its capacity.
         self.confirming = confirming;
     }

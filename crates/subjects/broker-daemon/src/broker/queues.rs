@@ -9,12 +9,12 @@ use amq_protocol::types::{AMQPValue, FieldTable};
 use daemon_kit::quote;
 
 use super::Broker;
-use super::replies::REPLY_TO;
 use crate::channel::{ChannelId, Consumer};
 use crate::exchange::{Destination, Name, QueueId};
 use crate::failure::{
     Failure, Result, access_refused, not_found, precondition_failed, resource_locked, unknown_id,
 };
+use crate::incoming::REPLY_TO;
 use crate::queue::{Limits, Queue, QueueSettings, queue_type};
 use crate::vhost::Vhost;
 

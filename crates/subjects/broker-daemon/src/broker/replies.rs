@@ -14,11 +14,10 @@ use super::consumers::new_tag;
 use super::queues::random_name;
 use crate::channel::{ChannelId, ReplyConsumer};
 use crate::failure::{Result, precondition_failed};
+use crate::incoming::REPLY_TO;
 use crate::message::{Message, short_string};
 use crate::output::Delivery;
 
-/// The name of the pseudo-queue.
-pub(super) const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Prefix of the addresses of channels.
 const PREFIX: &str = "amq.rabbitmq.reply-to.";
 
@@ -89,11 +88,9 @@ impl Broker {
             is_redelivered: false,
             message,
         };
-        let connection = &mut self.connections[id.connection];
-        let frame_max = connection.frame_max;
-        let output = connection.output_of(id.number);
-        output.deliver(delivery, &consumer, frame_max);
+        self.append(id, |output, frame_max| {
+            output.deliver(delivery, &consumer, frame_max)
+        });
         self.counts.messages_delivered += 1;
-        self.add_output(id.connection);
     }
 }

@@ -23,8 +23,8 @@ pub(crate) struct Scheduler {
     /// Queues that may have something to deliver.
     active: VecDeque<QueueId>,
     /// Channels with room in their prefetch that may have consumers held back by it.
-    limited: Vec<ChannelId>,
-    dead_letters: VecDeque<DeadLetter>,
+    pub(super) limited: Vec<ChannelId>,
+    pub(super) dead_letters: VecDeque<DeadLetter>,
     /// Connections with pending output.
     outputs: Vec<ConnectionId>,
     timers: BinaryHeap<Reverse<(u64, QueueId)>>,
@@ -45,14 +45,14 @@ pub(super) enum Work {
 }
 
 impl Scheduler {
-    pub(super) fn next(&mut self) -> Option<Work> {
-        let dead = self.next_dead_letter().map(Work::DeadLetter);
+    pub(super) fn next_work(&mut self) -> Option<Work> {
+        let dead = self.dead_letters.pop_front().map(Work::DeadLetter);
         dead.or_else(|| self.active.pop_front().map(Work::Dispatch))
             .or_else(|| self.limited.pop().map(Work::Wake))
     }
 
     /// Returns true if work was left for another turn.
-    pub(super) fn has_more(&self) -> bool {
+    pub(crate) fn has_more(&self) -> bool {
         !self.dead_letters.is_empty() || !self.active.is_empty() || !self.limited.is_empty()
     }
 
@@ -62,19 +62,6 @@ impl Scheduler {
         if !mem::replace(&mut queue.is_active, true) {
             self.active.push_back(id);
         }
-    }
-
-    /// Lists a channel as one that may have consumers to resume.
-    pub(super) fn limit(&mut self, id: ChannelId) {
-        self.limited.push(id);
-    }
-
-    pub(super) fn add_dead_letter(&mut self, dead: DeadLetter) {
-        self.dead_letters.push_back(dead);
-    }
-
-    pub(super) fn next_dead_letter(&mut self) -> Option<DeadLetter> {
-        self.dead_letters.pop_front()
     }
 
     /// Lists a connection as one with pending output.

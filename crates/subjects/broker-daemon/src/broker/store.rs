@@ -3,6 +3,7 @@
 //! Without a log, nothing here has an effect.
 
 use std::collections::HashMap;
+use std::mem;
 use std::rc::Rc;
 
 use anyhow::Context as _;
@@ -16,7 +17,7 @@ use crate::log::{self, Log, Recovered, State, Stored};
 use crate::message::{HEADER_FIXED, Message, Properties, unix_ms};
 use crate::queue::{Entry, Queue};
 
-/// The log, and the channels that wait for it. Its state is that of the last look, once a turn.
+/// The log as it was at the last [`Store::watch`], and the channels that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     log: Option<Log>,
@@ -32,33 +33,21 @@ pub(super) struct Store {
     is_congested: bool,
     /// Counts records about durable definitions, and purges of stored messages.
     recorded: u64,
-    answering: Waiting,
-    confirming: Waiting,
-}
-
-/// Channels that wait for progress of the log. They are checked only after some, because there may be thousands.
-#[derive(Debug, Default)]
-struct Waiting {
-    channels: Vec<ChannelId>,
-    /// The synced ticket when they were last checked.
-    checked: u64,
-}
-
-impl Waiting {
-    /// Moves the channels to check now to `into`.
-    fn take(&mut self, synced: u64, has_failed: bool, into: &mut Vec<ChannelId>) {
-        if self.checked != synced || has_failed {
-            self.checked = synced;
-            into.append(&mut self.channels);
-        }
-    }
+    /// True if the log has made progress since the last [`Store::take_progress`].
+    has_progress: bool,
+    /// Channels with answers that wait for the log.
+    pub(super) answering: Vec<ChannelId>,
+    /// Channels with confirms that wait for the log.
+    pub(super) confirming: Vec<ChannelId>,
 }
 
 impl Store {
     /// Updates the progress of the log, and the amount of data on its way to the disk.
     pub(super) fn watch(&mut self) {
         let Some(log) = &self.log else { return };
-        self.synced = log.synced();
+        let synced = log.synced();
+        self.has_progress |= synced != self.synced;
+        self.synced = synced;
         let state = log.state();
         self.is_out = !matches!(state, State::Running);
         self.has_failed = matches!(state, State::Failed(_));
@@ -177,26 +166,10 @@ impl Store {
         self.log.as_ref().map_or(0, |log| log.usage().disk_bytes)
     }
 
-    /// Lists a channel as one with answers that wait for the log.
-    pub(super) fn await_answers(&mut self, id: ChannelId) {
-        self.answering.channels.push(id);
-    }
-
-    /// Takes the channels whose answers may be due.
-    pub(super) fn take_answering(&mut self) -> Vec<ChannelId> {
-        let mut due = Vec::new();
-        self.answering.take(self.synced, self.has_failed, &mut due);
-        due
-    }
-
-    /// Lists channels as some with confirms that wait for the log.
-    pub(super) fn await_confirms(&mut self, ids: &mut Vec<ChannelId>) {
-        self.confirming.channels.append(ids);
-    }
-
-    /// Moves the channels whose confirms may be due to `into`.
-    pub(super) fn take_confirming(&mut self, into: &mut Vec<ChannelId>) {
-        self.confirming.take(self.synced, self.has_failed, into);
+    /// Returns true if channels that wait for the log must be checked. There may be thousands, so it is false in most
+    /// turns.
+    pub(super) fn take_progress(&mut self) -> bool {
+        mem::take(&mut self.has_progress) || self.has_failed
     }
 
     #[cfg(test)]
@@ -256,13 +229,7 @@ impl Broker {
             head,
             ..
         } = stored;
-        let message = Rc::new(Message::new(
-            data,
-            address,
-            head,
-            facts,
-            self.memory.meter(),
-        ));
+        let message = Rc::new(Message::new(data, address, head, facts, &self.memory.meter));
         message.log_id.set(id);
         for id in queues {
             if let Some(queue) = self.topology.queue_mut(*id) {

@@ -102,14 +102,17 @@ impl Stand {
     }
 
     pub(super) fn frame(&mut self, id: ConnectionId, frame: &AMQPFrame) {
-        let bytes = encode(frame);
-        let backlog = self
-            .broker
-            .connections
-            .get_mut(id)
-            .map(|connection| connection.backlog.clone());
-        let input = [backlog.unwrap_or_default(), bytes].concat();
-        self.broker.receive(id, &input);
+        self.read(id, &encode(frame));
+    }
+
+    /// Processes a read of a client, after what it has read before.
+    pub(super) fn read(&mut self, id: ConnectionId, bytes: &[u8]) {
+        let backlog = self.connection(id).backlog.clone();
+        self.broker.receive(id, &[&backlog, bytes].concat());
+    }
+
+    pub(super) fn connection(&mut self, id: ConnectionId) -> &mut Connection {
+        self.broker.connections.get_mut(id).unwrap()
     }
 
     pub(super) fn publish_as(

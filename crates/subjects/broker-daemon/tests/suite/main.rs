@@ -1,7 +1,6 @@
 //! The broker as seen by its clients, scrapers and operators.
 #![expect(clippy::unwrap_used, reason = "a test panics where it fails")]
 
-mod applications;
 mod faults;
 mod floods;
 mod full;

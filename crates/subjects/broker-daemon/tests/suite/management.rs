@@ -4,10 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use lapin::Channel;
-use lapin::ExchangeKind;
-use lapin::options::{
-    BasicAckOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
-};
+use lapin::options::{BasicAckOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use serde_json::{Value, json};
 
@@ -55,7 +52,7 @@ fn named<'a>(list: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("{name} is not in {list}"))
 }
 
-/// Declares the queue, bound to a new exchange, with three messages, one of them acknowledged.
+/// Declares the queue, with three messages, one of them acknowledged, and another queue.
 async fn fill(channel: &Channel) {
     let mut arguments = FieldTable::default();
     arguments.insert("x-max-length".into(), AMQPValue::LongInt(7));
@@ -73,16 +70,6 @@ async fn fill(channel: &Channel) {
     };
     channel
         .queue_declare("mine".into(), mine, FieldTable::default())
-        .await
-        .unwrap();
-    let (options, none) = (ExchangeDeclareOptions::default(), FieldTable::default());
-    channel
-        .exchange_declare("news".into(), ExchangeKind::Topic, options, none)
-        .await
-        .unwrap();
-    let (options, none) = (QueueBindOptions::default(), FieldTable::default());
-    channel
-        .queue_bind(QUEUE.into(), "news".into(), "a.#".into(), options, none)
         .await
         .unwrap();
     select_confirms(channel).await;
@@ -146,6 +133,10 @@ fn tools_read_what_there_is_under_the_names_that_rabbitmq_gives_it() {
         let overview = answer(&broker, "/api/overview");
         assert_eq!(overview["object_totals"]["queues"], 2);
         assert_eq!(overview["queue_totals"]["messages"], 2);
+        let stats = json!({
+            "publish": 3, "confirm": 3, "deliver_get": 2, "redeliver": 0, "ack": 1, "return_unroutable": 0
+        });
+        assert_eq!(overview["message_stats"], stats);
     });
 }
 

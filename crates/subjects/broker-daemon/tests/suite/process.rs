@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread;
@@ -158,27 +157,6 @@ fn confirmed_messages_survive_a_kill_and_acknowledged_ones_do_not_return() {
         assert_eq!(declare(&channel, "kept", true).await, 0);
     });
     assert_eq!(broker.end(Signal::SIGTERM), Some(0));
-}
-
-#[test]
-fn kills_leave_no_reserved_space_behind() {
-    let folder = tempfile::tempdir().unwrap();
-    for life in 0..4 {
-        let broker = Process::with_data(folder.path());
-        run(async {
-            let (_connection, channel) = broker.channel().await;
-            assert_eq!(declare(&channel, "kept", true).await, life);
-            select_confirms(&channel).await;
-            publish(&channel, life, 2).await;
-        });
-        assert_eq!(broker.end(Signal::SIGKILL), None);
-    }
-    let broker = Process::with_data(folder.path());
-    assert_eq!(broker.end(Signal::SIGTERM), Some(0));
-    let files = fs::read_dir(folder.path()).unwrap();
-    let allocated = files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512);
-    let allocated: u64 = allocated.sum();
-    assert!(allocated < 1 << 20, "{allocated} bytes");
 }
 
 #[test]

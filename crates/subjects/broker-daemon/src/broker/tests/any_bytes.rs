@@ -55,11 +55,10 @@ proptest! {
         let mut stand = Stand::new();
         let id = if header { stand.client() } else { stand.broker.connect(None).0 };
         for piece in pieces {
-            let backlog = stand.broker.connections.get_mut(id).map(|connection| connection.backlog.clone()).unwrap_or_default();
-            stand.broker.receive(id, &[backlog, piece].concat());
+            stand.read(id, &piece);
         }
         stand.broker.disconnect(id);
-        prop_assert_eq!(stand.broker.memory.meter().get(), 0);
+        prop_assert_eq!(stand.broker.memory.meter.get(), 0);
     }
 
     /// The division of a stream into reads does not change its meaning.
@@ -81,8 +80,7 @@ proptest! {
         let mut cuts = cuts.iter().cycle();
         while !rest.is_empty() {
             let (piece, left) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
-            let backlog = stand.broker.connections.get_mut(id).unwrap().backlog.clone();
-            stand.broker.receive(id, &[&backlog, piece].concat());
+            stand.read(id, piece);
             rest = left;
         }
         let expected: Vec<String> = bodies.iter().enumerate().map(|(index, length)| format!("c {} {}", index + 1, "x".repeat(*length))).collect();

@@ -55,3 +55,10 @@ fn a_consumer_whose_connection_is_missing_gets_nothing_and_the_message_stays() {
     stand.publish(id, "q", "m");
     assert_eq!(stand.ready(id, "q"), "queue.declare-ok 1 1");
 }
+
+#[test]
+fn a_method_on_a_missing_channel_is_an_error_of_its_connection() {
+    let mut stand = Stand::new();
+    let id = ChannelId::new(stand.client(), 2);
+    assert_eq!(stand.broker.tx_select(id).unwrap_err().code, 541);
+}

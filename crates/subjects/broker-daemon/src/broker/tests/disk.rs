@@ -324,10 +324,7 @@ fn a_client_that_leaves_is_answered_before_it_is_told_good_bye() {
     let received = stored.stand.received(id);
     assert_eq!(received, ["queue.declare-ok 0 0", "connection.close-ok"]);
     // The client closes the socket.
-    assert_eq!(
-        stored.stand.broker.connections.get_mut(id).unwrap().phase,
-        Phase::Closing
-    );
+    assert_eq!(stored.stand.connection(id).phase, Phase::Closing);
 }
 
 #[test]

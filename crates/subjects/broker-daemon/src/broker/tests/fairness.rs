@@ -47,16 +47,16 @@ fn dead_letters_are_made_in_several_turns_and_the_server_is_told_that_there_are_
     let wake = Rc::clone(&stand.broker.scheduler.wake);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     stand.basic(id, nack_all(false));
-    assert!(stand.broker.has_more());
+    assert!(stand.broker.scheduler.has_more());
     let mut turns = 1;
-    while stand.broker.has_more() {
+    while stand.broker.scheduler.has_more() {
         // The output was also requested.
         stand.broker.scheduler.take_outputs();
         stand.broker.finish_turn();
         let is_woken = std::pin::pin!(wake.notified())
             .poll(&mut context)
             .is_ready();
-        assert!(is_woken || !stand.broker.has_more());
+        assert!(is_woken || !stand.broker.scheduler.has_more());
         turns += 1;
     }
     assert!(turns > 1);
@@ -111,18 +111,15 @@ fn a_client_that_takes_nothing_for_half_an_hour_is_closed_and_a_slow_one_is_not(
         stand.broker.now += minutes * 60_000;
         stand.broker.sweep();
     };
-    stand.broker.connections.get_mut(sleeper).unwrap().is_stuck = true;
+    stand.connection(sleeper).is_stuck = true;
     minutes(&mut stand, 29);
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 0 1");
-    stand.broker.connections.get_mut(sleeper).unwrap().sent = stand.broker.now;
+    stand.connection(sleeper).sent = stand.broker.now;
     minutes(&mut stand, 29);
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 0 1");
     minutes(&mut stand, 2);
     assert_eq!(stand.ready(other, "q"), "queue.declare-ok 1 0");
-    assert_eq!(
-        stand.broker.connections.get_mut(sleeper).unwrap().phase,
-        Phase::Closed
-    );
+    assert_eq!(stand.connection(sleeper).phase, Phase::Closed);
 }
 
 #[test]
@@ -268,12 +265,6 @@ fn consumers_that_come_and_go_while_there_is_no_room_leave_nothing_behind() {
         stand.consume(id, "q", "c", false);
         stand.cancel(id, "c");
     }
-    let channel = stand
-        .broker
-        .connections
-        .get_mut(id)
-        .unwrap()
-        .channel(1)
-        .unwrap();
+    let channel = stand.connection(id).channel(1).unwrap();
     assert!(channel.passed_over.len() <= 1, "{:?}", channel.passed_over);
 }

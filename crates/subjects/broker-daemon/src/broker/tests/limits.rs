@@ -59,17 +59,17 @@ fn publishers_wait_while_memory_is_short_and_consumers_go_on() {
     }
     assert_eq!(stand.received(publisher), ["connection.blocked"]);
     assert_eq!(stand.ready(consumer, "q"), "queue.declare-ok 4 0");
-    let held = stand.broker.connections.get_mut(publisher).unwrap();
+    let held = stand.connection(publisher);
     assert!(held.is_held() && held.backlog.len() > 100_000);
     let count = stand.take_all(consumer);
     assert_eq!(count, 4);
     assert_eq!(stand.received(publisher), ["connection.unblocked"]);
-    let held = stand.broker.connections.get_mut(publisher).unwrap();
+    let held = stand.connection(publisher);
     assert!(held.may_go_on());
     let backlog = std::mem::take(&mut held.backlog);
     stand.broker.receive(publisher, &backlog);
     assert_eq!(stand.take_all(consumer), 4);
-    assert_eq!(stand.broker.memory.meter().get(), 0);
+    assert_eq!(stand.broker.memory.meter.get(), 0);
 }
 
 impl Stand {
@@ -94,19 +94,13 @@ fn a_client_that_does_not_read_gets_no_more_and_its_requests_wait() {
     for _ in 0..100 {
         stand.publish(publisher, "q", &body);
     }
-    let pending = stand
-        .broker
-        .connections
-        .get_mut(sleeper)
-        .unwrap()
-        .output
-        .pending();
+    let pending = stand.connection(sleeper).output.pending();
     assert!((500_000..700_000).contains(&pending), "{pending}");
-    assert!(stand.broker.memory.meter().get() > 4_000_000);
+    assert!(stand.broker.memory.meter.get() > 4_000_000);
     for _ in 0..100 {
         stand.get(sleeper, "q", true);
     }
-    let held = stand.broker.connections.get_mut(sleeper).unwrap();
+    let held = stand.connection(sleeper);
     assert!(held.is_held() && held.output.pending() < 1_300_000);
 }
 
@@ -122,11 +116,11 @@ fn incomplete_messages_take_memory_until_their_client_leaves() {
     for frame in &frames[..frames.len() - 1] {
         stand.frame(slow, frame);
     }
-    assert!(stand.broker.memory.meter().get() >= 140_000);
+    assert!(stand.broker.memory.meter.get() >= 140_000);
     stand.publish(other, "q", "m");
     assert_eq!(stand.received(other), ["connection.blocked"]);
     stand.broker.disconnect(slow);
-    assert_eq!(stand.broker.memory.meter().get(), 0);
+    assert_eq!(stand.broker.memory.meter.get(), 0);
     assert_eq!(stand.received(other), ["connection.unblocked"]);
 }
 
@@ -140,7 +134,7 @@ fn a_blocked_client_is_woken_to_answer_a_shutdown() {
     stand.declare(id, "q", &[]);
     stand.publish(id, "q", &"x".repeat(2000));
     stand.publish(id, "q", "m");
-    let connection = stand.broker.connections.get_mut(id).unwrap();
+    let connection = stand.connection(id);
     assert!(connection.is_held());
     let wake = Rc::clone(&connection.wake);
     stand.broker.shut_down();

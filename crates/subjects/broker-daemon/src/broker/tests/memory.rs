@@ -26,7 +26,7 @@ fn a_fanout_takes_memory_in_each_queue_and_publishers_wait_before_it_is_too_much
     let published = stand.broker.counts.messages_published;
     // 64 bytes in each of 1,000 queues.
     assert!((10..20).contains(&published), "{published}");
-    assert!(stand.broker.connections.get_mut(id).unwrap().is_held());
+    assert!(stand.connection(id).is_held());
     for number in 0..1000 {
         let delete = queue::Delete {
             queue: format!("q{number}").into(),
@@ -35,7 +35,7 @@ fn a_fanout_takes_memory_in_each_queue_and_publishers_wait_before_it_is_too_much
         };
         stand.method(other, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
     }
-    assert_eq!(stand.broker.memory.meter().get(), 0);
+    assert_eq!(stand.broker.memory.meter.get(), 0);
 }
 
 #[test]
@@ -48,14 +48,14 @@ fn unread_output_takes_memory_and_so_does_the_beginning_of_a_frame() {
         stand.publish(publisher, "q", &"x".repeat(1000));
     }
     // Its socket accepts nothing.
-    let connection = stand.broker.connections.get_mut(sleeper).unwrap();
+    let connection = stand.connection(sleeper);
     connection.is_stuck = true;
     connection.account_memory();
-    assert!(stand.broker.memory.meter().get() >= 200_000);
+    assert!(stand.broker.memory.meter.get() >= 200_000);
     stand.broker.disconnect(sleeper);
-    assert_eq!(stand.broker.memory.meter().get(), 0);
+    assert_eq!(stand.broker.memory.meter.get(), 0);
     stand.broker.receive(publisher, &[1, 0, 1, 0, 0, 0x30, 0]);
-    assert!(stand.broker.memory.meter().get() >= 7);
+    assert!(stand.broker.memory.meter.get() >= 7);
     stand.broker.disconnect(publisher);
-    assert_eq!(stand.broker.memory.meter().get(), 0);
+    assert_eq!(stand.broker.memory.meter.get(), 0);
 }

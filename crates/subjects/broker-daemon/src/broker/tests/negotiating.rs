@@ -57,7 +57,7 @@ fn a_tune_beyond_what_was_offered_is_refused() {
             frame_max,
             heartbeat: 0,
         };
-        stand.broker.connections.get_mut(id).unwrap().phase = Phase::Tune;
+        stand.connection(id).phase = Phase::Tune;
         stand.method(id, 0, AMQPClass::Connection(ConnectionMethod::TuneOk(tune)));
         assert_eq!(stand.received(id).last().unwrap(), "connection.close 530");
     }
@@ -68,27 +68,18 @@ fn a_connection_without_a_header_is_closed_and_a_silent_one_as_well() {
     let mut stand = Stand::new();
     let (half_open, _) = stand.broker.connect(None);
     let id = stand.client();
-    stand.broker.connections.get_mut(id).unwrap().heartbeat = 10;
+    stand.connection(id).heartbeat = 10;
     stand.broker.now += 11_000;
     stand.broker.sweep();
-    assert_eq!(
-        stand.broker.connections.get_mut(half_open).unwrap().phase,
-        Phase::Closed
-    );
+    assert_eq!(stand.connection(half_open).phase, Phase::Closed);
     assert_eq!(stand.bytes(id), [8, 0, 0, 0, 0, 0, 0, 206]);
     stand.frame(id, &AMQPFrame::Heartbeat);
     stand.broker.now += 20_000;
     stand.broker.sweep();
-    assert_eq!(
-        stand.broker.connections.get_mut(id).unwrap().phase,
-        Phase::Running
-    );
+    assert_eq!(stand.connection(id).phase, Phase::Running);
     stand.broker.now += 2_000;
     stand.broker.sweep();
-    assert_eq!(
-        stand.broker.connections.get_mut(id).unwrap().phase,
-        Phase::Closed
-    );
+    assert_eq!(stand.connection(id).phase, Phase::Closed);
 }
 
 #[test]
@@ -120,10 +111,7 @@ fn connection_close_is_answered_each_time_until_the_client_has_closed_the_socket
     stand.broker.now += 10_001;
     stand.method(id, 0, close());
     stand.broker.sweep();
-    assert_eq!(
-        stand.broker.connections.get_mut(id).unwrap().phase,
-        Phase::Closed
-    );
+    assert_eq!(stand.connection(id).phase, Phase::Closed);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use amq_protocol::protocol::tx;
 
 use super::*;
-use crate::broker::replies::REPLY_TO;
+use crate::incoming::REPLY_TO;
 
 impl Stand {
     /// Fetches a message, and returns its properties.

@@ -1,54 +1,92 @@
-//! Incoming messages: basic.publish, content header, content body (AMQP 0-9-1, 2.3.5).
+//! A message being received: basic.publish, content header, content body (AMQP 0-9-1, 2.3.5).
 //!
 //! This is the hot path. Each message is assembled in one buffer that is then shared. Nothing of it is decoded except
 //! what [`Properties::scan`] walks over.
 
+use std::mem;
 use std::rc::Rc;
 
-use super::Broker;
-use super::methods::unfinished_message;
-use super::replies::REPLY_TO;
 use crate::carbon_copies::{CarbonCopies, Key};
-use crate::channel::{Channel, ChannelId, Expecting};
-use crate::failure::{
-    Result, frame_error, not_implemented, precondition_failed, resource_error, unexpected_frame,
-};
-use crate::message::{Facts, HEADER_FIXED, Message, Properties, Share, short_string};
-use crate::queue::ConnectionId;
+use crate::channel::Pending;
+use crate::failure::{Result, frame_error, not_implemented, precondition_failed, unexpected_frame};
+use crate::message::{Facts, HEADER_FIXED, Message, Meter, Properties, Share, short_string};
 
 /// The maximum body size, as RabbitMQ's `max_message_size`.
-const LARGEST: u64 = 128 * 1024 * 1024;
+pub(crate) const LARGEST: u64 = 128 * 1024 * 1024;
 /// Maximum memory reserved for a body before it arrives.
 const TRUSTED: usize = 1024 * 1024;
+/// The name of the pseudo-queue for direct replies.
+pub(crate) const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
-impl Broker {
-    /// Handles basic.publish.
-    pub(super) fn begin_publish(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        let Channel {
-            incoming, route, ..
-        } = self.channel(id)?;
-        if incoming.expecting != Expecting::Method {
-            return Err(unfinished_message());
+/// The kind of frame expected next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Expecting {
+    #[default]
+    Method,
+    Header,
+    Body,
+}
+
+/// A message being received.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    expecting: Expecting,
+    address: Vec<u8>,
+    mandatory: bool,
+    immediate: bool,
+    /// Address, header, and the body as far as received.
+    data: Vec<u8>,
+    /// Offset of the body.
+    head: usize,
+    /// The facts in its properties, or the error in them.
+    facts: Option<Result<Facts>>,
+    missing: usize,
+    /// The routing keys in its headers.
+    copies: Vec<Key>,
+    /// Its share of the memory, if it is incomplete.
+    share: Option<Share>,
+}
+
+impl Incoming {
+    /// Returns how many bytes of an incomplete message are there.
+    pub(crate) fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// # Errors
+    /// 505 if a message is not complete.
+    pub(crate) fn expect_method(&self) -> Result {
+        if self.expecting == Expecting::Method {
+            return Ok(());
         }
+        Err(unexpected_frame(
+            "expected content header or body, got method",
+        ))
+    }
+
+    /// Begins a message with the payload of basic.publish. Returns its address.
+    pub(crate) fn begin(&mut self, payload: &[u8]) -> Result<&[u8]> {
+        self.expect_method()?;
         // After class and method comes a ticket, which is ignored.
         let (address, bits) = split_publish(payload.get(6..).unwrap_or_default())
             .ok_or_else(|| frame_error("the arguments of basic.publish cannot be read"))?;
-        incoming.address.clear();
-        incoming.address.extend_from_slice(address);
-        incoming.has_route = route.address == address;
-        incoming.mandatory = bits & 1 != 0;
-        incoming.immediate = bits & 2 != 0;
-        incoming.expecting = Expecting::Header;
-        Ok(())
+        self.address.clear();
+        self.address.extend_from_slice(address);
+        self.mandatory = bits & 1 != 0;
+        self.immediate = bits & 2 != 0;
+        self.expecting = Expecting::Header;
+        Ok(&self.address)
     }
 
-    /// Handles a content header.
-    pub(super) fn content_header(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        let user = Rc::clone(&self.connections[id.connection].user);
-        let Channel {
-            incoming, replies, ..
-        } = self.channel(id)?;
-        if incoming.expecting != Expecting::Header {
+    /// Adds the content header of a message that this user publishes; `replies` is the address of the channel for direct
+    /// replies. Returns true if the message is complete.
+    pub(crate) fn add_header(
+        &mut self,
+        payload: &[u8],
+        user: &str,
+        replies: Option<&str>,
+    ) -> Result<bool> {
+        if self.expecting != Expecting::Header {
             return Err(unexpected_frame(
                 "got a content header where none was expected",
             ));
@@ -67,84 +105,64 @@ impl Broker {
                 "message size {size} is larger than configured max size {LARGEST}"
             )));
         }
-        incoming.missing = usize::try_from(size).expect("it is at most 128 MiB");
+        self.missing = usize::try_from(size).expect("it is at most 128 MiB");
         // Read here and not from the copy: the copy is in new memory, and reading it would wait for the cache.
-        let address = replies.as_ref().map(|replies| &*replies.address);
-        incoming.copies.clear();
+        self.copies.clear();
         let mut changed = None;
-        incoming.facts = Some(read_facts(properties, &user).and_then(|(facts, found)| {
-            changed = rewrite(properties, &found, address, &mut incoming.copies)?;
+        self.facts = Some(read_facts(properties, user).and_then(|(facts, found)| {
+            changed = rewrite(properties, &found, replies, &mut self.copies)?;
             Ok(facts)
         }));
         let properties = changed.as_deref().unwrap_or(properties);
-        incoming.head = incoming.address.len() + HEADER_FIXED + properties.len();
-        let mut data = Vec::with_capacity(incoming.head + incoming.missing.min(TRUSTED));
-        data.extend_from_slice(&incoming.address);
+        self.head = self.address.len() + HEADER_FIXED + properties.len();
+        let mut data = Vec::with_capacity(self.head + self.missing.min(TRUSTED));
+        data.extend_from_slice(&self.address);
         data.extend_from_slice(fixed);
         data.extend_from_slice(properties);
-        incoming.data = data;
-        incoming.expecting = Expecting::Body;
-        match incoming.missing {
-            0 => self.complete(id),
-            _ => Ok(()),
-        }
+        self.data = data;
+        self.expecting = Expecting::Body;
+        Ok(self.missing == 0)
     }
 
-    /// Handles a part of a content body.
-    pub(super) fn content_body(&mut self, id: ChannelId, payload: &[u8]) -> Result {
-        let incoming = &mut self.channel(id)?.incoming;
-        if incoming.expecting != Expecting::Body {
+    /// Adds a part of the content body. Returns true if the message is complete.
+    pub(crate) fn add_body(&mut self, payload: &[u8]) -> Result<bool> {
+        if self.expecting != Expecting::Body {
             return Err(unexpected_frame(
                 "got a content body where none was expected",
             ));
         }
-        let Some(missing) = incoming.missing.checked_sub(payload.len()) else {
+        let Some(missing) = self.missing.checked_sub(payload.len()) else {
             return Err(frame_error("more content than the header announced"));
         };
-        incoming.missing = missing;
-        incoming.data.extend_from_slice(payload);
-        if missing == 0 {
-            return self.complete(id);
-        }
-        // An incomplete message may stay so for as long as its client likes.
-        let share = Share::new(incoming.data.len(), self.memory.meter());
-        self.channel(id)?.incoming.share = Some(share);
-        self.check_unfinished(id.connection)
+        self.missing = missing;
+        self.data.extend_from_slice(payload);
+        Ok(missing == 0)
     }
 
+    /// Accounts for the memory of an incomplete message, which may stay so for as long as its client likes.
+    pub(crate) fn account_memory(&mut self, meter: &Rc<Meter>) {
+        self.share = Some(Share::new(self.data.len(), meter));
+    }
+
+    /// Takes the complete message.
+    ///
     /// # Errors
-    /// 506 for a client that begins ever more messages on ever more channels while memory is short.
-    fn check_unfinished(&self, id: ConnectionId) -> Result {
-        if !self.memory.is_short() {
-            return Ok(());
-        }
-        let channels = self.connections[id].channels();
-        let unfinished = channels.map(|channel| &channel.incoming.data);
-        let bytes: usize = unfinished.map(Vec::len).sum();
-        if bytes as u64 > LARGEST {
-            return Err(resource_error(format_args!(
-                "memory is short, and {bytes} bytes of messages on this connection are not complete"
-            )));
-        }
-        Ok(())
-    }
-
-    fn complete(&mut self, id: ChannelId) -> Result {
-        self.connections[id.connection].is_publisher = true;
-        let incoming = &mut self.channel(id)?.incoming;
-        incoming.expecting = Expecting::Method;
+    /// The error in its properties; 540 for `immediate`.
+    pub(crate) fn finish(&mut self, meter: &Rc<Meter>) -> Result<Pending> {
+        self.expecting = Expecting::Method;
         // From here on the message itself is accounted for.
-        incoming.share = None;
-        let data = std::mem::take(&mut incoming.data);
-        let facts = incoming.facts.take().transpose()?.unwrap_or_default();
-        let (address, head) = (incoming.address.len(), incoming.head);
-        let (mandatory, immediate) = (incoming.mandatory, incoming.immediate);
-        let message = Message::new(data, address, head, facts, self.memory.meter());
-        self.counts.messages_published += 1;
-        if immediate {
+        self.share = None;
+        let data = mem::take(&mut self.data);
+        let facts = self.facts.take().transpose()?.unwrap_or_default();
+        if self.immediate {
             return Err(not_implemented("immediate=true"));
         }
-        self.publish(id, &Rc::new(message), mandatory)
+        let message = Message::new(data, self.address.len(), self.head, facts, meter);
+        Ok(Pending {
+            message: Rc::new(message),
+            mandatory: self.mandatory,
+            copies: mem::take(&mut self.copies),
+        })
     }
 }
 
