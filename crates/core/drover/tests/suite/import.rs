@@ -119,9 +119,8 @@ fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
     ];
     import(&project, &arguments);
     let output = project.call(&["analyze", "both"], 0);
-    let text = shown(&output);
     assert_contains(
-        &text,
+        &shown(&output),
         &[
             "SUSPECT: both, 2 runs of 2 daemons at 1 level",
             "nginx (oha)",

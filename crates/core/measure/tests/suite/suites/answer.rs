@@ -58,18 +58,6 @@ fn two_daemons_are_compared_in_a_line_for_each_metric_with_the_command_for_what_
 }
 
 #[test]
-fn the_best_of_four_is_compared_with_the_next_and_the_last() {
-    assert_snapshot!(answer(&large()), @r#"
-    - **latency:** rust-streaming is best: TTFB p99 183 µs, 3.5 × less than go-streaming (next; 3.5–3.5 ×), 36 × less than python-streaming (last; 36–36 ×); 5 runs
-    - **memory:** rust-streaming is best: 8.98 MiB at its peak, 6.0 × less than python-streaming (next; 5.9–6.1 ×), 12 × less than php-streaming (last; 11–12 ×); 5 runs
-    - **CPU:** rust-streaming is best: 122 µs of CPU per operation, 3.3 × less than go-streaming (next; 3.3–3.3 ×), 5.2 × less than python-streaming (last; 5.2–5.2 ×); 5 runs
-    - **failures:** none: every operation succeeded
-    - **level:** the comparison is at 10,000, the highest that every daemon reached; the order is the same at 100 and 1,000
-    - **ran:** 3 levels, 5 repetitions
-    "#);
-}
-
-#[test]
 fn one_run_each_is_no_evidence_whatever_the_ratio() {
     assert_snapshot!(answer(&suite_of(&FOUR[2..], &[1_000], 1)), @r#"
     - **latency:** rust-streaming and php-streaming: no evidence of a difference in TTFB p99 (115 µs and 570 µs: 5.0 ×; 1 run is too few): run again with --repeat 5
