@@ -26,9 +26,7 @@ fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
     let arguments = [&["import"], arguments].concat();
     let output = project.call(&arguments, 2);
     let messages = messages(&output);
-    for part in parts {
-        assert!(messages.contains(part), "{part:?} is not in: {messages}");
-    }
+    assert_contains(&messages, parts);
     assert!(!messages.contains("panicked"), "{messages}");
     assert!(
         !project.path("bench-results").exists(),

@@ -10,6 +10,7 @@ use measure::suite::{Suite, Unreached};
 use measure::warning::{Warning, verdict};
 use proptest::prelude::*;
 
+use crate::assert_contains;
 use crate::example::{http, suite};
 
 const THREE: &[&str] = &["nginx", "http-daemon", "node-http"];
@@ -133,8 +134,7 @@ fn connections_held_are_those_opened_less_those_that_ended() {
     told.counts.insert("warmup".to_owned(), 7);
     assert_eq!(told.finished(), told.operations.ok + 7);
     let page = Format::full().render(&[told]).unwrap();
-    assert!(page.contains("| opened | held | lost |"), "{page}");
-    assert!(page.contains("| 101 | 90 | 1 |"), "{page}");
+    assert_contains(&page, &["| opened | held | lost |", "| 101 | 90 | 1 |"]);
     assert!(!page.contains("held 180"), "{page}");
     let streaming = suite::one("go-streaming", 100, 0, 10);
     assert!(streaming.held().is_empty() && streaming.kernel_kb().is_none());
@@ -161,10 +161,7 @@ fn pages_of_http_have_pictures_of_rates_responses_and_connections() {
         "the phases are in the tables"
     );
     let shown = markdown(&suite);
-    assert!(
-        shown.contains("answers/s") && shown.contains("MiB/s read"),
-        "{shown}"
-    );
+    assert_contains(&shown, &["answers/s", "MiB/s read"]);
 }
 
 #[test]
@@ -390,14 +387,11 @@ fn servers_that_answer_differently_are_not_compared_and_the_remedy_is_named() {
         .unwrap();
     assert!(!row.contains("best"), "{row}");
     let short = summary(&suite, None);
-    assert!(
-        short.contains("not comparable: different answers"),
-        "{short}"
-    );
+    assert_contains(&short, &["not comparable: different answers"]);
     let screen = terminal::render(&suite, &Options::default());
-    assert!(
-        screen.contains("excluded  http-daemon: not comparable with nginx (different answers"),
-        "{screen}"
+    assert_contains(
+        &screen,
+        &["excluded  http-daemon: not comparable with nginx (different answers"],
     );
 }
 
