@@ -79,7 +79,10 @@ async fn wait_for(path: &Path, on_step: &mut dyn FnMut(&Step<'_>)) -> anyhow::Re
 }
 
 fn take(path: &Path) -> anyhow::Result<File> {
-    let failed = || format!("the lock of suites, {}", path.display());
+    let failed = || {
+        let path = path.display();
+        format!("taking the lock of suites, {path} (--force runs without it)")
+    };
     let mut options = File::options();
     // A link at a path that any user can create may lead to a file of this user.
     options.read(true).write(true);

@@ -35,7 +35,6 @@ mod driver_cli;
 mod help;
 mod merge;
 mod mistaken;
-mod numbers;
 mod plan_file;
 mod renamed;
 mod shards;

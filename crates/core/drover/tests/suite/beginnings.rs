@@ -106,8 +106,7 @@ fn builds_of_daemons_are_shown_before_the_runs_and_one_that_fails_is_named_once(
     // The same command continues once the build works, and shows the builds in a log too.
     project.file("remedy", "");
     let continued = project.run(&[], 0);
-    let text = messages(&continued);
-    assert_contains(&text, &["building b: sh -c"]);
+    assert_contains(&messages(&continued), &["building b: sh -c"]);
     assert_eq!(project.log().len(), 4);
 }
 

@@ -24,8 +24,7 @@ fn with_built_programs_a_daemon_is_built_by_its_own_command_only() {
 
     let output = call(&run);
     ends_with(&output, 1);
-    let message = messages(&output);
-    assert_contains(&message, &["build it with `drover build a`"]);
+    assert_contains(&messages(&output), &["build it with `drover build a`"]);
     assert_eq!((builds().as_str(), project.log().len()), ("", 0));
 
     ends_with(&call(&["build", "a"]), 0);
@@ -34,8 +33,7 @@ fn with_built_programs_a_daemon_is_built_by_its_own_command_only() {
 
     fs::remove_file(project.path("bin/fake-gen")).unwrap();
     let output = call(&[&run[..], &["--fresh"]].concat());
-    let message = messages(&output);
-    assert_contains(&message, &["which DROVER_PROGRAMS names"]);
+    assert_contains(&messages(&output), &["which DROVER_PROGRAMS names"]);
 }
 
 #[test]
@@ -43,8 +41,10 @@ fn a_daemon_whose_tool_is_missing_is_left_out_unless_it_is_named() {
     let project = Project::new("[driver]\n[suite]\ndaemons = ['a']\n");
     project.daemon("b", "no-such-tool-anywhere");
     let output = project.call(&["build"], 0);
-    let message = messages(&output);
-    assert_contains(&message, &["skipped: b (needs no-such-tool-anywhere)"]);
+    assert_contains(
+        &messages(&output),
+        &["skipped: b (needs no-such-tool-anywhere)"],
+    );
     project.call(&["build", "b"], 1);
     project.call(&["build", "none"], 2);
 }

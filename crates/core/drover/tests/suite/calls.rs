@@ -4,10 +4,7 @@ use crate::support::{Project, assert_contains, ends_with, messages};
 
 fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
     let output = project.call(arguments, 2);
-    let messages = messages(&output);
-    for part in parts {
-        assert!(messages.contains(part), "{part:?} is not in: {messages}");
-    }
+    assert_contains(&messages(&output), parts);
     assert!(project.log().is_empty(), "nothing was run");
 }
 

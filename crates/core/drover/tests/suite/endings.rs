@@ -122,9 +122,8 @@ fn a_second_suite_is_refused_with_the_pid_of_the_first() {
         &["run", "configs/fake/tiny.toml", "--level", "5", "--no-wait"],
         2,
     );
-    let told = messages(&refused);
     assert_contains(
-        &told,
+        &messages(&refused),
         &[
             "another drover run",
             "(pid ",
@@ -167,8 +166,7 @@ fn a_full_disk_keeps_what_was_measured_and_says_so() {
     }
     let output = command.output().unwrap();
     ends_with(&output, 1);
-    let told = messages(&output);
-    assert_contains(&told, &["No space left"]);
+    assert_contains(&messages(&output), &["No space left"]);
     assert_contains(&shown(&output), &["a/5/1/result.json"]);
 }
 

@@ -26,9 +26,7 @@ fn refused(project: &Project, arguments: &[&str], parts: &[&str]) {
     let arguments = [&["import"], arguments].concat();
     let output = project.call(&arguments, 2);
     let messages = messages(&output);
-    for part in parts {
-        assert!(messages.contains(part), "{part:?} is not in: {messages}");
-    }
+    assert_contains(&messages, parts);
     assert!(!messages.contains("panicked"), "{messages}");
     assert!(
         !project.path("bench-results").exists(),
@@ -119,9 +117,8 @@ fn an_imported_result_stands_beside_one_of_our_own_in_a_report() {
     ];
     import(&project, &arguments);
     let output = project.call(&["analyze", "both"], 0);
-    let text = shown(&output);
     assert_contains(
-        &text,
+        &shown(&output),
         &[
             "SUSPECT: both, 2 runs of 2 daemons at 1 level",
             "nginx (oha)",

@@ -147,8 +147,10 @@ fn a_summary_holds_a_suite_against_an_earlier_one() {
     };
     let against = report(&["--format", "summary", "--base", folder]);
     ends_with(&against, 0);
-    let comparison = shown(&against);
-    assert_contains(&comparison, &["the same daemon in the earlier suite tiny"]);
+    assert_contains(
+        &shown(&against),
+        &["the same daemon in the earlier suite tiny"],
+    );
     for wrong in [
         report(&["--format", "html", "--base", folder]),
         report(&["--base", folder]),
@@ -217,9 +219,8 @@ fn the_list_names_daemons_drivers_plans_and_suites() {
     project.daemon("c", "drover-no-such-tool");
     project.run(&[], 0);
     let output = project.call(&["list"], 0);
-    let text = shown(&output);
     assert_contains(
-        &text,
+        &shown(&output),
         &[
             "Daemon a (fake)",
             "drover-no-such-tool",
@@ -263,17 +264,15 @@ fn a_tool_that_a_service_needs_is_listed_and_found_by_the_doctor() {
          [services.redis]\nneeds = [['drover-no-such-tool']]\nrun = ['true', '{port}']\nready = { line = 'up' }\n",
     );
     let output = project.call(&["list"], 0);
-    let text = shown(&output);
     assert_contains(
-        &text,
+        &shown(&output),
         &[
             "Daemon a (fake; it needs redis)",
             "needs `drover-no-such-tool`",
         ],
     );
     let output = project.call(&["doctor"], 1);
-    let text = shown(&output);
-    assert_contains(&text, &["`a` needs `drover-no-such-tool`"]);
+    assert_contains(&shown(&output), &["`a` needs `drover-no-such-tool`"]);
 }
 
 #[test]
@@ -283,9 +282,8 @@ fn the_doctor_names_what_is_lacking_with_the_command_that_mends_it() {
     );
     project.daemon("b", "drover-no-such-tool");
     let output = project.call(&["doctor"], 1);
-    let text = shown(&output);
     assert_contains(
-        &text,
+        &shown(&output),
         &[
             "`b` needs `drover-no-such-tool`",
             "scripts/setup",

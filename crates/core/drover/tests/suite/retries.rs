@@ -16,9 +16,8 @@ fn an_invalid_run_is_made_again_after_the_others_of_its_repetition() {
         project.log(),
         ["a/5/1", "b/5/1", "a/5/1", "b/5/2", "a/5/2", "a/5/2"]
     );
-    let told = messages(&output);
     assert_contains(
-        &told,
+        &messages(&output),
         &[
             "run 1 of 4 · a · 5 · 1st of 2 · ",
             " · INVALID · 5 ok · to be made again",
@@ -64,9 +63,8 @@ fn a_run_that_stays_invalid_is_kept_after_two_more_attempts_and_tried_by_the_nex
     let project = doing("'a/5' = 'late'");
     let output = project.run(&["--repeat", "1"], 3);
     assert_eq!(project.log(), ["a/5/1", "b/5/1", "a/5/1", "a/5/1"]);
-    let told = messages(&output);
     assert_contains(
-        &told,
+        &messages(&output),
         &["1 run is INVALID: repeat the command to try again"],
     );
     assert!(project.record()["ended_at"].is_null());
@@ -75,9 +73,8 @@ fn a_run_that_stays_invalid_is_kept_after_two_more_attempts_and_tried_by_the_nex
 
     let output = project.run(&["--repeat", "1", "--retry-invalid", "1"], 3);
     assert_eq!(project.log()[4..], ["a/5/1"]);
-    let told = messages(&output);
     assert_contains(
-        &told,
+        &messages(&output),
         &["2 of 2 runs are complete (1 INVALID, to be made again)"],
     );
     assert_eq!(project.record()["set_aside"][2]["attempt"], 3);
@@ -119,8 +116,7 @@ fn a_record_of_an_earlier_version_is_finished_if_its_results_are() {
     }
     std::fs::write(&path, record.to_string()).unwrap();
     let output = project.run(&[], 0);
-    let told = messages(&output);
-    assert_contains(&told, &["Nothing to do: all 4 runs"]);
+    assert_contains(&messages(&output), &["Nothing to do: all 4 runs"]);
     assert_eq!(project.record()["runs"][3]["verdict"], "VALID");
     assert_eq!(project.log().len(), 4);
 }

@@ -29,8 +29,10 @@ fn daemons_take_turns_levels_rise_and_repetitions_are_outermost() {
             "a/5/1", "b/5/1", "b/10/1", "a/10/1", "b/5/2", "a/5/2", "a/10/2", "b/10/2"
         ]
     );
-    let messages = messages(&output);
-    assert_contains(&messages, &["run 4 of 8 · a · 10 · 1st of 2", " left"]);
+    assert_contains(
+        &messages(&output),
+        &["run 4 of 8 · a · 10 · 1st of 2", " left"],
+    );
     let shown = shown(&output);
     for page in ["report.md", "summary.md", "report.html"] {
         let path = project.suite("tiny").join(page);
@@ -79,9 +81,8 @@ fn a_suite_that_is_finished_says_so_and_fresh_or_a_differing_one_begins_beside_i
     project.run(&few, 0);
     let ended = project.record();
     let again = project.run(&few, 0);
-    let told = messages(&again);
     assert_contains(
-        &told,
+        &messages(&again),
         &[
             "Nothing to do: the only run has its result in ",
             "tiny; --fresh starts over",
@@ -182,8 +183,7 @@ fn a_daemon_whose_tool_is_missing_is_left_out_by_name() {
     project.daemon("a", "drover-no-such-tool");
     let output = project.run(&["--repeat", "1"], 0);
     assert_eq!(project.log(), ["b/5/1", "b/10/1"]);
-    let told = messages(&output);
-    assert_contains(&told, &["`a` needs `drover-no-such-tool`"]);
+    assert_contains(&messages(&output), &["`a` needs `drover-no-such-tool`"]);
     assert_eq!(project.record()["unreached"].as_array().unwrap().len(), 2);
     let strict = project
         .drover(&["run", "configs/fake/tiny.toml", "--force", "--repeat", "1"])

@@ -45,34 +45,26 @@ fn a_running_suite_is_shown_live_and_the_terminal_is_as_before_at_the_end() {
     let screen = watch.until("live second", |screen| {
         screen.contains("33/~66 s") && screen.contains("MiB")
     });
-    for part in [
-        "tiny · run 3 of 4 · b · 10",
-        "measure ━",
-        "starts 1,234/s",
-        "p99 12.3 ms · p50 1.23 ms",
-        "daemon 12.3 MiB  CPU  34 %",
-        "driver 20.0 MiB  CPU   5 %",
-        "7 failed",
-        "q quits",
-        " left",
-    ] {
-        assert!(screen.contains(part), "{part:?} is not in:\n{screen}");
-    }
+    assert_contains(
+        &screen,
+        &[
+            "tiny · run 3 of 4 · b · 10",
+            "measure ━",
+            "starts 1,234/s",
+            "p99 12.3 ms · p50 1.23 ms",
+            "daemon 12.3 MiB  CPU  34 %",
+            "driver 20.0 MiB  CPU   5 %",
+            "7 failed",
+            "q quits",
+            " left",
+        ],
+    );
     let row = |name: &str| {
-        let mut lines = screen.lines();
-        lines
-            .find(|line| line.starts_with(name))
-            .unwrap()
-            .to_owned()
+        let line = screen.lines().find(|line| line.starts_with(name));
+        line.unwrap().split_whitespace().collect::<Vec<_>>()
     };
-    assert_eq!(
-        row("a  ").split_whitespace().collect::<Vec<_>>(),
-        ["a", "SUSPECT", "·"]
-    );
-    assert_eq!(
-        row("b  ").split_whitespace().collect::<Vec<_>>(),
-        ["b", "VALID", "running"]
-    );
+    assert_eq!(row("a  "), ["a", "SUSPECT", "·"]);
+    assert_eq!(row("b  "), ["b", "VALID", "running"]);
     assert!(screen.lines().all(|line| line.chars().count() <= 80));
 
     // The next second appears, on a terminal of another size too.
@@ -105,9 +97,10 @@ fn a_single_run_is_shown_and_a_small_terminal_is_no_problem() {
     let screen = watch.until("live second", |screen| {
         screen.contains("33/~66 s") && screen.contains("q quits")
     });
-    for part in ["run in ", "starts 1,234/s", "daemon 12.3 MiB", "q quits"] {
-        assert!(screen.contains(part), "{part:?} is not in:\n{screen}");
-    }
+    assert_contains(
+        &screen,
+        &["run in ", "starts 1,234/s", "daemon 12.3 MiB", "q quits"],
+    );
     // Every size has a frame, down to one cell.
     for (rows, columns) in [(10, 40), (5, 20), (2, 200), (1, 1), (200, 2)] {
         let before = watch.written().len();
@@ -208,14 +201,15 @@ fn one_frame_is_text_for_scripts() {
     project.run(&[], 0);
     let frame = project.call(&["watch", "--once"], 0);
     let text = shown(&frame);
-    for part in [
-        "tiny · 6 of 6 runs have results",
-        "a  VVV",
-        "V valid",
-        "finished",
-    ] {
-        assert!(text.contains(part), "{part:?} is not in:\n{text}");
-    }
+    assert_contains(
+        &text,
+        &[
+            "tiny · 6 of 6 runs have results",
+            "a  VVV",
+            "V valid",
+            "finished",
+        ],
+    );
     assert!(!text.contains('\x1b'), "{text}");
     let piped = project.call(&["watch"], 2);
     assert_contains(&messages(&piped), &["--once"]);

@@ -1,10 +1,12 @@
 //! The part of a command line that a driver defines.
 
+use std::any::TypeId;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use clap::{ArgMatches, Args as _, Command, FromArgMatches as _, Subcommand as _};
 use load::driver::{Driver, Target};
+use load::number;
 use load::plan::{Invalid, Plan};
 use measure::result::RunResult;
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 use super::command::{refuse, two_dashes};
 use super::common::Common;
 use super::common_load::{self, CommonLoad};
-use super::{help, mistaken, numbers, plan_file, variables};
+use super::{help, mistaken, plan_file, variables};
 use crate::failure::Failure;
 use crate::launcher::note;
 use subject::manifest;
@@ -127,7 +129,7 @@ pub struct Job<C> {
 pub fn command<D: DriverCli>() -> Command {
     let command = D::Options::augment_args(Command::new(&*D::SPEC.driver));
     let command = D::Config::augment_args(CommonLoad::augment_args(command));
-    let command = Common::augment_args(numbers::typed(command));
+    let command = Common::augment_args(with_typed_numbers(command));
     let daemon = format!(
         "Launch the daemon with this folder name in daemons/ [default without a target: {}]",
         D::PROGRAM.embedded
@@ -148,6 +150,24 @@ pub fn command<D: DriverCli>() -> Command {
         .after_long_help(after_long_help::<D>())
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
+}
+
+/// Lets every option that takes a number read `10k` and `1.5m`.
+fn with_typed_numbers(command: Command) -> Command {
+    command.mut_args(|arg| {
+        let value = arg.get_value_parser().type_id();
+        if value == TypeId::of::<f64>() {
+            arg.value_parser(number::decimal)
+        } else if value == TypeId::of::<u64>() {
+            arg.value_parser(number::whole::<u64>)
+        } else if value == TypeId::of::<u32>() {
+            arg.value_parser(number::whole::<u32>)
+        } else if value == TypeId::of::<u16>() {
+            arg.value_parser(number::whole::<u16>)
+        } else {
+            arg
+        }
+    })
 }
 
 /// Returns calls that show the main uses, at most `most`.

@@ -11,6 +11,7 @@ use measure::tally::Distribution;
 use measure::warning::Verdict;
 use serde_json::{Value, json};
 
+use crate::assert_contains;
 use crate::example::phases;
 use crate::example::suite::{self, FOUR, Shape};
 
@@ -245,10 +246,7 @@ fn defects_of_a_page_are_found() {
         &PAGE.replace("<main>", &format!("<main>{broken}")),
     );
     let errors = browser.errors().join("\n");
-    assert!(
-        errors.contains("said") && errors.contains("thrown"),
-        "{errors}"
-    );
+    assert_contains(&errors, &["said", "thrown"]);
     assert!(
         browser
             .requests()
@@ -256,10 +254,7 @@ fn defects_of_a_page_are_found() {
             .any(|url| url.starts_with("http://127.0.0.1"))
     );
     let clipped = browser.value("probe.clipped()").to_string();
-    assert!(
-        clipped.contains("the page: 20") && clipped.contains("cell clipped"),
-        "{clipped}"
-    );
+    assert_contains(&clipped, &["the page: 20", "cell clipped"]);
     let faint = browser.value("probe.faint()").to_string();
     assert!(faint.contains(">faint<"), "{faint}");
 }

@@ -13,3 +13,11 @@ mod reports;
 mod schema;
 mod suites;
 mod thresholds;
+
+/// Asserts that a text has all parts.
+#[track_caller]
+fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}

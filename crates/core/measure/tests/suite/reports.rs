@@ -11,6 +11,7 @@ use measure::tally::{DecodeError, Distribution};
 use measure::throughput::Throughput;
 use measure::warning::{Kind, Severity, Verdict, Warning, verdict};
 
+use crate::assert_contains;
 use crate::example::{redis, result as example};
 
 /// Renders results in a format.
@@ -116,19 +117,11 @@ fn the_screen_of_a_run_in_which_everything_goes_wrong_has_15_lines_of_80_columns
         let others = text.lines().filter(|line| !line.contains("report.html"));
         let widest = others.map(|line| line.chars().count()).max();
         assert!(widest <= Some(80), "{text}");
-        for part in [
-            "INVALID: fdpass-gen",
-            "signal 9",
-            "audit",
-            "failures",
-            "missed",
-            "latency",
-            "CPU",
-            "--full",
-            page.unwrap_or_default(),
-        ] {
-            assert!(text.contains(part), "{part} in\n{text}");
-        }
+        let verdict = ["INVALID: fdpass-gen", "signal 9", "audit", "failures"];
+        assert_contains(&text, &verdict);
+        let figures = ["missed", "latency", "CPU", "--full"];
+        assert_contains(&text, &figures);
+        assert_contains(&text, &[page.unwrap_or_default()]);
     }
 }
 
@@ -139,13 +132,12 @@ fn verdicts_and_labels_of_what_is_wrong_are_coloured_and_nothing_else() {
     let mut lines = coloured.lines();
     let first = "\u{1b}[33mSUSPECT:\u{1b}[0m fdpass-gen against rust-streaming";
     assert_eq!(lines.next(), Some(first));
-    assert!(
-        coloured.contains("\n\u{1b}[33m  suspect \u{1b}[0m  still open"),
-        "{coloured}"
-    );
-    assert!(
-        coloured.contains("\n\u{1b}[31m  failures \u{1b}[0m"),
-        "{coloured}"
+    assert_contains(
+        &coloured,
+        &[
+            "\n\u{1b}[33m  suspect \u{1b}[0m  still open",
+            "\n\u{1b}[31m  failures \u{1b}[0m",
+        ],
     );
     assert_eq!(coloured.matches('\u{1b}').count(), 6, "{coloured}");
 }
@@ -172,7 +164,7 @@ fn a_service_has_its_own_column_and_its_cpu_for_each_operation() {
     "#);
     assert!(text.contains("with redis (Redis server"), "{text}");
     let page = render("html", &[redis::with_redis()]).unwrap();
-    assert!(page.contains("60.1 µs") && page.contains("redis"), "{page}");
+    assert_contains(&page, &["60.1 µs", "redis"]);
 }
 
 #[test]
@@ -345,10 +337,12 @@ fn an_invalid_result_says_why_at_the_top_and_shows_the_daemons_last_lines_withou
         head[2].starts_with("- **invalid:** the daemon exited during the run (signal 9)"),
         "{text}"
     );
-    assert!(text.contains("\n- **suspect:** still open"), "{text}");
-    assert!(
-        text.contains("  ```text\n  starting\n   [31mout of memory\n  ```\n"),
-        "{text}"
+    assert_contains(
+        &text,
+        &[
+            "\n- **suspect:** still open",
+            "  ```text\n  starting\n   [31mout of memory\n  ```\n",
+        ],
     );
 }
 
@@ -379,28 +373,19 @@ fn success_is_rounded_down() {
 #[test]
 fn operations_that_do_not_add_up_are_named() {
     let mut result = example::full();
-    assert!(
-        !render("markdown", &[result.clone()])
-            .unwrap()
-            .contains("counters are inconsistent")
-    );
+    let text = render("markdown", &[result.clone()]).unwrap();
+    assert!(!text.contains("counters are inconsistent"), "{text}");
     result.operations.ok -= 1;
-    assert!(
-        render("markdown", &[result])
-            .unwrap()
-            .contains("counters are inconsistent")
-    );
+    let text = render("markdown", &[result]).unwrap();
+    assert_contains(&text, &["counters are inconsistent"]);
 }
 
 #[test]
 fn clamped_values_are_shown() {
     let mut result = example::full();
     result.series[1].clamped = 3;
-    assert!(
-        render("markdown", &[result])
-            .unwrap()
-            .contains("3 values of first_byte were outside 1 ns to 1 h")
-    );
+    let text = render("markdown", &[result]).unwrap();
+    assert_contains(&text, &["3 values of first_byte were outside 1 ns to 1 h"]);
 }
 
 #[test]
@@ -519,12 +504,8 @@ fn a_histogram_that_was_cut_is_named_with_its_run_and_series() {
 fn a_start_that_is_no_time_is_named() {
     let mut result = example::full();
     result.started_at = "yesterday".to_owned();
-    assert!(
-        render("hlog", &[result])
-            .unwrap_err()
-            .to_string()
-            .contains("`yesterday`")
-    );
+    let error = render("hlog", &[result]).unwrap_err().to_string();
+    assert_contains(&error, &["`yesterday`"]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::{EndedBy, Kind, Severity, Verdict, Warning, verdict};
 
+use crate::assert_contains;
 use crate::example::suite::{self, FOUR, Shape};
 use crate::example::{phases, result};
 

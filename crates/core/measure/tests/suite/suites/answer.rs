@@ -58,18 +58,6 @@ fn two_daemons_are_compared_in_a_line_for_each_metric_with_the_command_for_what_
 }
 
 #[test]
-fn the_best_of_four_is_compared_with_the_next_and_the_last() {
-    assert_snapshot!(answer(&large()), @r#"
-    - **latency:** rust-streaming is best: TTFB p99 183 µs, 3.5 × less than go-streaming (next; 3.5–3.5 ×), 36 × less than python-streaming (last; 36–36 ×); 5 runs
-    - **memory:** rust-streaming is best: 8.98 MiB at its peak, 6.0 × less than python-streaming (next; 5.9–6.1 ×), 12 × less than php-streaming (last; 11–12 ×); 5 runs
-    - **CPU:** rust-streaming is best: 122 µs of CPU per operation, 3.3 × less than go-streaming (next; 3.3–3.3 ×), 5.2 × less than python-streaming (last; 5.2–5.2 ×); 5 runs
-    - **failures:** none: every operation succeeded
-    - **level:** the comparison is at 10,000, the highest that every daemon reached; the order is the same at 100 and 1,000
-    - **ran:** 3 levels, 5 repetitions
-    "#);
-}
-
-#[test]
 fn one_run_each_is_no_evidence_whatever_the_ratio() {
     assert_snapshot!(answer(&suite_of(&FOUR[2..], &[1_000], 1)), @r#"
     - **latency:** rust-streaming and php-streaming: no evidence of a difference in TTFB p99 (115 µs and 570 µs: 5.0 ×; 1 run is too few): run again with --repeat 5
@@ -108,11 +96,10 @@ fn memory_is_compared_by_connection_where_each_daemon_shows_it_and_else_by_its_p
         }
     }
     let text = answer(&suite);
-    assert!(
-        text.contains("**memory:** rust-streaming is better: 4."),
-        "{text}"
+    assert_contains(
+        &text,
+        &["**memory:** rust-streaming is better: 4.", " at its peak, "],
     );
-    assert!(text.contains(" at its peak, "), "{text}");
 }
 
 #[test]
@@ -128,9 +115,9 @@ fn ratio_and_values_of_a_sentence_are_of_the_same_runs() {
     );
     grow(&mut suite, "php-streaming", &[0.1, 9.0]);
     let text = answer(&suite);
-    assert!(
-        text.contains("peak memory (4.48 MiB and 4.96 MiB: 1.11 ×; 1 run is too few)"),
-        "{text}"
+    assert_contains(
+        &text,
+        &["peak memory (4.48 MiB and 4.96 MiB: 1.11 ×; 1 run is too few)"],
     );
 }
 
@@ -149,10 +136,12 @@ fn a_daemon_with_too_few_valid_runs_hides_no_conclusion_about_the_others() {
         "- **latency:** rust-streaming is best: TTFB p99 118 µs, 3.5 × less than go-streaming (next; 3.5–3.5 ×), 4.9 × less than php-streaming (last compared; 4.9–5.0 ×); 3 runs; too few valid runs of python-streaming: run again with --repeat 5"
     );
     let memory = text.lines().find(|line| line.contains("memory")).unwrap();
-    assert!(
-        memory.contains("rust-streaming is best")
-            && memory.contains("too few valid runs of python-streaming"),
-        "{memory}"
+    assert_contains(
+        &memory,
+        &[
+            "rust-streaming is best",
+            "too few valid runs of python-streaming",
+        ],
     );
 }
 
@@ -247,18 +236,12 @@ fn an_order_that_turns_at_another_level_is_named() {
     - **ran:** 2 levels, 5 repetitions
     "#);
     let three = turned(&FOUR[..3], [0.1, 1.0]);
-    assert!(
-        three.contains("; at 100 the order differs in memory"),
-        "{three}"
-    );
+    assert_contains(&three, &["; at 100 the order differs in memory"]);
     // Too close at 1,000 to be an order, which is not that at 100.
     let close = turned(&FOUR[..2], [0.1, 0.843]);
     let open = "no evidence of a difference in peak memory";
     assert!(close.contains(open), "{close}");
-    assert!(
-        close.contains("; at 100 go-streaming leads in memory"),
-        "{close}"
-    );
+    assert_contains(&close, &["; at 100 go-streaming leads in memory"]);
 }
 
 #[test]
