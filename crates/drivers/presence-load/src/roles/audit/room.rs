@@ -6,15 +6,13 @@ use super::Audit;
 use crate::population::{Behaviour, Part, Population};
 use crate::protocol::ProtocolError;
 use crate::protocol::presence::{Member, PresenceEvent};
-use crate::requests::{Kind, Request, Requests};
-use crate::users::{Phase, User};
+use crate::roles::user::{Phase, User};
 
 /// The room `room-001` with its users `user-1-1` and so on, as the audit of a worker sees them.
 #[derive(Debug)]
 pub struct AuditedRoom {
     audit: Audit,
     users: Vec<User>,
-    requests: Requests,
     now: u64,
 }
 
@@ -39,7 +37,6 @@ impl AuditedRoom {
         Self {
             audit: Audit::new(part, 0, 0),
             users: connected.collect(),
-            requests: Requests::default(),
             now: 1,
         }
     }
@@ -66,19 +63,8 @@ impl AuditedRoom {
     /// Sends a heartbeat of a user, and takes its acknowledgement.
     pub fn heartbeat(&mut self, user: u32) {
         self.now += 1;
-        let user = &mut self.users[user as usize];
-        let n = user.sender.change(self.now);
-        let request = Request {
-            kind: Kind::Heartbeat,
-            id: user.take_id(),
-            n,
-            at: self.now,
-            sent: self.now,
-        };
-        self.requests.push(&mut user.requests, request);
-        if let Some(request) = self.requests.take(&mut user.requests, request.id) {
-            user.sender.acked = user.sender.acked.max(request.n);
-        }
+        let sender = &mut self.users[user as usize].sender;
+        sender.acked = sender.change(self.now);
     }
 
     /// Audits an event that a user receives. Returns the intended start of its change, if it is new.

@@ -5,7 +5,7 @@ use super::window::Window;
 use super::{Audit, Membership};
 use crate::protocol::ProtocolError;
 use crate::protocol::presence::Member;
-use crate::users::{Phase, Sender, User, hash};
+use crate::roles::user::{Phase, Sender, User, hash};
 
 impl Audit {
     /// Checks the snapshot of a join that was sent at `sent` and acknowledged at `now`, and begins to compare from there.

@@ -3,7 +3,7 @@
 use load::schedule::Share;
 
 use super::*;
-use crate::population::{Behaviour, Names, Population};
+use crate::population::{Behaviour, Population};
 use crate::protocol::presence::{Member, Stamp};
 
 mod compared;
@@ -17,7 +17,6 @@ struct Room {
     audit: Audit,
     users: Vec<User>,
     seq: u64,
-    names: Names,
 }
 
 impl Room {
@@ -35,7 +34,6 @@ impl Room {
             audit: Audit::new(part, ORIGIN, 0),
             users: (0..3).map(|_| User::new(Behaviour::Active)).collect(),
             seq: 3,
-            names: Names::default(),
         };
         for user in 0..3 {
             room.connect(user, &format!("c{user}"));
@@ -101,9 +99,8 @@ impl Room {
         self.receive(receiver, &event);
     }
 
-    fn name(&mut self, user: u32) -> String {
-        self.audit.part.write_names(user, &mut self.names);
-        self.names.user.clone()
+    fn name(&self, user: u32) -> String {
+        self.audit.part.names(user).user
     }
 
     /// Sends changes of a user, all acknowledged.
