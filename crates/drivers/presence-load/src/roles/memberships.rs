@@ -8,7 +8,6 @@ use super::user::{Memberships, hash};
 use super::{Phase, State, Timer, Users};
 use crate::outcome;
 use crate::population::Behaviour;
-use crate::protocol::ProtocolError;
 use crate::protocol::presence::Member;
 use crate::series::{CONNECT, LEAVE, RECONNECT};
 
@@ -82,21 +81,18 @@ impl Users<'_> {
 
     /// Takes the answer to a join: checks the snapshot, and begins the membership. Returns true if the connection of the
     /// user had been lost before.
-    ///
-    /// # Errors
-    /// The snapshot can't be read.
     pub(crate) fn joined<'m>(
         &mut self,
         user: u32,
         answer: JoinAnswer<'_>,
-        snapshot: impl Iterator<Item = Result<Member<'m>, ProtocolError>>,
+        snapshot: impl IntoIterator<Item = Member<'m>>,
         state: &mut State,
-    ) -> Result<bool, ProtocolError> {
+    ) -> bool {
         if let Some(connection) = answer.connection {
             self.users[user as usize].sender.connect(connection);
         }
         let begun = (answer.sent, answer.now, answer.seq);
-        let members = self.audit.joined(user, begun, snapshot, &self.users)?;
+        let members = self.audit.joined(user, begun, snapshot, &self.users);
         self.counts.snapshot_members += members;
         self.counts.joins += 1;
         self.joined += 1;
@@ -117,7 +113,7 @@ impl Users<'_> {
             self.counts.reconnects += 1;
         }
         self.has_opened(user, state);
-        Ok(lost_at > 0)
+        lost_at > 0
     }
 
     /// Registers that the first attempt of a user to join has ended. The load begins when all have.

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use load::clock;
-use presence_sdk::{DisconnectCause, Event, Events, LeaveReason, MemberEvent, RoomHandle, State};
+use presence_sdk::{DisconnectCause, Event, Events, MemberEvent, RoomHandle, State};
 
 use super::Sdk;
 use super::session::{connect_outcome, join_outcome};
 use crate::outcome;
 use crate::protocol::json::Scanner;
-use crate::protocol::presence::{EventType, Member, PresenceEvent, Reason, Stamp};
+use crate::protocol::presence::{EventType, Member, PresenceEvent, Stamp};
 use crate::roles::{Ended, JoinAnswer, Phase};
 use crate::series::JOIN;
 
@@ -59,11 +59,9 @@ impl Sdk<'_> {
 
     fn event(&self, user: u32, event: &Event) -> Next {
         match event {
-            Event::Join(event) => self.presence(user, EventType::Join, event, None),
-            Event::Update(event) => self.presence(user, EventType::Update, event, None),
-            Event::Leave(event, reason) => {
-                self.presence(user, EventType::Leave, event, Some(convert(reason)));
-            }
+            Event::Join(event) => self.presence(user, EventType::Join, event),
+            Event::Update(event) => self.presence(user, EventType::Update, event),
+            Event::Leave(event, _) => self.presence(user, EventType::Leave, event),
             // The churn has ended the membership.
             Event::Disconnected(DisconnectCause::Requested) => {}
             Event::Disconnected(cause) => {
@@ -121,7 +119,7 @@ impl Sdk<'_> {
         }
     }
 
-    fn presence(&self, user: u32, kind: EventType, event: &MemberEvent, reason: Option<Reason>) {
+    fn presence(&self, user: u32, kind: EventType, event: &MemberEvent) {
         let now = clock::now();
         let (stamp, padding) = match kind {
             EventType::Leave => (None, None),
@@ -134,11 +132,9 @@ impl Sdk<'_> {
             conn_id: Cow::Borrowed(&event.member.conn_id),
             stamp,
             padding,
-            has_state: kind != EventType::Leave,
             seq: event.seq,
             epoch: Some(event.member.epoch),
             ts: Some(event.ts_ms),
-            reason,
             degraded: event.is_degraded,
         };
         let mut users = self.users();
@@ -162,14 +158,14 @@ impl Sdk<'_> {
         }
         let members = snapshot.members.iter().map(|member| {
             let (stamp, padding) = marks(&member.state);
-            Ok(Member {
+            Member {
                 conn_id: Cow::Borrowed(&*member.conn_id),
                 user_id: Cow::Borrowed(&*member.user_id),
                 stamp,
                 padding,
                 last_seen_ms: Some(member.last_seen_ms),
                 epoch: Some(member.epoch),
-            })
+            }
         });
         let answer = JoinAnswer {
             connection: Some(&snapshot.conn_id),
@@ -183,7 +179,7 @@ impl Sdk<'_> {
         let was_cut = users.user(user).is_churning && self.client(user).room.is_some();
         let state = &mut *self.loop_state.borrow_mut();
         let was_lost = users.joined(user, answer, members, state);
-        if !was_cut && !was_lost.is_ok_and(|was_lost| was_lost) {
+        if !was_cut && !was_lost {
             state.record.value(JOIN, answer.now - sent);
         }
     }
@@ -191,16 +187,5 @@ impl Sdk<'_> {
 
 /// Returns the stamp of a state, and the number of letters that are added to it.
 fn marks(state: &State) -> (Option<Stamp>, Option<u32>) {
-    let scanned = Stamp::scan(&mut Scanner::new(state.as_json()));
-    scanned.map_or((None, None), |(_, stamp, padding)| (stamp, padding))
-}
-
-fn convert(reason: &LeaveReason) -> Reason {
-    match reason {
-        LeaveReason::Leave => Reason::Leave,
-        LeaveReason::Disconnect => Reason::Disconnect,
-        LeaveReason::Expired => Reason::Expired,
-        LeaveReason::NodeDown => Reason::NodeDown,
-        _ => Reason::Other,
-    }
+    Stamp::scan(&mut Scanner::new(state.as_json())).unwrap_or_default()
 }

@@ -127,7 +127,6 @@ impl<'a> Wire<'a> {
                 t: now,
             }),
             padding: 0,
-            resume: None,
         };
         let write = |out: &mut Vec<u8>, id| write_join(out, id, &join);
         self.request(id, Kind::Join, Change::none(now), write, cx);
@@ -176,10 +175,11 @@ impl<'a> Wire<'a> {
             sent,
             now,
         };
-        let state = &mut cx.state;
-        if let Err(error) = self.users.joined(user, answer, ack.members(), state) {
-            return self.fail_protocol(id, error, cx);
-        }
+        let members = match ack.members() {
+            Ok(members) => members,
+            Err(error) => return self.fail_protocol(id, error, cx),
+        };
+        self.users.joined(user, answer, members, &mut cx.state);
         cx.state.record.value(JOIN, now - sent);
         if self.users.user(user).behaviour == Behaviour::HalfOpen
             && let Some(connection) = cx.connections.get_mut(id)

@@ -4,7 +4,6 @@ use load::schedule::Share;
 
 use super::Audit;
 use crate::population::{Behaviour, Part, Population};
-use crate::protocol::ProtocolError;
 use crate::protocol::presence::{Member, PresenceEvent};
 use crate::roles::user::{Phase, User};
 
@@ -42,22 +41,19 @@ impl AuditedRoom {
     }
 
     /// Joins a user, and checks the snapshot with the sequence number `seq`. Returns the number of its members.
-    ///
-    /// # Errors
-    /// The snapshot can't be read.
     pub fn join<'a>(
         &mut self,
         user: u32,
         seq: u64,
-        snapshot: impl Iterator<Item = Result<Member<'a>, ProtocolError>>,
-    ) -> Result<u64, ProtocolError> {
+        snapshot: impl Iterator<Item = Member<'a>>,
+    ) -> u64 {
         self.now += 1;
         self.audit.begin_join(user, &self.users);
         let begun = (self.now, self.now, Some(seq));
-        let members = self.audit.joined(user, begun, snapshot, &self.users)?;
+        let members = self.audit.joined(user, begun, snapshot, &self.users);
         let user = &mut self.users[user as usize];
         (user.phase, user.sender.joined_at) = (Phase::Joined, self.now);
-        Ok(members)
+        members
     }
 
     /// Sends a heartbeat of a user, and takes its acknowledgement.
