@@ -136,14 +136,7 @@ impl Part {
 
 /// Parses decimal digits.
 fn parse(digits: &str) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 18 {
-        return None;
-    }
-    digits.bytes().try_fold(0, |number, digit| {
-        digit
-            .is_ascii_digit()
-            .then(|| number * 10 + u64::from(digit - b'0'))
-    })
+    digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
 
 /// The names of a user and its room.

@@ -19,8 +19,7 @@ use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
 use crate::protocol::socket::Socket;
-use crate::protocol::transport::{Event, Side, Transport, TransportContext};
-use crate::settings;
+use crate::protocol::transport::{Event, Kind, Side, Transport, TransportContext};
 use crate::target::Server;
 
 /// A client that is connected to the namespace.
@@ -63,14 +62,11 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// No connection, or no Socket.IO server, with the remedy.
-    pub(super) fn connect(
-        server: &'a Server,
-        transport: settings::Transport,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn connect(server: &'a Server, transport: Kind) -> anyhow::Result<Self> {
         let mut client = Self {
             server,
             sockets: [Some(dial(server)?), None, None],
-            transport: Transport::new(transport.kind()),
+            transport: Transport::new(transport),
             context: TransportContext::new(server.endpoint.clone(), rand::random()),
             buffer: vec![0; 64 * 1024].into(),
             connection: String::new(),
@@ -86,11 +82,11 @@ impl<'a> Client<'a> {
         Ok(client)
     }
 
-    fn open(&mut self, transport: settings::Transport) -> anyhow::Result<()> {
+    fn open(&mut self, transport: Kind) -> anyhow::Result<()> {
         self.transport.connected(Side::Main, &mut self.context);
         self.perform()?;
         self.wait("the handshake", |client| Ok(client.is_open.then_some(())))?;
-        if transport == settings::Transport::Upgrade {
+        if transport == Kind::Upgrade {
             let is_upgraded = |client: &mut Self| Ok(client.is_upgraded.then_some(()));
             self.wait("the upgrade to WebSocket", is_upgraded)?;
         }
@@ -288,7 +284,7 @@ impl<'a> Client<'a> {
             let input = &self.buffer[..length];
             let transport = &mut self.transport;
             match transport.next(side, input, &mut taken, &mut self.context)? {
-                Some(Event::Opened(_)) => self.is_open = true,
+                Some(Event::Opened) => self.is_open = true,
                 Some(Event::Upgraded) => self.is_upgraded = true,
                 Some(Event::Message(text)) => {
                     let namespace = &self.server.endpoint.access.namespace;

@@ -132,15 +132,6 @@ impl<'a> Open<'a> {
             can_upgrade,
         })
     }
-
-    /// Returns the same content with an id of its own.
-    #[must_use]
-    pub fn into_owned(self) -> Open<'static> {
-        Open {
-            sid: Cow::Owned(self.sid.into_owned()),
-            ..self
-        }
-    }
 }
 
 impl<'a> SocketPacket<'a> {

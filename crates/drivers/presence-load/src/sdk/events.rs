@@ -37,7 +37,9 @@ impl Sdk<'_> {
             match self.event(user, &event) {
                 Next::Read => {}
                 Next::TakeSnapshot => {
-                    let room = self.client(user).room.clone()?;
+                    let Some(room) = self.client(user).room.clone() else {
+                        continue;
+                    };
                     let sent = self.users().user(user).sent;
                     // Its answer comes after the events of all changes that were acknowledged when the membership began
                     // in the audit. If it fails, the connection is lost again.
@@ -103,7 +105,8 @@ impl Sdk<'_> {
 
     /// Takes an attempt of the library to come back that failed. It would try the same node again and again.
     fn fail_attempt(&self, user: u32, kind: &'static str) -> Next {
-        if self.shared.settings().spread_rooms {
+        let is_joining = self.users().user(user).phase == Phase::Joining;
+        if self.shared.settings().spread_rooms && is_joining {
             return Next::Leave(kind);
         }
         let state = &mut self.loop_state.borrow_mut();

@@ -15,7 +15,7 @@ impl<'a> Wire<'a> {
     pub(super) fn connect(&mut self, user: u32, cx: &mut Cx<'a>) {
         // On loopback the whole handshake of TCP happens within the call.
         let server = self.users.begin_connect(user);
-        let transport = Transport::new(self.settings.transport.kind());
+        let transport = Transport::new(self.settings.transport);
         let connection = Connection::new(user, server, transport);
         let id = cx.connections.insert(connection);
         self.connections[user as usize] = Some(id);

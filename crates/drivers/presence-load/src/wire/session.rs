@@ -19,7 +19,7 @@ impl<'a> Wire<'a> {
     /// Handles an event of a transport that came at `now`.
     pub(super) fn handle(&mut self, id: Id, event: Event<'_>, now: u64, cx: &mut Cx<'a>) {
         match event {
-            Event::Opened(_) => {
+            Event::Opened => {
                 let auth = self.transports[0].endpoint.access.auth.clone();
                 self.send(id, |out| packet::write_connect(out, &auth), cx);
             }

@@ -52,6 +52,19 @@ fn the_retries_of_one_user_leave_the_churn_of_the_others_as_it_is() {
     }
 }
 
+#[test]
+fn a_leave_that_is_not_delivered_is_found_in_both_modes() {
+    for mode in MODES {
+        let server = Server::start(Script {
+            wrong: Some(Wrong::LoseLeave(0)),
+            is_unnumbered: true,
+            ..Script::default()
+        });
+        let churn = ["--churn", "2", "--churn-cut", "0", "--mode", mode];
+        audited(&call(&server, &churn).run(), &[("lost_leaves", 1)]);
+    }
+}
+
 /// Returns the first delay of each user whose join was refused, sorted by the names of the users.
 fn first_delays(mode: &str) -> Vec<String> {
     let server = Server::wrong(Wrong::RefuseJoinsFrom(0, "room_full"));

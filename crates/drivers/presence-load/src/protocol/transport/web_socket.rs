@@ -192,8 +192,8 @@ impl WebSocket {
         self.phase = Phase::Open;
         match EnginePacket::parse(text)? {
             EnginePacket::Open(json) => {
-                let open = Open::parse(json)?.into_owned();
-                Ok(Some(Received::Event(Event::Opened(open))))
+                Open::parse(json)?;
+                Ok(Some(Received::Event(Event::Opened)))
             }
             EnginePacket::Pong("probe") => Ok(Some(Received::Probed)),
             _ => Err(ProtocolError::Open),
