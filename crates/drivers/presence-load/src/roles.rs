@@ -26,7 +26,7 @@ use crate::shared::Shared;
 use audit::Audit;
 pub use audit::AuditedRoom;
 use churn::Churn;
-pub(crate) use memberships::{Ended, JoinAnswer};
+pub(crate) use memberships::{ConnectionEnd, FIRST_BACKOFF, JoinAnswer, LONGEST_BACKOFF};
 use pace::ClosedLoop;
 pub(crate) use user::{Phase, User};
 
@@ -35,7 +35,7 @@ pub(crate) const LEAVING_AT_ONCE: usize = 128;
 /// Actions in one turn of the loop at most, so that connections are served between.
 pub(crate) const ACTIONS_PER_TURN: u32 = 32;
 /// Users that are tried to find one that can leave.
-const TRIES: u32 = 16;
+const TRIES: usize = 16;
 /// Interval at which the last events are looked for, nanoseconds.
 const LOOK_NS: u64 = 5_000_000;
 
@@ -215,8 +215,9 @@ impl<'a> Users<'a> {
     fn next_to_leave(&mut self, state: &State) -> Result<Action, u64> {
         let churn = self.churn.as_mut().ok_or(u64::MAX)?;
         let (cuts, mut random) = churn.take_due(state)?;
-        for _ in 0..TRIES {
-            let sender = random.random_range(0..self.senders.len());
+        let first = random.random_range(0..self.senders.len());
+        let senders = (first..self.senders.len()).chain(0..first).take(TRIES);
+        for sender in senders {
             let user = self.senders[sender];
             let closed = self.closed.as_ref();
             // The first heartbeat of a closed loop has its time, so its user must be there.
@@ -303,14 +304,14 @@ impl<'a> Users<'a> {
         &mut self,
         user: u32,
         change: Change,
-        ended: Result<(), &'static str>,
+        outcome: Result<(), &'static str>,
         now: u64,
         state: &mut State,
     ) {
         let is_counted = state.phases.counts(change.at);
         self.open -= 1;
         self.open_counted -= u64::from(is_counted);
-        match (ended, is_counted) {
+        match (outcome, is_counted) {
             (Ok(()), true) => {
                 self.counts.ok += 1;
                 state.record.value(HEARTBEAT, now - change.at);
@@ -320,7 +321,7 @@ impl<'a> Users<'a> {
             (Err(kind), true) => state.record.error(kind),
             (Err(_), false) => state.record.error_of_warmup(),
         }
-        if ended.is_ok() {
+        if outcome.is_ok() {
             self.audit.still_joined(user, change.sent, &self.users);
             let sender = &mut self.users[user as usize].sender;
             sender.acked = sender.acked.max(change.n);
@@ -343,7 +344,7 @@ impl<'a> Users<'a> {
         state: &State,
     ) {
         let begun = self.audit.event(receiver, event, &self.users, now);
-        // Stamps of keep-alives do not exist, and those of joins begin before the measured time.
+        // Keep-alives have no stamp, and the stamps of joins are older than the measured time.
         if let Some(at) = begun.filter(|at| state.phases.counts(*at)) {
             state.record.value(PROPAGATION, (now - at).max(1));
         }

@@ -30,7 +30,7 @@ use load::pacer::Start;
 use presence_sdk::{Event, Events, RealtimeClient, RoomHandle};
 
 use crate::outcome::count;
-use crate::roles::{ACTIONS_PER_TURN, Action, Ended, State, Timer, Users};
+use crate::roles::{ACTIONS_PER_TURN, Action, ConnectionEnd, State, Timer, Users};
 use crate::shared::Shared;
 use options::Server;
 
@@ -108,7 +108,7 @@ struct Client {
     handle: Option<RealtimeClient>,
     room: Option<RoomHandle>,
     /// The reason for which it was closed, for its session.
-    ended: Option<Ended>,
+    end: Option<ConnectionEnd>,
 }
 
 impl Client {

@@ -14,7 +14,7 @@ use load::slots::Id;
 use crate::outcome;
 use crate::population::Behaviour;
 use crate::protocol::transport::TransportContext;
-use crate::roles::{ACTIONS_PER_TURN, Action, Ended, LEAVING_AT_ONCE, Phase, Timer, Users};
+use crate::roles::{ACTIONS_PER_TURN, Action, ConnectionEnd, LEAVING_AT_ONCE, Phase, Timer, Users};
 use crate::settings::Settings;
 
 mod connection;
@@ -76,7 +76,7 @@ impl<'a> Wire<'a> {
         let settings = shared.settings();
         let seed = shared.plan.seed.wrapping_add(worker.share.index);
         let transports = (0..).zip(&shared.servers).map(|(index, server)| {
-            // The servers' keys differ, and so do those of workers with consecutive seeds.
+            // The keys of servers differ, and so do the keys of workers with consecutive seeds.
             TransportContext::new(server.endpoint.clone(), seed ^ index << 32)
         });
         Self {
@@ -100,7 +100,7 @@ impl<'a> Wire<'a> {
                 Ok(Action::Leave(user)) => self.leave(user, cx),
                 Ok(Action::Cut(user)) => {
                     if let Some(id) = self.connections[user as usize] {
-                        self.disconnect(id, Ended::Cut, cx);
+                        self.disconnect(id, ConnectionEnd::Cut, cx);
                     }
                 }
                 Err(next) => return next,

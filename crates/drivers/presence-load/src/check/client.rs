@@ -38,7 +38,7 @@ pub(super) struct Client<'a> {
     /// The messages that nobody has waited for yet.
     messages: Vec<String>,
     /// Why the server ended the session.
-    ended: Option<String>,
+    end_reason: Option<String>,
 }
 
 /// The answer to a join.
@@ -74,7 +74,7 @@ impl<'a> Client<'a> {
             is_open: false,
             is_upgraded: false,
             messages: Vec::new(),
-            ended: None,
+            end_reason: None,
         };
         client
             .open(transport)
@@ -252,7 +252,7 @@ impl<'a> Client<'a> {
             if let Some(value) = find(self)? {
                 return Ok(value);
             }
-            if let Some(why) = &self.ended {
+            if let Some(why) = &self.end_reason {
                 bail!("{why} instead of {what}");
             }
             ensure!(
@@ -290,16 +290,16 @@ impl<'a> Client<'a> {
                     let namespace = &self.server.endpoint.access.namespace;
                     match Incoming::parse_in(&text, namespace)? {
                         Incoming::Refused(why) => {
-                            self.ended = Some(format!("{NOT_ADMITTED} ({why})"));
+                            self.end_reason = Some(format!("{NOT_ADMITTED} ({why})"));
                         }
                         Incoming::Disconnected => {
-                            self.ended = Some("the server ended the connection".to_owned());
+                            self.end_reason = Some("the server ended the connection".to_owned());
                         }
                         _ => self.messages.push(text.into_owned()),
                     }
                 }
                 Some(Event::Closed(how)) => {
-                    self.ended = Some(format!("the server closed the session ({how:?})"));
+                    self.end_reason = Some(format!("the server closed the session ({how:?})"));
                 }
                 Some(Event::Binary(_) | Event::Ping) => {}
                 None => break,

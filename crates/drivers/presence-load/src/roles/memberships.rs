@@ -1,5 +1,7 @@
 //! How users join, lose their connections, leave, and come back.
 
+use std::time::Duration;
+
 use load::clock;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -11,14 +13,14 @@ use crate::population::Behaviour;
 use crate::protocol::presence::Member;
 use crate::series::{CONNECT, LEAVE, RECONNECT};
 
-/// The first and the longest delay before a user connects again, nanoseconds; it doubles with each failed attempt. The
-/// values are those of the official client.
-const FIRST_BACKOFF_NS: u64 = 1_000_000_000;
-const LONGEST_BACKOFF_NS: u64 = 5_000_000_000;
+/// The first and the longest delay before a user connects again; it doubles with each failed attempt. The official
+/// client has the same values.
+pub(crate) const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
 /// Why a connection ends, as far as that decides what its requests become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ConnectionEnd {
     /// The server or the network ended it.
     Lost(&'static str),
     /// The driver cut it, as the plan asks.
@@ -157,7 +159,7 @@ impl Users<'_> {
         }
     }
 
-    /// Compares the epoch in the answer to a heartbeat that was sent at `sent` with that of the join.
+    /// Compares the epoch in the answer to a heartbeat that was sent at `sent` with the epoch of the join.
     #[inline]
     pub(crate) fn check_epoch(&mut self, user: u32, sent: u64, epoch: Option<u64>) {
         let own = &self.users[user as usize];
@@ -182,10 +184,10 @@ impl Users<'_> {
     }
 
     /// Ends the membership of a user whose connection has ended. The user comes back later.
-    pub(crate) fn disconnect(&mut self, user: u32, ended: Ended, state: &mut State) {
+    pub(crate) fn disconnect(&mut self, user: u32, end: ConnectionEnd, state: &mut State) {
         let own = &mut self.users[user as usize];
         let phase = own.phase;
-        let is_orderly = ended == Ended::Left && own.lost_at == 0;
+        let is_orderly = end == ConnectionEnd::Left && own.lost_at == 0;
         own.sender.end(!is_orderly);
         if is_orderly {
             self.audit.leave(user, &self.users)
@@ -195,14 +197,14 @@ impl Users<'_> {
         self.joined -= u64::from(phase == Phase::Joined);
         self.unsettled += u64::from(phase == Phase::Joined);
         self.leaving -= usize::from(phase == Phase::Leaving);
-        if let Ended::Lost(kind) = ended {
+        if let ConnectionEnd::Lost(kind) = end {
             match phase {
                 Phase::Joined | Phase::Leaving => self.count_loss(user, kind, state),
                 Phase::Connecting | Phase::Joining => self.fail_attempt(user, kind, state),
                 Phase::Waiting | Phase::Backoff | Phase::Ended => {}
             }
         }
-        self.come_back(user, ended, state);
+        self.come_back(user, end, state);
     }
 
     /// Counts the end of a connection whose user was joined.
@@ -253,7 +255,7 @@ impl Users<'_> {
     }
 
     /// Lets a user connect again: at once if the plan asks for that, otherwise after its backoff.
-    fn come_back(&mut self, user: u32, ended: Ended, state: &mut State) {
+    fn come_back(&mut self, user: u32, end: ConnectionEnd, state: &mut State) {
         let index = self.part.index_of(user);
         let own = &mut self.users[user as usize];
         if self.has_ended || own.behaviour != Behaviour::Active && own.has_opened {
@@ -262,26 +264,23 @@ impl Users<'_> {
             return;
         }
         own.phase = Phase::Backoff;
-        let delay_ns = match ended {
-            Ended::Lost(_) => backoff_ns(self.shared.plan.seed, index, own.attempts),
-            Ended::Cut | Ended::Left => 0,
-        };
-        if delay_ns > 0 {
-            let seconds = delay_ns as f64 / 1e9;
+        let mut delay = Duration::ZERO;
+        if let ConnectionEnd::Lost(_) = end {
+            delay = backoff(self.shared.plan.seed, index, own.attempts);
+            let seconds = delay.as_secs_f64();
             self.debug(user, &format!("tries again in {seconds:.3} s"));
         }
-        state
-            .timers
-            .set(clock::now() + delay_ns, Timer::Connect(user));
+        let at = clock::now() + delay.as_nanos() as u64;
+        state.timers.set(at, Timer::Connect(user));
     }
 }
 
 /// Returns the delay before a user connects again, after this many failed attempts: the same in each run with the same
 /// seed, whatever the other users do.
-fn backoff_ns(seed: u64, user: u64, attempts: u8) -> u64 {
-    let doubled = FIRST_BACKOFF_NS << attempts.min(8);
+fn backoff(seed: u64, user: u64, attempts: u8) -> Duration {
+    let doubled = FIRST_BACKOFF * (1 << attempts.min(8));
     let mut random = StdRng::seed_from_u64(seed.wrapping_add(user << 8 | u64::from(attempts)));
     // Users that were cut at once must not come back at once.
     let jitter: f64 = random.random_range(0.5..1.5);
-    (doubled.min(LONGEST_BACKOFF_NS) as f64 * jitter) as u64
+    doubled.min(LONGEST_BACKOFF).mul_f64(jitter)
 }

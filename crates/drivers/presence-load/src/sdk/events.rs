@@ -10,7 +10,7 @@ use super::session::{connect_outcome, join_outcome};
 use crate::outcome;
 use crate::protocol::json::Scanner;
 use crate::protocol::presence::{EventType, Member, PresenceEvent, Stamp};
-use crate::roles::{Ended, JoinAnswer, Phase};
+use crate::roles::{ConnectionEnd, JoinAnswer, Phase};
 use crate::series::JOIN;
 
 /// What follows an event.
@@ -19,20 +19,20 @@ enum Next {
     /// The room was joined again.
     TakeSnapshot,
     /// The user goes to another node.
-    Leave(&'static str),
+    ChangeNode(&'static str),
 }
 
 impl Sdk<'_> {
     /// Reads the events of a user until its client is closed, until a slow consumer is joined, or until the user goes to
     /// another node. Returns why the client ends.
-    pub(super) async fn read(&self, user: u32, mut events: Events) -> Option<Ended> {
+    pub(super) async fn read(&self, user: u32, mut events: Events) -> Option<ConnectionEnd> {
         loop {
             if self.users().user(user).has_stopped_reading() {
                 self.clients().unread.push((user, events));
                 return None;
             }
             let Some(event) = events.next().await else {
-                return self.client(user).ended;
+                return self.client(user).end;
             };
             match self.event(user, &event) {
                 Next::Read => {}
@@ -47,7 +47,7 @@ impl Sdk<'_> {
                     self.drain(user, &mut events);
                     self.take_snapshot(user, &room, sent);
                 }
-                Next::Leave(kind) => return Some(Ended::Lost(kind)),
+                Next::ChangeNode(kind) => return Some(ConnectionEnd::Lost(kind)),
             }
         }
     }
@@ -107,7 +107,7 @@ impl Sdk<'_> {
     fn fail_attempt(&self, user: u32, kind: &'static str) -> Next {
         let is_joining = self.users().user(user).phase == Phase::Joining;
         if self.shared.settings().spread_rooms && is_joining {
-            return Next::Leave(kind);
+            return Next::ChangeNode(kind);
         }
         let state = &mut self.loop_state.borrow_mut();
         self.users().fail_attempt(user, kind, state);

@@ -23,14 +23,15 @@ impl Sdk<'_> {
             t: at,
             padding: &padding,
         };
-        let ended = outcome_of(&room.update_state(&state).await);
-        self.end_heartbeat(user, change, ended);
+        let outcome = outcome_of(&room.update_state(&state).await);
+        self.end_heartbeat(user, change, outcome);
     }
 
-    fn end_heartbeat(&self, user: u32, change: Change, ended: Result<(), &'static str>) {
+    fn end_heartbeat(&self, user: u32, change: Change, outcome: Result<(), &'static str>) {
         let state = &mut *self.loop_state.borrow_mut();
         let now = clock::now();
-        self.users().end_heartbeat(user, change, ended, now, state);
+        self.users()
+            .end_heartbeat(user, change, outcome, now, state);
         // The loop may wait for a later time, or for this heartbeat alone.
         if self.shared.is_closed || self.users().is_over(now, state) {
             state.wake();

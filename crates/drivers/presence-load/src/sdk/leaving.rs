@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use super::Sdk;
 use crate::outcome;
-use crate::roles::{Ended, LEAVING_AT_ONCE, Phase};
+use crate::roles::{ConnectionEnd, LEAVING_AT_ONCE, Phase};
 
 impl Sdk<'_> {
     /// Lets a user leave, and closes its client. Its session reads the last events.
@@ -18,11 +18,11 @@ impl Sdk<'_> {
         let Some((client, room)) = client.zip(room) else {
             return;
         };
-        let ended = match leave(room).await {
+        let end = match leave(room).await {
             Ok(took_ns) => self.count_leave(user, took_ns),
-            Err(kind) => Ended::Lost(kind),
+            Err(kind) => ConnectionEnd::Lost(kind),
         };
-        self.client(user).ended = Some(ended);
+        self.client(user).end = Some(end);
         client.close().await;
     }
 
@@ -67,10 +67,10 @@ impl Sdk<'_> {
         }
     }
 
-    fn count_leave(&self, user: u32, took_ns: u64) -> Ended {
+    fn count_leave(&self, user: u32, took_ns: u64) -> ConnectionEnd {
         let state = self.loop_state.borrow();
         self.users().left(user, took_ns, clock::now(), &state);
-        Ended::Left
+        ConnectionEnd::Left
     }
 }
 

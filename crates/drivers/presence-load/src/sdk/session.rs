@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Sdk;
 use crate::outcome;
 use crate::population::Behaviour;
-use crate::roles::Ended;
+use crate::roles::ConnectionEnd;
 
 /// The state of a user: the driver's mark.
 #[derive(Serialize)]
@@ -24,17 +24,17 @@ impl Sdk<'_> {
     /// Connects, joins, and reads events until the client of a user is closed. The user comes back later, unless it is the
     /// end of the load.
     pub(super) async fn session(&self, user: u32) {
-        let ended = match self.open(user).await {
+        let end = match self.open(user).await {
             Ok(events) => self.read(user, events).await,
-            Err(kind) => Some(Ended::Lost(kind)),
+            Err(kind) => Some(ConnectionEnd::Lost(kind)),
         };
-        let Some(ended) = ended else { return };
+        let Some(end) = end else { return };
         let client = std::mem::take(&mut *self.client(user)).handle;
         if let Some(client) = client {
             client.close().await;
         }
         let state = &mut *self.loop_state.borrow_mut();
-        self.users().disconnect(user, ended, state);
+        self.users().disconnect(user, end, state);
         // The loop waits for an earlier or a later time.
         state.wake();
     }

@@ -16,9 +16,9 @@ impl<'a> Wire<'a> {
         let own = self.users.user(user);
         let id = self.connections[user as usize].filter(|_| own.can_send());
         let Some(id) = id else {
-            let (never, ended) = (Change { n: 0, at, sent: at }, Err(outcome::NOT_JOINED));
+            let (never, outcome) = (Change { n: 0, at, sent: at }, Err(outcome::NOT_JOINED));
             let state = &mut cx.state;
-            return self.users.end_heartbeat(user, never, ended, now, state);
+            return self.users.end_heartbeat(user, never, outcome, now, state);
         };
         let epoch = (own.epoch > 0).then_some(own.epoch);
         let change = self.users.change(user, at, now);
@@ -40,27 +40,27 @@ impl<'a> Wire<'a> {
         now: u64,
         cx: &mut Cx<'a>,
     ) {
-        let ended = match ack {
+        let outcome = if !ack.ok {
+            Err(outcome::heartbeat_rejected(ack.code.as_deref()))
+        } else if ack.changed == Some(false) {
             // A server that keeps to the model's answers accepts heartbeats of members that it has removed.
-            Ack {
-                ok: true, changed, ..
-            } if *changed == Some(false) => Err(outcome::HEARTBEAT_WITHOUT_EFFECT),
-            Ack { ok: true, .. } => Ok(()),
-            _ => Err(outcome::heartbeat_rejected(ack.code.as_deref())),
+            Err(outcome::HEARTBEAT_WITHOUT_EFFECT)
+        } else {
+            Ok(())
         };
-        if ended.is_ok() {
+        if outcome.is_ok() {
             self.users.check_epoch(user, request.change.sent, ack.epoch);
         }
         let state = &mut cx.state;
         self.users
-            .end_heartbeat(user, request.change, ended, now, state);
+            .end_heartbeat(user, request.change, outcome, now, state);
         let removed = [
             outcome::HEARTBEAT_WITHOUT_EFFECT,
             outcome::HEARTBEAT_EXPIRED,
             outcome::HEARTBEAT_NOT_JOINED,
             outcome::HEARTBEAT_STALE,
         ];
-        if ended.is_err_and(|kind| removed.contains(&kind)) {
+        if outcome.is_err_and(|kind| removed.contains(&kind)) {
             self.renew(id, user, ack.code.as_deref(), cx);
         }
     }

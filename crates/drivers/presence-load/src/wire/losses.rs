@@ -6,7 +6,7 @@ use load::slots::Id;
 use super::requests::{Kind, Request};
 use super::{Cx, Wire};
 use crate::outcome;
-use crate::roles::{Ended, Phase};
+use crate::roles::{ConnectionEnd, Phase};
 
 impl<'a> Wire<'a> {
     /// Handles a deadline of a connection that has passed.
@@ -25,10 +25,10 @@ impl<'a> Wire<'a> {
         while let Some(request) = self.take_overdue(id, now, cx) {
             match request.kind {
                 Kind::Heartbeat => {
-                    let ended = Err(outcome::HEARTBEAT_TIMEOUT);
+                    let outcome = Err(outcome::HEARTBEAT_TIMEOUT);
                     let state = &mut cx.state;
                     self.users
-                        .end_heartbeat(user, request.change, ended, now, state);
+                        .end_heartbeat(user, request.change, outcome, now, state);
                 }
                 Kind::KeepAlive => {}
                 Kind::Join => return self.lose(id, outcome::JOIN_TIMEOUT, cx),
@@ -49,11 +49,11 @@ impl<'a> Wire<'a> {
 
     /// Ends a connection because of `kind`. Its user comes back later.
     pub(super) fn lose(&mut self, id: Id, kind: &'static str, cx: &mut Cx<'a>) {
-        self.disconnect(id, Ended::Lost(kind), cx);
+        self.disconnect(id, ConnectionEnd::Lost(kind), cx);
     }
 
     /// Ends a connection, and its requests with it.
-    pub(super) fn disconnect(&mut self, id: Id, ended: Ended, cx: &mut Cx<'a>) {
+    pub(super) fn disconnect(&mut self, id: Id, end: ConnectionEnd, cx: &mut Cx<'a>) {
         let Some(connection) = cx.connections.remove(id) else {
             return;
         };
@@ -61,10 +61,10 @@ impl<'a> Wire<'a> {
         drop(connection);
         self.connections[user as usize] = None;
         let now = clock::now();
-        let kind = match ended {
-            Ended::Lost(outcome::HEARTBEAT_TIMEOUT) => outcome::HEARTBEAT_TIMEOUT,
-            Ended::Lost(_) => outcome::CONNECTION_LOST,
-            Ended::Cut | Ended::Left => outcome::CUT,
+        let kind = match end {
+            ConnectionEnd::Lost(outcome::HEARTBEAT_TIMEOUT) => outcome::HEARTBEAT_TIMEOUT,
+            ConnectionEnd::Lost(_) => outcome::CONNECTION_LOST,
+            ConnectionEnd::Cut | ConnectionEnd::Left => outcome::CUT,
         };
         while let Some(request) = self.requests.take_first(&mut requests) {
             if request.kind == Kind::Heartbeat {
@@ -73,7 +73,7 @@ impl<'a> Wire<'a> {
                     .end_heartbeat(user, request.change, Err(kind), now, state);
             }
         }
-        self.users.disconnect(user, ended, &mut cx.state);
+        self.users.disconnect(user, end, &mut cx.state);
     }
 
     /// Removes all requests: those that are open at the end are counted.

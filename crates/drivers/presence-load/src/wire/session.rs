@@ -12,7 +12,7 @@ use crate::protocol::presence::{
     Ack, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
 use crate::protocol::transport::{Closed, Event};
-use crate::roles::{Change, Ended, JoinAnswer, Phase};
+use crate::roles::{Change, ConnectionEnd, JoinAnswer, Phase};
 use crate::series::JOIN;
 
 impl<'a> Wire<'a> {
@@ -243,6 +243,6 @@ impl<'a> Wire<'a> {
             connection.transport.close(transports);
         }
         self.perform(id, cx);
-        self.disconnect(id, Ended::Left, cx);
+        self.disconnect(id, ConnectionEnd::Left, cx);
     }
 }
