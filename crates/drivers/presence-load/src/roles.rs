@@ -51,7 +51,7 @@ pub(crate) enum Timer {
     Next(u32),
 }
 
-/// What a user does next.
+/// The next action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Connects for the first time.

@@ -40,9 +40,9 @@ pub(crate) struct JoinAnswer<'a> {
     pub(crate) seq: Option<u64>,
     /// True if the server serves only what its own node knows.
     pub(crate) is_degraded: bool,
-    /// When the join was sent.
+    /// The time at which the join was sent.
     pub(crate) sent: u64,
-    /// When the answer came.
+    /// The time at which the answer came.
     pub(crate) now: u64,
 }
 

@@ -13,7 +13,7 @@ use crate::protocol::presence::{EventType, Member, PresenceEvent, Stamp};
 use crate::roles::{ConnectionEnd, JoinAnswer, Phase};
 use crate::series::JOIN;
 
-/// What follows an event.
+/// The step that follows an event.
 enum Next {
     Read,
     /// The room was joined again.
