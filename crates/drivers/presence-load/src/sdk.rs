@@ -6,8 +6,9 @@
 //!
 //! Differences that remain: a connection that breaks comes back by the library's own backoff, and updates that were not
 //! acknowledged come back with it, unless its user goes to another node; heartbeats that only keep a membership alive are
-//! the library's own and are not counted. The library drops events with a number that it has received, so that none is found duplicated or reordered
-//! if the server numbers them; an event that it misses is a gap, and its change comes with the next snapshot.
+//! the library's own and are not counted. The library drops events with a number that it has received, so that none is
+//! found duplicated or reordered if the server numbers them; an event that it misses is a gap, and its change comes with
+//! the next snapshot.
 //!
 //! A user of the churn that leaves calls `leave`, closes its client, and joins with a new one, as in the protocol mode. A
 //! cut is `RealtimeClient::reconnect`: the socket is dropped without a farewell, and the library joins again, so that the

@@ -176,10 +176,9 @@ impl Users<'_> {
         self.unsettled += 1;
     }
 
-    /// Registers that a leave that took some time was acknowledged at `now`.
-    pub(crate) fn left(&mut self, user: u32, took_ns: u64, now: u64, state: &State) {
+    /// Registers that a leave was acknowledged, and the time that it took.
+    pub(crate) fn left(&mut self, took_ns: u64, state: &State) {
         self.counts.leaves += 1;
-        self.users[user as usize].sender.leave_acknowledged(now);
         state.record.value(LEAVE, took_ns);
     }
 
@@ -190,6 +189,7 @@ impl Users<'_> {
         let is_orderly = end == ConnectionEnd::Left && own.lost_at == 0;
         own.sender.end(!is_orderly);
         if is_orderly {
+            own.sender.leave_acknowledged(clock::now());
             self.audit.leave(user, &self.users)
         } else {
             self.audit.end(user)

@@ -19,7 +19,10 @@ impl Sdk<'_> {
             return;
         };
         let end = match leave(room).await {
-            Ok(took_ns) => self.count_leave(user, took_ns),
+            Ok(took_ns) => {
+                self.users().left(took_ns, &self.loop_state.borrow());
+                ConnectionEnd::Left
+            }
             Err(kind) => ConnectionEnd::Lost(kind),
         };
         self.client(user).end = Some(end);
@@ -41,7 +44,7 @@ impl Sdk<'_> {
             leaving.spawn_local(async move {
                 let left = leave(room).await;
                 drop(client.handle);
-                (user, left)
+                left
             });
             if leaving.len() >= LEAVING_AT_ONCE {
                 self.count_next(&mut leaving).await;
@@ -53,24 +56,17 @@ impl Sdk<'_> {
     }
 
     /// Waits for the next leave of all users.
-    async fn count_next(&self, leaving: &mut JoinSet<(u32, Result<u64, &'static str>)>) {
-        match leaving.join_next().await {
-            Some(Ok((user, Ok(took_ns)))) => {
-                self.count_leave(user, took_ns);
-            }
-            Some(Ok((_, Err(kind)))) => {
-                let state = self.loop_state.borrow();
+    async fn count_next(&self, leaving: &mut JoinSet<Result<u64, &'static str>>) {
+        let left = leaving.join_next().await;
+        let state = self.loop_state.borrow();
+        match left {
+            Some(Ok(Ok(took_ns))) => self.users().left(took_ns, &state),
+            Some(Ok(Err(kind))) => {
                 state.record.begin();
                 state.record.error(kind);
             }
             Some(Err(_)) | None => {}
         }
-    }
-
-    fn count_leave(&self, user: u32, took_ns: u64) -> ConnectionEnd {
-        let state = self.loop_state.borrow();
-        self.users().left(user, took_ns, clock::now(), &state);
-        ConnectionEnd::Left
     }
 }
 

@@ -237,7 +237,7 @@ impl<'a> Wire<'a> {
             self.users.debug(user, "the leave was refused");
             return self.lose(id, outcome::LEAVE_REJECTED, cx);
         }
-        self.users.left(user, now - sent, now, &cx.state);
+        self.users.left(now - sent, &cx.state);
         if let Some(connection) = cx.connections.get_mut(id) {
             let transports = &mut self.transports[connection.server];
             connection.transport.close(transports);
