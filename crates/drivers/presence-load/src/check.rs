@@ -11,7 +11,8 @@ use load::driver::Address;
 use subject::daemon::Endpoint;
 
 use crate::protocol::presence::{EventType, Stamp};
-use crate::settings::{Settings, Transport};
+use crate::protocol::transport::Kind;
+use crate::settings::Settings;
 use crate::spec::SPEC;
 use crate::target::Server;
 
@@ -56,7 +57,7 @@ impl FromArgMatches for Reaching {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let text = |name| matches.get_one::<String>(name).cloned();
         let texts = |name| matches.get_many::<String>(name).unwrap_or_default();
-        let transport = matches.get_one::<Transport>("transport");
+        let transport = matches.get_one::<Kind>("transport");
         Ok(Self(Settings {
             // Only the answers are checked; the daemons use self-signed certificates.
             tls_insecure: true,

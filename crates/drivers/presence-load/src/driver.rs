@@ -7,10 +7,11 @@ use measure::result::{AuditInputs, RunResult};
 use measure::spec::Spec;
 use measure::tally::{Series, Tally};
 
+use crate::roles::Users;
 use crate::settings::{Mode, Settings};
 use crate::shared::Shared;
 use crate::spec::SPEC;
-use crate::{check, findings, sdk, series, summary, work};
+use crate::{check, findings, sdk, series, summary, wire};
 
 /// The load on one server, or on several nodes of it.
 #[derive(Debug)]
@@ -88,10 +89,13 @@ impl Driver for PresenceLoad {
         Ok(Checked::default())
     }
 
-    async fn work(&self, worker: Worker) -> anyhow::Result<()> {
+    async fn work(&self, mut worker: Worker) -> anyhow::Result<()> {
+        let Some(users) = Users::new(&self.shared, &mut worker) else {
+            return Ok(());
+        };
         match self.shared.settings().mode {
-            Mode::Protocol => work::run(&self.shared, worker),
-            Mode::Sdk => sdk::run(&self.shared, worker).await,
+            Mode::Protocol => wire::run(users, worker),
+            Mode::Sdk => sdk::run(users, worker).await,
         }
     }
 }

@@ -3,7 +3,6 @@
 //! Users join rooms, send heartbeats that change their state, and read the events of their rooms. An audit finds every
 //! event that was lost, duplicated, reordered or wrong. The driver speaks the protocol itself ([`protocol`]).
 
-mod audit;
 mod check;
 mod cli;
 mod counters;
@@ -13,7 +12,7 @@ mod outcome;
 mod population;
 mod progress;
 pub mod protocol;
-mod requests;
+mod roles;
 mod sdk;
 mod series;
 mod settings;
@@ -21,12 +20,11 @@ mod shared;
 mod spec;
 mod summary;
 mod target;
-mod users;
 mod validate;
-mod work;
+mod wire;
 
-pub use audit::AuditedRoom;
 pub use driver::PresenceLoad;
+pub use roles::AuditedRoom;
 pub use settings::{Mode, Settings};
 
 /// Runs the program; `version` is what `--version` prints. It is compiled here, and not in the program, so that generic

@@ -2,8 +2,6 @@
 //!
 //! A worker holds whole rooms, so that the audit of a room is local arithmetic: room r belongs to worker r mod n.
 
-use std::fmt::Write as _;
-
 use load::schedule::Share;
 
 /// The users of a run.
@@ -106,15 +104,13 @@ impl Part {
         (u128::from(self.index_of(user)) * u128::from(ramp_up_ns) / users) as u64
     }
 
-    /// Writes the name of a user's room, such as `room-001`, and of the user, such as `user-1-1`.
-    pub(crate) fn write_names(self, user: u32, names: &mut Names) {
+    /// Returns the names of a user and of its room, such as `user-1-1` and `room-001`.
+    pub(crate) fn names(self, user: u32) -> Names {
         let room = self.run_room(self.room_of(user)) + 1;
-        let member = self.member_of(user) + 1;
-        names.room.clear();
-        names.user.clear();
-        // Writing to a string does not fail.
-        let _ = write!(names.room, "room-{room:03}");
-        let _ = write!(names.user, "user-{room}-{member}");
+        Names {
+            room: format!("room-{room:03}"),
+            user: format!("user-{room}-{}", self.member_of(user) + 1),
+        }
     }
 
     /// Returns true if this is the name of a room of the part.
@@ -140,18 +136,11 @@ impl Part {
 
 /// Parses decimal digits.
 fn parse(digits: &str) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 18 {
-        return None;
-    }
-    digits.bytes().try_fold(0, |number, digit| {
-        digit
-            .is_ascii_digit()
-            .then(|| number * 10 + u64::from(digit - b'0'))
-    })
+    digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// The names of a user and its room: buffers that are used again.
-#[derive(Debug, Default)]
+/// The names of a user and its room.
+#[derive(Debug)]
 pub(crate) struct Names {
     pub(crate) room: String,
     pub(crate) user: String,
@@ -182,14 +171,14 @@ mod tests {
     #[test]
     fn the_parts_of_all_workers_have_each_user_once_by_its_own_name() {
         let population = population(1_005, 3);
-        let (mut seen, mut names) = (BTreeSet::new(), Names::default());
+        let mut seen = BTreeSet::new();
         for part in parts(population, 4) {
             for user in 0..part.users() as u32 {
-                part.write_names(user, &mut names);
+                let names = part.names(user);
                 let (room, member) = (part.room_of(user), part.member_of(user));
                 assert!(part.is_room(room, &names.room), "{names:?}");
                 assert_eq!(part.member_named(room, &names.user), Some(member));
-                assert!(seen.insert((names.room.clone(), names.user.clone())));
+                assert!(seen.insert((names.room, names.user)));
             }
         }
         assert_eq!(seen.len(), 3_015);

@@ -74,7 +74,7 @@ pub struct Settings {
     /// Choose how clients reach the server. websocket; polling (HTTP long-polling); upgrade (polling first, then
     /// WebSocket, as browsers do). Only websocket with --mode sdk
     #[arg(long, help_heading = CONNECTIONS, value_enum, default_value = "websocket")]
-    pub transport: Transport,
+    pub transport: Kind,
     /// Fail a connection attempt after this long
     #[arg(long, help_heading = CONNECTIONS, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     #[serde(with = "duration")]
@@ -156,41 +156,6 @@ pub enum Mode {
     Sdk,
 }
 
-/// The way in which clients reach the server.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    /// WebSocket from the start.
-    #[default]
-    Websocket,
-    /// HTTP long-polling.
-    Polling,
-    /// HTTP long-polling first, then WebSocket.
-    Upgrade,
-}
-
-impl Transport {
-    /// Returns the kind of a client's connection.
-    pub(crate) fn kind(self) -> Kind {
-        match self {
-            Self::Websocket => Kind::WebSocket,
-            Self::Polling => Kind::Polling,
-            Self::Upgrade => Kind::Upgrade,
-        }
-    }
-
-    /// Returns the most connections of TCP that a user has open at once.
-    fn sockets(self) -> u64 {
-        match self {
-            Self::Websocket => 1,
-            Self::Polling => 2,
-            Self::Upgrade => 3,
-        }
-    }
-}
-
 impl Default for Settings {
     fn default() -> Self {
         default_settings()
@@ -242,9 +207,9 @@ impl Settings {
             Mode::Sdk => " of the client library",
         };
         let over = match settings.transport {
-            Transport::Websocket => "",
-            Transport::Polling => " over long-polling",
-            Transport::Upgrade => " over long-polling with an upgrade",
+            Kind::WebSocket => "",
+            Kind::Polling => " over long-polling",
+            Kind::Upgrade => " over long-polling with an upgrade",
         };
         let spread = if settings.spread_rooms {
             " spread over all nodes"

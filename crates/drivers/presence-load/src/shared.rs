@@ -7,7 +7,7 @@ use load::net::sources;
 use load::plan::{Invalid, Plan};
 use subject::headroom::require_ports;
 
-use crate::population::{Names, Part, Population};
+use crate::population::{Part, Population};
 use crate::settings::{self, Settings};
 use crate::target::Server;
 
@@ -65,9 +65,8 @@ impl Shared {
     /// Prints a line about a user, with `--debug`.
     pub(crate) fn debug(&self, part: Part, user: u32, text: &str) {
         if self.settings().debug {
-            let mut names = Names::default();
-            part.write_names(user, &mut names);
-            harness::output::note(&format!("debug: {}: {text}", names.user));
+            let name = part.names(user).user;
+            harness::output::note(&format!("debug: {name}: {text}"));
         }
     }
 

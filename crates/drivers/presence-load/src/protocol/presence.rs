@@ -14,9 +14,9 @@ use crate::protocol::json::Scanner;
 use crate::protocol::packet::{PacketType, SocketPacket, skip_arguments, split_event};
 
 pub use ack::Ack;
-pub use event::{EventType, PresenceEvent, Reason};
+pub use event::{EventType, PresenceEvent};
 pub use request::{JoinRequest, write_heartbeat, write_join, write_leave};
-pub use snapshot::{Member, Members};
+pub use snapshot::Member;
 pub use stamp::Stamp;
 
 /// A message of the server as the driver reads it.

@@ -11,4 +11,4 @@ mod reader;
 pub use frame::{Opcode, append_close, append_frame};
 pub use handshake::Handshake;
 pub use mask::{Masks, apply_mask};
-pub use reader::{Close, Message, Reader};
+pub use reader::{Message, Reader};

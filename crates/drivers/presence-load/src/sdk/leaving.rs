@@ -1,80 +1,85 @@
-//! The end of a worker: all users leave.
+//! Users that leave.
 
 use load::clock;
 use presence_sdk::{Error, RoomHandle};
 use tokio::task::JoinSet;
 
-use super::Engine;
+use super::Sdk;
 use crate::outcome;
-use crate::series::LEAVE;
-use crate::users::Phase;
+use crate::roles::{ConnectionEnd, LEAVING_AT_ONCE, Phase};
 
-/// Leaves that are not acknowledged at once: each causes an event for each other member.
-const LEAVING_AT_ONCE: usize = 128;
+impl Sdk<'_> {
+    /// Lets a user leave, and closes its client. Its session reads the last events.
+    pub(super) async fn leave_and_close(&self, user: u32) {
+        let (client, room) = {
+            let client = &mut *self.client(user);
+            (client.handle.take(), client.room.take())
+        };
+        let Some((client, room)) = client.zip(room) else {
+            return;
+        };
+        let end = match leave(room).await {
+            Ok(took_ns) => {
+                self.users().left(took_ns, &self.loop_state.borrow());
+                ConnectionEnd::Left
+            }
+            Err(kind) => ConnectionEnd::Lost(kind),
+        };
+        self.client(user).end = Some(end);
+        client.close().await;
+    }
 
-impl Engine<'_> {
     /// Lets all users leave, and closes their clients.
     pub(super) async fn leave_all(&self) {
         let mut leaving = JoinSet::new();
-        let users = self.part.users() as usize;
+        let users = self.users().part().users() as u32;
         for user in 0..users {
-            let (client, room) = {
-                let load = &mut *self.load.borrow_mut();
-                if load.users[user].phase != Phase::Joined {
-                    continue;
-                }
-                (load.clients[user].take(), load.rooms[user].take())
-            };
-            let Some(room) = room else {
+            if self.users().user(user).phase != Phase::Joined {
+                continue;
+            }
+            let client = std::mem::take(&mut *self.client(user));
+            let Some(room) = client.room else {
                 continue;
             };
             leaving.spawn_local(async move {
                 let left = leave(room).await;
-                drop(client);
+                drop(client.handle);
                 left
             });
-            if leaving.len() >= LEAVING_AT_ONCE
-                && let Some(Ok(left)) = leaving.join_next().await
-            {
-                self.count_leave(&left);
+            if leaving.len() >= LEAVING_AT_ONCE {
+                self.count_next(&mut leaving).await;
             }
         }
-        while let Some(left) = leaving.join_next().await {
-            if let Ok(left) = left {
-                self.count_leave(&left);
-            }
+        while !leaving.is_empty() {
+            self.count_next(&mut leaving).await;
         }
     }
 
-    pub(super) fn count_leave(&self, left: &Left) {
+    /// Waits for the next leave of all users.
+    async fn count_next(&self, leaving: &mut JoinSet<Result<u64, &'static str>>) {
+        let left = leaving.join_next().await;
         let state = self.loop_state.borrow();
-        let kind = match &left.outcome {
-            Ok(()) => {
-                self.load.borrow_mut().counts.leaves += 1;
-                return state.record.value(LEAVE, left.ns);
+        match left {
+            Some(Ok(Ok(took_ns))) => self.users().left(took_ns, &state),
+            Some(Ok(Err(kind))) => {
+                state.record.begin();
+                state.record.error(kind);
             }
-            Err(Error::Timeout { .. }) => outcome::LEAVE_TIMEOUT,
-            Err(Error::Rejected { .. }) => outcome::LEAVE_REJECTED,
-            Err(_) => outcome::CONNECTION_LOST,
-        };
-        state.record.begin();
-        state.record.error(kind);
+            Some(Err(_)) | None => {}
+        }
     }
 }
 
-/// A leave that has ended.
-pub(super) struct Left {
-    /// The time that it took, in nanoseconds.
-    ns: u64,
-    pub(super) outcome: Result<(), Error>,
-}
-
-/// Leaves a room, and waits for the answer.
-pub(super) async fn leave(room: RoomHandle) -> Left {
+/// Leaves a room, and waits for the answer. Returns the nanoseconds that it took.
+///
+/// # Errors
+/// The outcome of a leave that failed.
+async fn leave(room: RoomHandle) -> Result<u64, &'static str> {
     let began = clock::now();
-    let outcome = room.leave().await;
-    Left {
-        ns: clock::now() - began,
-        outcome,
+    match room.leave().await {
+        Ok(()) => Ok(clock::now() - began),
+        Err(Error::Timeout { .. }) => Err(outcome::LEAVE_TIMEOUT),
+        Err(Error::Rejected { .. }) => Err(outcome::LEAVE_REJECTED),
+        Err(_) => Err(outcome::CONNECTION_LOST),
     }
 }

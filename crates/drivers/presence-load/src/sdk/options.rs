@@ -1,17 +1,14 @@
 //! The options of the clients, from the plan.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use presence_sdk::{Options, Reconnect};
 
+use crate::roles::{FIRST_BACKOFF, LONGEST_BACKOFF};
 use crate::settings::check_field;
 use crate::shared::Shared;
 use crate::target;
 
-/// The bounds of the delays before a client connects again: those of the protocol mode.
-const FIRST_DELAY: Duration = Duration::from_secs(1);
-const LONGEST_DELAY: Duration = Duration::from_secs(5);
 /// Events and calls that may wait, but those of slow consumers: more than a client has at the rates of a load test.
 const QUEUE: usize = 1 << 16;
 
@@ -45,7 +42,7 @@ pub(super) fn servers(shared: &Shared) -> anyhow::Result<Vec<Server>> {
             .heartbeat_interval(settings.keep_alive)
             .ack_timeout(settings.ack_timeout)
             .connect_timeout(settings.connect_timeout)
-            .reconnect(Reconnect::new(FIRST_DELAY, LONGEST_DELAY))
+            .reconnect(Reconnect::new(FIRST_BACKOFF, LONGEST_BACKOFF))
             .queue_capacity(QUEUE)
             .max_message_bytes(server.endpoint.max_message);
         let slow = match &server.tls {

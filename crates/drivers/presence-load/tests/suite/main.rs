@@ -10,6 +10,7 @@ mod faults;
 mod javascript_client;
 mod losses;
 mod mistakes;
+mod modes;
 mod protocol;
 mod reference;
 mod sdk;

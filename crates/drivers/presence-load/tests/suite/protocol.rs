@@ -8,10 +8,10 @@ mod upgrade;
 mod web_socket;
 mod web_socket_session;
 
+use presence_load::protocol::ProtocolError;
 use presence_load::protocol::transport::{
     Access, Endpoint, Event, Side, Transport, TransportContext,
 };
-use presence_load::protocol::{ProtocolError, packet};
 
 /// The content of an Engine.IO handshake.
 const OPEN: &str = r#"{"sid":"abc","upgrades":["websocket"],"pingInterval":25000,"pingTimeout":20000,"maxPayload":100}"#;
@@ -64,18 +64,13 @@ fn send(transport: &mut Transport, text: &str, cx: &mut TransportContext) {
 
 fn to_owned(event: Event<'_>) -> Event<'static> {
     match event {
-        Event::Opened(open) => Event::Opened(open.into_owned()),
+        Event::Opened => Event::Opened,
         Event::Message(text) => Event::Message(text.into_owned().into()),
         Event::Binary(bytes) => Event::Binary(bytes.into_owned().into()),
         Event::Ping => Event::Ping,
         Event::Upgraded => Event::Upgraded,
         Event::Closed(how) => Event::Closed(how),
     }
-}
-
-fn opened() -> Event<'static> {
-    let open = packet::Open::parse(OPEN).expect("it is valid");
-    Event::Opened(open.into_owned())
 }
 
 fn message(text: &'static str) -> Event<'static> {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::snapshot::Members;
+use super::snapshot::Member;
 use crate::protocol::ProtocolError;
 use crate::protocol::json::Scanner;
 use crate::protocol::packet::skip_arguments;
@@ -26,10 +26,6 @@ pub struct Ack<'a> {
     pub self_conn_id: Option<Cow<'a, str>>,
     /// Join: the own epoch.
     pub self_epoch: Option<u64>,
-    /// Join: the token to resume with.
-    pub resume: Option<Cow<'a, str>>,
-    /// Join: true if the server resumed the membership.
-    pub resumed: bool,
     /// True if the server serves only what its own node knows.
     pub degraded: bool,
     /// Join: the JSON text of the snapshot.
@@ -64,8 +60,6 @@ impl<'a> Ack<'a> {
             "seq" => self.seq = value.optional_integer()?,
             "code" => self.code = value.optional_string()?,
             "error" => self.error = value.optional_string()?,
-            "resume" => self.resume = value.optional_string()?,
-            "resumed" => self.resumed = value.boolean()?,
             "degraded" => self.degraded = value.boolean()?,
             "self" => return self.scan_self(value),
             "snapshot" => {
@@ -93,9 +87,19 @@ impl<'a> Ack<'a> {
         })
     }
 
-    /// Returns the members of the snapshot; none if there is no snapshot.
-    #[must_use]
-    pub fn members(&self) -> Members<'a> {
-        Members::new(self.snapshot.unwrap_or("[]"))
+    /// Reads the members of the snapshot; none if there is no snapshot.
+    ///
+    /// # Errors
+    /// It is not an array of members.
+    pub fn members(&self) -> Result<Vec<Member<'a>>, ProtocolError> {
+        let mut members = Vec::new();
+        if let Some(snapshot) = self.snapshot {
+            let member = |value: &mut Scanner<'a>| {
+                members.push(Member::scan(value)?);
+                Ok(())
+            };
+            Scanner::new(snapshot).array(member)?;
+        }
+        Ok(members)
     }
 }

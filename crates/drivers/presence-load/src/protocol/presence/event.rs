@@ -17,21 +17,6 @@ pub enum EventType {
     Update,
 }
 
-/// Why a member left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// The member asked to leave.
-    Leave,
-    /// Its connection ended.
-    Disconnect,
-    /// No heartbeat came within the TTL.
-    Expired,
-    /// Another node removed the members of a dead one.
-    NodeDown,
-    /// A reason that the protocol does not name.
-    Other,
-}
-
 /// A `presence:event`. A field that a server leaves out is `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PresenceEvent<'a> {
@@ -47,16 +32,12 @@ pub struct PresenceEvent<'a> {
     pub stamp: Option<Stamp>,
     /// Number of letters that are added to the stamp, if there is nothing else in the state.
     pub padding: Option<u32>,
-    /// True if the state is an object, false if it is null or missing.
-    pub has_state: bool,
     /// The sequence number in the room.
     pub seq: Option<u64>,
     /// The epoch of the member.
     pub epoch: Option<u64>,
     /// The server's time: milliseconds since 1970.
     pub ts: Option<u64>,
-    /// Why a member left.
-    pub reason: Option<Reason>,
     /// True if the server serves only what its own node knows.
     pub degraded: bool,
 }
@@ -77,19 +58,19 @@ impl<'a> PresenceEvent<'a> {
     #[inline]
     pub(super) fn scan(scanner: &mut Scanner<'a>) -> Result<Self, ProtocolError> {
         let (mut kind, mut room_id, mut user_id, mut conn_id) = (None, None, None, None);
-        let (mut seq, mut epoch, mut ts, mut reason) = (None, None, None, None);
-        let (mut has_state, mut stamp, mut padding, mut degraded) = (false, None, None, false);
+        let (mut seq, mut epoch, mut ts) = (None, None, None);
+        let (mut stamp, mut padding, mut degraded) = (None, None, false);
         scanner.object(|key, value| {
             match key {
                 "type" => kind = Some(EventType::parse(&value.string()?)?),
                 "roomId" => room_id = Some(value.string()?),
                 "userId" => user_id = Some(value.string()?),
                 "connId" => conn_id = Some(value.string()?),
-                "state" => (has_state, stamp, padding) = Stamp::scan(value)?,
+                "state" => (stamp, padding) = Stamp::scan(value)?,
                 "ts" => ts = value.optional_integer()?,
                 "epoch" => epoch = value.optional_integer()?,
                 "seq" => seq = value.optional_integer()?,
-                "reason" => reason = value.optional_string()?.map(|name| Reason::parse(&name)),
+                "reason" => drop(value.optional_string()?),
                 "degraded" => degraded = value.boolean()?,
                 _ => {
                     value.value()?;
@@ -104,11 +85,9 @@ impl<'a> PresenceEvent<'a> {
             conn_id: conn_id.ok_or(ProtocolError::Json)?,
             stamp,
             padding,
-            has_state,
             seq,
             epoch,
             ts,
-            reason,
             degraded,
         })
     }
@@ -121,18 +100,6 @@ impl EventType {
             "leave" => Ok(Self::Leave),
             "update" => Ok(Self::Update),
             _ => Err(ProtocolError::Json),
-        }
-    }
-}
-
-impl Reason {
-    fn parse(name: &str) -> Self {
-        match name {
-            "leave" => Self::Leave,
-            "disconnect" => Self::Disconnect,
-            "expired" => Self::Expired,
-            "node_down" => Self::NodeDown,
-            _ => Self::Other,
         }
     }
 }

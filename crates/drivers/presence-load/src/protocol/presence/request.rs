@@ -2,7 +2,7 @@
 //! [`Transport::send`](crate::protocol::transport::Transport::send).
 
 use super::stamp::Stamp;
-use crate::protocol::json::{append_integer, append_string};
+use crate::protocol::json::append;
 
 /// The content of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,24 +15,18 @@ pub struct JoinRequest<'a> {
     pub stamp: Option<Stamp>,
     /// Number of letters that are added to the state.
     pub padding: usize,
-    /// The token of the membership that is resumed.
-    pub resume: Option<&'a str>,
 }
 
 /// Writes a join whose acknowledgement has `id`.
 pub fn write_join(out: &mut Vec<u8>, id: u64, join: &JoinRequest<'_>) {
     begin(out, id, "join");
     out.extend_from_slice(b"{\"roomId\":");
-    append_string(out, join.room_id);
+    append(out, join.room_id);
     out.extend_from_slice(b",\"userId\":");
-    append_string(out, join.user_id);
+    append(out, join.user_id);
     if let Some(stamp) = join.stamp {
         out.extend_from_slice(b",\"state\":");
         append_state(out, stamp, join.padding);
-    }
-    if let Some(token) = join.resume {
-        out.extend_from_slice(b",\"resume\":");
-        append_string(out, token);
     }
     out.extend_from_slice(b"}]");
 }
@@ -57,7 +51,7 @@ pub fn write_heartbeat(
     if let Some(epoch) = epoch {
         out.push(separator);
         out.extend_from_slice(b"\"epoch\":");
-        append_integer(out, epoch);
+        append(out, &epoch);
     }
     let end: &[u8] = match (stamp, epoch) {
         (None, None) => b"null]",
@@ -76,7 +70,7 @@ pub fn write_leave(out: &mut Vec<u8>, id: u64) {
 #[inline]
 fn begin(out: &mut Vec<u8>, id: u64, name: &str) {
     out.push(b'2');
-    append_integer(out, id);
+    append(out, &id);
     out.extend_from_slice(b"[\"presence:");
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"\",");
@@ -85,9 +79,9 @@ fn begin(out: &mut Vec<u8>, id: u64, name: &str) {
 #[inline]
 fn append_state(out: &mut Vec<u8>, stamp: Stamp, padding: usize) {
     out.extend_from_slice(b"{\"n\":");
-    append_integer(out, stamp.n);
+    append(out, &stamp.n);
     out.extend_from_slice(b",\"t\":");
-    append_integer(out, stamp.t);
+    append(out, &stamp.t);
     if padding > 0 {
         out.extend_from_slice(b",\"p\":\"");
         out.resize(out.len() + padding, b'x');

@@ -23,79 +23,15 @@ pub struct Member<'a> {
     pub epoch: Option<u64>,
 }
 
-/// Iterates over the members of a snapshot. After an error it ends.
-#[derive(Debug, Clone)]
-pub struct Members<'a> {
-    scanner: Scanner<'a>,
-    next: Next,
-}
-
-/// The element that comes next in the array.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    /// The opening bracket.
-    Begin,
-    /// A comma and a member, or the closing bracket.
-    Member,
-    /// Nothing.
-    End,
-}
-
-impl<'a> Members<'a> {
-    /// Iterates over the members in the JSON text of an array.
-    #[must_use]
-    pub fn new(json: &'a str) -> Self {
-        Self {
-            scanner: Scanner::new(json),
-            next: Next::Begin,
-        }
-    }
-
-    /// Moves to the next member. Returns false at the end of the array.
-    fn advance(&mut self) -> Result<bool, ProtocolError> {
-        let is_first = self.next == Next::Begin;
-        if is_first {
-            self.scanner.expect(b'[')?;
-        }
-        if self.scanner.take(b']') {
-            return self.scanner.end().map(|()| false);
-        }
-        if !is_first {
-            self.scanner.expect(b',')?;
-        }
-        self.next = Next::Member;
-        Ok(true)
-    }
-}
-
-impl<'a> Iterator for Members<'a> {
-    type Item = Result<Member<'a>, ProtocolError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.next == Next::End {
-            return None;
-        }
-        let member = match self.advance() {
-            Ok(false) => None,
-            Ok(true) => Some(Member::scan(&mut self.scanner)),
-            Err(error) => Some(Err(error)),
-        };
-        if !matches!(member, Some(Ok(_))) {
-            self.next = Next::End;
-        }
-        member
-    }
-}
-
 impl<'a> Member<'a> {
-    fn scan(scanner: &mut Scanner<'a>) -> Result<Self, ProtocolError> {
+    pub(super) fn scan(scanner: &mut Scanner<'a>) -> Result<Self, ProtocolError> {
         let (mut conn_id, mut user_id, mut stamp, mut padding) = (None, None, None, None);
         let (mut last_seen_ms, mut epoch) = (None, None);
         scanner.object(|key, value| {
             match key {
                 "connId" => conn_id = Some(value.string()?),
                 "userId" => user_id = Some(value.string()?),
-                "state" => (_, stamp, padding) = Stamp::scan(value)?,
+                "state" => (stamp, padding) = Stamp::scan(value)?,
                 "lastSeenMs" => last_seen_ms = value.optional_integer()?,
                 "epoch" => epoch = value.optional_integer()?,
                 _ => {

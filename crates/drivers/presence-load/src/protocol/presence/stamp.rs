@@ -16,14 +16,14 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Scans a state: an object, or `null`. Returns true if it is an object, and its stamp if it has both numbers, with
-    /// the number of letters that are added to it if there is nothing else in the object.
+    /// Scans a state: an object, or `null`. Returns its stamp if it has both numbers, and the number of letters that are
+    /// added to it if there is nothing else in the object.
     #[inline]
     pub(crate) fn scan(
         state: &mut Scanner<'_>,
-    ) -> Result<(bool, Option<Self>, Option<u32>), ProtocolError> {
+    ) -> Result<(Option<Self>, Option<u32>), ProtocolError> {
         if state.take_null()? {
-            return Ok((false, None, None));
+            return Ok((None, None));
         }
         let (mut n, mut t, mut padding) = (None, None, Some(0));
         state.object(|key, value| {
@@ -48,6 +48,6 @@ impl Stamp {
             };
             Ok(())
         })?;
-        Ok((true, n.zip(t).map(|(n, t)| Self { n, t }), padding))
+        Ok((n.zip(t).map(|(n, t)| Self { n, t }), padding))
     }
 }

@@ -1,5 +1,7 @@
 //! The part of transports that one worker shares.
 
+use std::io::Write as _;
+
 use super::side::Side;
 use crate::protocol::websocket::Masks;
 
@@ -35,23 +37,14 @@ impl Endpoint {
     /// Appends the path and the query of a session of Engine.IO 4. A new session has no id.
     pub(super) fn append_target(&self, out: &mut Vec<u8>, transport: &str, sid: &str) {
         let Self { path, query, .. } = self;
-        let is_first = !path.contains('?');
-        let mut parts = [""; 8];
-        parts[..4].copy_from_slice(&[
-            path,
-            if is_first { "?" } else { "&" },
-            "EIO=4&transport=",
-            transport,
-        ]);
-        if !sid.is_empty() {
-            parts[4..6].copy_from_slice(&["&sid=", sid]);
+        let separator = if path.contains('?') { '&' } else { '?' };
+        // Writing to memory does not fail.
+        let _ = write!(out, "{path}{separator}EIO=4&transport={transport}");
+        for (key, value) in [("&sid=", sid), ("&", query)] {
+            if !value.is_empty() {
+                let _ = write!(out, "{key}{value}");
+            }
         }
-        if !query.is_empty() {
-            parts[6..].copy_from_slice(&["&", query]);
-        }
-        parts
-            .iter()
-            .for_each(|part| out.extend_from_slice(part.as_bytes()));
     }
 }
 

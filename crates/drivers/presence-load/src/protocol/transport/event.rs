@@ -2,13 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::protocol::packet::Open;
-
 /// Something that a transport has received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The session is open: messages can be sent.
-    Opened(Open<'a>),
+    Opened,
     /// A message: a Socket.IO packet, for [`Incoming::parse`](crate::protocol::presence::Incoming::parse).
     Message(Cow<'a, str>),
     /// A binary message: an attachment.

@@ -1,5 +1,7 @@
 //! Requests and responses on one TCP connection of a polling client, one after the other.
 
+use std::io::Write as _;
+
 use super::context::TransportContext;
 use super::side::Side;
 use crate::protocol::ProtocolError;
@@ -82,21 +84,19 @@ impl Exchange {
     /// Sends a request: a poll, or a payload.
     pub(super) fn request(&mut self, sid: &str, payload: Option<&[u8]>, cx: &mut TransportContext) {
         let output = cx.actions.output(self.side);
-        let method = if payload.is_some() { "POST " } else { "GET " };
-        output.extend_from_slice(method.as_bytes());
+        let method = if payload.is_some() { "POST" } else { "GET" };
+        // Writing to memory does not fail.
+        let _ = write!(output, "{method} ");
         cx.endpoint.append_target(output, "polling", sid);
-        output.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-        output.extend_from_slice(cx.endpoint.host.as_bytes());
+        let _ = write!(output, " HTTP/1.1\r\nHost: {}\r\n", cx.endpoint.host);
         if let Some(payload) = payload {
-            let length = payload.len().to_string();
-            output.extend_from_slice(
-                b"\r\nContent-Type: text/plain;charset=UTF-8\r\nContent-Length: ",
+            let length = payload.len();
+            let _ = write!(
+                output,
+                "Content-Type: text/plain;charset=UTF-8\r\nContent-Length: {length}\r\n"
             );
-            output.extend_from_slice(length.as_bytes());
         }
-        output.extend_from_slice(b"\r\nAccept: */*\r\n");
-        output.extend_from_slice(cx.endpoint.access.fields.as_bytes());
-        output.extend_from_slice(b"\r\n");
+        let _ = write!(output, "Accept: */*\r\n{}\r\n", cx.endpoint.access.fields);
         output.extend_from_slice(payload.unwrap_or_default());
         self.state = State::Requested;
     }

@@ -209,9 +209,9 @@ impl Polling {
         cx: &mut TransportContext,
     ) -> Result<Event<'a>, ProtocolError> {
         let json = packet.strip_prefix('0').ok_or(ProtocolError::Open)?;
-        let open = Open::parse(json)?.into_owned();
+        let open = Open::parse(json)?;
         self.phase = Phase::Open;
-        self.sid = open.sid.clone().into_owned();
+        self.sid = open.sid.into_owned();
         if open.max_payload > 0 {
             self.max_payload = usize::try_from(open.max_payload).unwrap_or(usize::MAX);
         }
@@ -223,7 +223,7 @@ impl Polling {
             });
             cx.actions.open(Side::Probe);
         }
-        Ok(Event::Opened(open))
+        Ok(Event::Opened)
     }
 
     fn read_posts<'a>(

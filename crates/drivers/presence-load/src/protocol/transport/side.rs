@@ -1,7 +1,16 @@
 //! How a client reaches the server, and over which connections.
 
-/// The way on which a client reaches the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The way in which clients reach the server.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ValueEnum, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "Transport")]
+#[value(rename_all = "lower")]
 pub enum Kind {
     /// WebSocket from the start.
     #[default]
@@ -10,6 +19,17 @@ pub enum Kind {
     Polling,
     /// HTTP long-polling first, then WebSocket.
     Upgrade,
+}
+
+impl Kind {
+    /// Returns the most connections of TCP that a client has open at once.
+    pub(crate) fn sockets(self) -> u64 {
+        match self {
+            Self::WebSocket => 1,
+            Self::Polling => 2,
+            Self::Upgrade => 3,
+        }
+    }
 }
 
 /// A TCP connection of a client. As a number it is the side of a token of [`load::slots::Id`].

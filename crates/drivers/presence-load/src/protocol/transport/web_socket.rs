@@ -192,8 +192,8 @@ impl WebSocket {
         self.phase = Phase::Open;
         match EnginePacket::parse(text)? {
             EnginePacket::Open(json) => {
-                let open = Open::parse(json)?.into_owned();
-                Ok(Some(Received::Event(Event::Opened(open))))
+                Open::parse(json)?;
+                Ok(Some(Received::Event(Event::Opened)))
             }
             EnginePacket::Pong("probe") => Ok(Some(Received::Probed)),
             _ => Err(ProtocolError::Open),
@@ -213,12 +213,12 @@ impl WebSocket {
                 append_frame(output, Opcode::Pong, payload, &mut cx.masks);
                 None
             }
-            Message::Close(close) => {
+            Message::Close(code) => {
                 if !matches!(self.phase, Phase::Closing) {
-                    append_close(output, close.code, &mut cx.masks);
+                    append_close(output, code, &mut cx.masks);
                 }
                 self.phase = Phase::Closed;
-                let closed = Event::Closed(Closed::Frame(close.code));
+                let closed = Event::Closed(Closed::Frame(code));
                 Some(Received::Event(closed))
             }
             Message::Pong(_) | Message::Text(_) => None,

@@ -16,17 +16,8 @@ pub enum Message<'a> {
     Ping(&'a [u8]),
     /// A pong.
     Pong(&'a [u8]),
-    /// A close frame; nothing follows.
-    Close(Close<'a>),
-}
-
-/// The content of a close frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Close<'a> {
-    /// The code; `None` if the frame is empty.
-    pub code: Option<u16>,
-    /// The reason.
-    pub reason: &'a str,
+    /// A close frame with its code, or an empty one; nothing follows.
+    Close(Option<u16>),
 }
 
 /// Reads messages. It keeps nothing but the fragments of an incomplete message.
@@ -207,24 +198,16 @@ fn text(payload: &[u8]) -> Result<&str, ProtocolError> {
     std::str::from_utf8(payload).map_err(|_| ProtocolError::Utf8)
 }
 
-fn close(payload: &[u8]) -> Result<Close<'_>, ProtocolError> {
+/// Returns the code of a close frame; `None` if the frame is empty.
+fn close(payload: &[u8]) -> Result<Option<u16>, ProtocolError> {
     let Some((code, reason)) = payload.split_first_chunk() else {
-        let close = Close {
-            code: None,
-            reason: "",
-        };
-        return payload
-            .is_empty()
-            .then_some(close)
-            .ok_or(ProtocolError::CloseCode);
+        let is_empty = payload.is_empty();
+        return is_empty.then_some(None).ok_or(ProtocolError::CloseCode);
     };
     let code = u16::from_be_bytes(*code);
     // RFC 6455 §7.4, and the codes registered since.
     match code {
-        1000..=1003 | 1007..=1014 | 3000..=4999 => Ok(Close {
-            code: Some(code),
-            reason: text(reason)?,
-        }),
+        1000..=1003 | 1007..=1014 | 3000..=4999 => text(reason).map(|_| Some(code)),
         _ => Err(ProtocolError::CloseCode),
     }
 }

@@ -78,10 +78,9 @@ fn an_open_packet_has_its_times_in_milliseconds() {
 
 #[test]
 fn a_socket_packet_has_its_namespace_id_and_data() {
-    let packet = |kind, attachments, namespace, id, data| {
+    let packet = |kind, namespace, id, data| {
         Ok(SocketPacket {
             kind,
-            attachments,
             namespace,
             id,
             data,
@@ -90,47 +89,41 @@ fn a_socket_packet_has_its_namespace_id_and_data() {
     let cases = [
         (
             "0{\"sid\":\"a\"}",
-            packet(PacketType::Connect, 0, "/", None, "{\"sid\":\"a\"}"),
+            packet(PacketType::Connect, "/", None, "{\"sid\":\"a\"}"),
         ),
         (
             "0/custom,{}",
-            packet(PacketType::Connect, 0, "/custom", None, "{}"),
+            packet(PacketType::Connect, "/custom", None, "{}"),
         ),
-        ("1", packet(PacketType::Disconnect, 0, "/", None, "")),
+        ("1", packet(PacketType::Disconnect, "/", None, "")),
         (
             "1/custom",
-            packet(PacketType::Disconnect, 0, "/custom", None, ""),
+            packet(PacketType::Disconnect, "/custom", None, ""),
         ),
         (
             "2[\"a\",1]",
-            packet(PacketType::Event, 0, "/", None, "[\"a\",1]"),
+            packet(PacketType::Event, "/", None, "[\"a\",1]"),
         ),
         (
             "212[\"a\"]",
-            packet(PacketType::Event, 0, "/", Some(12), "[\"a\"]"),
+            packet(PacketType::Event, "/", Some(12), "[\"a\"]"),
         ),
         (
             "2/n,7[\"a,/\"]",
-            packet(PacketType::Event, 0, "/n", Some(7), "[\"a,/\"]"),
+            packet(PacketType::Event, "/n", Some(7), "[\"a,/\"]"),
         ),
-        ("30[]", packet(PacketType::Ack, 0, "/", Some(0), "[]")),
+        ("30[]", packet(PacketType::Ack, "/", Some(0), "[]")),
         (
             "4{\"message\":\"no\"}",
-            packet(
-                PacketType::ConnectError,
-                0,
-                "/",
-                None,
-                "{\"message\":\"no\"}",
-            ),
+            packet(PacketType::ConnectError, "/", None, "{\"message\":\"no\"}"),
         ),
         (
             "52-/n,3[{}]",
-            packet(PacketType::BinaryEvent, 2, "/n", Some(3), "[{}]"),
+            packet(PacketType::BinaryEvent, "/n", Some(3), "[{}]"),
         ),
         (
             "61-9[{}]",
-            packet(PacketType::BinaryAck, 1, "/", Some(9), "[{}]"),
+            packet(PacketType::BinaryAck, "/", Some(9), "[{}]"),
         ),
     ];
     for (text, expected) in cases {

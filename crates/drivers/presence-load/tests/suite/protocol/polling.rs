@@ -5,9 +5,7 @@ use presence_load::protocol::transport::{
     Access, Closed, Event, Kind, Side, Transport, TransportContext,
 };
 
-use super::{
-    OPEN, context, message, opened, read, read_all, response, send, take_opened, take_output,
-};
+use super::{OPEN, context, message, read, read_all, response, send, take_opened, take_output};
 
 const POLL: &str = "GET /socket.io/?EIO=4&transport=polling&sid=abc HTTP/1.1\r\n";
 const POST: &str = "POST /socket.io/?EIO=4&transport=polling&sid=abc HTTP/1.1\r\n";
@@ -25,7 +23,7 @@ fn open() -> (Transport, TransportContext) {
         &response(&format!("0{OPEN}")),
         &mut cx,
     );
-    assert_eq!(read, [opened()]);
+    assert_eq!(read, [Event::Opened]);
     assert!(take_output(Side::Main, &mut cx).starts_with(POLL));
     (transport, cx)
 }

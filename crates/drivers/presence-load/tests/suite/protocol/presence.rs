@@ -3,7 +3,7 @@
 use presence_load::protocol::ProtocolError;
 use presence_load::protocol::json::Scanner;
 use presence_load::protocol::presence::{
-    Ack, EventType, Incoming, JoinRequest, Member, PresenceEvent, Reason, Stamp, write_heartbeat,
+    Ack, EventType, Incoming, JoinRequest, Member, PresenceEvent, Stamp, write_heartbeat,
     write_join, write_leave,
 };
 use proptest::collection::vec;
@@ -128,21 +128,17 @@ fn padding(state: &Value) -> Option<u32> {
 }
 
 /// Adds fields that are there, and one that nobody knows.
-fn with(mut object: Value, fields: [(&str, Option<Value>); 4], unknown: &Value) -> Value {
+fn with<const N: usize>(
+    mut object: Value,
+    fields: [(&str, Option<Value>); N],
+    unknown: &Value,
+) -> Value {
     let map = object.as_object_mut().unwrap();
     let fields = fields.into_iter();
     map.extend(fields.filter_map(|(key, value)| Some((key.to_owned(), value?))));
     map.insert("unknown".to_owned(), unknown.clone());
     object
 }
-
-const REASONS: [(&str, Reason); 5] = [
-    ("leave", Reason::Leave),
-    ("disconnect", Reason::Disconnect),
-    ("expired", Reason::Expired),
-    ("node_down", Reason::NodeDown),
-    ("bored", Reason::Other),
-];
 
 proptest! {
     #[test]
@@ -151,7 +147,7 @@ proptest! {
         kind in 0..3_usize,
         (state, unknown) in (state(), extra()),
         (seq, epoch, ts) in (option::of(any::<u64>()), option::of(any::<u64>()), option::of(any::<u64>())),
-        reason in option::of(0..REASONS.len()),
+        reason in option::of(name()),
         mut seed in any::<u64>(),
     ) {
         let names = [("join", EventType::Join), ("leave", EventType::Leave), ("update", EventType::Update)];
@@ -160,7 +156,7 @@ proptest! {
             ("seq", seq.map(Value::from)),
             ("epoch", epoch.map(Value::from)),
             ("ts", ts.map(Value::from)),
-            ("reason", reason.map(|at| REASONS[at].0.into())),
+            ("reason", reason.map(Value::from)),
         ], &unknown);
         let expected = PresenceEvent {
             kind: names[kind].1,
@@ -169,11 +165,9 @@ proptest! {
             conn_id: conn.into(),
             stamp: stamp(&state),
             padding: padding(&state),
-            has_state: !state.is_null(),
             seq,
             epoch,
             ts,
-            reason: reason.map(|at| REASONS[at].1),
             degraded: false,
         };
         let text = format(&event, &mut seed);
@@ -185,7 +179,7 @@ proptest! {
     #[test]
     fn the_answer_to_a_join_has_the_members_that_serde_json_finds(
         members in vec((name(), name(), state(), option::of(any::<u64>())), 0..5),
-        (conn, resume) in (name(), option::of(name())),
+        conn in name(),
         (epoch, seq, id) in (any::<u64>(), option::of(any::<u64>()), any::<u64>()),
         unknown in extra(),
         mut seed in any::<u64>(),
@@ -196,30 +190,25 @@ proptest! {
         let answer = json!({"ok": true, "snapshot": snapshot.collect::<Value>(), "self": {"connId": conn, "epoch": epoch, "x": unknown}});
         let answer = with(answer, [
             ("seq", seq.map(Value::from)),
-            ("resume", resume.clone().map(Value::from)),
-            ("resumed", resume.as_ref().map(|_| true.into())),
             ("degraded", seq.map(|_| true.into())),
         ], &unknown);
         let text = format!("3{id}[{}]", format(&answer, &mut seed));
         let Ok(Incoming::Ack(read_id, ack)) = Incoming::parse(&text) else { panic!("{text}") };
-        let expected = members.iter().map(|(conn, user, state, epoch)| Ok(Member {
+        let expected = members.iter().map(|(conn, user, state, epoch)| Member {
             conn_id: conn.into(),
             user_id: user.into(),
             stamp: stamp(state),
             padding: padding(state),
             last_seen_ms: Some(5),
             epoch: *epoch,
-        }));
-        prop_assert_eq!(ack.members().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
-        let (resumed, degraded) = (resume.is_some(), seq.is_some());
+        });
+        prop_assert_eq!(ack.members(), Ok(expected.collect()));
         let expected = Ack {
             ok: true,
             seq,
             self_conn_id: Some(conn.into()),
             self_epoch: Some(epoch),
-            resume: resume.map(Into::into),
-            resumed,
-            degraded,
+            degraded: seq.is_some(),
             snapshot: ack.snapshot,
             ..Ack::default()
         };
@@ -265,7 +254,7 @@ proptest! {
 
     #[test]
     fn serde_json_reads_what_the_client_writes(
-        (room, user, token) in (name(), name(), option::of(name())),
+        (room, user) in (name(), name()),
         stamp in option::of(any::<(u64, u64)>()),
         (epoch, padding, id) in (option::of(any::<u64>()), 0..50_usize, any::<u64>()),
     ) {
@@ -275,12 +264,11 @@ proptest! {
             padding => json!({"n": n, "t": t, "p": "x".repeat(padding)}),
         });
         let mut out = Vec::new();
-        let join = JoinRequest { room_id: &room, user_id: &user, stamp, padding, resume: token.as_deref() };
+        let join = JoinRequest { room_id: &room, user_id: &user, stamp, padding };
         write_join(&mut out, id, &join);
         let mut expected = json!({"roomId": room, "userId": user});
         let fields = expected.as_object_mut().unwrap();
         fields.extend(state.clone().map(|state| ("state".to_owned(), state)));
-        fields.extend(token.map(|token| ("resume".to_owned(), token.into())));
         prop_assert_eq!(request(&out, id), json!(["presence:join", expected]));
 
         out.clear();
@@ -351,25 +339,19 @@ fn messages_are_sorted_and_those_of_others_are_ignored() {
 }
 
 #[test]
-fn a_value_that_is_nested_too_deeply_is_refused_without_a_stack_overflow() {
-    for (depth, is_taken) in [(128, true), (129, false), (1_000_000, false)] {
-        let text = "[".repeat(depth) + &"]".repeat(depth);
-        assert_eq!(Scanner::new(&text).value().is_ok(), is_taken, "{depth}");
-    }
+fn a_value_that_is_nested_deeply_is_skipped_without_a_stack_overflow() {
+    let text = "[".repeat(1_000_000) + &"]".repeat(1_000_000);
+    assert_eq!(Scanner::new(&text).value(), Ok(&*text));
 }
 
 #[test]
-fn a_broken_snapshot_ends_with_its_error() {
+fn a_broken_snapshot_is_an_error() {
     let ack = Ack {
         snapshot: Some(r#"[{"connId":"a","userId":"b"},{"connId":1}]"#),
         ..Ack::default()
     };
-    let members: Vec<_> = ack
-        .members()
-        .map(|member| member.map(|member| member.conn_id))
-        .collect();
-    assert_eq!(members, [Ok("a".into()), Err(ProtocolError::Json)]);
-    assert_eq!(Ack::default().members().count(), 0);
+    assert_eq!(ack.members(), Err(ProtocolError::Json));
+    assert_eq!(Ack::default().members(), Ok(Vec::new()));
 }
 
 #[test]

@@ -4,9 +4,7 @@ use presence_load::protocol::ProtocolError;
 use presence_load::protocol::transport::{Closed, Event, Kind, Side, Transport, TransportContext};
 use presence_load::protocol::websocket::apply_mask;
 
-use super::{
-    OPEN, context, message, opened, read, read_all, response, send, take_opened, take_output,
-};
+use super::{OPEN, context, message, read, read_all, response, send, take_opened, take_output};
 
 /// Returns a short frame of the server.
 fn frame(text: &str) -> Vec<u8> {
@@ -36,7 +34,7 @@ fn probing() -> (Transport, TransportContext) {
     transport.connected(Side::Main, &mut cx);
     let opening = response(&format!("0{OPEN}"));
     let read = read_all(&mut transport, Side::Main, &[&opening], &mut cx);
-    assert_eq!(read, Ok(vec![opened()]));
+    assert_eq!(read, Ok(vec![Event::Opened]));
     assert_eq!(take_opened(&mut cx), [Side::Probe]);
     cx.actions.clear();
     transport.connected(Side::Probe, &mut cx);

@@ -95,17 +95,13 @@ fn fragmented() -> (Vec<u8>, Vec<String>) {
             reason: "restart".into(),
         })),
     ];
-    let close = presence_load::protocol::websocket::Close {
-        code: Some(1001),
-        reason: "restart",
-    };
     let messages = [
         Message::Ping(b"are you there"),
         Message::Text("h\u{e9}llo".into()),
         Message::Text("whole".into()),
         Message::Pong(b""),
         Message::Binary(b"bytes".into()),
-        Message::Close(close),
+        Message::Close(Some(1001)),
     ];
     let messages = messages.iter().map(|message| format!("{message:?}"));
     (written(frames), messages.collect())

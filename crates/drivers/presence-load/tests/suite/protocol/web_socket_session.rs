@@ -8,7 +8,7 @@ use presence_load::protocol::ProtocolError;
 use presence_load::protocol::transport::{Closed, Event, Kind, Side, Transport, TransportContext};
 use tungstenite::{Message, WebSocket, accept};
 
-use super::{OPEN, context, message, opened, read_all, take_output};
+use super::{OPEN, context, message, read_all, take_output};
 
 /// Runs a server on its own thread, for one connection.
 fn serve(serve: impl FnOnce(WebSocket<TcpStream>) + Send + 'static) -> TcpStream {
@@ -70,7 +70,7 @@ fn a_session_opens_answers_pings_sends_receives_and_closes() {
     let (mut transport, mut cx) = (Transport::new(Kind::WebSocket), context());
     transport.connected(Side::Main, &mut cx);
     let first = events(1, &mut transport, &mut stream, &mut cx);
-    assert_eq!(first, [opened()]);
+    assert_eq!(first, [Event::Opened]);
     transport.send(&mut cx, |out| out.push(b'0'));
     let rest = events(3, &mut transport, &mut stream, &mut cx);
     let expected = [
@@ -99,7 +99,10 @@ fn the_servers_close_frame_is_answered() {
     let (mut transport, mut cx) = (Transport::new(Kind::WebSocket), context());
     transport.connected(Side::Main, &mut cx);
     let received = events(2, &mut transport, &mut stream, &mut cx);
-    assert_eq!(received, [opened(), Event::Closed(Closed::Frame(None))]);
+    assert_eq!(
+        received,
+        [Event::Opened, Event::Closed(Closed::Frame(None))]
+    );
     assert!(!cx.actions.output[0].is_empty());
 }
 
@@ -155,7 +158,7 @@ fn a_transport_that_ignores_pings_reports_them_and_stays_silent() {
             .concat(),
     );
     let read = read_all(&mut transport, Side::Main, &[&stream], &mut cx).unwrap();
-    assert_eq!(read, [opened(), Event::Ping]);
+    assert_eq!(read, [Event::Opened, Event::Ping]);
     assert!(cx.actions.output[0].is_empty());
 }
 

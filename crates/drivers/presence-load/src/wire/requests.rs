@@ -1,11 +1,13 @@
-//! Requests that are not acknowledged yet, of all users of a worker.
+//! Requests that are not acknowledged yet, of all connections of a worker.
 //!
-//! A user rarely has more than one, so that room for several in each user would be wasted: they are in one table, as a
-//! linked list for each user, in the order in which they were sent.
+//! A connection rarely has more than one, so that room for several in each would be wasted: they are in one table, as a
+//! linked list for each connection, in the order in which they were sent.
+
+use crate::roles::Change;
 
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     Join,
     /// A heartbeat of the load.
     Heartbeat,
@@ -16,21 +18,16 @@ pub(crate) enum Kind {
 
 /// A request that is not acknowledged yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Request {
-    pub(crate) kind: Kind,
+pub(super) struct Request {
+    pub(super) kind: Kind,
     /// The id of its acknowledgement.
-    pub(crate) id: u32,
-    /// The sequence number of the change; 0 without one.
-    pub(crate) n: u32,
-    /// Its intended start.
-    pub(crate) at: u64,
-    /// The time at which it was sent.
-    pub(crate) sent: u64,
+    pub(super) id: u32,
+    pub(super) change: Change,
 }
 
-/// The requests of a user.
+/// The requests of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Queue {
+pub(super) struct Queue {
     first: u32,
     last: u32,
 }
@@ -47,14 +44,14 @@ impl Default for Queue {
 }
 
 impl Queue {
-    pub(crate) fn is_empty(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.first == NONE
     }
 }
 
-/// The requests of all users.
+/// The requests of all connections.
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub(super) struct Requests {
     entries: Vec<Entry>,
     /// The first unused entry.
     free: u32,
@@ -76,8 +73,8 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Adds a request behind the others of its user.
-    pub(crate) fn push(&mut self, queue: &mut Queue, request: Request) {
+    /// Adds a request behind the others of its connection.
+    pub(super) fn push(&mut self, queue: &mut Queue, request: Request) {
         let entry = Entry {
             request,
             next: NONE,
@@ -101,14 +98,14 @@ impl Requests {
         queue.last = index;
     }
 
-    /// Returns the oldest request of a user.
-    pub(crate) fn first(&self, queue: Queue) -> Option<&Request> {
+    /// Returns the oldest request of a connection.
+    pub(super) fn first(&self, queue: Queue) -> Option<&Request> {
         let entry = self.entries.get(queue.first as usize);
         entry.map(|entry| &entry.request)
     }
 
     /// Takes the request with this id: usually the oldest.
-    pub(crate) fn take(&mut self, queue: &mut Queue, id: u32) -> Option<Request> {
+    pub(super) fn take(&mut self, queue: &mut Queue, id: u32) -> Option<Request> {
         let (mut before, mut index) = (NONE, queue.first);
         while let Some(entry) = self.entries.get(index as usize) {
             if entry.request.id == id {
@@ -119,8 +116,8 @@ impl Requests {
         None
     }
 
-    /// Takes the oldest request of a user.
-    pub(crate) fn take_first(&mut self, queue: &mut Queue) -> Option<Request> {
+    /// Takes the oldest request of a connection.
+    pub(super) fn take_first(&mut self, queue: &mut Queue) -> Option<Request> {
         (!queue.is_empty()).then(|| self.remove(queue, NONE, queue.first))
     }
 
@@ -150,9 +147,11 @@ mod tests {
         Request {
             kind: Kind::Heartbeat,
             id,
-            n: id,
-            at: 0,
-            sent: 0,
+            change: Change {
+                n: id,
+                at: 0,
+                sent: 0,
+            },
         }
     }
 

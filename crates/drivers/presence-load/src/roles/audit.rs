@@ -21,7 +21,7 @@ mod window;
 
 use crate::population::Part;
 use crate::protocol::presence::{EventType, PresenceEvent};
-use crate::users::{Memberships, Phase, Sender, User, hash};
+use crate::roles::user::{Memberships, Phase, Sender, User, hash};
 
 use clock::ServerClock;
 pub(crate) use counts::AuditCounts;

@@ -1,31 +1,24 @@
 //! Connecting.
 
-use load::clock;
 use load::net::dial::dial;
 use load::slots::Id;
 use nix::errno::Errno;
 
 use super::connection::Connection;
-use super::{Cx, Load};
+use super::{Cx, Wire};
 use crate::outcome;
 use crate::protocol::socket::Socket;
 use crate::protocol::transport::{Side, Transport};
-use crate::users::Phase;
 
-impl<'a> Load<'a> {
+impl<'a> Wire<'a> {
     /// Begins to connect a user.
     pub(super) fn connect(&mut self, user: u32, cx: &mut Cx<'a>) {
-        let kind = self.shared.settings().transport.kind();
         // On loopback the whole handshake of TCP happens within the call.
-        let index = self.part.index_of(user);
-        let state = &mut self.users[user as usize];
-        let server = self.shared.server_of(index, u64::from(state.attempts));
-        state.server = server as u8;
-        state.phase = Phase::Connecting;
-        state.connecting_since = clock::now();
-        let connection = Connection::new(user, Transport::new(kind));
+        let server = self.users.begin_connect(user);
+        let transport = Transport::new(self.settings.transport);
+        let connection = Connection::new(user, server, transport);
         let id = cx.connections.insert(connection);
-        self.user(user).connection = Some(id);
+        self.connections[user as usize] = Some(id);
         if let Err(errno) = self.open_side(id, Side::Main, cx) {
             self.lose(id, outcome::connect_error(errno), cx);
         }
@@ -39,8 +32,7 @@ impl<'a> Load<'a> {
         let Some(connection) = cx.connections.get_mut(id) else {
             return Ok(());
         };
-        let server = usize::from(self.users[connection.user as usize].server);
-        let server = &self.shared.servers[server];
+        let server = &self.users.shared().servers[connection.server];
         let socket = dial(&server.peer, &mut self.sources)?;
         let socket = Socket::new(socket, server.tls.as_ref()).map_err(|_| Errno::EIO)?;
         cx.reactor

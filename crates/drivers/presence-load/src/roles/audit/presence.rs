@@ -1,7 +1,7 @@
 //! Joins and leaves that should arrive once each, with or without numbers of the server.
 
 use super::window::Arrival;
-use crate::users::Memberships;
+use crate::roles::user::Memberships;
 
 /// Two bits for each connection, as in [`Memberships`], of the current connection and the one before.
 const BITS: u8 = 0b1111;
@@ -162,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::users::Sender;
+    use crate::roles::user::Sender;
 
     /// A sender that comes and goes, and a receiver that gets all of it, but for one wrong delivery.
     struct Model {

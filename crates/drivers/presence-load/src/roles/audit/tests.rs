@@ -3,7 +3,7 @@
 use load::schedule::Share;
 
 use super::*;
-use crate::population::{Behaviour, Names, Population};
+use crate::population::{Behaviour, Population};
 use crate::protocol::presence::{Member, Stamp};
 
 mod compared;
@@ -17,7 +17,6 @@ struct Room {
     audit: Audit,
     users: Vec<User>,
     seq: u64,
-    names: Names,
 }
 
 impl Room {
@@ -35,7 +34,6 @@ impl Room {
             audit: Audit::new(part, ORIGIN, 0),
             users: (0..3).map(|_| User::new(Behaviour::Active)).collect(),
             seq: 3,
-            names: Names::default(),
         };
         for user in 0..3 {
             room.connect(user, &format!("c{user}"));
@@ -55,19 +53,17 @@ impl Room {
     fn joined(&mut self, user: u32, snapshot: &[(u32, &str, u64)]) {
         let names: Vec<String> = snapshot.iter().map(|entry| self.name(entry.0)).collect();
         let members = snapshot.iter().zip(&names);
-        let members = members.map(|((_, connection, n), name)| {
-            Ok(Member {
-                conn_id: (*connection).into(),
-                user_id: name.as_str().into(),
-                stamp: Some(Stamp { n: *n, t: ORIGIN }),
-                padding: Some(0),
-                last_seen_ms: None,
-                epoch: None,
-            })
+        let members = members.map(|((_, connection, n), name)| Member {
+            conn_id: (*connection).into(),
+            user_id: name.as_str().into(),
+            stamp: Some(Stamp { n: *n, t: ORIGIN }),
+            padding: Some(0),
+            last_seen_ms: None,
+            epoch: None,
         });
         let begun = (NOW - 100, NOW, Some(self.seq));
         let joined = self.audit.joined(user, begun, members, &self.users);
-        assert_eq!(joined, Ok(snapshot.len() as u64));
+        assert_eq!(joined, snapshot.len() as u64);
         let user = &mut self.users[user as usize];
         user.phase = Phase::Joined;
         (user.sent, user.sender.joined_at) = (NOW, NOW - 5_000);
@@ -101,9 +97,8 @@ impl Room {
         self.receive(receiver, &event);
     }
 
-    fn name(&mut self, user: u32) -> String {
-        self.audit.part.write_names(user, &mut self.names);
-        self.names.user.clone()
+    fn name(&self, user: u32) -> String {
+        self.audit.part.names(user).user
     }
 
     /// Sends changes of a user, all acknowledged.
@@ -123,11 +118,9 @@ impl Room {
             conn_id: format!("c{user}").into(),
             stamp: Some(Stamp { n, t: ORIGIN + n }),
             padding: Some(0),
-            has_state: true,
             seq: Some(seq),
             epoch: None,
             ts: None,
-            reason: None,
             degraded: false,
         }
     }

@@ -3,29 +3,24 @@
 use super::shown::Shown;
 use super::window::Window;
 use super::{Audit, Membership};
-use crate::protocol::ProtocolError;
 use crate::protocol::presence::Member;
-use crate::users::{Phase, Sender, User, hash};
+use crate::roles::user::{Phase, Sender, User, hash};
 
 impl Audit {
     /// Checks the snapshot of a join that was sent at `sent` and acknowledged at `now`, and begins to compare from there.
     /// Returns the number of its members.
-    ///
-    /// # Errors
-    /// The snapshot can't be read.
     pub(crate) fn joined<'a>(
         &mut self,
         receiver: u32,
         (sent, now, seq): (u64, u64, Option<u64>),
-        snapshot: impl Iterator<Item = Result<Member<'a>, ProtocolError>>,
+        snapshot: impl IntoIterator<Item = Member<'a>>,
         users: &[User],
-    ) -> Result<u64, ProtocolError> {
+    ) -> u64 {
         let (room, first) = (self.part.room_of(receiver), self.first_of_room(receiver));
         let mut members = 0;
         let mut shown = Shown::new(self.size());
         let mut shown_before = Shown::new(self.size());
         for entry in snapshot {
-            let entry = entry?;
             members += 1;
             let Some(member) = self.part.member_named(room, &entry.user_id) else {
                 continue;
@@ -67,7 +62,7 @@ impl Audit {
             presence.compare(shows, will_join, memberships);
         }
         self.begin_sequence(receiver, seq);
-        Ok(members)
+        members
     }
 
     /// Returns true if a snapshot that was made between two times may show a user like this.

@@ -7,14 +7,12 @@ use load::net::dial::finish;
 use load::reactor::Event;
 use load::slots::Id;
 
-use super::{Cx, Load};
+use super::{Cx, Wire};
 use crate::outcome;
-use crate::population::Behaviour;
 use crate::protocol::ProtocolError;
 use crate::protocol::transport::Side;
-use crate::users::Phase;
 
-impl<'a> Load<'a> {
+impl<'a> Wire<'a> {
     /// Serves a connection of TCP that is ready.
     pub(super) fn serve(&mut self, id: Id, event: Event, cx: &mut Cx<'a>) {
         let side = Side::from_token_side(event.side());
@@ -31,17 +29,13 @@ impl<'a> Load<'a> {
                 return self.lose(id, outcome::connect_error(errno), cx);
             }
             stream.is_connecting = false;
-            let server = self.server_of(user);
-            if let Some(connection) = cx.connections.get_mut(id) {
-                connection
-                    .transport
-                    .connected(side, &mut self.transports[server]);
-            }
+            let transports = &mut self.transports[connection.server];
+            connection.transport.connected(side, transports);
             self.perform(id, cx);
         } else if event.writable {
             self.flush_side(id, side, cx);
         }
-        if self.has_stopped_reading(user) {
+        if self.users.user(user).has_stopped_reading() {
             if is_closing {
                 self.lose(id, outcome::CONNECTION_LOST, cx);
             }
@@ -50,29 +44,25 @@ impl<'a> Load<'a> {
         }
     }
 
-    fn has_stopped_reading(&self, user: u32) -> bool {
-        let user = &self.users[user as usize];
-        user.phase == Phase::Joined && user.behaviour != Behaviour::Active
-    }
-
     /// Reads until the kernel has nothing more.
     fn read(&mut self, id: Id, side: Side, is_closing: bool, cx: &mut Cx<'a>) {
         loop {
             let Some(connection) = cx.connections.get_mut(id) else {
                 return;
             };
+            let server = connection.server;
             let Some((stream, transport)) = connection.parts(side) else {
                 return;
             };
+            let is_plain = self.users.shared().servers[server].tls.is_none();
             let kept = transport.restore(side, &mut cx.buffer);
             let room = cx.buffer.len() - kept;
             match stream.socket.read(&mut cx.buffer[kept..]) {
                 Ok(0) => return self.ended(id, side, cx),
                 Ok(length) => {
-                    self.counts.bytes += length as u64;
+                    self.users.counts.bytes += length as u64;
                     self.received(id, side, kept + length, cx);
                     // A short read took everything, unless the peer closes, or TLS holds more.
-                    let is_plain = self.shared.servers[0].tls.is_none();
                     if length < room && !is_closing && is_plain {
                         return;
                     }
@@ -96,8 +86,7 @@ impl<'a> Load<'a> {
         let buffer = std::mem::take(&mut cx.buffer);
         let mut taken = 0;
         while let Some(connection) = cx.connections.get_mut(id) {
-            let server = usize::from(self.users[connection.user as usize].server);
-            let transports = &mut self.transports[server];
+            let transports = &mut self.transports[connection.server];
             let input = &buffer[..length];
             let next = connection
                 .transport
@@ -121,8 +110,7 @@ impl<'a> Load<'a> {
     /// Ends a connection because of an error of the server.
     pub(super) fn fail_protocol(&mut self, id: Id, error: ProtocolError, cx: &mut Cx<'a>) {
         if let Some(connection) = cx.connections.get_mut(id) {
-            let user = connection.user;
-            self.debug(user, &error.to_string());
+            self.users.debug(connection.user, &error.to_string());
         }
         self.lose(id, error.kind(), cx);
     }
@@ -131,12 +119,10 @@ impl<'a> Load<'a> {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
-        let server = usize::from(self.users[connection.user as usize].server);
         // The other sides may live on.
         connection.close(side);
-        let ended = connection
-            .transport
-            .ended(side, &mut self.transports[server]);
+        let transports = &mut self.transports[connection.server];
+        let ended = connection.transport.ended(side, transports);
         self.perform(id, cx);
         if let Some(event) = ended {
             self.handle(id, event, clock::now(), cx);
@@ -175,10 +161,8 @@ impl<'a> Load<'a> {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
-        let server = usize::from(self.users[connection.user as usize].server);
-        connection
-            .transport
-            .send(&mut self.transports[server], write);
+        let transports = &mut self.transports[connection.server];
+        connection.transport.send(transports, write);
         self.perform(id, cx);
     }
 
@@ -187,7 +171,7 @@ impl<'a> Load<'a> {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
-        let server = usize::from(self.users[connection.user as usize].server);
+        let server = connection.server;
         let actions = &mut self.transports[server].actions;
         let is_simple = actions.is_main_output_only();
         if is_simple && actions.output[0].is_empty() {
@@ -237,7 +221,7 @@ impl<'a> Load<'a> {
             .get_mut(id)
             .and_then(|entry| entry.stream(side));
         let stream = stream.ok_or(outcome::CONNECTION_LOST)?;
-        self.counts.bytes_sent += bytes.len() as u64;
+        self.users.counts.bytes_sent += bytes.len() as u64;
         if stream.is_connecting {
             stream.unsent.append(bytes);
             return Ok(());

@@ -4,17 +4,14 @@ use load::schedule::Share;
 
 use super::Audit;
 use crate::population::{Behaviour, Part, Population};
-use crate::protocol::ProtocolError;
 use crate::protocol::presence::{Member, PresenceEvent};
-use crate::requests::{Kind, Request, Requests};
-use crate::users::{Phase, User};
+use crate::roles::user::{Phase, User};
 
 /// The room `room-001` with its users `user-1-1` and so on, as the audit of a worker sees them.
 #[derive(Debug)]
 pub struct AuditedRoom {
     audit: Audit,
     users: Vec<User>,
-    requests: Requests,
     now: u64,
 }
 
@@ -39,46 +36,31 @@ impl AuditedRoom {
         Self {
             audit: Audit::new(part, 0, 0),
             users: connected.collect(),
-            requests: Requests::default(),
             now: 1,
         }
     }
 
     /// Joins a user, and checks the snapshot with the sequence number `seq`. Returns the number of its members.
-    ///
-    /// # Errors
-    /// The snapshot can't be read.
     pub fn join<'a>(
         &mut self,
         user: u32,
         seq: u64,
-        snapshot: impl Iterator<Item = Result<Member<'a>, ProtocolError>>,
-    ) -> Result<u64, ProtocolError> {
+        snapshot: impl Iterator<Item = Member<'a>>,
+    ) -> u64 {
         self.now += 1;
         self.audit.begin_join(user, &self.users);
         let begun = (self.now, self.now, Some(seq));
-        let members = self.audit.joined(user, begun, snapshot, &self.users)?;
+        let members = self.audit.joined(user, begun, snapshot, &self.users);
         let user = &mut self.users[user as usize];
         (user.phase, user.sender.joined_at) = (Phase::Joined, self.now);
-        Ok(members)
+        members
     }
 
     /// Sends a heartbeat of a user, and takes its acknowledgement.
     pub fn heartbeat(&mut self, user: u32) {
         self.now += 1;
-        let user = &mut self.users[user as usize];
-        let n = user.sender.change(self.now);
-        let request = Request {
-            kind: Kind::Heartbeat,
-            id: user.take_id(),
-            n,
-            at: self.now,
-            sent: self.now,
-        };
-        self.requests.push(&mut user.requests, request);
-        if let Some(request) = self.requests.take(&mut user.requests, request.id) {
-            user.sender.acked = user.sender.acked.max(request.n);
-        }
+        let sender = &mut self.users[user as usize].sender;
+        sender.acked = sender.change(self.now);
     }
 
     /// Audits an event that a user receives. Returns the intended start of its change, if it is new.

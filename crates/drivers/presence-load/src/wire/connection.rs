@@ -2,6 +2,7 @@
 
 use load::net::write_buffer::WriteBuffer;
 
+use super::requests::Queue;
 use crate::protocol::socket::Socket;
 use crate::protocol::transport::{Side, Transport};
 
@@ -9,7 +10,14 @@ use crate::protocol::transport::{Side, Transport};
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(super) user: u32,
+    /// The index of its server.
+    pub(super) server: usize,
     pub(super) transport: Transport,
+    pub(super) requests: Queue,
+    /// The id of the next acknowledgement.
+    next_id: u32,
+    /// Requests that were not acknowledged in time: their acknowledgements may still come.
+    pub(super) overdue: u32,
     main: Option<Stream>,
     /// The other sides, which only polling clients have.
     others: Option<Box<[Option<Stream>; 2]>>,
@@ -26,13 +34,30 @@ pub(super) struct Stream {
 }
 
 impl Connection {
-    pub(super) fn new(user: u32, transport: Transport) -> Self {
+    pub(super) fn new(user: u32, server: usize, transport: Transport) -> Self {
         Self {
             user,
+            server,
             transport,
+            requests: Queue::default(),
+            next_id: 0,
+            overdue: 0,
             main: None,
             others: None,
         }
+    }
+
+    /// Returns the id of the next acknowledgement.
+    #[inline]
+    pub(super) fn take_id(&mut self) -> u32 {
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        id
+    }
+
+    /// Returns true if a request with this id was sent.
+    pub(super) fn has_sent(&self, id: u64) -> bool {
+        id < u64::from(self.next_id)
     }
 
     pub(super) fn stream(&mut self, side: Side) -> Option<&mut Stream> {

@@ -37,7 +37,7 @@ impl AuditCounts {
         }
     }
 
-    /// Counts joins and leaves that never arrived: bits as in [`Memberships`](crate::users::Memberships).
+    /// Counts joins and leaves that never arrived: bits as in [`Memberships`](crate::roles::user::Memberships).
     pub(super) fn lose(&mut self, events: u16) {
         self.lost_joins += u64::from((events & 0xAAAA).count_ones());
         self.lost_leaves += u64::from((events & 0x5555).count_ones());

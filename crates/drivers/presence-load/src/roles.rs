@@ -1,0 +1,415 @@
+//! What the users of a worker do, without I/O: when they begin, send, leave and come back, and what the audit finds.
+//!
+//! An engine asks [`Users`] what happens next, performs it with its own connections, and reports what came of it. So both
+//! engines make the same load of the same plan and seed.
+
+mod audit;
+mod churn;
+mod memberships;
+mod pace;
+mod user;
+
+use load::driver::Worker;
+use load::event_loop::LoopState;
+use load::pacer::Start;
+use load::recorder::Recorder;
+use rand::RngExt as _;
+
+use crate::counters::Counts;
+use crate::outcome::count;
+use crate::population::{Behaviour, Part};
+use crate::progress::Progress;
+use crate::protocol::presence::PresenceEvent;
+use crate::series::{HEARTBEAT, PROPAGATION, SERVICE};
+use crate::shared::Shared;
+
+use audit::Audit;
+pub use audit::AuditedRoom;
+use churn::Churn;
+pub(crate) use memberships::{ConnectionEnd, FIRST_BACKOFF, JoinAnswer, LONGEST_BACKOFF};
+use pace::ClosedLoop;
+pub(crate) use user::{Phase, User};
+
+/// Leaves at the end of a worker that are not acknowledged at once: each causes an event for each other member.
+pub(crate) const LEAVING_AT_ONCE: usize = 128;
+/// Actions in one turn of the loop at most, so that connections are served between.
+pub(crate) const ACTIONS_PER_TURN: u32 = 32;
+/// Users that are tried to find one that can leave.
+const TRIES: usize = 16;
+/// Interval at which the last events are looked for, nanoseconds.
+const LOOK_NS: u64 = 5_000_000;
+
+/// The state of the loop of a worker.
+pub(crate) type State = LoopState<Timer>;
+
+/// The content of a timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// A user connects again.
+    Connect(u32),
+    /// The sender with this index sends its next heartbeat (closed loop).
+    Next(u32),
+}
+
+/// The next action of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Connects for the first time.
+    Connect(u32),
+    /// Leaves, and comes back.
+    Leave(u32),
+    /// Loses its connection without a leave, and comes back.
+    Cut(u32),
+}
+
+/// A change of a user's state, which a heartbeat of the load carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The sequence number among the changes of its user; 0 for a request without a change.
+    pub(crate) n: u32,
+    /// Its intended start.
+    pub(crate) at: u64,
+    /// The time at which it was sent.
+    pub(crate) sent: u64,
+}
+
+impl Change {
+    /// Returns the times of a request without a change.
+    pub(crate) fn none(sent: u64) -> Self {
+        Self {
+            n: 0,
+            at: sent,
+            sent,
+        }
+    }
+}
+
+/// The users of one worker.
+#[derive(Debug)]
+pub(crate) struct Users<'a> {
+    shared: &'a Shared,
+    part: Part,
+    users: Vec<User>,
+    /// The users that send heartbeats.
+    senders: Vec<u32>,
+    /// True if operations are numbered over all workers.
+    is_even: bool,
+    closed: Option<ClosedLoop>,
+    churn: Option<Churn>,
+    progress: Progress,
+    /// Users that have begun to connect, and those whose first attempt to join has ended.
+    begun: u32,
+    opened: u64,
+    joined: u64,
+    /// Users whose leave is not acknowledged.
+    leaving: usize,
+    /// Users that connect, join, leave or wait to connect again.
+    unsettled: u64,
+    /// Heartbeats of the load that are not acknowledged, and those among them that count.
+    open: u64,
+    open_counted: u64,
+    /// Rooms whose members have received all that was acknowledged. Nothing changes in them once the load is over.
+    settled_rooms: u64,
+    /// True once nobody comes back any more.
+    has_ended: bool,
+    pub(crate) audit: Audit,
+    pub(crate) counts: Counts,
+}
+
+impl<'a> Users<'a> {
+    /// Creates the users of a worker, and gives it their heartbeats. Returns `None` if other workers have all rooms.
+    pub(crate) fn new(shared: &'a Shared, worker: &mut Worker) -> Option<Self> {
+        let part = Part {
+            population: shared.population,
+            share: worker.share,
+        };
+        let behaviour = |user| part.population.behaviour(part.index_of(user));
+        let users = (0..part.users() as u32).map(|user| User::new(behaviour(user)));
+        let users: Vec<User> = users.collect();
+        if users.is_empty() {
+            return None;
+        }
+        let senders = (0..).zip(&users);
+        let senders = senders.filter(|(_, user)| user.behaviour == Behaviour::Active);
+        let senders: Vec<u32> = senders.map(|(index, _)| index).collect();
+        worker.record.count(count::USERS, part.users());
+        let settings = shared.settings();
+        let origin = worker.phases.origin;
+        Some(Self {
+            shared,
+            part,
+            users,
+            is_even: pace::fit(shared, senders.len() as u64, worker),
+            closed: ClosedLoop::new(shared, senders.len()),
+            churn: Churn::new(shared, part, senders.len()),
+            senders,
+            progress: Progress::new(settings.report_interval, origin),
+            begun: 0,
+            opened: 0,
+            joined: 0,
+            leaving: 0,
+            unsettled: 0,
+            open: 0,
+            open_counted: 0,
+            settled_rooms: 0,
+            has_ended: false,
+            audit: Audit::new(part, origin, settings.padding),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Returns the memory for the audit of a user in a room of this size.
+    #[cfg(test)]
+    pub(crate) const fn audit_bytes_per_user(users_per_room: usize) -> usize {
+        Audit::bytes_per_user(users_per_room)
+    }
+
+    pub(crate) fn shared(&self) -> &'a Shared {
+        self.shared
+    }
+
+    pub(crate) fn part(&self) -> Part {
+        self.part
+    }
+
+    pub(crate) fn user(&self, user: u32) -> &User {
+        &self.users[user as usize]
+    }
+
+    /// Returns the number of joined users.
+    pub(crate) fn joined_count(&self) -> u64 {
+        self.joined
+    }
+
+    /// Returns the number of users whose leave is not acknowledged.
+    pub(crate) fn leaving_count(&self) -> usize {
+        self.leaving
+    }
+
+    /// Takes what a user does next.
+    ///
+    /// # Errors
+    /// The time at which the next action is due.
+    pub(crate) fn next_action(&mut self, state: &State) -> Result<Action, u64> {
+        match self.next_to_begin(state) {
+            Ok(user) => Ok(Action::Connect(user)),
+            Err(next) => self.next_to_leave(state).map_err(|leave| leave.min(next)),
+        }
+    }
+
+    fn next_to_begin(&mut self, state: &State) -> Result<u32, u64> {
+        let user = self.begun;
+        if user as usize >= self.users.len() || state.now >= state.phases.end {
+            return Err(u64::MAX);
+        }
+        let ramp_up_ns = self.shared.settings().ramp_up.as_nanos() as u64;
+        let due = state.phases.origin + self.part.begins_at(user, ramp_up_ns);
+        if due > state.now {
+            return Err(due);
+        }
+        self.begun += 1;
+        self.unsettled += 1;
+        Ok(user)
+    }
+
+    fn next_to_leave(&mut self, state: &State) -> Result<Action, u64> {
+        let churn = self.churn.as_mut().ok_or(u64::MAX)?;
+        let (cuts, mut random) = churn.take_due(state)?;
+        let first = random.random_range(0..self.senders.len());
+        let senders = (first..self.senders.len()).chain(0..first).take(TRIES);
+        for sender in senders {
+            let user = self.senders[sender];
+            let closed = self.closed.as_ref();
+            // The first heartbeat of a closed loop has its time, so its user must be there.
+            let has_begun = closed.is_none_or(|closed| closed.has_begun(sender));
+            let own = &mut self.users[user as usize];
+            if !has_begun || !own.can_send() {
+                continue;
+            }
+            own.is_churning = true;
+            return Ok(if cuts {
+                self.counts.cut += 1;
+                Action::Cut(user)
+            } else {
+                self.counts.left += 1;
+                Action::Leave(user)
+            });
+        }
+        // Those that are away may be back in the next turn.
+        Err(state.now)
+    }
+
+    /// Begins a heartbeat of the schedule. Returns the user that sends it.
+    #[inline]
+    pub(crate) fn begin(&mut self, start: Start, state: &State) -> u32 {
+        let number = if self.is_even {
+            start.index / state.share.of
+        } else {
+            start.index
+        };
+        let sender = (number % self.senders.len() as u64) as u32;
+        self.begin_of(sender, start, state)
+    }
+
+    /// Begins the next heartbeat of a sender of a closed loop. Returns its user, and the intended start.
+    pub(crate) fn begin_next(&mut self, sender: u32, state: &mut State) -> Option<(u32, u64)> {
+        let closed = self.closed.as_ref()?;
+        if self.users[self.senders[sender as usize] as usize].is_churning {
+            // It is away because the plan asks for that.
+            let at = closed.next_at(state.now);
+            state.timers.set(at, Timer::Next(sender));
+            return None;
+        }
+        let start = closed.next(sender, state)?;
+        Some((self.begin_of(sender, start, state), start.at))
+    }
+
+    /// Begins a heartbeat of the sender with this index. Returns its user, or the next one if that is away because the
+    /// plan asks for it.
+    #[inline]
+    fn begin_of(&mut self, sender: u32, start: Start, state: &State) -> u32 {
+        if let Some(closed) = &mut self.closed {
+            closed.begin(sender, start);
+        }
+        self.open += 1;
+        self.open_counted += u64::from(state.phases.counts(start.at));
+        let user = self.senders[sender as usize];
+        // A closed loop is the loop of one user.
+        if !self.users[user as usize].is_churning || self.closed.is_some() {
+            return user;
+        }
+        let (before, from) = self.senders.split_at(sender as usize);
+        let mut others = from.iter().chain(before);
+        let other = others.find(|user| self.users[**user as usize].can_send());
+        other.copied().unwrap_or(user)
+    }
+
+    /// Takes the change of a heartbeat that is being sent.
+    #[inline]
+    pub(crate) fn change(&mut self, user: u32, at: u64, sent: u64) -> Change {
+        self.counts.heartbeats += 1;
+        let n = self.users[user as usize].sender.change(at);
+        Change { n, at, sent }
+    }
+
+    /// Registers the time of a request, which shows that its user was still there.
+    #[inline]
+    pub(crate) fn touch(&mut self, user: u32, sent: u64) {
+        self.users[user as usize].sent = sent;
+    }
+
+    /// Ends a heartbeat that has begun, at `now`.
+    #[inline]
+    pub(crate) fn end_heartbeat(
+        &mut self,
+        user: u32,
+        change: Change,
+        outcome: Result<(), &'static str>,
+        now: u64,
+        state: &mut State,
+    ) {
+        let is_counted = state.phases.counts(change.at);
+        self.open -= 1;
+        self.open_counted -= u64::from(is_counted);
+        match (outcome, is_counted) {
+            (Ok(()), true) => {
+                self.counts.ok += 1;
+                state.record.value(HEARTBEAT, now - change.at);
+                state.record.value(SERVICE, now - change.sent);
+            }
+            (Ok(()), false) => self.counts.ok_of_warmup += 1,
+            (Err(kind), true) => state.record.error(kind),
+            (Err(_), false) => state.record.error_of_warmup(),
+        }
+        if outcome.is_ok() {
+            self.audit.still_joined(user, change.sent, &self.users);
+            let sender = &mut self.users[user as usize].sender;
+            sender.acked = sender.acked.max(change.n);
+        }
+        if let Some(closed) = &self.closed
+            && let Ok(sender) = self.senders.binary_search(&user)
+        {
+            let at = closed.next_at(now);
+            state.timers.set(at, Timer::Next(sender as u32));
+        }
+    }
+
+    /// Audits an event that a user got at `now`.
+    #[inline]
+    pub(crate) fn event(
+        &mut self,
+        receiver: u32,
+        event: &PresenceEvent<'_>,
+        now: u64,
+        state: &State,
+    ) {
+        let begun = self.audit.event(receiver, event, &self.users, now);
+        // Keep-alives have no stamp, and the stamps of joins are older than the measured time.
+        if let Some(at) = begun.filter(|at| state.phases.counts(*at)) {
+            state.record.value(PROPAGATION, (now - at).max(1));
+        }
+    }
+
+    /// Records the counts of a turn, and once a second the users that are there.
+    pub(crate) fn record(&mut self, held: u64, state: &State) {
+        self.counts.write(&state.record);
+        self.audit.counts.write(&state.record, false);
+        self.progress.write(held, state);
+    }
+
+    /// Returns when to look again for the last events, once the load is over and all is acknowledged.
+    pub(crate) fn next_look(&mut self, state: &State) -> u64 {
+        if state.now < state.phases.end {
+            return state.phases.end;
+        }
+        if !self.is_quiet(state) {
+            return u64::MAX;
+        }
+        let rooms = self.part.rooms();
+        while self.settled_rooms < rooms
+            && (self.audit).is_settled(self.settled_rooms as u32, &self.users)
+        {
+            self.settled_rooms += 1;
+        }
+        if self.settled_rooms == rooms {
+            u64::MAX
+        } else {
+            state.now + LOOK_NS
+        }
+    }
+
+    /// Returns true once the load is over, and every member has received all that was acknowledged.
+    pub(crate) fn is_idle(&self, state: &State) -> bool {
+        self.is_quiet(state) && self.settled_rooms >= self.part.rooms()
+    }
+
+    fn is_quiet(&self, state: &State) -> bool {
+        self.unsettled == 0 && self.is_over(state.now, state)
+    }
+
+    /// Returns true if no heartbeat is open, and none starts any more at `now`. A closed loop has no schedule beyond its
+    /// first starts, and a worker without senders has none at all; both last until the end of the load.
+    pub(crate) fn is_over(&self, now: u64, state: &State) -> bool {
+        self.open == 0 && state.pacer.over(now) && now >= state.phases.end
+    }
+
+    /// Counts what is open and what was lost. Nobody comes back from here on.
+    pub(crate) fn give_up(&mut self, state: &State) {
+        self.has_ended = true;
+        self.audit.finish(&self.users);
+        state.record.unfinished_many(self.open_counted);
+        let away = self.users.iter().filter(|user| user.is_away()).count();
+        state.record.count(count::NOT_BACK, away as u64);
+    }
+
+    /// Records the last counts.
+    pub(crate) fn flush(&mut self, record: &Recorder) {
+        self.counts.write(record);
+        self.audit.counts.write(record, true);
+    }
+
+    /// Prints a line about a user, with `--debug`.
+    pub(crate) fn debug(&self, user: u32, text: &str) {
+        self.shared.debug(self.part, user, text);
+    }
+}

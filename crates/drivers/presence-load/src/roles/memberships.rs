@@ -1,0 +1,286 @@
+//! How users join, lose their connections, leave, and come back.
+
+use std::time::Duration;
+
+use load::clock;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::user::{Memberships, hash};
+use super::{Phase, State, Timer, Users};
+use crate::outcome;
+use crate::population::Behaviour;
+use crate::protocol::presence::Member;
+use crate::series::{CONNECT, LEAVE, RECONNECT};
+
+/// The first and the longest delay before a user connects again; it doubles with each failed attempt. The official
+/// client has the same values.
+pub(crate) const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+
+/// Why a connection ends, as far as that decides what its requests become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectionEnd {
+    /// The server or the network ended it.
+    Lost(&'static str),
+    /// The driver cut it, as the plan asks.
+    Cut,
+    /// Its user has left.
+    Left,
+}
+
+/// The answer to a join, besides the members.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct JoinAnswer<'a> {
+    /// The id of the own connection, if the server names it.
+    pub(crate) connection: Option<&'a str>,
+    /// The epoch of the membership; 0 if the server issues none.
+    pub(crate) epoch: u64,
+    /// The number of the last event that the snapshot includes.
+    pub(crate) seq: Option<u64>,
+    /// True if the server serves only what its own node knows.
+    pub(crate) is_degraded: bool,
+    /// The time at which the join was sent.
+    pub(crate) sent: u64,
+    /// The time at which the answer came.
+    pub(crate) now: u64,
+}
+
+impl Users<'_> {
+    /// Begins to connect a user. Returns the index of its server.
+    pub(crate) fn begin_connect(&mut self, user: u32) -> usize {
+        let index = self.part.index_of(user);
+        let own = &mut self.users[user as usize];
+        own.phase = Phase::Connecting;
+        own.sent = clock::now();
+        self.shared.server_of(index, own.attempts.into())
+    }
+
+    /// Registers that a user is connected to the namespace. `sid` is the id of its connection, if the server told it.
+    pub(crate) fn connected(&mut self, user: u32, sid: Option<&str>, now: u64, state: &State) {
+        let own = &mut self.users[user as usize];
+        if let Some(sid) = sid {
+            own.sender.connect(sid);
+        }
+        self.counts.connected += 1;
+        state.record.value(CONNECT, now - own.sent);
+    }
+
+    /// Begins to join: a join with a stamp of `now` is sent. Returns the number of the user's last change.
+    pub(crate) fn begin_join(&mut self, user: u32, now: u64) -> u32 {
+        self.users[user as usize].sender.join_stamp = now;
+        self.begin_rejoin(user, now)
+    }
+
+    /// Begins to join with the state that the user has. Returns the number of its last change.
+    pub(crate) fn begin_rejoin(&mut self, user: u32, now: u64) -> u32 {
+        self.audit.begin_join(user, &self.users);
+        let own = &mut self.users[user as usize];
+        own.phase = Phase::Joining;
+        own.sent = now;
+        own.sender.begin_join()
+    }
+
+    /// Takes the answer to a join: checks the snapshot, and begins the membership. Returns true if the connection of the
+    /// user had been lost before.
+    pub(crate) fn joined<'m>(
+        &mut self,
+        user: u32,
+        answer: JoinAnswer<'_>,
+        snapshot: impl IntoIterator<Item = Member<'m>>,
+        state: &mut State,
+    ) -> bool {
+        if let Some(connection) = answer.connection {
+            self.users[user as usize].sender.connect(connection);
+        }
+        let begun = (answer.sent, answer.now, answer.seq);
+        let members = self.audit.joined(user, begun, snapshot, &self.users);
+        self.counts.snapshot_members += members;
+        self.counts.joins += 1;
+        self.joined += 1;
+        self.unsettled -= 1;
+        let own = &mut self.users[user as usize];
+        own.phase = Phase::Joined;
+        own.epoch = answer.epoch;
+        own.sender.joined_at = answer.now;
+        if answer.is_degraded {
+            own.sender.memberships.set_uncertain()
+        } else {
+            own.sender.memberships.publish(Memberships::JOIN)
+        }
+        (own.attempts, own.is_churning) = (0, false);
+        let lost_at = std::mem::take(&mut own.lost_at);
+        if lost_at > 0 {
+            state.record.value(RECONNECT, answer.now - lost_at);
+            self.counts.reconnects += 1;
+        }
+        self.has_opened(user, state);
+        lost_at > 0
+    }
+
+    /// Registers that the first attempt of a user to join has ended. The load begins when all have.
+    fn has_opened(&mut self, user: u32, state: &mut State) {
+        if std::mem::replace(&mut self.users[user as usize].has_opened, true) {
+            return;
+        }
+        self.opened += 1;
+        if self.opened == self.part.users() {
+            state.report_open();
+        }
+    }
+
+    /// Ends the membership of a joined user, which joins again at once. Returns false if it is not joined.
+    pub(crate) fn suspend(&mut self, user: u32) -> bool {
+        let own = &mut self.users[user as usize];
+        if own.phase != Phase::Joined {
+            return false;
+        }
+        // The server no longer sends events to it, so those that are missing may be on no way.
+        own.sender.end(true);
+        own.sender.memberships.set_uncertain();
+        self.audit.end(user);
+        self.joined -= 1;
+        self.unsettled += 1;
+        true
+    }
+
+    /// Takes over the connection of a user whose join is under way, as another member sees it: a client library reports
+    /// it only with the answer, and others may have the event, or a snapshot that shows it, before.
+    pub(crate) fn learn_connection(&mut self, receiver: u32, user_id: &str, conn_id: &str) {
+        let room = self.part.room_of(receiver);
+        let Some(member) = self.part.member_named(room, user_id) else {
+            return;
+        };
+        let first = receiver - self.part.member_of(receiver);
+        let own = &mut self.users[(first + member) as usize];
+        // A receiver that is late has the join of the connection before.
+        if own.phase == Phase::Joining && hash(conn_id) != own.sender.previous {
+            own.sender.connect(conn_id);
+        }
+    }
+
+    /// Compares the epoch in the answer to a heartbeat that was sent at `sent` with the epoch of the join.
+    #[inline]
+    pub(crate) fn check_epoch(&mut self, user: u32, sent: u64, epoch: Option<u64>) {
+        let own = &self.users[user as usize];
+        let is_of_join = own.epoch > 0 && sent > own.sender.joined_at;
+        let is_other = epoch.is_some_and(|epoch| epoch != own.epoch);
+        self.audit.counts.wrong_epoch += u64::from(is_of_join && is_other);
+    }
+
+    /// Begins the leave of a joined user.
+    pub(crate) fn begin_leave(&mut self, user: u32) {
+        self.users[user as usize].phase = Phase::Leaving;
+        self.joined -= 1;
+        self.leaving += 1;
+        self.unsettled += 1;
+    }
+
+    /// Registers that a leave was acknowledged, and the time that it took.
+    pub(crate) fn left(&mut self, took_ns: u64, state: &State) {
+        self.counts.leaves += 1;
+        state.record.value(LEAVE, took_ns);
+    }
+
+    /// Ends the membership of a user whose connection has ended. The user comes back later.
+    pub(crate) fn disconnect(&mut self, user: u32, end: ConnectionEnd, state: &mut State) {
+        let own = &mut self.users[user as usize];
+        let phase = own.phase;
+        let is_orderly = end == ConnectionEnd::Left && own.lost_at == 0;
+        own.sender.end(!is_orderly);
+        if is_orderly {
+            own.sender.leave_acknowledged(clock::now());
+            self.audit.leave(user, &self.users)
+        } else {
+            self.audit.end(user)
+        }
+        self.joined -= u64::from(phase == Phase::Joined);
+        self.unsettled += u64::from(phase == Phase::Joined);
+        self.leaving -= usize::from(phase == Phase::Leaving);
+        if let ConnectionEnd::Lost(kind) = end {
+            match phase {
+                Phase::Joined | Phase::Leaving => self.count_loss(user, kind, state),
+                Phase::Connecting | Phase::Joining => self.fail_attempt(user, kind, state),
+                Phase::Waiting | Phase::Backoff | Phase::Ended => {}
+            }
+        }
+        self.come_back(user, end, state);
+    }
+
+    /// Counts the end of a connection whose user was joined.
+    fn count_loss(&mut self, user: u32, kind: &'static str, state: &State) {
+        let own = &self.users[user as usize];
+        let phase = own.phase;
+        if own.behaviour != Behaviour::Active {
+            self.counts.dropped += 1;
+            return;
+        }
+        self.lose(user, kind);
+        // The end of a connection alone is counted by its heartbeats; a violation of the protocol is an error always.
+        if kind != outcome::CONNECTION_LOST || phase == Phase::Leaving {
+            state.record.begin();
+            state.record.error(kind);
+        }
+    }
+
+    /// Notes that the connection of a user was lost.
+    pub(crate) fn lose(&mut self, user: u32, why: &str) {
+        self.debug(user, &format!("the connection was lost: {why}"));
+        let own = &mut self.users[user as usize];
+        if own.lost_at == 0 {
+            own.lost_at = clock::now();
+            self.counts.connections_lost += 1;
+        }
+    }
+
+    /// Counts an attempt to connect and join that failed.
+    pub(crate) fn fail_attempt(&mut self, user: u32, kind: &'static str, state: &mut State) {
+        self.debug(user, &format!("cannot join: {kind}"));
+        let own = &mut self.users[user as usize];
+        own.attempts = own.attempts.saturating_add(1);
+        if own.has_opened {
+            self.counts.retries += 1;
+            if [outcome::DESCRIPTORS, outcome::PORTS].contains(&kind) {
+                state.record.count(kind, 1);
+            }
+        } else {
+            let kind = match kind {
+                outcome::CONNECTION_LOST => outcome::CONNECT,
+                kind => kind,
+            };
+            state.record.begin();
+            state.record.error(kind);
+            self.has_opened(user, state);
+        }
+    }
+
+    /// Lets a user connect again: at once if the plan asks for that, otherwise after its backoff.
+    fn come_back(&mut self, user: u32, end: ConnectionEnd, state: &mut State) {
+        let index = self.part.index_of(user);
+        let own = &mut self.users[user as usize];
+        if self.has_ended || own.behaviour != Behaviour::Active && own.has_opened {
+            own.phase = Phase::Ended;
+            self.unsettled -= 1;
+            return;
+        }
+        own.phase = Phase::Backoff;
+        let mut delay = Duration::ZERO;
+        if let ConnectionEnd::Lost(_) = end {
+            delay = backoff(self.shared.plan.seed, index, own.attempts);
+            let seconds = delay.as_secs_f64();
+            self.debug(user, &format!("tries again in {seconds:.3} s"));
+        }
+        let at = clock::now() + delay.as_nanos() as u64;
+        state.timers.set(at, Timer::Connect(user));
+    }
+}
+
+/// Returns the delay before a user connects again, after this many failed attempts: the same in each run with the same
+/// seed, whatever the other users do.
+fn backoff(seed: u64, user: u64, attempts: u8) -> Duration {
+    let doubled = FIRST_BACKOFF * (1 << attempts.min(8));
+    let mut random = StdRng::seed_from_u64(seed.wrapping_add(user << 8 | u64::from(attempts)));
+    // Users that were cut at once must not come back at once.
+    let jitter: f64 = random.random_range(0.5..1.5);
+    doubled.min(LONGEST_BACKOFF).mul_f64(jitter)
+}
