@@ -3,45 +3,64 @@
 use std::cell::RefCell;
 
 // The modules below import these with `super::*`.
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use serde_json::{Value, json};
 
 use crate::case::{Case, Named};
-use crate::engine::Engine;
 use crate::expect::*;
-use crate::handshake::{Handshake, POLLING, WEBSOCKET};
 use crate::http;
 use crate::member::{Member, entry, present};
-use crate::packet::{Kind, Packet};
 use crate::polling::{Polling, SEPARATOR};
-use crate::server::{Server, Stopwatch};
-use crate::setup::{self, Setup};
-use crate::socket::{Socket, WebSocketClient};
+use crate::script;
+use crate::server::{LIMIT, Server, Stopwatch};
+use crate::setup::Setup;
+use crate::socket::Socket;
 use crate::transport::Transport;
-use crate::websocket::{self, Received, WebSocket};
+use crate::websocket::{Received, WebSocket};
 
-mod acknowledgements;
-mod arguments;
-mod compatibility;
-mod cors;
-mod echo;
 mod events;
 mod expiry;
-mod frames;
-mod handshake;
-mod heartbeats;
 mod joins;
-mod limits;
-mod malformed;
-mod namespaces;
 mod nodes;
-mod pings;
-mod resumption;
 mod sessions;
-mod upgrades;
 
 /// A function that begins a case of this name at the end of the list.
 type Begin<'a> = &'a dyn Fn(&str) -> Named<'a>;
+
+/// The name and the text of a script.
+macro_rules! script {
+    ($area:literal) => {
+        (
+            concat!($area, ".txt"),
+            include_str!(concat!("cases/", $area, ".txt")),
+        )
+    };
+}
+
+/// A script, and a function that adds the cases of the same area that have loops or timings.
+type Area = ((&'static str, &'static str), fn(Begin<'_>));
+
+const AREAS: [Area; 19] = [
+    (script!("handshake"), |_| {}),
+    (script!("sessions"), sessions::cases),
+    (script!("upgrades"), |_| {}),
+    (script!("cors"), |_| {}),
+    (script!("pings"), |_| {}),
+    (script!("frames"), |_| {}),
+    (script!("namespaces"), |_| {}),
+    (script!("acknowledgements"), |_| {}),
+    (script!("malformed"), |_| {}),
+    (script!("echo"), |_| {}),
+    (script!("joins"), joins::cases),
+    (script!("arguments"), |_| {}),
+    (script!("heartbeats"), |_| {}),
+    (script!("events"), events::cases),
+    (script!("expiry"), expiry::cases),
+    (script!("resumption"), |_| {}),
+    (script!("limits"), |_| {}),
+    (script!("compatibility"), |_| {}),
+    (script!("nodes"), nodes::cases),
+];
 
 /// Returns all cases.
 pub(crate) fn all() -> Vec<Case> {
@@ -51,27 +70,8 @@ pub(crate) fn all() -> Vec<Case> {
         setup: Setup::Usual,
         list: &list,
     };
-    for add in [
-        handshake::cases,
-        sessions::cases,
-        upgrades::cases,
-        cors::cases,
-        pings::cases,
-        frames::cases,
-        namespaces::cases,
-        acknowledgements::cases,
-        malformed::cases,
-        echo::cases,
-        joins::cases,
-        arguments::cases,
-        heartbeats::cases,
-        events::cases,
-        expiry::cases,
-        resumption::cases,
-        limits::cases,
-        compatibility::cases,
-        nodes::cases,
-    ] {
+    for (script, add) in AREAS {
+        list.borrow_mut().extend(script::cases(script));
         add(&case);
     }
     list.into_inner()

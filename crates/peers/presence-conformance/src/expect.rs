@@ -49,13 +49,6 @@ pub(crate) fn expect_at(value: &Value, pointer: &str, expected: &Value) -> anyho
     Ok(())
 }
 
-/// Asserts that a JSON object has no field of this name.
-pub(crate) fn expect_absent(value: &Value, field: &str) -> anyhow::Result<()> {
-    let is_absent = value.get(field).is_none();
-    ensure!(is_absent, "a field {field} in {}", shortened(value));
-    Ok(())
-}
-
 /// Asserts that an answer is a refusal with this code and a description.
 pub(crate) fn expect_refused(answer: &Value, code: &str) -> anyhow::Result<()> {
     expect_at(answer, "/ok", &false.into())?;

@@ -13,14 +13,15 @@ use load::plan::Invalid;
 
 mod case;
 mod cases;
-mod engine;
 mod expect;
 mod handshake;
 mod http;
 mod member;
 mod packet;
+mod pattern;
 mod polling;
 mod runner;
+mod script;
 mod server;
 mod setup;
 mod socket;
@@ -98,7 +99,7 @@ pub fn smoke(url: &str) -> anyhow::Result<String> {
     let failed: Vec<String> = cases
         .iter()
         .filter_map(|case| {
-            let error = (case.run)(&server).err()?;
+            let error = case.attempt(&server).err()?;
             Some(format!("{}: {error:#}", case.name))
         })
         .collect();

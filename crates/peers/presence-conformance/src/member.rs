@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 use crate::expect::{array, expect_at, number, shortened, text};
 use crate::packet::Packet;
+use crate::polling::Polling;
 use crate::server::Server;
-use crate::socket::{Socket, WebSocketClient};
-use crate::transport::Transport;
+use crate::socket::Socket;
 use crate::websocket::WebSocket;
 
 /// A client that can join a room.
 #[derive(Debug)]
-pub(crate) struct Member<T = WebSocket> {
-    pub(crate) socket: Socket<T>,
+pub(crate) struct Member {
+    pub(crate) socket: Socket,
 }
 
 /// The argument of a `presence:event`.
@@ -34,18 +34,14 @@ impl Event {
         expect_at(&self.0, "/type", &kind.into())?;
         expect_at(&self.0, "/connId", &connection.into())
     }
-
-    /// Asserts that a connection has left for this reason.
-    pub(crate) fn is_leave(&self, connection: &str, reason: &str) -> anyhow::Result<()> {
-        self.is("leave", connection)?;
-        expect_at(&self.0, "/reason", &reason.into())
-    }
 }
 
 impl Member {
     /// Connects over a WebSocket.
     pub(crate) fn open(server: &Server) -> anyhow::Result<Self> {
-        WebSocketClient::connect(server).map(Self::over)
+        let mut member = Self::over(Socket::over(WebSocket::session(server)?));
+        member.socket.connect()?;
+        Ok(member)
     }
 
     /// Connects over a WebSocket and joins a room. Returns the member and the answer.
@@ -76,11 +72,19 @@ impl Member {
         };
         attempt().context("the server does not serve a new client")
     }
-}
 
-impl<T: Transport> Member<T> {
-    pub(crate) fn over(socket: Socket<T>) -> Self {
+    pub(crate) fn over(socket: Socket) -> Self {
         Self { socket }
+    }
+
+    /// Returns the WebSocket of a client that uses one.
+    pub(crate) fn websocket(&mut self) -> anyhow::Result<&mut WebSocket> {
+        self.socket.transport.websocket()
+    }
+
+    /// Returns the session of a client that polls.
+    pub(crate) fn polling(&mut self) -> anyhow::Result<&mut Polling> {
+        self.socket.transport.polling()
     }
 
     /// Returns the id of the connection.
@@ -167,10 +171,13 @@ impl<T: Transport> Member<T> {
         Ok(events)
     }
 
-    /// Asserts that no event before the answer to the last call is left to be returned.
-    pub(crate) fn has_no_events(&mut self) -> anyhow::Result<()> {
-        let events = self.socket.take_events();
-        ensure!(events.is_empty(), "unexpected events: {events:?}");
+    /// Asserts that no event is left to be returned. Outside of rooms, the answer to a heartbeat shows it.
+    pub(crate) fn sees_nothing(&mut self) -> anyhow::Result<()> {
+        let events = match self.heartbeat(&Value::Null)?["ok"] == true {
+            true => format!("{:?}", self.events_until_own_update()?),
+            false => format!("{:?}", self.socket.take_events()),
+        };
+        ensure!(events == "[]", "unexpected events: {events}");
         Ok(())
     }
 }

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use anyhow::{Context as _, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 
-use crate::handshake::{Handshake, POLLING};
+use crate::expect::expect_eq;
+use crate::handshake::{self, POLLING, WEBSOCKET};
 use crate::http::{self, Pending, Response};
 use crate::server::Server;
 use crate::transport::Transport;
@@ -19,7 +21,7 @@ pub(crate) const SEPARATOR: char = '\u{1e}';
 #[derive(Debug, Clone)]
 pub(crate) struct Polling {
     server: Server,
-    pub(crate) handshake: Handshake,
+    handshake: Value,
     /// Packets of the last response that have not been returned yet.
     inbox: VecDeque<String>,
 }
@@ -32,15 +34,19 @@ impl Polling {
         let first = packets.next().context("an empty payload")?;
         Ok(Self {
             server: server.clone(),
-            handshake: Handshake::parse(&first)?,
+            handshake: handshake::parse(&first)?,
             inbox: packets.collect(),
         })
     }
 
     /// Returns the target of the session's requests.
     pub(crate) fn target(&self) -> String {
-        let query = format!("{POLLING}&sid={}", self.handshake.sid);
-        self.server.target(&query)
+        self.server.target(&format!("{POLLING}&sid={}", self.sid()))
+    }
+
+    /// Returns the id of the session.
+    pub(crate) fn sid(&self) -> &str {
+        self.handshake["sid"].as_str().unwrap_or_default()
     }
 
     /// Begins a poll.
@@ -55,13 +61,29 @@ impl Polling {
 
     /// Opens a WebSocket for the session.
     pub(crate) fn probe(&self) -> anyhow::Result<WebSocket> {
-        WebSocket::open(&self.server, &self.probe_target())
+        let target = self
+            .server
+            .target(&format!("{WEBSOCKET}&sid={}", self.sid()));
+        WebSocket::open(&self.server, &target)
     }
 
-    /// Returns the target of a WebSocket for the session.
-    pub(crate) fn probe_target(&self) -> String {
-        let query = format!("EIO=4&transport=websocket&sid={}", self.handshake.sid);
-        self.server.target(&query)
+    /// Upgrades the session while a poll is open, as clients do. The poll must end with a noop after the probe.
+    pub(crate) fn upgrade(self) -> anyhow::Result<WebSocket> {
+        let mut socket = self.probe()?;
+        let poll = self.poll()?;
+        socket.send("2probe")?;
+        expect_eq(
+            "the answer to the probe",
+            socket.receive()?.to_string(),
+            "3probe",
+        )?;
+        let poll = poll.response();
+        let poll = poll.context("the poll that is open during an upgrade")?;
+        expect_eq("the end of the poll", poll.ok()?, "6")?;
+        socket.send("5")?;
+        // The answer shows that the server has completed the upgrade.
+        socket.is_alive()?;
+        Ok(socket)
     }
 
     /// Sends packets that the server must accept.
@@ -85,6 +107,14 @@ impl Polling {
 }
 
 impl Transport for Polling {
+    fn handshake(&self) -> &Value {
+        &self.handshake
+    }
+
+    fn polling(&mut self) -> anyhow::Result<&mut Polling> {
+        Ok(self)
+    }
+
     fn send(&mut self, packet: &str) -> anyhow::Result<()> {
         self.send_all(&[packet])
     }

@@ -37,7 +37,7 @@ impl Target {
 
     fn attempt(&self, case: &Case) -> anyhow::Result<()> {
         match self {
-            Self::Ready(server) => (case.run)(server),
+            Self::Ready(server) => case.attempt(server),
             Self::Skipped(reason) => Err(Skip(reason).into()),
             Self::Failed(error) => Err(anyhow::Error::msg(error.clone())),
         }
@@ -77,10 +77,13 @@ fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Fai
             targets.insert(setup, Target::Skipped(NO_OTHER_NODE));
             continue;
         }
-        let variables = setup.variables();
+        let variables = setup.variables().iter();
+        let variables: Vec<(String, &str)> = variables
+            .map(|(name, value)| (format!("PRESENCE_{name}"), *value))
+            .collect();
         let variables: Vec<(&str, &str)> = variables
             .iter()
-            .map(|(name, value)| (*name, value.as_str()))
+            .map(|(name, value)| (name.as_str(), *value))
             .collect();
         let target = match launcher.start_nodes(prepared, node_count, &variables) {
             Ok(nodes) => {

@@ -1,32 +1,29 @@
 //! Settings of a server that cases need.
 
-use std::time::Duration;
+use clap::ValueEnum;
 
-use anyhow::ensure;
-use serde_json::json;
-
-use crate::engine::Engine;
-use crate::handshake::{Handshake, POLLING};
-use crate::http;
-use crate::member::Member;
-use crate::packet::Kind;
+use crate::script;
 use crate::server::Server;
-use crate::socket::WebSocketClient;
+use crate::websocket::WebSocket;
 
 /// A combination of settings. A launched server is started once for each combination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Setup {
     /// The defaults.
     Usual,
-    /// Pings after [`PING_INTERVAL_MS`], and a connection without a pong ends after [`PING_TIMEOUT_MS`] more.
+    /// The defaults of a server that limits the size of states.
+    LimitedStates,
+    /// The defaults of a server that stores no binary values.
+    TextStates,
+    /// Frequent pings.
     ShortPing,
-    /// Payloads of at most [`MAX_PAYLOAD`] bytes.
+    /// Small payloads.
     SmallPayload,
-    /// A TTL of [`TTL_MS`], checked every [`REAPER_MS`].
+    /// A short TTL that is checked often.
     ShortTtl,
     /// The same TTL, checked once in ten minutes.
     SlowReaper,
-    /// Resume tokens with a grace time of [`GRACE_MS`].
+    /// Resume tokens.
     Resume,
     /// The compatibility mode.
     Compat,
@@ -34,17 +31,17 @@ pub(crate) enum Setup {
     CompatShortTtl,
     /// The echo mode: the server sends events back and has the namespace `/custom`.
     Echo,
-    /// Clients must connect to a namespace within [`CONNECT_MS`].
+    /// Clients must connect to a namespace soon.
     ShortConnect,
-    /// Rooms of at most [`MOST`] members.
+    /// Rooms of at most three members.
     SmallRooms,
-    /// At most [`MOST`] rooms.
+    /// At most three rooms.
     FewRooms,
-    /// At most [`MOST`] members in all rooms.
+    /// At most three members in all rooms.
     FewUsers,
-    /// At most [`MOST`] sessions.
+    /// At most three sessions.
     FewConnections,
-    /// Pages of [`ORIGIN`] may use the server.
+    /// The pages of one origin may use the server.
     CorsOrigin,
     /// Pages of all origins may use the server.
     CorsAny,
@@ -56,50 +53,34 @@ pub(crate) enum Setup {
     TwoNodesSlowReaper,
 }
 
-pub(crate) const PING_INTERVAL_MS: u64 = 600;
-pub(crate) const PING_TIMEOUT_MS: u64 = 1_500;
-pub(crate) const MAX_PAYLOAD: u64 = 20_000;
-pub(crate) const TTL_MS: u64 = 2_000;
-pub(crate) const REAPER_MS: u64 = 200;
-pub(crate) const GRACE_MS: u64 = 2_500;
-pub(crate) const CONNECT_MS: u64 = 1_500;
-pub(crate) const MOST: usize = 3;
-pub(crate) const ORIGIN: &str = "https://app.example";
-/// The time after [`CONNECT_MS`] in which a server that heeds it has disconnected a client.
-const CONNECT_SLACK: Duration = Duration::from_secs(5);
-
 impl Setup {
-    /// Returns the environment variables of a launched server.
-    pub(crate) fn variables(self) -> Vec<(&'static str, String)> {
-        let times = |ttl_ms: u64, reaper_ms: u64| {
-            vec![
-                ("PRESENCE_TTL_MS", ttl_ms.to_string()),
-                ("PRESENCE_REAPER_INTERVAL_MS", reaper_ms.to_string()),
-            ]
-        };
-        let compat = ("PRESENCE_COMPAT", "true".to_owned());
+    /// Returns the environment variables of a launched server, without `PRESENCE_` before their names.
+    pub(crate) fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Usual | Self::TwoNodes => Vec::new(),
-            Self::ShortPing => vec![
-                ("PRESENCE_PING_INTERVAL_MS", PING_INTERVAL_MS.to_string()),
-                ("PRESENCE_PING_TIMEOUT_MS", PING_TIMEOUT_MS.to_string()),
-            ],
-            Self::SmallPayload => vec![("PRESENCE_MAX_PAYLOAD", MAX_PAYLOAD.to_string())],
-            Self::ShortTtl | Self::TwoNodesShortTtl => times(TTL_MS, REAPER_MS),
-            Self::SlowReaper | Self::TwoNodesSlowReaper => times(TTL_MS, 600_000),
-            Self::Resume => vec![("PRESENCE_RESUME_GRACE_MS", GRACE_MS.to_string())],
-            Self::Compat => vec![compat],
-            Self::CompatShortTtl => [vec![compat], times(TTL_MS, REAPER_MS)].concat(),
-            Self::Echo => vec![("PRESENCE_CONFORMANCE_ECHO", "true".to_owned())],
-            Self::ShortConnect => {
-                vec![("PRESENCE_CONNECT_TIMEOUT_MS", CONNECT_MS.to_string())]
+            Self::Usual | Self::LimitedStates | Self::TextStates | Self::TwoNodes => &[],
+            Self::ShortPing => &[("PING_INTERVAL_MS", "600"), ("PING_TIMEOUT_MS", "1500")],
+            Self::SmallPayload => &[("MAX_PAYLOAD", "20000")],
+            Self::ShortTtl | Self::TwoNodesShortTtl => {
+                &[("TTL_MS", "2000"), ("REAPER_INTERVAL_MS", "200")]
             }
-            Self::SmallRooms => vec![("PRESENCE_MAX_ROOM_MEMBERS", MOST.to_string())],
-            Self::FewRooms => vec![("PRESENCE_MAX_ROOMS", MOST.to_string())],
-            Self::FewUsers => vec![("PRESENCE_MAX_USERS", MOST.to_string())],
-            Self::FewConnections => vec![("PRESENCE_MAX_CONNECTIONS", MOST.to_string())],
-            Self::CorsOrigin => vec![("PRESENCE_CORS_ORIGIN", ORIGIN.to_owned())],
-            Self::CorsAny => vec![("PRESENCE_CORS_ORIGIN", "*".to_owned())],
+            Self::SlowReaper | Self::TwoNodesSlowReaper => {
+                &[("TTL_MS", "2000"), ("REAPER_INTERVAL_MS", "600000")]
+            }
+            Self::Resume => &[("RESUME_GRACE_MS", "2500")],
+            Self::Compat => &[("COMPAT", "true")],
+            Self::CompatShortTtl => &[
+                ("COMPAT", "true"),
+                ("TTL_MS", "2000"),
+                ("REAPER_INTERVAL_MS", "200"),
+            ],
+            Self::Echo => &[("CONFORMANCE_ECHO", "true")],
+            Self::ShortConnect => &[("CONNECT_TIMEOUT_MS", "1500")],
+            Self::SmallRooms => &[("MAX_ROOM_MEMBERS", "3")],
+            Self::FewRooms => &[("MAX_ROOMS", "3")],
+            Self::FewUsers => &[("MAX_USERS", "3")],
+            Self::FewConnections => &[("MAX_CONNECTIONS", "3")],
+            Self::CorsOrigin => &[("CORS_ORIGIN", "https://app.example")],
+            Self::CorsAny => &[("CORS_ORIGIN", "*")],
         }
     }
 
@@ -112,7 +93,7 @@ impl Setup {
     }
 
     /// Returns the reason to skip the cases of this setup on a server, or `None` if they can run. A server that ignores
-    /// a setting does not have the feature.
+    /// a setting does not have the feature: the steps that show it fail.
     ///
     /// # Errors
     /// The server does not answer.
@@ -121,106 +102,84 @@ impl Setup {
         server: &Server,
         is_launched: bool,
     ) -> anyhow::Result<Option<&'static str>> {
-        let announced = |fits: fn(&Handshake) -> bool, reason| -> anyhow::Result<_> {
-            let handshake = Engine::open(server)?.handshake;
-            Ok((!fits(&handshake)).then_some(reason))
-        };
-        match self {
-            Self::Usual => Ok(None),
-            _ if self.node_count() > 1 && server.other_node().is_none() => Ok(Some(NO_OTHER_NODE)),
-            Self::TwoNodes => Ok(None),
-            _ if !is_launched => Ok(Some("it needs a server with other settings: use --daemon")),
-            Self::ShortTtl
-            | Self::SlowReaper
-            | Self::TwoNodesShortTtl
-            | Self::TwoNodesSlowReaper => Ok(None),
-            Self::ShortPing => announced(
-                |handshake| handshake.ping_interval.as_millis() == u128::from(PING_INTERVAL_MS),
-                "the server ignores PRESENCE_PING_INTERVAL_MS",
-            ),
-            Self::SmallPayload => announced(
-                |handshake| handshake.max_payload == MAX_PAYLOAD,
-                "the server ignores PRESENCE_MAX_PAYLOAD",
-            ),
-            Self::Resume => {
-                let answer = joined(server)?;
-                let is_missing = answer.get("resume").is_none();
-                Ok(is_missing.then_some("the server issues no resume tokens"))
-            }
-            Self::Compat | Self::CompatShortTtl => {
-                let answer = joined(server)?;
-                let is_missing = answer.get("seq").is_some();
-                Ok(is_missing.then_some("the server has no compatibility mode"))
-            }
-            Self::Echo => {
-                let mut socket = WebSocketClient::open(server)?;
-                socket.send("0/custom,")?;
-                let is_missing = socket.packet()?.kind != Kind::Connect;
-                Ok(is_missing.then_some("the server has no echo mode"))
-            }
-            Self::ShortConnect => {
-                let limit = Duration::from_millis(CONNECT_MS) + CONNECT_SLACK;
-                let is_missing = !Engine::open(server)?.socket.ends_within(limit)?;
-                Ok(is_missing.then_some("the server ignores PRESENCE_CONNECT_TIMEOUT_MS"))
-            }
-            Self::SmallRooms => {
-                let room = server.name("room");
-                let is_missing = takes_more_than_most(server, || room.clone())?;
-                Ok(is_missing.then_some("the server ignores PRESENCE_MAX_ROOM_MEMBERS"))
-            }
-            Self::FewRooms => {
-                let is_missing = takes_more_than_most(server, || server.name("room"))?;
-                Ok(is_missing.then_some("the server ignores PRESENCE_MAX_ROOMS"))
-            }
-            Self::FewUsers => {
-                let is_missing = takes_more_than_most(server, || server.name("room"))?;
-                Ok(is_missing.then_some("the server ignores PRESENCE_MAX_USERS"))
-            }
-            Self::FewConnections => {
-                let open = || Engine::open(server);
-                let _sessions: Vec<Engine> = (0..MOST).map(|_| open()).collect::<Result<_, _>>()?;
-                let response = http::get(server, &server.target(POLLING))?.response()?;
-                let is_missing = response.status == 200;
-                Ok(is_missing.then_some("the server ignores PRESENCE_MAX_CONNECTIONS"))
-            }
-            Self::CorsOrigin | Self::CorsAny => {
-                let headers = [("Origin", ORIGIN)];
-                let target = server.target(POLLING);
-                let response = http::request_with(server, "GET", &target, &headers, b"")?;
-                let is_missing = response
-                    .response()?
-                    .header("access-control-allow-origin")
-                    .is_none();
-                Ok(is_missing.then_some("the server ignores PRESENCE_CORS_ORIGIN"))
-            }
+        if self.node_count() > 1 && server.other_node().is_none() {
+            return Ok(Some(NO_OTHER_NODE));
         }
+        if !is_launched && !self.variables().is_empty() {
+            return Ok(Some("it needs a server with other settings: use --daemon"));
+        }
+        let Some((reason, steps)) = self.probe() else {
+            return Ok(None);
+        };
+        WebSocket::session(server)?;
+        Ok(script::run(server, steps).is_err().then_some(reason))
+    }
+
+    /// Returns the reason to skip cases on a server on which these steps fail.
+    fn probe(self) -> Option<(&'static str, &'static [&'static str])> {
+        const MANY: [&str; 4] = [
+            "a join",
+            r#"b join {"roomId":"$room2"}"#,
+            r#"c join {"roomId":"$room3"}"#,
+            r#"d join {"roomId":"$room4"} == {"ok":false,"code":"$_","error":"$_"}"#,
+        ];
+        Some(match self {
+            Self::LimitedStates => (
+                "the server sets no limit on states",
+                &[r#"a join {"state":{"a":"$900000x"}} == {"ok":false,"code":"$_","error":"$_"}"#],
+            ),
+            Self::TextStates => (
+                "the server stores binary values",
+                &[
+                    "a connect",
+                    r#"a > 451-9["presence:join",{"roomId":"$room","userId":"a","state":{"a":{"_placeholder":true,"num":0}}}]"#,
+                    r"a > binary:\x01",
+                    r#"a < 439[{"ok":false}]"#,
+                ],
+            ),
+            Self::ShortPing => (
+                "the server ignores PRESENCE_PING_INTERVAL_MS",
+                &[r#"a websocket -> {"pingInterval":600}"#],
+            ),
+            Self::SmallPayload => (
+                "the server ignores PRESENCE_MAX_PAYLOAD",
+                &[r#"a websocket -> {"maxPayload":20000}"#],
+            ),
+            Self::Resume => (
+                "the server issues no resume tokens",
+                &[r#"a join -> {"resume":"$_"}"#],
+            ),
+            Self::Compat | Self::CompatShortTtl => (
+                "the server has no compatibility mode",
+                &[r#"a join -> {"seq":"$absent"}"#],
+            ),
+            Self::Echo => (
+                "the server has no echo mode",
+                &["a websocket", "a > 40/custom,", "a < 40/custom,{}"],
+            ),
+            Self::ShortConnect => (
+                "the server ignores PRESENCE_CONNECT_TIMEOUT_MS",
+                &["a websocket", "a ends"],
+            ),
+            Self::SmallRooms => (
+                "the server ignores PRESENCE_MAX_ROOM_MEMBERS",
+                &["a join", "b join", "c join", "d join refused room_full"],
+            ),
+            Self::FewRooms => ("the server ignores PRESENCE_MAX_ROOMS", &MANY),
+            Self::FewUsers => ("the server ignores PRESENCE_MAX_USERS", &MANY),
+            Self::FewConnections => (
+                "the server ignores PRESENCE_MAX_CONNECTIONS",
+                &["a connect", "b connect", "c connect", "GET polling -> 503"],
+            ),
+            Self::CorsOrigin | Self::CorsAny => (
+                "the server ignores PRESENCE_CORS_ORIGIN",
+                &["with Origin: https://app.example", "GET polling", "allows"],
+            ),
+            _ => return None,
+        })
     }
 }
 
 /// The reason to skip cases about several nodes.
 pub(crate) const NO_OTHER_NODE: &str =
     "it needs two nodes: use --daemon with a manifest that has a service, or give --url twice";
-
-/// Returns true if the server takes more than [`MOST`] members in these rooms.
-fn takes_more_than_most(server: &Server, room: impl Fn() -> String) -> anyhow::Result<bool> {
-    let mut members = Vec::new();
-    let mut is_taken = true;
-    for _ in 0..=MOST {
-        let mut member = Member::open(server)?;
-        is_taken = member.ask_to_join(&room(), "someone")?["ok"] == true;
-        members.push(member);
-    }
-    for member in &mut members {
-        ensure!(member.leave()?["ok"] == true, "a leave was refused");
-    }
-    Ok(is_taken)
-}
-
-/// Returns the answer to a join.
-fn joined(server: &Server) -> anyhow::Result<serde_json::Value> {
-    let mut member = Member::open(server)?;
-    let request = json!({"roomId": server.name("room"), "userId": "someone"});
-    let answer = member.joins(&request)?;
-    ensure!(member.leave()?["ok"] == true, "a leave was refused");
-    Ok(answer)
-}

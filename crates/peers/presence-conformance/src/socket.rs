@@ -5,17 +5,15 @@ use std::collections::VecDeque;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::engine::Engine;
 use crate::expect::text;
 use crate::packet::{Kind, Packet};
-use crate::server::Server;
 use crate::transport::Transport;
 use crate::websocket::Received;
 
 /// A connection that may be connected to namespaces.
 #[derive(Debug)]
-pub(crate) struct Socket<T> {
-    pub(crate) transport: T,
+pub(crate) struct Socket {
+    pub(crate) transport: Box<dyn Transport>,
     /// The id of the connection to `/`. Empty until then.
     pub(crate) id: String,
     /// Events that arrived while an acknowledgement was awaited.
@@ -23,43 +21,27 @@ pub(crate) struct Socket<T> {
     next_ack: u64,
 }
 
-/// A Socket.IO client over a WebSocket.
-pub(crate) type WebSocketClient = Socket<crate::websocket::WebSocket>;
-
-impl WebSocketClient {
-    /// Connects to `/` over a WebSocket.
-    pub(crate) fn connect(server: &Server) -> anyhow::Result<Self> {
-        Self::connect_over(Engine::open(server)?.socket)
-    }
-
-    /// Opens a WebSocket and connects to no namespace.
-    pub(crate) fn open(server: &Server) -> anyhow::Result<Self> {
-        Ok(Self::over(Engine::open(server)?.socket))
-    }
-}
-
-impl<T: Transport> Socket<T> {
+impl Socket {
     /// Wraps a session that is connected to no namespace.
-    pub(crate) fn over(transport: T) -> Self {
+    pub(crate) fn over(transport: impl Transport + 'static) -> Self {
         Self {
-            transport,
+            transport: Box::new(transport),
             id: String::new(),
             events: VecDeque::new(),
             next_ack: 0,
         }
     }
 
-    /// Connects a session to `/`.
-    pub(crate) fn connect_over(transport: T) -> anyhow::Result<Self> {
-        let mut socket = Self::over(transport);
-        socket.send("0")?;
-        let answer = socket.packet()?;
+    /// Connects the session to `/`.
+    pub(crate) fn connect(&mut self) -> anyhow::Result<()> {
+        self.send("0")?;
+        let answer = self.packet()?;
         ensure!(
             answer.kind == Kind::Connect,
             "the answer to CONNECT is {answer:?}"
         );
-        socket.id = text(&answer.data, "/sid")?.to_owned();
-        Ok(socket)
+        self.id = text(&answer.data, "/sid")?.to_owned();
+        Ok(())
     }
 
     /// Sends the text of a packet, to which this adds the `4` of Engine.IO.
@@ -69,8 +51,7 @@ impl<T: Transport> Socket<T> {
 
     /// Returns the next packet of any type with its attachments, or `None` at the end of the connection.
     pub(crate) fn try_packet(&mut self) -> anyhow::Result<Option<Packet>> {
-        let transport: &mut dyn Transport = &mut self.transport;
-        let text = match transport.packet()? {
+        let text = match self.transport.packet()? {
             Received::Text(text) => text,
             Received::Closed(_) => return Ok(None),
             other => bail!("expected a packet, got {other:?}"),
@@ -79,7 +60,7 @@ impl<T: Transport> Socket<T> {
         let packet = packet.with_context(|| format!("{text:?} is no message packet"))?;
         let mut packet = Packet::parse(packet)?;
         while packet.attachments.len() < packet.attachment_count {
-            match transport.packet()? {
+            match self.transport.packet()? {
                 Received::Binary(bytes) => packet.attachments.push(bytes),
                 other => bail!("expected an attachment, got {other:?}"),
             }
@@ -141,9 +122,28 @@ impl<T: Transport> Socket<T> {
         self.events.drain(..).collect()
     }
 
+    /// Keeps an event that arrived while another packet was awaited.
+    pub(crate) fn keep(&mut self, event: Packet) {
+        self.events.push_back(event);
+    }
+
     /// Asserts that the server ends the connection. Packets before its end are skipped.
     pub(crate) fn ends(&mut self) -> anyhow::Result<()> {
-        let transport: &mut dyn Transport = &mut self.transport;
-        transport.ends()
+        self.transport.ends()
+    }
+
+    /// Asserts that the connection ends, or that the server still answers a request on it.
+    pub(crate) fn ends_or_answers(&mut self) -> anyhow::Result<()> {
+        // An id that no other request of the case has.
+        let sent = self.send("2999[\"presence:leave\",null]");
+        if sent.is_err() {
+            return Ok(());
+        }
+        while let Some(packet) = self.try_packet()? {
+            if packet.id == Some(999) {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 }

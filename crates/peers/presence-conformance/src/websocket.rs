@@ -1,5 +1,6 @@
 //! A WebSocket client that can also send frames that RFC 6455 forbids.
 
+use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -14,22 +15,38 @@ use tungstenite::handshake::HandshakeError;
 use tungstenite::protocol::{CloseFrame, frame::coding::CloseCode};
 use tungstenite::{Error, Message};
 
-use crate::server::{LIMIT, Server, Stopwatch};
+use serde_json::Value;
+
+use crate::handshake::{self, WEBSOCKET};
+use crate::pattern::bytes;
+use crate::server::{LIMIT, Server};
+use crate::transport::Transport;
 
 /// The key with which raw frames are masked.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-/// The bit of the first byte that marks the last frame of a message.
-pub(crate) const FIN: u8 = 0x80;
-/// The opcodes of frames.
-pub(crate) const CONTINUATION: u8 = 0;
-pub(crate) const TEXT: u8 = 1;
-pub(crate) const CLOSE: u8 = 8;
-pub(crate) const PING: u8 = 9;
-pub(crate) const PONG: u8 = 10;
+/// The bits of the first byte of a frame, and its opcodes (RFC 6455, 5.2).
+const FIRST: [(&str, u8); 9] = [
+    ("fin", FIN),
+    ("rsv1", 0x40),
+    ("rsv2", 0x20),
+    ("rsv3", 0x10),
+    ("continuation", 0),
+    ("text", TEXT),
+    ("close", 8),
+    ("ping", PING),
+    ("pong", 10),
+];
+const FIN: u8 = 0x80;
+const TEXT: u8 = 1;
+const PING: u8 = 9;
 
 /// A WebSocket connection.
 #[derive(Debug)]
-pub(crate) struct WebSocket(tungstenite::WebSocket<TcpStream>);
+pub(crate) struct WebSocket {
+    connection: tungstenite::WebSocket<TcpStream>,
+    /// The data of the open packet. `Null` if the connection belongs to a session over polling.
+    handshake: Value,
+}
 
 /// A message from the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +58,19 @@ pub(crate) enum Received {
     Closed(Option<u16>),
 }
 
+impl fmt::Display for Received {
+    /// Writes text as it is, apart from NUL, and what is no text as scripts name it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => formatter.write_str(&text.replace('\0', "\\x00")),
+            Self::Binary(bytes) => write!(formatter, "binary:{}", bytes.escape_ascii()),
+            Self::Pong(bytes) => write!(formatter, "pong:{}", bytes.escape_ascii()),
+            Self::Closed(None) => formatter.write_str("end"),
+            Self::Closed(Some(code)) => write!(formatter, "end {code}"),
+        }
+    }
+}
+
 /// The outcome of a handshake.
 #[derive(Debug)]
 pub(crate) enum Opened {
@@ -50,6 +80,14 @@ pub(crate) enum Opened {
 }
 
 impl WebSocket {
+    /// Opens a session without polling first.
+    pub(crate) fn session(server: &Server) -> anyhow::Result<Self> {
+        let mut socket = Self::open(server, &server.target(WEBSOCKET))?;
+        let packet = socket.receive()?.to_string();
+        socket.handshake = handshake::parse(&packet)?;
+        Ok(socket)
+    }
+
     /// Opens a connection.
     pub(crate) fn open(server: &Server, target: &str) -> anyhow::Result<Self> {
         match Self::try_open(server, target)? {
@@ -62,7 +100,10 @@ impl WebSocket {
     pub(crate) fn try_open(server: &Server, target: &str) -> anyhow::Result<Opened> {
         let url = format!("ws://{}{target}", server.host());
         match tungstenite::client(url, server.dial()?) {
-            Ok((socket, _)) => Ok(Opened::Accepted(Box::new(Self(socket)))),
+            Ok((connection, _)) => Ok(Opened::Accepted(Box::new(Self {
+                connection,
+                handshake: Value::Null,
+            }))),
             Err(HandshakeError::Failure(Error::Http(response))) => {
                 Ok(Opened::Refused(Some(response.status().as_u16())))
             }
@@ -74,15 +115,37 @@ impl WebSocket {
         }
     }
 
-    pub(crate) fn send_text(&mut self, text: &str) -> anyhow::Result<()> {
-        self.0
-            .send(Message::text(text))
-            .context("sending a text message")
-    }
-
-    pub(crate) fn send_binary(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        let message = Message::binary(bytes.to_vec());
-        self.0.send(message).context("sending a binary message")
+    /// Asserts that a WebSocket is refused with one of these statuses, or closed before anything else. No status stands
+    /// for all that blame the client, and for the end of the connection.
+    pub(crate) fn is_refused(
+        server: &Server,
+        target: &str,
+        statuses: &[u16],
+    ) -> anyhow::Result<()> {
+        let mut socket = match Self::try_open(server, target)? {
+            Opened::Accepted(socket) => socket,
+            Opened::Refused(status) => {
+                let is_right = match status {
+                    _ if statuses.is_empty() => status.is_none_or(|it| (400..500).contains(&it)),
+                    None => false,
+                    Some(status) => statuses.contains(&status),
+                };
+                ensure!(
+                    is_right,
+                    "status {status:?}, expected one of {statuses:?} or 4xx"
+                );
+                return Ok(());
+            }
+        };
+        let may_close = statuses.is_empty() || statuses.contains(&400);
+        ensure!(may_close, "the server accepted a WebSocket");
+        // npm's engine.io accepts the WebSocket, and then closes it or sends an HTTP response with status 400 on it.
+        match socket.receive() {
+            Ok(Received::Closed(_)) => Ok(()),
+            Ok(first) => bail!("the server sent {first:?}"),
+            Err(error) if is_violation(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Sends a close frame.
@@ -91,34 +154,16 @@ impl WebSocket {
             code: CloseCode::from(code),
             reason: "".into(),
         };
-        self.0.close(Some(frame)).context("sending a close frame")
+        self.connection
+            .close(Some(frame))
+            .context("sending a close frame")
     }
 
     /// Sends bytes as they are. If the server has ended the connection, the next read reports it.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        match self.0.get_mut().write_all(bytes) {
+        match self.connection.get_mut().write_all(bytes) {
             Err(error) if is_reset(error.kind()) => Ok(()),
             other => other.context("sending frames"),
-        }
-    }
-
-    /// Returns the next message. Pings are answered.
-    pub(crate) fn receive(&mut self) -> anyhow::Result<Received> {
-        loop {
-            return Ok(match self.0.read() {
-                Ok(Message::Text(text)) => Received::Text(text.to_string()),
-                Ok(Message::Binary(bytes)) => Received::Binary(bytes.to_vec()),
-                Ok(Message::Pong(bytes)) => Received::Pong(bytes.to_vec()),
-                Ok(Message::Close(frame)) => {
-                    Received::Closed(frame.map(|frame| u16::from(frame.code)))
-                }
-                Ok(Message::Ping(_) | Message::Frame(_)) => continue,
-                Err(error) if is_end(&error) => Received::Closed(None),
-                Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
-                    bail!("no message within {LIMIT:?}")
-                }
-                Err(error) => return Err(error).context("the server violates RFC 6455"),
-            });
         }
     }
 
@@ -146,30 +191,11 @@ impl WebSocket {
         }
     }
 
-    /// Returns true if the connection ends within a time. Messages before its end are skipped.
-    pub(crate) fn ends_within(&mut self, limit: Duration) -> anyhow::Result<bool> {
-        let began = Stopwatch::new();
-        loop {
-            let left = limit.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                return Ok(false);
-            }
-            self.0.get_ref().set_read_timeout(Some(left))?;
-            match self.0.read() {
-                Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {}
-                Ok(Message::Close(_)) => return Ok(true),
-                Err(error) if is_end(&error) => return Ok(true),
-                Ok(_) => {}
-                Err(error) => return Err(error).context("the server violates RFC 6455"),
-            }
-        }
-    }
-
     /// Sends a text message at every interval until the returned value is dropped. A thread of its own sends each
     /// message with one small write, so that it does not split a frame of the calling thread.
     pub(crate) fn repeat(&self, text: &str, interval: Duration) -> anyhow::Result<Repeater> {
         let mut stream = self
-            .0
+            .connection
             .get_ref()
             .try_clone()
             .context("duplicating a socket")?;
@@ -187,20 +213,60 @@ impl WebSocket {
     }
 
     /// Closes the TCP connection without a close frame.
-    pub(crate) fn disconnect(self) -> anyhow::Result<()> {
-        self.0
+    pub(crate) fn disconnect(&self) -> anyhow::Result<()> {
+        self.connection
             .get_ref()
             .shutdown(Shutdown::Both)
             .context("closing a connection")
     }
 
-    /// Resets the TCP connection.
-    pub(crate) fn reset(self) -> anyhow::Result<()> {
+    /// Has the end of this value reset the TCP connection.
+    pub(crate) fn reset(&self) -> anyhow::Result<()> {
         let linger = libc::linger {
             l_onoff: 1,
             l_linger: 0,
         };
-        setsockopt(self.0.get_ref(), sockopt::Linger, &linger).context("setting SO_LINGER")
+        setsockopt(self.connection.get_ref(), sockopt::Linger, &linger).context("setting SO_LINGER")
+    }
+}
+
+impl Transport for WebSocket {
+    fn handshake(&self) -> &Value {
+        &self.handshake
+    }
+
+    fn websocket(&mut self) -> anyhow::Result<&mut WebSocket> {
+        Ok(self)
+    }
+
+    fn send(&mut self, packet: &str) -> anyhow::Result<()> {
+        let sent = self.connection.send(Message::text(packet));
+        sent.context("sending a text message")
+    }
+
+    fn send_binary(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let sent = self.connection.send(Message::binary(bytes.to_vec()));
+        sent.context("sending a binary message")
+    }
+
+    /// Pings of RFC 6455 are answered.
+    fn receive(&mut self) -> anyhow::Result<Received> {
+        loop {
+            return Ok(match self.connection.read() {
+                Ok(Message::Text(text)) => Received::Text(text.to_string()),
+                Ok(Message::Binary(bytes)) => Received::Binary(bytes.to_vec()),
+                Ok(Message::Pong(bytes)) => Received::Pong(bytes.to_vec()),
+                Ok(Message::Close(frame)) => {
+                    Received::Closed(frame.map(|frame| u16::from(frame.code)))
+                }
+                Ok(Message::Ping(_) | Message::Frame(_)) => continue,
+                Err(error) if is_end(&error) => Received::Closed(None),
+                Err(Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => {
+                    bail!("no message within {LIMIT:?}")
+                }
+                Err(error) => return Err(error).context("the server violates RFC 6455"),
+            });
+        }
     }
 }
 
@@ -221,6 +287,36 @@ impl Drop for Repeater {
     }
 }
 
+/// Returns frames that are written as `fin+text:40 fin+3:a`: the flags and the opcode, by name or number, and the
+/// payload, in which `\\xff` is a byte. They are masked as clients must, except after `unmasked+`. `raw:` precedes bytes
+/// that are no whole frame.
+///
+/// # Errors
+/// An opcode has no such name.
+pub(crate) fn frames(text: &str) -> anyhow::Result<Vec<u8>> {
+    let mut frames = Vec::new();
+    for part in text.split(' ') {
+        let (first, payload) = part.split_once(':').context("no `opcode:payload`")?;
+        let payload = bytes(payload)?;
+        if first == "raw" {
+            frames.extend(payload);
+            continue;
+        }
+        let masked = first.strip_prefix("unmasked+").is_none();
+        let mut byte = 0;
+        for name in first.trim_start_matches("unmasked+").split('+') {
+            let known = FIRST.iter().find(|(known, _)| *known == name);
+            byte |= known.map_or_else(|| name.parse(), |(_, bits)| Ok(*bits))?;
+        }
+        frames.extend(if masked {
+            frame(byte, &payload)
+        } else {
+            [head(byte, payload.len(), 0), payload].concat()
+        });
+    }
+    Ok(frames)
+}
+
 /// Returns a frame with this first byte (flags and opcode), masked as clients must.
 pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = head(first, payload.len(), 0x80);
@@ -230,15 +326,8 @@ pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a frame that is not masked.
-pub(crate) fn unmasked_frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = head(first, payload.len(), 0);
-    bytes.extend(payload);
-    bytes
-}
-
 /// Returns the head of a frame (RFC 6455, 5.2), up to the masking key.
-pub(crate) fn head(first: u8, length: usize, mask: u8) -> Vec<u8> {
+fn head(first: u8, length: usize, mask: u8) -> Vec<u8> {
     let short = u8::try_from(length).ok().filter(|short| *short < 126);
     match (short, u16::try_from(length)) {
         (Some(short), _) => vec![first, mask | short],
@@ -256,7 +345,7 @@ fn is_reset(kind: ErrorKind) -> bool {
 }
 
 /// Returns true if the error is a frame that RFC 6455 forbids, and not a timeout.
-pub(crate) fn is_violation(error: &anyhow::Error) -> bool {
+fn is_violation(error: &anyhow::Error) -> bool {
     let found = error.downcast_ref::<Error>();
     found.is_some_and(|error| matches!(error, Error::Protocol(_)))
 }
@@ -294,7 +383,9 @@ mod tests {
         let expected = [
             0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
         ];
-        assert_eq!(frame(FIN | TEXT, b"Hello"), expected);
-        assert_eq!(unmasked_frame(FIN | TEXT, b"Hi"), [0x81, 2, b'H', b'i']);
+        assert_eq!(frames("fin+text:Hello").unwrap(), expected);
+        let hi = frames("unmasked+fin+text:H\\x69 raw:\\xff").unwrap();
+        assert_eq!(hi, [0x81, 2, b'H', b'i', 0xff]);
+        assert!(frames("fin+nonesuch:").is_err());
     }
 }

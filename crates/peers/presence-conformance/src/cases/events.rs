@@ -9,30 +9,6 @@ pub(super) fn cases(case: Begin<'_>) {
 }
 
 fn order(case: Begin<'_>) {
-    case("presence, events: they have these fields and no others").check(|server| {
-        let room = server.name("room");
-        let (mut observer, _) = Member::join(server, &room, "bob")?;
-        let (mut member, _) = Member::join(server, &room, "alice")?;
-        member.patches(&json!({"a": 1}))?;
-        member.leave()?;
-        observer.event()?;
-        for (kind, reason) in [("join", None), ("update", None), ("leave", Some("leave"))] {
-            let event = observer.event()?.0;
-            expect_at(&event, "/type", &kind.into())?;
-            let mut fields = vec![
-                "connId", "epoch", "roomId", "seq", "state", "ts", "type", "userId",
-            ];
-            fields.extend(reason.map(|_| "reason"));
-            fields.sort_unstable();
-            let object = event.as_object().context("an event that is no object")?;
-            let mut seen: Vec<&str> = object.keys().map(String::as_str).collect();
-            seen.sort_unstable();
-            expect_eq(&format!("the fields of {kind}"), seen, fields)?;
-            let (ts, now) = (number(&event, "/ts")?, load::clock::unix_ns() / 1_000_000);
-            ensure!(ts.abs_diff(now) < 60_000, "ts is {ts}, and the time {now}");
-        }
-        Ok(())
-    });
     case("presence, events: seq has no gaps over 1,000 events of five clients, and all see one order").check(|server| {
         let room = server.name("room");
         let (mut observers, seqs) = two_observers(server, &room)?;
@@ -74,26 +50,6 @@ fn rooms(case: Begin<'_>) {
             }
         }
         Ok(())
-    });
-    case("presence, events: seq of one room does not count the events of another").check(
-        |server| {
-            let (mut busy, _) = Member::join(server, &server.name("room"), "alice")?;
-            for number in 0..10 {
-                busy.patches(&json!({"number": number}))?;
-            }
-            let (_, answer) = Member::join(server, &server.name("room"), "bob")?;
-            expect_eq("seq of a new room", number(&answer, "/seq")?, 1)
-        },
-    );
-    case("presence, events: a refused request counts no seq").check(|server| {
-        let (mut member, answer) = Member::join(server, &server.name("room"), "alice")?;
-        member.heartbeat(&json!({"epoch": 1, "patchState": {"a": 1}}))?;
-        member.heartbeat(&json!({"patchState": 1}))?;
-        member.ask_to_join("another", "alice")?;
-        member.heartbeat(&Value::Null)?;
-        member.event()?;
-        member.patches(&json!({"a": 1}))?;
-        expect_eq("seq", member.event()?.seq()?, number(&answer, "/seq")? + 1)
     });
 }
 
