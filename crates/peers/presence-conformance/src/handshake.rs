@@ -30,7 +30,7 @@ pub(crate) fn parse(packet: &str) -> anyhow::Result<Value> {
     let json = json.with_context(|| format!("{packet:?} is no open packet"))?;
     let value: Value = serde_json::from_str(json).context("the data of the open packet")?;
     let fields = json!({
-        "sid": "$_!=", "upgrades": "$_!=", "pingInterval": "$_>0", "pingTimeout": "$_>0", "maxPayload": "$_>0"
+        "sid": "?!=", "upgrades": "?!=", "pingInterval": "?>0", "pingTimeout": "?>0", "maxPayload": "?>0"
     });
     fits(&fields, &value, false, &mut Variables::new())?;
     Ok(value)

@@ -95,9 +95,9 @@ pub(crate) fn bytes(text: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Asserts that a value fits a pattern. An object may have further fields, unless `is_exact` or it is a `state`. The
-/// order of a `snapshot` does not matter. In a pattern, `"$name"` takes any value, which the lines below can use as
-/// `$name`; `"$name>7"` takes a larger number or a longer text, `"$name!=x"` another value, and `"$name~7"` a time
-/// in ms within a minute; `"$_"` is not kept, and `"$absent"` is no value.
+/// order of a `snapshot` does not matter. In a pattern, `"?"` takes any value. `"?name"` also keeps it as a variable, and
+/// takes the same value in all places. `"?>7"` takes a larger number or a longer text, `"?!=x"` another value, and
+/// `"?~7"` a time in ms within a minute. `"$absent"` is no value.
 ///
 /// # Errors
 /// The first part that does not fit.
@@ -107,8 +107,11 @@ pub(crate) fn fits(
     is_exact: bool,
     variables: &mut Variables,
 ) -> anyhow::Result<()> {
-    part_fits(pattern, Some(value), "", is_exact, variables)
-        .map_err(|problem| anyhow::Error::msg(format!("{problem} in {}", shortened(value))))
+    let mut bound = Variables::new();
+    part_fits(pattern, Some(value), "", is_exact, &mut bound)
+        .map_err(|problem| anyhow::Error::msg(format!("{problem} in {}", shortened(value))))?;
+    variables.extend(bound);
+    Ok(())
 }
 
 fn part_fits(
@@ -116,7 +119,7 @@ fn part_fits(
     value: Option<&Value>,
     at: &str,
     is_exact: bool,
-    variables: &mut Variables,
+    bound: &mut Variables,
 ) -> Result<(), String> {
     let differs = || format!("{at} is not {}", shortened(pattern));
     if *pattern == "$absent" {
@@ -124,32 +127,32 @@ fn part_fits(
     }
     let value = value.ok_or_else(differs)?;
     let is_right = match (pattern, value) {
-        (Value::String(text), value) => match text.strip_prefix('$') {
-            Some(placeholder) => bind(placeholder, value, variables),
+        (Value::String(text), value) => match text.strip_prefix('?') {
+            Some(placeholder) => is_taken(placeholder, value, bound),
             None => pattern == value,
         },
         (Value::Object(fields), Value::Object(object)) => {
             for (key, field) in fields {
                 let is_exact = is_exact || key == "state";
-                part_fits(
-                    field,
-                    object.get(key),
-                    &format!("{at}/{key}"),
-                    is_exact,
-                    variables,
-                )?;
+                let at = format!("{at}/{key}");
+                part_fits(field, object.get(key), &at, is_exact, bound)?;
             }
             !is_exact || object.keys().all(|key| fields.contains_key(key))
         }
         (Value::Array(parts), Value::Array(items)) if parts.len() == items.len() => {
             let mut left: Vec<&Value> = items.iter().collect();
             for (index, part) in parts.iter().enumerate() {
-                let at = format!("{at}/{index}");
-                let mut fit = |item: &Value| part_fits(part, Some(item), &at, is_exact, variables);
-                let is_ordered = !at.ends_with(&format!("/snapshot/{index}"));
-                let next = match is_ordered {
-                    true => fit(left[0]).map(|()| Some(0))?,
-                    false => left.iter().position(|item| fit(item).is_ok()),
+                let part_at = format!("{at}/{index}");
+                let mut fit = |item| {
+                    let mut attempt = bound.clone();
+                    part_fits(part, Some(item), &part_at, is_exact, &mut attempt)?;
+                    *bound = attempt;
+                    Ok::<_, String>(())
+                };
+                let next = if at.ends_with("/snapshot") {
+                    left.iter().position(|item| fit(item).is_ok())
+                } else {
+                    fit(left[0]).map(|()| Some(0))?
                 };
                 left.remove(next.ok_or_else(differs)?);
             }
@@ -160,22 +163,25 @@ fn part_fits(
     is_right.then_some(()).ok_or_else(differs)
 }
 
-/// Keeps the value of a placeholder, and returns true if it meets the condition.
-fn bind(placeholder: &str, value: &Value, variables: &mut Variables) -> bool {
+/// Returns true if a placeholder takes a value, which is kept.
+fn is_taken(placeholder: &str, value: &Value, bound: &mut Variables) -> bool {
     let (name, condition) = name_at_start(placeholder);
-    if name != "_" {
-        variables.insert(name.to_owned(), value.clone());
-    }
     let text = value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned);
     let number = value.as_u64().unwrap_or(text.len() as u64);
     let other = |sign: char| condition.strip_prefix(sign)?.parse::<u64>().ok();
-    match (other('>'), other('~')) {
+    let is_right = match (other('>'), other('~')) {
         (Some(least), _) => number > least,
         (_, Some(time)) => number.abs_diff(time) < 60_000,
         _ => condition.strip_prefix("!=") != Some(&text),
-    }
+    };
+    is_right
+        && (name.is_empty()
+            || bound
+                .entry(name.to_owned())
+                .or_insert_with(|| value.clone())
+                == value)
 }
 
 /// Asserts that a packet fits one of several patterns with ` or ` between them: its text up to its JSON, and a pattern
@@ -250,19 +256,20 @@ mod tests {
         let mut variables = Variables::new();
         let mut is_fit = |pattern| fits(&pattern, &value, false, &mut variables).is_ok();
         assert!(is_fit(
-            json!({"seq": "$seq>2", "code": "$absent", "state": {"a": 1}})
+            json!({"seq": "?seq>2", "code": "$absent", "state": {"a": 1}})
         ));
         assert!(is_fit(
-            json!({"snapshot": [{"id": 2}, {"id": "$first!=2"}]})
+            json!({"snapshot": [{"id": "?last!=1"}, {"id": "?first"}]})
         ));
         for wrong in [
             json!({"state": {}}),
             json!({"seq": "$absent"}),
-            json!({"code": "$any"}),
-            json!({"seq": "$_>3"}),
-            json!({"seq": "$_!=3"}),
+            json!({"code": "?"}),
+            json!({"seq": "?>3"}),
+            json!({"seq": "?!=3"}),
             json!({"snapshot": [{"id": 2}, {"id": 2}]}),
             json!({"snapshot": [{"id": 1}]}),
+            json!({"seq": "?same", "ok": "?same"}),
         ] {
             assert!(!is_fit(wrong.clone()), "{wrong}");
         }

@@ -1,6 +1,6 @@
 //! Engine.IO 4 over HTTP long-polling.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::{Context as _, ensure};
 use base64::Engine as _;
@@ -15,7 +15,7 @@ use crate::transport::Transport;
 use crate::websocket::{Received, WebSocket};
 
 /// The character between the packets of a payload.
-pub(crate) const SEPARATOR: char = '\u{1e}';
+const SEPARATOR: char = '\u{1e}';
 
 /// A session over polling.
 #[derive(Debug, Clone)]
@@ -29,7 +29,14 @@ pub(crate) struct Polling {
 impl Polling {
     /// Opens a session.
     pub(crate) fn open(server: &Server) -> anyhow::Result<Self> {
-        let response = http::get(server, &server.target(POLLING))?.response()?;
+        let response = http::request(
+            server,
+            "GET",
+            &server.target(POLLING),
+            &BTreeMap::new(),
+            b"",
+        )?
+        .response()?;
         let mut packets = response.ok()?.split(SEPARATOR).map(str::to_owned);
         let first = packets.next().context("an empty payload")?;
         Ok(Self {
@@ -39,11 +46,6 @@ impl Polling {
         })
     }
 
-    /// Returns the target of the session's requests.
-    pub(crate) fn target(&self) -> String {
-        self.server.target(&format!("{POLLING}&sid={}", self.sid()))
-    }
-
     /// Returns the id of the session.
     pub(crate) fn sid(&self) -> &str {
         self.handshake["sid"].as_str().unwrap_or_default()
@@ -51,12 +53,18 @@ impl Polling {
 
     /// Begins a poll.
     pub(crate) fn poll(&self) -> anyhow::Result<Pending> {
-        http::get(&self.server, &self.target())
+        self.request("GET", b"")
     }
 
     /// Sends a payload and returns the response.
     pub(crate) fn post(&self, payload: &[u8]) -> anyhow::Result<Response> {
-        http::request(&self.server, "POST", &self.target(), payload)?.response()
+        self.request("POST", payload)?.response()
+    }
+
+    /// Sends a request of the session.
+    pub(crate) fn request(&self, method: &str, body: &[u8]) -> anyhow::Result<Pending> {
+        let target = self.server.target(&format!("{POLLING}&sid={}", self.sid()));
+        http::request(&self.server, method, &target, &BTreeMap::new(), body)
     }
 
     /// Opens a WebSocket for the session.
@@ -85,25 +93,6 @@ impl Polling {
         socket.is_alive()?;
         Ok(socket)
     }
-
-    /// Sends packets that the server must accept.
-    pub(crate) fn send_all(&self, packets: &[&str]) -> anyhow::Result<()> {
-        let payload = packets.join(&SEPARATOR.to_string());
-        let response = self.post(payload.as_bytes())?;
-        let answer = response.ok()?;
-        // python-engineio sends OK; clients read the status alone.
-        let is_ok = answer.eq_ignore_ascii_case("ok");
-        ensure!(is_ok, "the answer to a POST is {answer:?}, expected ok");
-        Ok(())
-    }
-
-    /// Asserts that the session has ended: the server no longer knows its id.
-    pub(crate) fn is_unknown(&self) -> anyhow::Result<()> {
-        let response = self.poll()?.response()?;
-        response
-            .has_status(&[400])
-            .context("a poll after the end of the session")
-    }
 }
 
 impl Transport for Polling {
@@ -115,12 +104,18 @@ impl Transport for Polling {
         Ok(self)
     }
 
-    fn send(&mut self, packet: &str) -> anyhow::Result<()> {
-        self.send_all(&[packet])
+    /// The server must accept the packets.
+    fn send(&mut self, packets: &str) -> anyhow::Result<()> {
+        let response = self.post(packets.as_bytes())?;
+        let answer = response.ok()?;
+        // python-engineio sends OK; clients read the status alone.
+        let is_ok = answer.eq_ignore_ascii_case("ok");
+        ensure!(is_ok, "the answer to a POST is {answer:?}, expected ok");
+        Ok(())
     }
 
     fn send_binary(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        self.send_all(&[&format!("b{}", STANDARD.encode(bytes))])
+        self.send(&format!("b{}", STANDARD.encode(bytes)))
     }
 
     fn receive(&mut self) -> anyhow::Result<Received> {
@@ -129,18 +124,22 @@ impl Transport for Polling {
             if response.status == 400 {
                 return Ok(Received::Closed(None));
             }
+            let payload = response.ok()?;
+            let most = self.handshake["maxPayload"].as_u64();
+            ensure!(
+                Some(payload.len() as u64) <= most,
+                "a payload of {} bytes",
+                payload.len()
+            );
             self.inbox
-                .extend(response.ok()?.split(SEPARATOR).map(str::to_owned));
+                .extend(payload.split(SEPARATOR).map(str::to_owned));
         }
         let packet = self.inbox.pop_front().unwrap_or_default();
-        match packet.strip_prefix('b') {
-            Some(encoded) => {
-                let bytes = STANDARD.decode(encoded);
-                Ok(Received::Binary(
-                    bytes.context("a binary packet that is not base64")?,
-                ))
-            }
-            None => Ok(Received::Text(packet)),
-        }
+        let Some(encoded) = packet.strip_prefix('b') else {
+            return Ok(Received::Text(packet));
+        };
+        let bytes = STANDARD.decode(encoded);
+        let bytes = bytes.context("a binary packet that is not base64")?;
+        Ok(Received::Binary(bytes))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::anyhow;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::output;
@@ -16,31 +17,14 @@ use crate::setup::{NO_OTHER_NODE, Setup};
 /// The number of cases that run at a time. They spend most of their time waiting for a ping or an expiry.
 const THREADS: usize = 8;
 
-/// The server for the cases of a setup.
-#[derive(Debug)]
-enum Target {
-    Ready(Server),
-    /// The server does not have the feature that the cases test.
-    Skipped(&'static str),
-    /// The server does not start with these settings, or does not answer.
-    Failed(String),
-}
+/// The server for the cases of a setup, or the reason why they are skipped or fail.
+type Target = anyhow::Result<Server>;
 
-impl Target {
-    fn new(server: Server, setup: Setup, is_launched: bool) -> Self {
-        match setup.missing(&server, is_launched) {
-            Ok(None) => Self::Ready(server),
-            Ok(Some(reason)) => Self::Skipped(reason),
-            Err(error) => Self::Failed(format!("{error:#}")),
-        }
-    }
-
-    fn attempt(&self, case: &Case) -> anyhow::Result<()> {
-        match self {
-            Self::Ready(server) => case.attempt(server),
-            Self::Skipped(reason) => Err(Skip(reason).into()),
-            Self::Failed(error) => Err(anyhow::Error::msg(error.clone())),
-        }
+/// Returns a server that has the features of a setup.
+fn target(server: Server, setup: &Setup, is_launched: bool) -> Target {
+    match setup.missing(&server, is_launched)? {
+        None => Ok(server),
+        Some(reason) => Err(Skip(reason).into()),
     }
 }
 
@@ -50,7 +34,7 @@ pub(crate) fn run(source: &Source<'_, Server>, cases: &[Case]) -> Result<Vec<Fin
         Source::Launched(prepared) => on_launched(prepared, cases),
         Source::Running(server) => {
             let targets = setups(cases)
-                .map(|setup| (setup, Target::new(server.clone(), setup, false)))
+                .map(|setup| (setup.name, target(server.clone(), setup, false)))
                 .collect();
             Ok(finish_all(&targets, cases))
         }
@@ -58,11 +42,9 @@ pub(crate) fn run(source: &Source<'_, Server>, cases: &[Case]) -> Result<Vec<Fin
 }
 
 /// Returns each setup of the cases once.
-fn setups(cases: &[Case]) -> impl Iterator<Item = Setup> {
-    let mut setups: Vec<Setup> = cases.iter().map(|case| case.setup).collect();
-    setups.sort_unstable();
-    setups.dedup();
-    setups.into_iter()
+fn setups(cases: &[Case]) -> impl Iterator<Item = &'static Setup> {
+    let setups = cases.iter().map(|case| (case.setup.name, case.setup));
+    setups.collect::<BTreeMap<_, _>>().into_values()
 }
 
 /// Launches a server for each setup and runs the cases. A server that exits by itself is a failure.
@@ -74,27 +56,23 @@ fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Fai
     for setup in setups(cases) {
         let node_count = setup.node_count();
         if node_count > 1 && prepared.manifest().services.is_empty() {
-            targets.insert(setup, Target::Skipped(NO_OTHER_NODE));
+            targets.insert(setup.name, Err(Skip(NO_OTHER_NODE).into()));
             continue;
         }
-        let variables = setup.variables().iter();
-        let variables: Vec<(String, &str)> = variables
-            .map(|(name, value)| (format!("PRESENCE_{name}"), *value))
-            .collect();
+        let variables = setup.variables.iter();
         let variables: Vec<(&str, &str)> = variables
-            .iter()
             .map(|(name, value)| (name.as_str(), *value))
             .collect();
-        let target = match launcher.start_nodes(prepared, node_count, &variables) {
+        let outcome = match launcher.start_nodes(prepared, node_count, &variables) {
             Ok(nodes) => {
                 let server = server_of(&nodes)?;
                 daemons.extend(nodes);
-                Target::new(server, setup, true)
+                target(server, setup, true)
             }
             Err(error) if variables.is_empty() => return Err(error.into()),
-            Err(error) => Target::Failed(format!("{error:#}")),
+            Err(error) => Err(error.into()),
         };
-        targets.insert(setup, target);
+        targets.insert(setup.name, outcome);
     }
     let finished = finish_all(&targets, cases);
     let is_passed = finished.iter().all(Finished::is_passed);
@@ -130,8 +108,15 @@ fn server_of(nodes: &[Daemon]) -> Result<Server, Failure> {
     Ok(Server::with_nodes(servers).expect("a launched server has one node or two"))
 }
 
-fn finish_all(targets: &BTreeMap<Setup, Target>, cases: &[Case]) -> Vec<Finished> {
+fn finish_all(targets: &BTreeMap<&str, Target>, cases: &[Case]) -> Vec<Finished> {
+    let attempt = |case: &Case| match &targets[case.setup.name] {
+        Ok(server) => case.attempt(server),
+        Err(error) => match error.downcast_ref() {
+            Some(Skip(reason)) => Err(Skip(reason).into()),
+            None => Err(anyhow!("{error:#}")),
+        },
+    };
     in_parallel(THREADS, cases, |case| {
-        Finished::run(&case.name, [], || targets[&case.setup].attempt(case))
+        Finished::run(&case.name, [], || attempt(case))
     })
 }

@@ -2,15 +2,13 @@
 //!
 //! A line without an indent is the name of a case, and the indented lines below it are its steps (see [`step`]). Cases
 //! without an empty line between them are a block. A block may end with a table: its cases are then listed once for
-//! each row but the first, with `<column>` replaced by a cell. `= small-rooms` names the [`Setup`] of the cases below
+//! each row but the first, with `<column>` replaced by a cell. `= small-rooms` names the settings of the server for the cases below
 //! it. A line that begins with `#` is a comment.
 
 use anyhow::Context as _;
-use clap::ValueEnum as _;
 
 use crate::case::Case;
 use crate::server::Server;
-use crate::setup::Setup;
 
 mod step;
 
@@ -19,7 +17,7 @@ use step::Run;
 /// Returns the cases of a file.
 pub(crate) fn cases((file, text): (&'static str, &str)) -> Vec<Case> {
     let mut cases = Vec::new();
-    let mut setup = Setup::Usual;
+    let mut setup = "usual";
     let lines: Vec<(usize, &str)> = (1..).zip(text.lines()).collect();
     for block in lines.split(|(_, line)| line.is_empty()) {
         let mut drafts: Vec<(&str, Vec<(usize, &str)>)> = Vec::new();
@@ -27,7 +25,7 @@ pub(crate) fn cases((file, text): (&'static str, &str)) -> Vec<Case> {
         for &(number, line) in block {
             let step = line.trim_start();
             if let Some(name) = line.strip_prefix("= ") {
-                setup = Setup::from_str(name, true).expect("the name of a setup");
+                setup = name;
             } else if let Some(row) = step.strip_prefix("| ") {
                 rows.push(
                     row.trim_end_matches('|')
@@ -58,7 +56,7 @@ pub(crate) fn cases((file, text): (&'static str, &str)) -> Vec<Case> {
                     }
                     Ok(())
                 };
-                Case::new(filled(name), setup, run)
+                Case::new(&filled(name), setup, run)
             }));
         }
     }
@@ -73,13 +71,12 @@ fn with_cells(text: &str, columns: &[&str], row: &[&str]) -> String {
     })
 }
 
-/// Performs steps on a server.
+/// Performs steps on a server, with ` then ` between them.
 ///
 /// # Errors
 /// The first step that fails.
-pub(crate) fn run(server: &Server, steps: &[&str]) -> anyhow::Result<()> {
-    let mut run = Run::new(server);
-    steps.iter().try_for_each(|step| run.step(step))
+pub(crate) fn run(server: &Server, steps: &str) -> anyhow::Result<()> {
+    Run::new(server).step(steps)
 }
 
 #[cfg(test)]
@@ -92,7 +89,7 @@ mod tests {
         let cases = cases(("some.txt", text));
         let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
         assert_eq!(names, ["a", "b 1", "c 1", "b 2", "c 2"]);
-        assert!(cases.iter().all(|case| case.setup == Setup::Echo));
+        assert!(cases.iter().all(|case| case.setup.name == "echo"));
     }
 
     #[test]

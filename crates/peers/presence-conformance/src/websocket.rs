@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use tungstenite::error::ProtocolError;
@@ -17,6 +17,7 @@ use tungstenite::{Error, Message};
 
 use serde_json::Value;
 
+use crate::expect::expect_eq;
 use crate::handshake::{self, WEBSOCKET};
 use crate::pattern::bytes;
 use crate::server::{LIMIT, Server};
@@ -71,14 +72,6 @@ impl fmt::Display for Received {
     }
 }
 
-/// The outcome of a handshake.
-#[derive(Debug)]
-pub(crate) enum Opened {
-    Accepted(Box<WebSocket>),
-    /// The server answered with another HTTP status than 101, or closed the connection (`None`).
-    Refused(Option<u16>),
-}
-
 impl WebSocket {
     /// Opens a session without polling first.
     pub(crate) fn session(server: &Server) -> anyhow::Result<Self> {
@@ -90,24 +83,22 @@ impl WebSocket {
 
     /// Opens a connection.
     pub(crate) fn open(server: &Server, target: &str) -> anyhow::Result<Self> {
-        match Self::try_open(server, target)? {
-            Opened::Accepted(socket) => Ok(*socket),
-            Opened::Refused(status) => bail!("the server refused a WebSocket: status {status:?}"),
-        }
+        let opened = Self::try_open(server, target)?;
+        opened.map_err(|status| anyhow!("the server refused a WebSocket: status {status:?}"))
     }
 
-    /// Opens a connection that the server may refuse.
-    pub(crate) fn try_open(server: &Server, target: &str) -> anyhow::Result<Opened> {
+    /// Opens a connection. A server may refuse it with an HTTP status, or close the connection (`None`).
+    fn try_open(server: &Server, target: &str) -> anyhow::Result<Result<Self, Option<u16>>> {
         let url = format!("ws://{}{target}", server.host());
         match tungstenite::client(url, server.dial()?) {
-            Ok((connection, _)) => Ok(Opened::Accepted(Box::new(Self {
+            Ok((connection, _)) => Ok(Ok(Self {
                 connection,
                 handshake: Value::Null,
-            }))),
+            })),
             Err(HandshakeError::Failure(Error::Http(response))) => {
-                Ok(Opened::Refused(Some(response.status().as_u16())))
+                Ok(Err(Some(response.status().as_u16())))
             }
-            Err(HandshakeError::Failure(error)) if is_end(&error) => Ok(Opened::Refused(None)),
+            Err(HandshakeError::Failure(error)) if is_end(&error) => Ok(Err(None)),
             Err(HandshakeError::Failure(error)) => Err(error).context("opening a WebSocket"),
             Err(HandshakeError::Interrupted(_)) => {
                 bail!("no answer to a WebSocket handshake within {LIMIT:?}")
@@ -123,17 +114,14 @@ impl WebSocket {
         statuses: &[u16],
     ) -> anyhow::Result<()> {
         let mut socket = match Self::try_open(server, target)? {
-            Opened::Accepted(socket) => socket,
-            Opened::Refused(status) => {
+            Ok(socket) => socket,
+            Err(status) => {
                 let is_right = match status {
                     _ if statuses.is_empty() => status.is_none_or(|it| (400..500).contains(&it)),
                     None => false,
                     Some(status) => statuses.contains(&status),
                 };
-                ensure!(
-                    is_right,
-                    "status {status:?}, expected one of {statuses:?} or 4xx"
-                );
+                ensure!(is_right, "status {status:?}, expected {statuses:?} or 4xx");
                 return Ok(());
             }
         };
@@ -170,12 +158,11 @@ impl WebSocket {
     /// Asserts that the server answers a ping. Messages before the ping have then reached the server.
     pub(crate) fn is_alive(&mut self) -> anyhow::Result<()> {
         self.send_raw(&frame(FIN | PING, b"alive"))?;
-        let answer = self.receive()?;
-        ensure!(
-            answer == Received::Pong(b"alive".to_vec()),
-            "the answer to a ping is {answer:?}"
-        );
-        Ok(())
+        expect_eq(
+            "the answer to a ping",
+            self.receive()?.to_string(),
+            "pong:alive",
+        )
     }
 
     /// Asserts that the connection ends. A close frame must have one of these codes, or none.
@@ -191,25 +178,19 @@ impl WebSocket {
         }
     }
 
-    /// Sends a text message at every interval until the returned value is dropped. A thread of its own sends each
-    /// message with one small write, so that it does not split a frame of the calling thread.
+    /// Sends a text message at every interval until the returned value is dropped or the connection ends. A thread of its
+    /// own sends each message with one small write, so that it does not split a frame of the calling thread.
     pub(crate) fn repeat(&self, text: &str, interval: Duration) -> anyhow::Result<Repeater> {
-        let mut stream = self
-            .connection
-            .get_ref()
-            .try_clone()
-            .context("duplicating a socket")?;
+        let stream = self.connection.get_ref().try_clone();
+        let mut stream = stream.context("duplicating a socket")?;
         let message = frame(FIN | TEXT, text.as_bytes());
-        let (stop, stopped) = mpsc::channel::<()>();
-        let thread = thread::spawn(move || {
-            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout)
+        let (repeater, dropped) = mpsc::channel();
+        thread::spawn(move || {
+            while dropped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout)
                 && stream.write_all(&message).is_ok()
             {}
         });
-        Ok(Repeater {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        Ok(repeater)
     }
 
     /// Closes the TCP connection without a close frame.
@@ -270,22 +251,8 @@ impl Transport for WebSocket {
     }
 }
 
-/// The thread of [`WebSocket::repeat`].
-#[derive(Debug)]
-pub(crate) struct Repeater {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Drop for Repeater {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // The thread cannot panic, and a panic here could abort the process.
-            let _ = thread.join();
-        }
-    }
-}
+/// Ends the thread of [`WebSocket::repeat`] when it is dropped.
+pub(crate) type Repeater = mpsc::Sender<()>;
 
 /// Returns frames that are written as `fin+text:40 fin+3:a`: the flags and the opcode, by name or number, and the
 /// payload, in which `\\xff` is a byte. They are masked as clients must, except after `unmasked+`. `raw:` precedes bytes
@@ -336,7 +303,8 @@ fn head(first: u8, length: usize, mask: u8) -> Vec<u8> {
     }
 }
 
-fn is_reset(kind: ErrorKind) -> bool {
+/// Returns true if an error means that the peer has ended a connection.
+pub(crate) fn is_reset(kind: ErrorKind) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(
         kind,

@@ -1,12 +1,9 @@
 //! The presence protocol: many events of two nodes.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::member::Event;
-
-pub(super) fn cases(case: Begin<'_>) {
-    joins(case);
-    order(case);
-}
 
 /// Has each member publish an update, and returns the events that each receives up to the last of these updates. A
 /// node gets the events of another one in order, so an event that is not among them was not sent.
@@ -50,31 +47,24 @@ fn has_no_gap(events: &[Event]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn joins(case: Begin<'_>) {
-    case("presence, nodes: joins on both nodes at once have snapshots that fit their seqs")
-        .on(Setup::TwoNodes)
-        .check(|server| {
-            let nodes = server.nodes()?;
-            let room = server.name("room");
-            let mut members: Vec<Member> = (0..10)
-                .map(|at| Member::open(nodes[at % 2]))
-                .collect::<anyhow::Result<_>>()?;
-            let request = json!({"roomId": room, "userId": "someone"});
-            let mut ids = Vec::new();
-            for member in &mut members {
-                let arguments = std::slice::from_ref(&request);
-                ids.push(member.socket.emit("presence:join", arguments)?);
-            }
-            let mut seqs = std::collections::BTreeSet::new();
-            for (member, id) in members.iter_mut().zip(ids) {
-                let answer = member.socket.acknowledged(id)?.remove(0);
-                let seq = number(&answer, "/seq")?;
-                let count = array(&answer, "/snapshot")?.len() as u64;
-                expect_eq("members of a snapshot after this many joins", count, seq)?;
-                seqs.insert(seq);
-            }
-            expect_eq("seqs", seqs, (1..=10).collect())
-        });
+pub(super) fn snapshots_fit_their_seqs(server: &Server) -> anyhow::Result<()> {
+    let nodes = server.nodes()?;
+    let request = json!({"roomId": server.name("room"), "userId": "someone"});
+    let mut members = Vec::new();
+    for at in 0..10 {
+        let mut member = Member::open(nodes[at % 2])?;
+        let id = member.emit("presence:join", &request)?;
+        members.push((member, id));
+    }
+    let mut seqs = BTreeSet::new();
+    for (member, id) in &mut members {
+        let answer = member.acknowledged(*id)?;
+        let seq = number(&answer, "/seq")?;
+        let count = array(&answer, "/snapshot")?.len() as u64;
+        expect_eq("members of a snapshot after this many joins", count, seq)?;
+        seqs.insert(seq);
+    }
+    expect_eq("seqs", seqs, (1..=10).collect())
 }
 
 /// Joins two members on each node to a room, and has all of them send updates at once.
@@ -89,11 +79,11 @@ fn busy(server: &Server) -> anyhow::Result<Vec<Member>> {
     for number in 0..UPDATES {
         for (member, last) in members.iter_mut().zip(&mut last) {
             let request = json!({"patchState": {"number": number}});
-            *last = member.socket.emit("presence:heartbeat", &[request])?;
+            *last = member.emit("presence:heartbeat", &request)?;
         }
     }
     for (member, last) in members.iter_mut().zip(last) {
-        member.socket.acknowledged(last)?;
+        member.acknowledged(last)?;
     }
     Ok(members)
 }
@@ -101,55 +91,42 @@ fn busy(server: &Server) -> anyhow::Result<Vec<Member>> {
 /// The updates of each member in [`busy`].
 const UPDATES: usize = 50;
 
-fn order(case: Begin<'_>) {
-    case(
-        "presence, nodes: updates on both nodes at once reach all, once, and are the same for all",
-    )
-    .on(Setup::TwoNodes)
-    .check(|server| {
-        let mut members = busy(server)?;
-        let expected = members.len() * (UPDATES + 1);
-        let lists = received_once(&mut members)?;
-        for events in &lists {
-            expect_eq("events", events.len(), expected)?;
-            let differs = events
-                .iter()
-                .zip(&lists[0])
-                .find(|(one, other)| one != other);
-            ensure!(
-                differs.is_none(),
-                "two members got different events: {differs:?}"
-            );
-        }
-        Ok(())
-    });
-    case("presence, nodes: updates on both nodes at once arrive in the order of seq")
-        .on(Setup::TwoNodes)
-        .check(|server| {
-            for events in received(&mut busy(server)?)? {
-                has_no_gap(&events)?;
-            }
-            Ok(())
-        });
-    case("presence, nodes: after a join during updates on the other node no event is missing")
-        .on(Setup::TwoNodes)
-        .check(|server| {
-            joins_during_updates(server, |seq, mut events| {
-                events.sort_by_key(|event| event.seq().unwrap_or_default());
-                // Earlier events, which the snapshot includes, are no loss.
-                events.retain(|event| event.seq().is_ok_and(|found| found >= seq));
-                expect_eq("the first seq", events[0].seq()?, seq)?;
-                has_no_gap(&events)
-            })
-        });
-    case("presence, nodes: after a join during updates on the other node events arrive in the order of seq")
-        .on(Setup::TwoNodes)
-        .check(|server| {
-            joins_during_updates(server, |seq, events| {
-                expect_eq("the first seq", events[0].seq()?, seq)?;
-                has_no_gap(&events)
-            })
-        });
+pub(super) fn all_get_the_same_updates(server: &Server) -> anyhow::Result<()> {
+    let mut members = busy(server)?;
+    let expected = members.len() * (UPDATES + 1);
+    let lists = received_once(&mut members)?;
+    for events in &lists {
+        expect_eq("events", events.len(), expected)?;
+        let mut pairs = events.iter().zip(&lists[0]);
+        let differs = pairs.find(|(one, other)| one != other);
+        ensure!(
+            differs.is_none(),
+            "two members got different events: {differs:?}"
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn updates_arrive_in_order(server: &Server) -> anyhow::Result<()> {
+    let lists = received(&mut busy(server)?)?;
+    lists.iter().try_for_each(|events| has_no_gap(events))
+}
+
+pub(super) fn no_update_is_missing_after_a_join(server: &Server) -> anyhow::Result<()> {
+    joins_during_updates(server, |seq, mut events| {
+        events.sort_by_key(|event| event.seq().unwrap_or_default());
+        // Earlier events, which the snapshot includes, are no loss.
+        events.retain(|event| event.seq().is_ok_and(|found| found >= seq));
+        expect_eq("the first seq", events[0].seq()?, seq)?;
+        has_no_gap(&events)
+    })
+}
+
+pub(super) fn updates_arrive_in_order_after_a_join(server: &Server) -> anyhow::Result<()> {
+    joins_during_updates(server, |seq, events| {
+        expect_eq("the first seq", events[0].seq()?, seq)?;
+        has_no_gap(&events)
+    })
 }
 
 /// Joins members on one node while a member on the other sends updates. Passes the seq of each answer, and the events
@@ -164,7 +141,7 @@ fn joins_during_updates(
     for at in 0..10 {
         for number in 0..10 {
             let request = json!({"patchState": {"number": [at, number]}});
-            busy.socket.emit("presence:heartbeat", &[request])?;
+            busy.emit("presence:heartbeat", &request)?;
         }
         let (joiner, answer) = Member::join(there, &room, "joiner")?;
         let mut members = [busy, joiner];

@@ -22,20 +22,16 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::expect::{expect_refused, text};
+use crate::cases::call;
+use crate::expect::text;
 use crate::handshake::query;
 use crate::http::{self, Pending, Response};
-use crate::member::Member;
-use crate::packet::Packet;
+use crate::member::{Member, is_event};
 use crate::pattern::{Variables, bytes, fill, fits, packet_fits};
 use crate::polling::Polling;
 use crate::server::{LIMIT, Server, Stopwatch};
-use crate::socket::Socket;
 use crate::transport::Transport;
 use crate::websocket::{Repeater, WebSocket, frames};
-
-/// The interval of heartbeats that renew a lease of 2 s.
-const RENEWAL: Duration = Duration::from_millis(400);
 
 /// A case that is running.
 pub(super) struct Run {
@@ -77,11 +73,16 @@ impl Run {
         let filled = fill(rest, &self.variables);
         match first {
             "soon" => self.soon(rest),
+            "times" => self.times(rest),
+            _ if line.contains(" then ") => {
+                line.split(" then ").try_for_each(|step| self.step(step))
+            }
             "wait" => {
                 sleep(Duration::from_millis(rest.parse()?));
                 Ok(())
             }
             "took" => self.took(rest),
+            "calls" => call(rest, &self.server),
             "path" => {
                 self.server = self.server.with_path(rest);
                 Ok(())
@@ -109,24 +110,35 @@ impl Run {
     fn took(&self, limits: &str) -> anyhow::Result<()> {
         let (least, most) = word(limits);
         let ms = self.began.elapsed().as_millis();
-        ensure!(ms >= least.parse()?, "{ms} ms after the beginning");
-        ensure!(
-            most.is_empty() || ms <= most.parse()?,
-            "{ms} ms after the beginning"
-        );
+        let is_early = ms < least.parse()?;
+        let is_late = !most.is_empty() && ms > most.parse()?;
+        ensure!(!is_early && !is_late, "{ms} ms after the beginning");
         Ok(())
     }
 
-    /// Repeats a step until it passes. An attempt that fails leaves no client and no variable behind.
+    /// Performs steps so many times. `$n` counts them.
+    fn times(&mut self, rest: &str) -> anyhow::Result<()> {
+        let (count, line) = word(rest);
+        (0..count.parse()?).try_for_each(|number: u32| {
+            self.variables.insert("n".to_owned(), number.into());
+            self.step(line)
+        })
+    }
+
+    /// Repeats steps until all of them pass. An attempt that fails leaves no client and no variable behind, and `$n`
+    /// counts them.
     fn soon(&mut self, line: &str) -> anyhow::Result<()> {
         let began = Stopwatch::new();
         let variables = self.variables.clone();
         let names: Vec<String> = self.clients.keys().cloned().collect();
+        let mut number = 0;
         loop {
+            self.variables.insert("n".to_owned(), number.into());
             match self.step(line) {
                 Err(_) if began.elapsed() < LIMIT => {
                     self.clients.retain(|name, _| names.contains(name));
                     self.variables.clone_from(&variables);
+                    number += 1;
                     sleep(Duration::from_millis(10));
                 }
                 outcome => return outcome,
@@ -138,9 +150,13 @@ impl Run {
         let (request, statuses) = split(rest, " -> ");
         let (target, body) = word(request);
         let target = self.server.target(&query(target));
-        let headers = self.headers.iter();
-        let headers: Vec<(&str, &str)> = headers.map(|(name, value)| (&**name, &**value)).collect();
-        let request = http::request_with(&self.server, method, &target, &headers, body.as_bytes())?;
+        let request = http::request(
+            &self.server,
+            method,
+            &target,
+            &self.headers,
+            body.as_bytes(),
+        )?;
         self.answered(request.response()?, statuses)
     }
 
@@ -159,9 +175,9 @@ impl Run {
             "body" => packet_fits(rest, response.text()?, &mut self.variables),
             "header" => {
                 let (name, word) = split(rest, ": ");
-                let value = response.header(name).unwrap_or_default();
+                let value = response.header(name).context("no such header")?;
                 let mut words = value.split(',');
-                let is_there = words.any(|found| found.trim().eq_ignore_ascii_case(word));
+                let is_there = words.any(|it| word == "?" || it.trim().eq_ignore_ascii_case(word));
                 ensure!(is_there, "{name} is {value:?}, without {word}");
                 Ok(())
             }
@@ -177,21 +193,12 @@ impl Run {
     }
 
     /// Adds a client of this session, whose handshake fits a pattern.
-    fn open(
-        &mut self,
-        name: &str,
-        session: impl Transport + 'static,
-        rest: &str,
-    ) -> anyhow::Result<()> {
+    fn open(&mut self, name: &str, session: Box<dyn Transport>, rest: &str) -> anyhow::Result<()> {
         let pattern = json(split(rest, "-> ").1)?;
-        fits(
-            &merged(json!({}), pattern),
-            session.handshake(),
-            false,
-            &mut self.variables,
-        )?;
-        let member = Member::over(Socket::over(session));
-        self.clients.insert(name.to_owned(), member);
+        if !pattern.is_null() {
+            fits(&pattern, session.handshake(), false, &mut self.variables)?;
+        }
+        self.clients.insert(name.to_owned(), Member::over(session));
         Ok(())
     }
 
@@ -201,28 +208,24 @@ impl Run {
             "" => self.server.clone(),
             _ => self.server.nodes()?[1].clone(),
         };
-        match verb {
-            "websocket" => return self.open(name, WebSocket::session(&server)?, rest),
-            "polling" => return self.open(name, Polling::open(&server)?, rest),
-            "probes" => {
-                let polling = self.clients.get_mut(rest).context("no such client")?;
-                let probe = polling.polling()?.probe()?;
-                self.clients
-                    .insert(name.to_owned(), Member::over(Socket::over(probe)));
-                return Ok(());
-            }
-            _ => {}
-        }
         let is_new = !self.clients.contains_key(name);
-        if is_new {
-            self.open(name, WebSocket::session(&server)?, "")?;
+        match verb {
+            "polling" => return self.open(name, Box::new(Polling::open(&server)?), rest),
+            "probes" => {
+                let probe = self.client(rest).polling()?.probe()?;
+                return self.open(name, Box::new(probe), "");
+            }
+            "websocket" => return self.open(name, Box::new(WebSocket::session(&server)?), rest),
+            _ if is_new => self.open(name, Box::new(WebSocket::session(&server)?), "")?,
+            _ => {}
         }
         let member = self
             .clients
             .get_mut(name)
             .expect("it is there or was added");
-        if is_new || verb == "connect" {
-            member.socket.connect()?;
+        let is_request = matches!(verb, "join" | "beat" | "patch" | "leave" | "connect");
+        if is_new || (is_request && member.id().is_empty()) {
+            member.connect()?;
             self.variables.insert(name.to_owned(), member.id().into());
         }
         let rest = &*fill(rest, &self.variables);
@@ -230,19 +233,19 @@ impl Run {
             "connect" => Ok(()),
             "join" | "beat" | "patch" | "leave" => self.call(name, verb, rest),
             "sees" => self.sees(name, rest),
-            "<" => self.takes(name, rest),
-            "receives" => {
-                let packet = member.socket.transport.receive()?.to_string();
+            "<" | "receives" => {
+                let packet = match verb {
+                    "<" => member.take(is_event(rest))?,
+                    _ => member.transport.receive()?.to_string(),
+                };
                 packet_fits(rest, &packet, &mut self.variables)
-            }
-            "renews" => {
-                let heartbeat = "42[\"presence:heartbeat\",null]";
-                let renewal = member.websocket()?.repeat(heartbeat, RENEWAL)?;
-                self.renewals.push(renewal);
-                Ok(())
             }
             "polls" => {
                 self.poll = Some(member.polling()?.poll()?);
+                Ok(())
+            }
+            "cancels" => {
+                self.poll = None;
                 Ok(())
             }
             "polled" => {
@@ -253,6 +256,10 @@ impl Run {
                 let (payload, statuses) = split(rest, "-> ");
                 let response = member.polling()?.post(&bytes(payload.trim_end())?)?;
                 self.answered(response, statuses)
+            }
+            "renews" => {
+                self.renewals.push(member.renew()?);
+                Ok(())
             }
             "drops" | "disconnects" | "resets" => {
                 let mut member = self.clients.remove(name).expect("it is there");
@@ -287,17 +294,15 @@ impl Run {
             _ => ("presence:leave", argument, json!({"ok": true})),
         };
         let answer = self.client(name).call(event, &argument)?;
-        if let ("refused", reason) = word(answered) {
-            let (code, part) = word(reason);
-            expect_refused(&answer, code)?;
-            let error = text(&answer, "/error")?;
-            ensure!(
-                error.contains(part),
-                "the error {error:?} does not name {part}"
-            );
-            return Ok(());
-        }
-        self.fits(usual, answered, &answer)
+        let ("refused", reason) = word(answered) else {
+            return self.fits(usual, answered, &answer);
+        };
+        let (code, part) = word(reason);
+        let refusal = json!({"ok": false, "code": code, "error": "?!="});
+        fits(&refusal, &answer, false, &mut self.variables)?;
+        let is_named = text(&answer, "/error")?.contains(part);
+        ensure!(is_named, "the error does not name {part}: {answer}");
+        Ok(())
     }
 
     /// Takes the next event, and asserts what it is.
@@ -309,9 +314,10 @@ impl Run {
         let (event, answered) = split_answer(rest);
         let (kind, about) = word(event.trim_end());
         let (about, reason) = word(about);
-        let event = match about == name {
-            true => member.event()?,
-            false => member.event_of_other()?,
+        let event = if about == name {
+            member.event()?
+        } else {
+            member.event_of_other()?
         };
         let id = self.variables.get(about).context("no such client")?;
         let mut usual = json!({"type": kind, "connId": id});
@@ -334,29 +340,16 @@ impl Run {
     fn client(&mut self, name: &str) -> &mut Member {
         self.clients.get_mut(name).expect("a step opens its client")
     }
-
-    /// Takes the next packet. Events before another packet are kept.
-    fn takes(&mut self, name: &str, pattern: &str) -> anyhow::Result<()> {
-        let is_event = |packet: &str| packet.starts_with("42") || packet.starts_with("45");
-        loop {
-            let socket = &mut self.client(name).socket;
-            let packet = socket.transport.packet()?.to_string();
-            if is_event(pattern) || !is_event(&packet) {
-                return packet_fits(pattern, &packet, &mut self.variables);
-            }
-            socket.keep(Packet::parse(&packet[1..])?);
-        }
-    }
 }
 
 /// Performs a step that needs nothing but its client.
 fn act_alone(member: &mut Member, verb: &str, rest: &str) -> anyhow::Result<()> {
     match (verb, rest) {
         (">", packet) => match packet.strip_prefix("binary:") {
-            Some(payload) => member.socket.transport.send_binary(&bytes(payload)?),
+            Some(payload) => member.transport.send_binary(&bytes(payload)?),
             None => {
                 let packets = String::from_utf8(bytes(packet)?)?;
-                member.socket.transport.send(&packets)
+                member.transport.send(&packets)
             }
         },
         ("frames", frame) => member.websocket()?.send_raw(&frames(frame)?),
@@ -364,11 +357,11 @@ fn act_alone(member: &mut Member, verb: &str, rest: &str) -> anyhow::Result<()> 
         ("lives", "") => member.websocket()?.is_alive(),
         ("upgrades", "") => {
             let upgraded = member.polling()?.clone().upgrade()?;
-            member.socket.transport = Box::new(upgraded);
+            member.transport = Box::new(upgraded);
             Ok(())
         }
-        ("ends", "") => member.socket.ends(),
-        ("ends", "or answers") => member.socket.ends_or_answers(),
+        ("ends", "") => member.transport.ends(),
+        ("ends", "or answers") => member.ends_or_answers(),
         ("ends", codes) => member.websocket()?.ends_with(&numbers(codes)?),
         _ => bail!("there is no step {verb} {rest}"),
     }
