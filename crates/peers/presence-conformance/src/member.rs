@@ -226,13 +226,11 @@ impl Member {
     pub(crate) fn sees_nothing(&mut self) -> anyhow::Result<()> {
         let mark = load::clock::now();
         let update = json!({"patchState": {"mark": mark}});
-        let is_member = self.call("presence:heartbeat", &update)?["ok"] == true;
-        while is_member || !self.events.is_empty() {
+        let is_member = self.call("presence:heartbeat", &update)?["changed"] == true;
+        if is_member || !self.events.is_empty() {
             let event = self.event()?;
-            if event.0.pointer("/state/mark") == Some(&mark.into()) {
-                break;
-            }
-            bail!("an unexpected event: {}", event.0);
+            let is_own = event.0.pointer("/state/mark") == Some(&mark.into());
+            ensure!(is_own, "an unexpected event: {}", event.0);
         }
         Ok(())
     }

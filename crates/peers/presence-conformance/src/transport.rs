@@ -43,9 +43,15 @@ pub(crate) trait Transport: std::fmt::Debug {
         }
     }
 
-    /// Asserts that the session ends. Packets before its end are skipped.
-    fn ends(&mut self) -> anyhow::Result<()> {
-        while !matches!(self.packet()?, Received::Closed(_)) {}
-        Ok(())
+    /// Asserts that the session ends, with one of these close codes if any are given and the server sends one. Packets
+    /// before its end are skipped.
+    fn ends(&mut self, codes: &[u16]) -> anyhow::Result<()> {
+        loop {
+            if let Received::Closed(code) = self.packet()? {
+                let is_right = code.is_none_or(|code| codes.is_empty() || codes.contains(&code));
+                ensure!(is_right, "close code {code:?}, expected one of {codes:?}");
+                return Ok(());
+            }
+        }
     }
 }

@@ -12,7 +12,9 @@ use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use tungstenite::error::ProtocolError;
 use tungstenite::handshake::HandshakeError;
-use tungstenite::protocol::{CloseFrame, frame::coding::CloseCode};
+use tungstenite::protocol::CloseFrame;
+use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
+use tungstenite::protocol::frame::{Frame, FrameHeader};
 use tungstenite::{Error, Message};
 
 use serde_json::Value;
@@ -22,24 +24,6 @@ use crate::handshake::{self, WEBSOCKET};
 use crate::pattern::bytes;
 use crate::server::{LIMIT, Server};
 use crate::transport::Transport;
-
-/// The key with which raw frames are masked.
-const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-/// The bits of the first byte of a frame, and its opcodes (RFC 6455, 5.2).
-const FIRST: [(&str, u8); 9] = [
-    ("fin", FIN),
-    ("rsv1", 0x40),
-    ("rsv2", 0x20),
-    ("rsv3", 0x10),
-    ("continuation", 0),
-    ("text", TEXT),
-    ("close", 8),
-    ("ping", PING),
-    ("pong", 10),
-];
-const FIN: u8 = 0x80;
-const TEXT: u8 = 1;
-const PING: u8 = 9;
 
 /// A WebSocket connection.
 #[derive(Debug)]
@@ -157,7 +141,7 @@ impl WebSocket {
 
     /// Asserts that the server answers a ping. Messages before the ping have then reached the server.
     pub(crate) fn is_alive(&mut self) -> anyhow::Result<()> {
-        self.send_raw(&frame(FIN | PING, b"alive"))?;
+        self.send_raw(&frames("fin+ping:alive")?)?;
         expect_eq(
             "the answer to a ping",
             self.receive()?.to_string(),
@@ -165,25 +149,12 @@ impl WebSocket {
         )
     }
 
-    /// Asserts that the connection ends. A close frame must have one of these codes, or none.
-    pub(crate) fn ends_with(&mut self, codes: &[u16]) -> anyhow::Result<()> {
-        loop {
-            if let Received::Closed(code) = self.receive()? {
-                ensure!(
-                    code.is_none_or(|code| codes.contains(&code)),
-                    "close code {code:?}, expected one of {codes:?}"
-                );
-                return Ok(());
-            }
-        }
-    }
-
     /// Sends a text message at every interval until the returned value is dropped or the connection ends. A thread of its
     /// own sends each message with one small write, so that it does not split a frame of the calling thread.
     pub(crate) fn repeat(&self, text: &str, interval: Duration) -> anyhow::Result<Repeater> {
         let stream = self.connection.get_ref().try_clone();
         let mut stream = stream.context("duplicating a socket")?;
-        let message = frame(FIN | TEXT, text.as_bytes());
+        let message = frames(&format!("fin+text:{text}"))?;
         let (repeater, dropped) = mpsc::channel();
         thread::spawn(move || {
             while dropped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout)
@@ -255,7 +226,7 @@ impl Transport for WebSocket {
 pub(crate) type Repeater = mpsc::Sender<()>;
 
 /// Returns frames that are written as `fin+text:40 fin+3:a`: the flags and the opcode, by name or number, and the
-/// payload, in which `\\xff` is a byte. They are masked as clients must, except after `unmasked+`. `raw:` precedes bytes
+/// payload, in which `\\xff` is a byte. They are masked as clients must, except with `unmasked`. `raw:` precedes bytes
 /// that are no whole frame.
 ///
 /// # Errors
@@ -263,44 +234,35 @@ pub(crate) type Repeater = mpsc::Sender<()>;
 pub(crate) fn frames(text: &str) -> anyhow::Result<Vec<u8>> {
     let mut frames = Vec::new();
     for part in text.split(' ') {
-        let (first, payload) = part.split_once(':').context("no `opcode:payload`")?;
+        let (names, payload) = part.split_once(':').context("no `opcode:payload`")?;
         let payload = bytes(payload)?;
-        if first == "raw" {
+        if names == "raw" {
             frames.extend(payload);
             continue;
         }
-        let masked = first.strip_prefix("unmasked+").is_none();
-        let mut byte = 0;
-        for name in first.trim_start_matches("unmasked+").split('+') {
-            let known = FIRST.iter().find(|(known, _)| *known == name);
-            byte |= known.map_or_else(|| name.parse(), |(_, bits)| Ok(*bits))?;
+        let mut header = FrameHeader {
+            is_final: false,
+            mask: Some([0x37, 0xfa, 0x21, 0x3d]),
+            ..FrameHeader::default()
+        };
+        for name in names.split('+') {
+            match name {
+                "fin" => header.is_final = true,
+                "rsv1" => header.rsv1 = true,
+                "rsv2" => header.rsv2 = true,
+                "rsv3" => header.rsv3 = true,
+                "unmasked" => header.mask = None,
+                "continuation" => header.opcode = OpCode::Data(Data::Continue),
+                "text" => header.opcode = OpCode::Data(Data::Text),
+                "close" => header.opcode = OpCode::Control(Control::Close),
+                "ping" => header.opcode = OpCode::Control(Control::Ping),
+                "pong" => header.opcode = OpCode::Control(Control::Pong),
+                number => header.opcode = OpCode::from(number.parse::<u8>()?),
+            }
         }
-        frames.extend(if masked {
-            frame(byte, &payload)
-        } else {
-            [head(byte, payload.len(), 0), payload].concat()
-        });
+        Frame::from_payload(header, payload.into()).format(&mut frames)?;
     }
     Ok(frames)
-}
-
-/// Returns a frame with this first byte (flags and opcode), masked as clients must.
-pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = head(first, payload.len(), 0x80);
-    bytes.extend(MASK);
-    let key = MASK.into_iter().cycle();
-    bytes.extend(payload.iter().zip(key).map(|(byte, key)| byte ^ key));
-    bytes
-}
-
-/// Returns the head of a frame (RFC 6455, 5.2), up to the masking key.
-fn head(first: u8, length: usize, mask: u8) -> Vec<u8> {
-    let short = u8::try_from(length).ok().filter(|short| *short < 126);
-    match (short, u16::try_from(length)) {
-        (Some(short), _) => vec![first, mask | short],
-        (None, Ok(middle)) => [&[first, mask | 126], &middle.to_be_bytes()[..]].concat(),
-        (None, Err(_)) => [&[first, mask | 127], &(length as u64).to_be_bytes()[..]].concat(),
-    }
 }
 
 /// Returns true if an error means that the peer has ended a connection.
@@ -334,16 +296,6 @@ fn is_end(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_head_of_a_frame_has_the_shortest_length() {
-        assert_eq!(head(FIN | TEXT, 125, 0x80), [0x81, 0xfd]);
-        assert_eq!(head(FIN | TEXT, 126, 0), [0x81, 126, 0, 126]);
-        assert_eq!(
-            head(FIN | TEXT, 65_536, 0),
-            [0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]
-        );
-    }
 
     #[test]
     fn a_frame_is_masked_with_its_key() {

@@ -125,20 +125,20 @@ impl Run {
         })
     }
 
-    /// Repeats steps until all of them pass. An attempt that fails leaves no client and no variable behind, and `$n`
-    /// counts them.
+    /// Repeats steps until all of them pass. An attempt that fails leaves no client and no variable behind.
+    /// `$attempt` counts them.
     fn soon(&mut self, line: &str) -> anyhow::Result<()> {
         let began = Stopwatch::new();
         let variables = self.variables.clone();
         let names: Vec<String> = self.clients.keys().cloned().collect();
-        let mut number = 0;
+        let mut attempt = 0;
         loop {
-            self.variables.insert("n".to_owned(), number.into());
+            self.variables.insert("attempt".to_owned(), attempt.into());
             match self.step(line) {
                 Err(_) if began.elapsed() < LIMIT => {
                     self.clients.retain(|name, _| names.contains(name));
                     self.variables.clone_from(&variables);
-                    number += 1;
+                    attempt += 1;
                     sleep(Duration::from_millis(10));
                 }
                 outcome => return outcome,
@@ -203,7 +203,8 @@ impl Run {
     }
 
     fn act(&mut self, name: &str, verb: &str, rest: &str) -> anyhow::Result<()> {
-        let (name, node) = name.split_once('@').unwrap_or((name, ""));
+        let name = fill(name, &self.variables);
+        let (name, node) = split(&name, "@");
         let server = match node {
             "" => self.server.clone(),
             _ => self.server.nodes()?[1].clone(),
@@ -360,9 +361,8 @@ fn act_alone(member: &mut Member, verb: &str, rest: &str) -> anyhow::Result<()> 
             member.transport = Box::new(upgraded);
             Ok(())
         }
-        ("ends", "") => member.transport.ends(),
         ("ends", "or answers") => member.ends_or_answers(),
-        ("ends", codes) => member.websocket()?.ends_with(&numbers(codes)?),
+        ("ends", codes) => member.transport.ends(&numbers(codes)?),
         _ => bail!("there is no step {verb} {rest}"),
     }
 }
