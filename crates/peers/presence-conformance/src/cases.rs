@@ -4,12 +4,11 @@
 use anyhow::ensure;
 use serde_json::{Value, json};
 
-use crate::case::Case;
 use crate::expect::*;
 use crate::member::{Member, entry, present};
 use crate::pattern::{Variables, fits};
 use crate::polling::Polling;
-use crate::script;
+use crate::script::{self, Case};
 use crate::server::{LIMIT, Server, Stopwatch};
 use crate::transport::Transport;
 use crate::websocket::{Received, WebSocket};

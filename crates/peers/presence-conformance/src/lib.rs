@@ -11,7 +11,6 @@ use harness::failure::Failure;
 use harness::verify::conformance::{Finished, Options, Source, Suite};
 use load::plan::Invalid;
 
-mod case;
 mod cases;
 mod expect;
 mod handshake;

@@ -10,7 +10,7 @@ use harness::verify::conformance::{Finished, Skip, Source, in_parallel};
 use load::plan::Invalid;
 use subject::daemon::{Daemon, Prepared};
 
-use crate::case::Case;
+use crate::script::Case;
 use crate::server::Server;
 use crate::setup::{NO_OTHER_NODE, Setup};
 
@@ -20,22 +20,13 @@ const THREADS: usize = 8;
 /// The server for the cases of a setup, or the reason why they are skipped or fail.
 type Target = anyhow::Result<Server>;
 
-/// Returns a server that has the features of a setup.
-fn target(server: Server, setup: &Setup, is_launched: bool) -> Target {
-    match setup.missing(&server, is_launched)? {
-        None => Ok(server),
-        Some(reason) => Err(Skip(reason).into()),
-    }
-}
-
 /// Runs the cases, several at a time. Returns them in the order of the list.
 pub(crate) fn run(source: &Source<'_, Server>, cases: &[Case]) -> Result<Vec<Finished>, Failure> {
     match source {
         Source::Launched(prepared) => on_launched(prepared, cases),
         Source::Running(server) => {
-            let targets = setups(cases)
-                .map(|setup| (setup.name, target(server.clone(), setup, false)))
-                .collect();
+            let target = |setup: &'static Setup| (setup.name, setup.checked(server.clone(), false));
+            let targets = setups(cases).map(target).collect();
             Ok(finish_all(&targets, cases))
         }
     }
@@ -56,20 +47,16 @@ fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Fai
     for setup in setups(cases) {
         let node_count = setup.node_count();
         if node_count > 1 && prepared.manifest().services.is_empty() {
-            targets.insert(setup.name, Err(Skip(NO_OTHER_NODE).into()));
+            targets.insert(setup.name, Err(NO_OTHER_NODE.into()));
             continue;
         }
-        let variables = setup.variables.iter();
-        let variables: Vec<(&str, &str)> = variables
-            .map(|(name, value)| (name.as_str(), *value))
-            .collect();
-        let outcome = match launcher.start_nodes(prepared, node_count, &variables) {
+        let outcome = match launcher.start_nodes(prepared, node_count, &setup.variables) {
             Ok(nodes) => {
                 let server = server_of(&nodes)?;
                 daemons.extend(nodes);
-                target(server, setup, true)
+                setup.checked(server, true)
             }
-            Err(error) if variables.is_empty() => return Err(error.into()),
+            Err(error) if setup.variables.is_empty() => return Err(error.into()),
             Err(error) => Err(error.into()),
         };
         targets.insert(setup.name, outcome);

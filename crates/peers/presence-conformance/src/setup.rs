@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use harness::verify::conformance::Skip;
+
 use crate::script;
 use crate::server::Server;
 use crate::websocket::WebSocket;
@@ -11,7 +13,7 @@ use crate::websocket::WebSocket;
 pub(crate) struct Setup {
     pub(crate) name: &'static str,
     /// The environment variables of a launched server.
-    pub(crate) variables: Vec<(String, &'static str)>,
+    pub(crate) variables: Vec<(&'static str, &'static str)>,
     /// The reason to skip the cases of a server without the feature, and the steps that show the feature.
     feature: Option<(&'static str, &'static str)>,
 }
@@ -32,13 +34,14 @@ impl Setup {
     fn parse(row: &'static str) -> Self {
         let mut cells = row.split('|').map(str::trim);
         let mut cell = || cells.next().unwrap_or_default();
-        let (name, variables) = (cell(), cell().split_whitespace());
+        let name = cell();
+        let variables = cell().split_whitespace();
         let variables = variables.filter_map(|variable| variable.split_once('='));
-        let variables = variables.map(|(name, value)| (format!("PRESENCE_{name}"), value));
+        let variables = variables.collect();
         let feature = (cell(), cell());
         Self {
             name,
-            variables: variables.collect(),
+            variables,
             feature: (!feature.1.is_empty()).then_some(feature),
         }
     }
@@ -48,30 +51,30 @@ impl Setup {
         1 + usize::from(self.name.starts_with("two-nodes"))
     }
 
-    /// Returns the reason to skip the cases of this setup on a server, or `None` if they can run. A server that ignores
-    /// a setting does not have the feature.
+    /// Returns a server on which the cases of this setup can run. A server that ignores a setting does not have the
+    /// feature.
     ///
     /// # Errors
-    /// The server does not answer.
-    pub(crate) fn missing(
-        &self,
-        server: &Server,
-        is_launched: bool,
-    ) -> anyhow::Result<Option<&'static str>> {
-        if self.node_count() > 1 && server.other_node().is_none() {
-            return Ok(Some(NO_OTHER_NODE));
+    /// [`Skip`] with the reason, or the server does not answer.
+    pub(crate) fn checked(&self, server: Server, is_launched: bool) -> anyhow::Result<Server> {
+        if self.node_count() > 1 && server.nodes().is_err() {
+            return Err(NO_OTHER_NODE.into());
         }
         if !is_launched && !self.variables.is_empty() {
-            return Ok(Some("it needs a server with other settings: use --daemon"));
+            return Err(Skip("it needs a server with other settings: use --daemon").into());
         }
-        let Some((reason, steps)) = self.feature else {
-            return Ok(None);
-        };
-        WebSocket::session(server)?;
-        Ok(script::run(server, steps).is_err().then_some(reason))
+        if let Some((reason, steps)) = self.feature
+            && script::run(&server, steps).is_err()
+        {
+            // A server that does not answer at all is not skipped.
+            WebSocket::session(&server)?;
+            return Err(Skip(reason).into());
+        }
+        Ok(server)
     }
 }
 
 /// The reason to skip cases about several nodes.
-pub(crate) const NO_OTHER_NODE: &str =
-    "it needs two nodes: use --daemon with a manifest that has a service, or give --url twice";
+pub(crate) const NO_OTHER_NODE: Skip = Skip(
+    "it needs two nodes: use --daemon with a manifest that has a service, or give --url twice",
+);
