@@ -1,9 +1,9 @@
 //! Functional cases for Socket.IO presence servers, run from outside, over the wire.
 //!
 //! The reference is Engine.IO 4, Socket.IO 5, RFC 6455 and, for the presence protocol,
-//! `crates/subjects/presence-daemon/PROTOCOL.md`. `cases` lists the cases by area. Most are lines of
-//! text, which `script` reads; those with loops over what they have received are in Rust. Nothing here is shared with a
-//! driver or a daemon, so that an error of theirs is not repeated here.
+//! `crates/subjects/presence-daemon/PROTOCOL.md`. The cases are lines of text in `cases/*.txt`, which `script` reads;
+//! those with loops over what they have received call a function in `cases`. Nothing here is shared with a driver or a
+//! daemon, so that an error of theirs is not repeated here.
 
 use anyhow::ensure;
 use clap::Args;

@@ -176,27 +176,27 @@ fn is_taken(placeholder: &str, value: &Value, bound: &mut Variables) -> bool {
         (_, Some(time)) => number.abs_diff(time) < 60_000,
         _ => condition.strip_prefix("!=") != Some(&text),
     };
-    is_right
-        && (name.is_empty()
-            || bound
-                .entry(name.to_owned())
-                .or_insert_with(|| value.clone())
-                == value)
+    let is_same = name.is_empty() || {
+        let kept = bound.entry(name.to_owned());
+        kept.or_insert_with(|| value.clone()) == value
+    };
+    is_right && is_same
 }
 
 /// Asserts that a packet fits one of several patterns with ` or ` between them: its text up to its JSON, and a pattern
-/// of the JSON. `…` stands for any end.
+/// of the JSON, which is compared as [`fits`] does. `…` stands for any end.
 ///
 /// # Errors
 /// The packet does not fit.
 pub(crate) fn packet_fits(
     patterns: &str,
     packet: &str,
+    is_exact: bool,
     variables: &mut Variables,
 ) -> anyhow::Result<()> {
     let mut outcome = Ok(());
     for pattern in patterns.split(" or ") {
-        outcome = one_fits(pattern, packet, variables);
+        outcome = one_fits(pattern, packet, is_exact, variables);
         if outcome.is_ok() {
             return outcome;
         }
@@ -207,7 +207,12 @@ pub(crate) fn packet_fits(
     })
 }
 
-fn one_fits(pattern: &str, packet: &str, variables: &mut Variables) -> anyhow::Result<()> {
+fn one_fits(
+    pattern: &str,
+    packet: &str,
+    is_exact: bool,
+    variables: &mut Variables,
+) -> anyhow::Result<()> {
     if let Some(start) = pattern.strip_suffix('…') {
         ensure!(packet.starts_with(start), "another packet");
         return Ok(());
@@ -217,7 +222,7 @@ fn one_fits(pattern: &str, packet: &str, variables: &mut Variables) -> anyhow::R
         (Some(""), "") => Ok(()),
         (Some(rest), json) if !json.is_empty() => {
             let value = serde_json::from_str(rest).context("its JSON")?;
-            fits(&serde_json::from_str(json)?, &value, false, variables)
+            fits(&serde_json::from_str(json)?, &value, is_exact, variables)
         }
         _ => bail!("another packet"),
     }
@@ -283,7 +288,8 @@ mod tests {
     #[test]
     fn a_packet_fits_one_of_its_patterns() {
         let mut variables = Variables::new();
-        let mut is_fit = |patterns, packet| packet_fits(patterns, packet, &mut variables).is_ok();
+        let mut is_fit =
+            |patterns, packet| packet_fits(patterns, packet, false, &mut variables).is_ok();
         assert!(is_fit(
             "437[{\"ok\":true}] or end…",
             "437[{\"ok\":true,\"seq\":1}]"

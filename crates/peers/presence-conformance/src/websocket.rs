@@ -10,14 +10,13 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
+use serde_json::Value;
 use tungstenite::error::ProtocolError;
 use tungstenite::handshake::HandshakeError;
 use tungstenite::protocol::CloseFrame;
 use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
 use tungstenite::protocol::frame::{Frame, FrameHeader};
 use tungstenite::{Error, Message};
-
-use serde_json::Value;
 
 use crate::expect::expect_eq;
 use crate::handshake::{self, WEBSOCKET};

@@ -1,19 +1,34 @@
 //! The steps of a script.
 //!
-//! Steps of a client, which connects to `/` over a WebSocket unless another step has opened it before:
+//! Requests of a client, which connects to `/` over a WebSocket unless a step before has opened its session:
 //! - `alice join {…} -> {…}` sends `presence:join` and asserts that the answer has `ok` and these fields; `== {…}`
 //!   asserts the whole answer, and `refused CODE WORD` a refusal whose text has this word. The request names `$room` and
-//!   the client's own name, unless it has other fields; `"$absent"` removes a field. `beat`, `patch` (a heartbeat that
-//!   changes the state) and `leave` are likewise. `bob@2` is a client of the other node.
-//! - `alice sees leave bob disconnect -> {…}` takes the next event, its own ones aside if it is about another client.
-//!   `alice sees nothing` asserts that there is none.
-//! - `a websocket -> {…}` and `a polling -> {…}` open a session and assert the handshake, `a connect` connects it to `/`.
-//! - `a > PACKET` sends a packet, with `␞` between several of polling. `a < PACKET` takes the next one, events before an
-//!   acknowledgement aside. There are `binary:…`, `pong:…` and `end CODE` too.
+//!   the client's own name, unless it has other fields; `"$absent"` removes a field. `bob@2` is a client of the other
+//!   node. `beat {…}` is a heartbeat, `patch {…}` one that changes the state, and `leave` a leave.
+//! - `alice sees leave bob disconnect -> {…}` takes the next event: type, client, and reason if there is one. If it is
+//!   about another client, the client's own events are skipped. `alice sees nothing` asserts that there is none.
+//! - `renews` begins to send heartbeats from time to time.
 //!
-//! Steps without a client are HTTP requests, in which `polling` and `websocket` stand for the query of a transport, and
-//! `soon STEP`, which repeats a step until it passes. Variables are described in [`crate::pattern`]. `$room` and
-//! `$room2` to `$room4` are new rooms, `$now` is the time in ms, and `$alice` the connection id of a client.
+//! Sessions and packets:
+//! - `a websocket -> {…}` and `a polling -> {…}` open a session and assert the handshake, `connect` connects it to `/`.
+//!   `upgrades` upgrades it, and `b probes a` opens a WebSocket for it.
+//! - `a > PACKET` sends a packet, with `␞` between several of polling. `a < PACKET` takes the next one, apart from
+//!   pings, and from events before an acknowledgement; `==` compares the whole. There are `binary:…`, `pong:…` and
+//!   `end CODE` too. `receives` takes pings too.
+//! - `frames` sends [`frames`], `closes CODE` a close frame. `lives` asserts that a ping is answered, `ends CODES` that
+//!   the session ends, and `ends or answers` that it does or goes on.
+//! - `disconnects`, `resets` and `drops` end the connection without a close frame.
+//! - `polls` begins a GET, `polled -> STATUS` waits for its response, `cancels` does not. `posts BODY -> STATUS`.
+//!
+//! HTTP requests without a client: `GET QUERY -> STATUS`, in which `polling` and `websocket` stand for the query of a
+//! transport; `with NAME: VALUE` sets a header. `body` (of a 200), `header`, `allows` and `denies` (the page of
+//! the `Origin`) assert something about the last response. `refused QUERY -> STATUS` is a WebSocket. `path` sets the path of all.
+//!
+//! Steps can be joined with ` then `. `times 3 STEPS` repeats them, and counts in `$n`; `soon STEPS` repeats them until
+//! they pass. `wait` waits, and `took LEAST MOST` compares the time since the beginning, in ms. `calls` calls a function.
+//!
+//! Variables and patterns are described in [`crate::pattern`]. `$room` and `$room2` to `$room4` are new rooms, `$now` is
+//! the time in ms, and `$alice` the connection id of a client.
 
 use std::collections::BTreeMap;
 use std::thread::sleep;
@@ -172,7 +187,8 @@ impl Run {
     fn has(&mut self, what: &str, rest: &str) -> anyhow::Result<()> {
         let response = self.response.as_ref().context("there was no request")?;
         match what {
-            "body" => packet_fits(rest, response.text()?, &mut self.variables),
+            "body" if response.status != 200 => Ok(()),
+            "body" => packet_fits(rest, response.text()?, false, &mut self.variables),
             "header" => {
                 let (name, word) = split(rest, ": ");
                 let value = response.header(name).context("no such header")?;
@@ -234,12 +250,12 @@ impl Run {
             "connect" => Ok(()),
             "join" | "beat" | "patch" | "leave" => self.call(name, verb, rest),
             "sees" => self.sees(name, rest),
-            "<" | "receives" => {
+            "<" | "==" | "receives" => {
                 let packet = match verb {
-                    "<" => member.take(is_event(rest))?,
-                    _ => member.transport.receive()?.to_string(),
+                    "receives" => member.transport.receive()?.to_string(),
+                    _ => member.take(is_event(rest))?,
                 };
-                packet_fits(rest, &packet, &mut self.variables)
+                packet_fits(rest, &packet, verb == "==", &mut self.variables)
             }
             "polls" => {
                 self.poll = Some(member.polling()?.poll()?);
