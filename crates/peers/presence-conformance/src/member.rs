@@ -139,16 +139,16 @@ impl Member {
             }
             let (kind, data) = packet.split_at(packet.find('[').unwrap_or(packet.len()));
             let seen: Option<u64> = kind.strip_prefix("43").and_then(|id| id.parse().ok());
+            let is_expected = seen.is_some_and(|seen| seen <= id);
+            ensure!(
+                is_expected,
+                "expected the acknowledgement {id}, got {packet}"
+            );
+            let [answer]: [Value; 1] = serde_json::from_str(data).context(packet.clone())?;
             if seen == Some(id) {
-                let [answer]: [Value; 1] = serde_json::from_str(data).context(packet.clone())?;
                 ensure!(answer.is_object(), "the answer is {answer}");
                 return Ok(answer);
             }
-            let is_earlier = seen.is_some_and(|seen| seen < id);
-            ensure!(
-                is_earlier,
-                "expected the acknowledgement {id}, got {packet}"
-            );
         }
     }
 
