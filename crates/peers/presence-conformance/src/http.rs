@@ -20,7 +20,8 @@ pub(crate) struct Pending(TcpStream);
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    headers: Vec<(String, String)>,
+    /// The headers by their names in lower case.
+    headers: BTreeMap<String, String>,
     body: Vec<u8>,
 }
 
@@ -81,13 +82,9 @@ impl Pending {
 }
 
 impl Response {
-    /// Returns the first value of a header.
+    /// Returns the value of a header, whose name is in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let found = self
-            .headers
-            .iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
+        self.headers.get(name).map(String::as_str)
     }
 
     /// Returns the body as text.
@@ -123,7 +120,7 @@ fn parse(bytes: &[u8], is_end: bool) -> anyhow::Result<Option<Response>> {
     let status = head.code.context("an HTTP head has no status")?;
     let text = |header: &httparse::Header<'_>| {
         let value = String::from_utf8_lossy(header.value);
-        (header.name.to_owned(), value.into_owned())
+        (header.name.to_ascii_lowercase(), value.into_owned())
     };
     let headers = head.headers.iter().map(text).collect();
     let mut response = Response {
