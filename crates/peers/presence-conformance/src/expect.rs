@@ -31,6 +31,11 @@ pub(crate) fn number(value: &Value, pointer: &str) -> anyhow::Result<u64> {
     found.with_context(|| format!("no integer {pointer} in {}", shortened(value)))
 }
 
+/// Returns the seq of an event or of the answer to a join.
+pub(crate) fn seq(value: &Value) -> anyhow::Result<u64> {
+    number(value, "/seq")
+}
+
 /// Returns the array at a JSON pointer.
 pub(crate) fn array<'a>(value: &'a Value, pointer: &str) -> anyhow::Result<&'a Vec<Value>> {
     let found = value.pointer(pointer).and_then(Value::as_array);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::expect::{array, expect_at, number, shortened, text};
+use crate::expect::{array, expect_at, shortened, text};
 use crate::polling::Polling;
 use crate::server::Server;
 use crate::transport::Transport;
@@ -21,26 +21,6 @@ pub(crate) struct Member {
     /// Packets of events that arrived while an acknowledgement was awaited.
     events: VecDeque<String>,
     next_ack: u64,
-}
-
-/// The argument of a `presence:event`.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Event(pub(crate) Value);
-
-impl Event {
-    pub(crate) fn seq(&self) -> anyhow::Result<u64> {
-        number(&self.0, "/seq")
-    }
-
-    pub(crate) fn connection(&self) -> anyhow::Result<&str> {
-        text(&self.0, "/connId")
-    }
-
-    /// Asserts the type of the event and the connection that it is about.
-    pub(crate) fn is(&self, kind: &str, connection: &str) -> anyhow::Result<()> {
-        expect_at(&self.0, "/type", &kind.into())?;
-        expect_at(&self.0, "/connId", &connection.into())
-    }
 }
 
 impl Member {
@@ -199,23 +179,23 @@ impl Member {
         }
     }
 
-    /// Returns the next `presence:event`.
-    pub(crate) fn event(&mut self) -> anyhow::Result<Event> {
+    /// Returns the argument of the next `presence:event`.
+    pub(crate) fn event(&mut self) -> anyhow::Result<Value> {
         let packet = self.take(true)?;
         let event = packet
             .strip_prefix("42")
             .map(serde_json::from_str::<(String, Value)>);
         match event {
-            Some(Ok((name, event))) if name == "presence:event" => Ok(Event(event)),
+            Some(Ok((name, event))) if name == "presence:event" => Ok(event),
             _ => bail!("expected a presence:event, got {packet}"),
         }
     }
 
     /// Returns the next `presence:event` that is about another connection.
-    pub(crate) fn event_of_other(&mut self) -> anyhow::Result<Event> {
+    pub(crate) fn event_of_other(&mut self) -> anyhow::Result<Value> {
         loop {
             let event = self.event()?;
-            if event.connection()? != self.id {
+            if text(&event, "/connId")? != self.id {
                 return Ok(event);
             }
         }
@@ -229,8 +209,8 @@ impl Member {
         let is_member = self.call("presence:heartbeat", &update)?["changed"] == true;
         if is_member || !self.events.is_empty() {
             let event = self.event()?;
-            let is_own = event.0.pointer("/state/mark") == Some(&mark.into());
-            ensure!(is_own, "an unexpected event: {}", event.0);
+            let is_own = event.pointer("/state/mark") == Some(&mark.into());
+            ensure!(is_own, "an unexpected event: {event}");
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(super) fn snapshots_fit_the_leave(server: &Server) -> anyhow::Result<()> {
     loop {
         let answer = prober.accepted("presence:join", &request)?;
         let is_present = entry(&answer, silent.id())?.is_some();
-        snapshots.push((number(&answer, "/seq")?, is_present));
+        snapshots.push((seq(&answer)?, is_present));
         if !is_present {
             break;
         }
@@ -34,8 +34,8 @@ pub(super) fn snapshots_fit_the_leave(server: &Server) -> anyhow::Result<()> {
     }
     let leave = loop {
         let event = observer.event()?;
-        if event.is("leave", silent.id()).is_ok() {
-            break event.seq()?;
+        if event["type"] == "leave" && event["connId"] == *silent.id() {
+            break seq(&event)?;
         }
     };
     for (seq, is_present) in snapshots {
@@ -55,9 +55,9 @@ pub(super) fn several_members_leave_once(server: &Server) -> anyhow::Result<()> 
     let mut expected: Vec<&str> = silent.iter().map(Member::id).collect();
     while !expected.is_empty() {
         let event = observer.event_of_other()?;
-        if event.0["type"] == "leave" {
-            expect_at(&event.0, "/reason", &"expired".into())?;
-            let connection = event.connection()?;
+        if event["type"] == "leave" {
+            expect_at(&event, "/reason", &"expired".into())?;
+            let connection = text(&event, "/connId")?;
             let before = expected.len();
             expected.retain(|id| *id != connection);
             ensure!(expected.len() < before, "a second leave of {connection}");

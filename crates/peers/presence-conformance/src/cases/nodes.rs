@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::member::Event;
 
 /// Has each member publish an update, and returns the events that each receives up to the last of these updates. A
 /// node gets the events of another one in order, so an event that is not among them was not sent.
-fn received(members: &mut [Member]) -> anyhow::Result<Vec<Vec<Event>>> {
+fn received(members: &mut [Member]) -> anyhow::Result<Vec<Vec<Value>>> {
     let mark = Value::from(load::clock::now());
     for member in members.iter_mut() {
         member.patches(&json!({"mark": mark}))?;
@@ -17,7 +16,7 @@ fn received(members: &mut [Member]) -> anyhow::Result<Vec<Vec<Event>>> {
         let (mut events, mut marks) = (Vec::new(), 0);
         while marks < count {
             let event = member.event()?;
-            marks += usize::from(event.0.pointer("/state/mark") == Some(&mark));
+            marks += usize::from(event.pointer("/state/mark") == Some(&mark));
             events.push(event);
         }
         Ok(events)
@@ -27,21 +26,18 @@ fn received(members: &mut [Member]) -> anyhow::Result<Vec<Vec<Event>>> {
 
 /// Returns the events of [`received`] by their seqs. None may be missing or repeated. Only some cases are about
 /// the order in which they arrive.
-fn received_once(members: &mut [Member]) -> anyhow::Result<Vec<Vec<Event>>> {
+fn received_once(members: &mut [Member]) -> anyhow::Result<Vec<Vec<Value>>> {
     let mut lists = received(members)?;
     for events in &mut lists {
-        events.sort_by_key(|event| event.seq().unwrap_or_default());
+        events.sort_by_key(|event| seq(event).unwrap_or_default());
         has_no_gap(events)?;
     }
     Ok(lists)
 }
 
 /// Asserts that each event has the seq after that of the one before.
-fn has_no_gap(events: &[Event]) -> anyhow::Result<()> {
-    let seqs: Vec<u64> = events
-        .iter()
-        .map(Event::seq)
-        .collect::<anyhow::Result<_>>()?;
+fn has_no_gap(events: &[Value]) -> anyhow::Result<()> {
+    let seqs: Vec<u64> = events.iter().map(seq).collect::<anyhow::Result<_>>()?;
     let is_consecutive = seqs.windows(2).all(|pair| pair[1] == pair[0] + 1);
     ensure!(is_consecutive, "a gap or a repetition: seqs {seqs:?}");
     Ok(())
@@ -59,10 +55,10 @@ pub(super) fn snapshots_fit_their_seqs(server: &Server) -> anyhow::Result<()> {
     let mut seqs = BTreeSet::new();
     for (member, id) in &mut members {
         let answer = member.acknowledged(*id)?;
-        let seq = number(&answer, "/seq")?;
+        let joins = seq(&answer)?;
         let count = array(&answer, "/snapshot")?.len() as u64;
-        expect_eq("members of a snapshot after this many joins", count, seq)?;
-        seqs.insert(seq);
+        expect_eq("members of a snapshot after this many joins", count, joins)?;
+        seqs.insert(joins);
     }
     expect_eq("seqs", seqs, (1..=10).collect())
 }
@@ -113,18 +109,18 @@ pub(super) fn updates_arrive_in_order(server: &Server) -> anyhow::Result<()> {
 }
 
 pub(super) fn no_update_is_missing_after_a_join(server: &Server) -> anyhow::Result<()> {
-    joins_during_updates(server, |seq, mut events| {
-        events.sort_by_key(|event| event.seq().unwrap_or_default());
+    joins_during_updates(server, |first, mut events| {
+        events.sort_by_key(|event| seq(event).unwrap_or_default());
         // Earlier events, which the snapshot includes, are no loss.
-        events.retain(|event| event.seq().is_ok_and(|found| found >= seq));
-        expect_eq("the first seq", events[0].seq()?, seq)?;
+        events.retain(|event| seq(event).is_ok_and(|seq| seq >= first));
+        expect_eq("the first seq", seq(&events[0])?, first)?;
         has_no_gap(&events)
     })
 }
 
 pub(super) fn updates_arrive_in_order_after_a_join(server: &Server) -> anyhow::Result<()> {
-    joins_during_updates(server, |seq, events| {
-        expect_eq("the first seq", events[0].seq()?, seq)?;
+    joins_during_updates(server, |first, events| {
+        expect_eq("the first seq", seq(&events[0])?, first)?;
         has_no_gap(&events)
     })
 }
@@ -133,7 +129,7 @@ pub(super) fn updates_arrive_in_order_after_a_join(server: &Server) -> anyhow::R
 /// that follow, to `check`.
 fn joins_during_updates(
     server: &Server,
-    check: impl Fn(u64, Vec<Event>) -> anyhow::Result<()>,
+    check: impl Fn(u64, Vec<Value>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let [here, there] = server.nodes()?;
     let room = server.name("room");
@@ -146,7 +142,7 @@ fn joins_during_updates(
         let (joiner, answer) = Member::join(there, &room, "joiner")?;
         let mut members = [busy, joiner];
         let events = received(&mut members)?.remove(1);
-        check(number(&answer, "/seq")?, events)?;
+        check(seq(&answer)?, events)?;
         members[1].leave()?;
         [busy, _] = members;
     }

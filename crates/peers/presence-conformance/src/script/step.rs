@@ -341,7 +341,7 @@ impl Run {
         if !reason.is_empty() {
             usual["reason"] = reason.into();
         }
-        self.fits(usual, answered, &event.0)
+        self.fits(usual, answered, &event)
     }
 
     /// Asserts that a value is as a step expects, after `==` or `->`; in the latter case with the usual fields.
