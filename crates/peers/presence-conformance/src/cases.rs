@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn every_smoke_case_is_a_case_that_any_server_can_run() {
-        let found = smoke();
-        assert_eq!(found.len(), SMOKE.len());
-        assert!(found.iter().all(|case| case.setup.name == "usual"));
+        let cases = smoke();
+        assert_eq!(cases.len(), SMOKE.len());
+        assert!(cases.iter().all(|case| case.setup.name == "usual"));
     }
 }

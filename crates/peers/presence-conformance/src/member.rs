@@ -122,9 +122,10 @@ impl Member {
             let is_expected = seen.is_some_and(|seen| seen <= id);
             ensure!(
                 is_expected,
-                "expected the acknowledgement {id}, got {packet}"
+                "expected the acknowledgement {id}, got {packet:.400}"
             );
-            let [answer]: [Value; 1] = serde_json::from_str(data).context(packet.clone())?;
+            let [answer]: [Value; 1] =
+                serde_json::from_str(data).with_context(|| format!("{packet:.400}"))?;
             if seen == Some(id) {
                 ensure!(answer.is_object(), "the answer is {answer}");
                 return Ok(answer);
@@ -187,7 +188,7 @@ impl Member {
             .map(serde_json::from_str::<(String, Value)>);
         match event {
             Some(Ok((name, event))) if name == "presence:event" => Ok(event),
-            _ => bail!("expected a presence:event, got {packet}"),
+            _ => bail!("expected a presence:event, got {packet:.400}"),
         }
     }
 

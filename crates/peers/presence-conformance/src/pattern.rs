@@ -201,10 +201,7 @@ pub(crate) fn packet_fits(
             return outcome;
         }
     }
-    outcome.with_context(|| {
-        let packet: String = packet.chars().take(400).collect();
-        format!("expected {patterns}, got {packet}")
-    })
+    outcome.with_context(|| format!("expected {patterns}, got {packet:.400}"))
 }
 
 fn one_fits(

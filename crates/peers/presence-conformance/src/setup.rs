@@ -27,8 +27,8 @@ static SETUPS: LazyLock<Vec<Setup>> = LazyLock::new(|| {
 impl Setup {
     /// Returns the setup of this name.
     pub(crate) fn named(name: &str) -> &'static Self {
-        let found = SETUPS.iter().find(|setup| setup.name == name);
-        found.unwrap_or_else(|| panic!("setups.txt has no {name}"))
+        let setup = SETUPS.iter().find(|setup| setup.name == name);
+        setup.unwrap_or_else(|| panic!("setups.txt has no {name}"))
     }
 
     fn parse(row: &'static str) -> Self {

@@ -13,8 +13,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
 use tungstenite::error::ProtocolError;
 use tungstenite::handshake::HandshakeError;
-use tungstenite::protocol::CloseFrame;
-use tungstenite::protocol::frame::coding::{CloseCode, Control, Data, OpCode};
+use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 use tungstenite::protocol::frame::{Frame, FrameHeader};
 use tungstenite::{Error, Message};
 
@@ -119,17 +118,6 @@ impl WebSocket {
         }
     }
 
-    /// Sends a close frame.
-    pub(crate) fn send_close(&mut self, code: u16) -> anyhow::Result<()> {
-        let frame = CloseFrame {
-            code: CloseCode::from(code),
-            reason: "".into(),
-        };
-        self.connection
-            .close(Some(frame))
-            .context("sending a close frame")
-    }
-
     /// Sends bytes as they are. If the server has ended the connection, the next read reports it.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self.connection.get_mut().write_all(bytes) {
@@ -225,7 +213,7 @@ impl Transport for WebSocket {
 pub(crate) type Repeater = mpsc::Sender<()>;
 
 /// Returns frames that are written as `fin+text:40 fin+3:a`: the flags and the opcode, by name or number, and the
-/// payload, in which `\\xff` is a byte. They are masked as clients must, except with `unmasked`. `raw:` precedes bytes
+/// payload, in which `\xff` is a byte. They are masked as clients must, except with `unmasked`. `raw:` precedes bytes
 /// that are no whole frame.
 ///
 /// # Errors

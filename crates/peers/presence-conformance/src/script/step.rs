@@ -370,7 +370,11 @@ fn act_alone(member: &mut Member, verb: &str, rest: &str) -> anyhow::Result<()> 
             }
         },
         ("frames", frame) => member.websocket()?.send_raw(&frames(frame)?),
-        ("closes", code) => member.websocket()?.send_close(code.parse()?),
+        ("closes", code) => {
+            let [high, low] = code.parse::<u16>()?.to_be_bytes();
+            let close = frames(&format!("fin+close:\\x{high:02x}\\x{low:02x}"))?;
+            member.websocket()?.send_raw(&close)
+        }
         ("lives", "") => member.websocket()?.is_alive(),
         ("upgrades", "") => {
             let upgraded = member.polling()?.clone().upgrade()?;
