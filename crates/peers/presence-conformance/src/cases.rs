@@ -1,80 +1,81 @@
 //! The cases, in the order in which they are listed.
 
-use std::cell::RefCell;
-
 // The modules below import these with `super::*`.
-use anyhow::{Context as _, bail, ensure};
+use anyhow::ensure;
 use serde_json::{Value, json};
 
-use crate::case::{Case, Named};
-use crate::engine::Engine;
 use crate::expect::*;
-use crate::handshake::{Handshake, POLLING, WEBSOCKET};
-use crate::http;
 use crate::member::{Member, entry, present};
-use crate::packet::{Kind, Packet};
-use crate::polling::{Polling, SEPARATOR};
-use crate::server::{Server, Stopwatch};
-use crate::setup::{self, Setup};
-use crate::socket::{Socket, WebSocketClient};
+use crate::pattern::{Variables, fits};
+use crate::polling::Polling;
+use crate::script::{self, Case};
+use crate::server::{LIMIT, Server, Stopwatch};
 use crate::transport::Transport;
-use crate::websocket::{self, Received, WebSocket};
+use crate::websocket::{Received, WebSocket};
 
-mod acknowledgements;
-mod arguments;
-mod compatibility;
-mod cors;
-mod echo;
 mod events;
 mod expiry;
-mod frames;
-mod handshake;
-mod heartbeats;
-mod joins;
-mod limits;
-mod malformed;
-mod namespaces;
 mod nodes;
-mod pings;
-mod resumption;
 mod sessions;
-mod upgrades;
 
-/// A function that begins a case of this name at the end of the list.
-type Begin<'a> = &'a dyn Fn(&str) -> Named<'a>;
+/// The name and the text of a script.
+macro_rules! script {
+    ($area:literal) => {
+        (
+            concat!($area, ".txt"),
+            include_str!(concat!("cases/", $area, ".txt")),
+        )
+    };
+}
+
+const SCRIPTS: [(&str, &str); 19] = [
+    script!("handshake"),
+    script!("sessions"),
+    script!("upgrades"),
+    script!("cors"),
+    script!("pings"),
+    script!("frames"),
+    script!("namespaces"),
+    script!("acknowledgements"),
+    script!("malformed"),
+    script!("echo"),
+    script!("joins"),
+    script!("arguments"),
+    script!("heartbeats"),
+    script!("events"),
+    script!("expiry"),
+    script!("resumption"),
+    script!("limits"),
+    script!("compatibility"),
+    script!("nodes"),
+];
 
 /// Returns all cases.
 pub(crate) fn all() -> Vec<Case> {
-    let list = RefCell::default();
-    let case = |name: &str| Named {
-        name: name.to_owned(),
-        setup: Setup::Usual,
-        list: &list,
+    SCRIPTS.into_iter().flat_map(script::cases).collect()
+}
+
+/// Performs the step of a script that has loops over what it has received.
+pub(crate) fn call(name: &str, server: &Server) -> anyhow::Result<()> {
+    let run = match name {
+        "every_session_has_an_id" => sessions::every_session_has_an_id,
+        "a_second_get_is_refused" => sessions::a_second_get_is_refused,
+        "a_long_post_is_refused" => sessions::a_long_post_is_refused,
+        "all_bytes_come_back" => sessions::all_bytes_come_back,
+        "the_snapshot_has_every_member" => events::the_snapshot_has_every_member,
+        "many_keys_come_back" => events::many_keys_come_back,
+        "all_see_one_order" => events::all_see_one_order,
+        "snapshot_and_seq_fit" => events::snapshot_and_seq_fit,
+        "snapshots_fit_the_leave" => expiry::snapshots_fit_the_leave,
+        "several_members_leave_once" => expiry::several_members_leave_once,
+        "snapshots_fit_their_seqs" => nodes::snapshots_fit_their_seqs,
+        "all_get_the_same_updates" => nodes::all_get_the_same_updates,
+        "updates_arrive_in_order" => nodes::updates_arrive_in_order,
+        "no_update_is_missing_after_a_join" => nodes::no_update_is_missing_after_a_join,
+        "updates_arrive_in_order_after_a_join" => nodes::updates_arrive_in_order_after_a_join,
+        _ => anyhow::bail!("there is no function {name}"),
     };
-    for add in [
-        handshake::cases,
-        sessions::cases,
-        upgrades::cases,
-        cors::cases,
-        pings::cases,
-        frames::cases,
-        namespaces::cases,
-        acknowledgements::cases,
-        malformed::cases,
-        echo::cases,
-        joins::cases,
-        arguments::cases,
-        heartbeats::cases,
-        events::cases,
-        expiry::cases,
-        resumption::cases,
-        limits::cases,
-        compatibility::cases,
-        nodes::cases,
-    ] {
-        add(&case);
-    }
-    list.into_inner()
+    run(server)
 }
 
 /// Names of the cases about the operations that every client needs.
@@ -130,8 +131,8 @@ mod tests {
 
     #[test]
     fn every_smoke_case_is_a_case_that_any_server_can_run() {
-        let found = smoke();
-        assert_eq!(found.len(), SMOKE.len());
-        assert!(found.iter().all(|case| case.setup == Setup::Usual));
+        let cases = smoke();
+        assert_eq!(cases.len(), SMOKE.len());
+        assert!(cases.iter().all(|case| case.setup.name == "usual"));
     }
 }

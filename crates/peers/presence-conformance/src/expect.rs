@@ -31,6 +31,11 @@ pub(crate) fn number(value: &Value, pointer: &str) -> anyhow::Result<u64> {
     found.with_context(|| format!("no integer {pointer} in {}", shortened(value)))
 }
 
+/// Returns the seq of an event or of the answer to a join.
+pub(crate) fn seq(value: &Value) -> anyhow::Result<u64> {
+    number(value, "/seq")
+}
+
 /// Returns the array at a JSON pointer.
 pub(crate) fn array<'a>(value: &'a Value, pointer: &str) -> anyhow::Result<&'a Vec<Value>> {
     let found = value.pointer(pointer).and_then(Value::as_array);
@@ -49,21 +54,6 @@ pub(crate) fn expect_at(value: &Value, pointer: &str, expected: &Value) -> anyho
     Ok(())
 }
 
-/// Asserts that a JSON object has no field of this name.
-pub(crate) fn expect_absent(value: &Value, field: &str) -> anyhow::Result<()> {
-    let is_absent = value.get(field).is_none();
-    ensure!(is_absent, "a field {field} in {}", shortened(value));
-    Ok(())
-}
-
-/// Asserts that an answer is a refusal with this code and a description.
-pub(crate) fn expect_refused(answer: &Value, code: &str) -> anyhow::Result<()> {
-    expect_at(answer, "/ok", &false.into())?;
-    expect_at(answer, "/code", &code.into())?;
-    ensure!(!text(answer, "/error")?.is_empty(), "an empty error");
-    Ok(())
-}
-
 /// Returns the beginning of a value as text, for errors.
 pub(crate) fn shortened(value: &Value) -> String {
     let text = value.to_string();
@@ -78,16 +68,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_refusal_needs_its_code_and_a_description() {
-        let answer = |error: &str| json!({"ok": false, "code": "expired", "error": error});
-        expect_refused(&answer("the TTL has passed"), "expired").unwrap();
-        assert!(expect_refused(&answer(""), "expired").is_err());
-        assert!(expect_refused(&answer("it has left"), "not_joined").is_err());
-        let accepted = json!({"ok": true, "code": "expired", "error": "x"});
-        assert!(expect_refused(&accepted, "expired").is_err());
-    }
 
     #[test]
     fn errors_show_the_beginning_of_a_long_value() {

@@ -1,11 +1,13 @@
 //! HTTP/1.1 requests, each on a connection of its own.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 
 use crate::server::{LIMIT, Server};
+use crate::websocket::is_reset;
 
 /// The maximum length of a response in bytes.
 const LONGEST: usize = 4_000_000;
@@ -18,13 +20,9 @@ pub(crate) struct Pending(TcpStream);
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-/// Sends a request without a body.
-pub(crate) fn get(server: &Server, target: &str) -> anyhow::Result<Pending> {
-    request(server, "GET", target, b"")
+    /// The headers by their names in lower case.
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
 }
 
 /// Sends a request.
@@ -32,17 +30,7 @@ pub(crate) fn request(
     server: &Server,
     method: &str,
     target: &str,
-    body: &[u8],
-) -> anyhow::Result<Pending> {
-    request_with(server, method, target, &[], body)
-}
-
-/// Sends a request with further headers.
-pub(crate) fn request_with(
-    server: &Server,
-    method: &str,
-    target: &str,
-    headers: &[(&str, &str)],
+    headers: &BTreeMap<String, String>,
     body: &[u8],
 ) -> anyhow::Result<Pending> {
     let mut stream = server.dial()?;
@@ -58,15 +46,9 @@ pub(crate) fn request_with(
         bytes += &format!("Content-Type: text/plain;charset=UTF-8\r\nContent-Length: {length}\r\n");
     }
     bytes += "\r\n";
-    let mut bytes = bytes.into_bytes();
-    bytes.extend_from_slice(body);
-    match stream.write_all(&bytes) {
+    match stream.write_all(&[bytes.as_bytes(), body].concat()) {
         // A server may answer before it has read an oversized body, and close.
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
-            ) => {}
+        Err(error) if is_reset(error.kind()) => {}
         other => other.with_context(|| format!("sending {method} {target}"))?,
     }
     Ok(Pending(stream))
@@ -97,21 +79,12 @@ impl Pending {
             ensure!(bytes.len() < LONGEST, "an HTTP response without end");
         }
     }
-
-    /// Closes the connection without reading the response.
-    pub(crate) fn cancel(self) {
-        drop(self.0);
-    }
 }
 
 impl Response {
-    /// Returns the first value of a header.
+    /// Returns the value of a header, whose name is in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let found = self
-            .headers
-            .iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str())
+        self.headers.get(name).map(String::as_str)
     }
 
     /// Returns the body as text.
@@ -145,62 +118,49 @@ fn parse(bytes: &[u8], is_end: bool) -> anyhow::Result<Option<Response>> {
         return Ok(None);
     };
     let status = head.code.context("an HTTP head has no status")?;
-    let headers: Vec<(String, String)> = head
-        .headers
-        .iter()
-        .map(|header| {
-            let value = String::from_utf8_lossy(header.value).into_owned();
-            (header.name.to_owned(), value)
-        })
-        .collect();
+    let text = |header: &httparse::Header<'_>| {
+        let value = String::from_utf8_lossy(header.value);
+        (header.name.to_ascii_lowercase(), value.into_owned())
+    };
+    let headers = head.headers.iter().map(text).collect();
     let mut response = Response {
         status,
         headers,
         body: bytes[length..].to_vec(),
     };
-    let is_chunked = response
+    if response
         .header("transfer-encoding")
-        .is_some_and(|value| value.eq_ignore_ascii_case("chunked"));
-    if is_chunked {
-        let Some(body) = joined_chunks(&response.body)? else {
-            return Ok(None);
-        };
-        response.body = body;
-        return Ok(Some(response));
+        .is_some_and(|value| value.eq_ignore_ascii_case("chunked"))
+    {
+        let body = joined_chunks(&response.body)?;
+        return Ok(body.map(|body| Response { body, ..response }));
     }
-    match response.header("content-length") {
-        Some(length) => {
-            let length: usize = length.parse().context("Content-Length")?;
-            if response.body.len() < length {
-                return Ok(None);
-            }
-            response.body.truncate(length);
-            Ok(Some(response))
-        }
-        None => Ok(is_end.then_some(response)),
-    }
+    let Some(length) = response.header("content-length") else {
+        return Ok(is_end.then_some(response));
+    };
+    let length: usize = length.parse().context("Content-Length")?;
+    let is_whole = response.body.len() >= length;
+    response.body.truncate(length);
+    Ok(is_whole.then_some(response))
 }
 
 /// Joins the chunks of a body (RFC 9112, 7.1). Returns `None` if the last one is missing.
 fn joined_chunks(mut rest: &[u8]) -> anyhow::Result<Option<Vec<u8>>> {
     let mut body = Vec::new();
     loop {
-        let (start, length) = match httparse::parse_chunk_size(rest) {
-            Ok(httparse::Status::Complete(found)) => found,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(_) => bail!("a malformed chunk size"),
+        let size = httparse::parse_chunk_size(rest);
+        let size = size.map_err(|_| anyhow!("a malformed chunk size"))?;
+        let httparse::Status::Complete((start, length)) = size else {
+            return Ok(None);
         };
-        let length = usize::try_from(length)?;
+        let end = start + usize::try_from(length)?;
         if length == 0 {
             return Ok(Some(body));
         }
-        let Some(chunk) = rest.get(start..start + length) else {
+        let (Some(chunk), Some(after)) = (rest.get(start..end), rest.get(end + 2..)) else {
             return Ok(None);
         };
         body.extend_from_slice(chunk);
-        let Some(after) = rest.get(start + length + 2..) else {
-            return Ok(None);
-        };
         rest = after;
     }
 }

@@ -1,9 +1,9 @@
 //! Functional cases for Socket.IO presence servers, run from outside, over the wire.
 //!
 //! The reference is Engine.IO 4, Socket.IO 5, RFC 6455 and, for the presence protocol,
-//! `crates/subjects/presence-daemon/PROTOCOL.md`. `cases` lists the cases by area. They are written with `socket` and
-//! `member`, or, for a case about frames and requests, with `engine`, `polling`, `websocket` and `http`. Nothing here is
-//! shared with a driver or a daemon, so that an error of theirs is not repeated here.
+//! `crates/subjects/presence-daemon/PROTOCOL.md`. The cases are lines of text in `cases/*.txt`, which `script` reads;
+//! those with loops over what they have received call a function in `cases`. Nothing here is shared with a driver or a
+//! daemon, so that an error of theirs is not repeated here.
 
 use anyhow::ensure;
 use clap::Args;
@@ -11,19 +11,17 @@ use harness::failure::Failure;
 use harness::verify::conformance::{Finished, Options, Source, Suite};
 use load::plan::Invalid;
 
-mod case;
 mod cases;
-mod engine;
 mod expect;
 mod handshake;
 mod http;
 mod member;
-mod packet;
+mod pattern;
 mod polling;
 mod runner;
+mod script;
 mod server;
 mod setup;
-mod socket;
 mod transport;
 mod websocket;
 
@@ -98,7 +96,7 @@ pub fn smoke(url: &str) -> anyhow::Result<String> {
     let failed: Vec<String> = cases
         .iter()
         .filter_map(|case| {
-            let error = (case.run)(&server).err()?;
+            let error = case.attempt(&server).err()?;
             Some(format!("{}: {error:#}", case.name))
         })
         .collect();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::anyhow;
 use harness::failure::Failure;
 use harness::launcher::Launcher;
 use harness::output;
@@ -9,60 +10,32 @@ use harness::verify::conformance::{Finished, Skip, Source, in_parallel};
 use load::plan::Invalid;
 use subject::daemon::{Daemon, Prepared};
 
-use crate::case::Case;
+use crate::script::Case;
 use crate::server::Server;
 use crate::setup::{NO_OTHER_NODE, Setup};
 
 /// The number of cases that run at a time. They spend most of their time waiting for a ping or an expiry.
 const THREADS: usize = 8;
 
-/// The server for the cases of a setup.
-#[derive(Debug)]
-enum Target {
-    Ready(Server),
-    /// The server does not have the feature that the cases test.
-    Skipped(&'static str),
-    /// The server does not start with these settings, or does not answer.
-    Failed(String),
-}
-
-impl Target {
-    fn new(server: Server, setup: Setup, is_launched: bool) -> Self {
-        match setup.missing(&server, is_launched) {
-            Ok(None) => Self::Ready(server),
-            Ok(Some(reason)) => Self::Skipped(reason),
-            Err(error) => Self::Failed(format!("{error:#}")),
-        }
-    }
-
-    fn attempt(&self, case: &Case) -> anyhow::Result<()> {
-        match self {
-            Self::Ready(server) => (case.run)(server),
-            Self::Skipped(reason) => Err(Skip(reason).into()),
-            Self::Failed(error) => Err(anyhow::Error::msg(error.clone())),
-        }
-    }
-}
+/// The server for the cases of a setup, or the reason why they are skipped or fail.
+type Target = anyhow::Result<Server>;
 
 /// Runs the cases, several at a time. Returns them in the order of the list.
 pub(crate) fn run(source: &Source<'_, Server>, cases: &[Case]) -> Result<Vec<Finished>, Failure> {
     match source {
         Source::Launched(prepared) => on_launched(prepared, cases),
         Source::Running(server) => {
-            let targets = setups(cases)
-                .map(|setup| (setup, Target::new(server.clone(), setup, false)))
-                .collect();
+            let target = |setup: &'static Setup| (setup.name, setup.checked(server.clone(), false));
+            let targets = setups(cases).map(target).collect();
             Ok(finish_all(&targets, cases))
         }
     }
 }
 
 /// Returns each setup of the cases once.
-fn setups(cases: &[Case]) -> impl Iterator<Item = Setup> {
-    let mut setups: Vec<Setup> = cases.iter().map(|case| case.setup).collect();
-    setups.sort_unstable();
-    setups.dedup();
-    setups.into_iter()
+fn setups(cases: &[Case]) -> impl Iterator<Item = &'static Setup> {
+    let setups = cases.iter().map(|case| (case.setup.name, case.setup));
+    setups.collect::<BTreeMap<_, _>>().into_values()
 }
 
 /// Launches a server for each setup and runs the cases. A server that exits by itself is a failure.
@@ -74,24 +47,19 @@ fn on_launched(prepared: &Prepared, cases: &[Case]) -> Result<Vec<Finished>, Fai
     for setup in setups(cases) {
         let node_count = setup.node_count();
         if node_count > 1 && prepared.manifest().services.is_empty() {
-            targets.insert(setup, Target::Skipped(NO_OTHER_NODE));
+            targets.insert(setup.name, Err(NO_OTHER_NODE.into()));
             continue;
         }
-        let variables = setup.variables();
-        let variables: Vec<(&str, &str)> = variables
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        let target = match launcher.start_nodes(prepared, node_count, &variables) {
+        let outcome = match launcher.start_nodes(prepared, node_count, &setup.variables) {
             Ok(nodes) => {
                 let server = server_of(&nodes)?;
                 daemons.extend(nodes);
-                Target::new(server, setup, true)
+                setup.checked(server, true)
             }
-            Err(error) if variables.is_empty() => return Err(error.into()),
-            Err(error) => Target::Failed(format!("{error:#}")),
+            Err(error) if setup.variables.is_empty() => return Err(error.into()),
+            Err(error) => Err(error.into()),
         };
-        targets.insert(setup, target);
+        targets.insert(setup.name, outcome);
     }
     let finished = finish_all(&targets, cases);
     let is_passed = finished.iter().all(Finished::is_passed);
@@ -127,8 +95,15 @@ fn server_of(nodes: &[Daemon]) -> Result<Server, Failure> {
     Ok(Server::with_nodes(servers).expect("a launched server has one node or two"))
 }
 
-fn finish_all(targets: &BTreeMap<Setup, Target>, cases: &[Case]) -> Vec<Finished> {
+fn finish_all(targets: &BTreeMap<&str, Target>, cases: &[Case]) -> Vec<Finished> {
+    let attempt = |case: &Case| match &targets[case.setup.name] {
+        Ok(server) => case.attempt(server),
+        Err(error) => match error.downcast_ref() {
+            Some(Skip(reason)) => Err(Skip(reason).into()),
+            None => Err(anyhow!("{error:#}")),
+        },
+    };
     in_parallel(THREADS, cases, |case| {
-        Finished::run(&case.name, [], || targets[&case.setup].attempt(case))
+        Finished::run(&case.name, [], || attempt(case))
     })
 }

@@ -63,14 +63,12 @@ impl Server {
         })
     }
 
-    /// Returns the other node that serves the same rooms, if there is one.
-    pub(crate) fn other_node(&self) -> Option<&Self> {
-        self.other_node.as_deref()
-    }
-
     /// Returns both nodes.
     pub(crate) fn nodes(&self) -> anyhow::Result<[&Self; 2]> {
-        let other = self.other_node().context("the server has one node")?;
+        let other = self
+            .other_node
+            .as_deref()
+            .context("the server has one node")?;
         Ok([self, other])
     }
 

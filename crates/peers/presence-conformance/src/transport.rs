@@ -1,38 +1,35 @@
 //! The transports of Engine.IO 4.
 
 use anyhow::{bail, ensure};
+use serde_json::Value;
 
+use crate::polling::Polling;
 use crate::server::{LIMIT, Stopwatch};
 use crate::websocket::{Received, WebSocket};
 
-/// A transport of Engine.IO packets.
+/// A session over a transport.
 pub(crate) trait Transport: std::fmt::Debug {
+    /// Returns the data of the open packet.
+    fn handshake(&self) -> &Value;
     /// Sends a packet, such as `4text`.
     fn send(&mut self, packet: &str) -> anyhow::Result<()>;
     /// Sends a binary message.
     fn send_binary(&mut self, bytes: &[u8]) -> anyhow::Result<()>;
     /// Returns the next packet, pings included.
     fn receive(&mut self) -> anyhow::Result<Received>;
-}
 
-impl Transport for WebSocket {
-    fn send(&mut self, packet: &str) -> anyhow::Result<()> {
-        self.send_text(packet)
+    /// Returns the WebSocket of the session.
+    fn websocket(&mut self) -> anyhow::Result<&mut WebSocket> {
+        bail!("{self:?} is no WebSocket")
     }
 
-    fn send_binary(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        Self::send_binary(self, bytes)
+    /// Returns the session over polling.
+    fn polling(&mut self) -> anyhow::Result<&mut Polling> {
+        bail!("{self:?} is not polling")
     }
 
-    fn receive(&mut self) -> anyhow::Result<Received> {
-        Self::receive(self)
-    }
-}
-
-/// Operations of a session over any transport.
-impl dyn Transport + '_ {
     /// Returns the next packet that is neither a ping nor a noop. Pings are answered.
-    pub(crate) fn packet(&mut self) -> anyhow::Result<Received> {
+    fn packet(&mut self) -> anyhow::Result<Received> {
         let began = Stopwatch::new();
         loop {
             ensure!(began.elapsed() < LIMIT, "no packet within {LIMIT:?}");
@@ -46,17 +43,15 @@ impl dyn Transport + '_ {
         }
     }
 
-    /// Returns the next packet, which must be text.
-    pub(crate) fn text(&mut self) -> anyhow::Result<String> {
-        match self.packet()? {
-            Received::Text(text) => Ok(text),
-            other => bail!("expected a text packet, got {other:?}"),
+    /// Asserts that the session ends, with one of these close codes if any are given and the server sends one. Packets
+    /// before its end are skipped.
+    fn ends(&mut self, codes: &[u16]) -> anyhow::Result<()> {
+        loop {
+            if let Received::Closed(code) = self.packet()? {
+                let is_right = code.is_none_or(|code| codes.is_empty() || codes.contains(&code));
+                ensure!(is_right, "close code {code:?}, expected one of {codes:?}");
+                return Ok(());
+            }
         }
-    }
-
-    /// Asserts that the session ends. Packets before its end are skipped.
-    pub(crate) fn ends(&mut self) -> anyhow::Result<()> {
-        while !matches!(self.packet()?, Received::Closed(_)) {}
-        Ok(())
     }
 }

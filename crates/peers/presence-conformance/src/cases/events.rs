@@ -1,167 +1,48 @@
-//! The presence protocol: the order of events, and their rooms.
+//! The presence protocol: many members, keys and events.
 
 use super::*;
 
-pub(super) fn cases(case: Begin<'_>) {
-    order(case);
-    rooms(case);
-    busy_rooms(case);
-}
-
-fn order(case: Begin<'_>) {
-    case("presence, events: they have these fields and no others").check(|server| {
-        let room = server.name("room");
-        let (mut observer, _) = Member::join(server, &room, "bob")?;
-        let (mut member, _) = Member::join(server, &room, "alice")?;
-        member.patches(&json!({"a": 1}))?;
-        member.leave()?;
-        observer.event()?;
-        for (kind, reason) in [("join", None), ("update", None), ("leave", Some("leave"))] {
-            let event = observer.event()?.0;
-            expect_at(&event, "/type", &kind.into())?;
-            let mut fields = vec![
-                "connId", "epoch", "roomId", "seq", "state", "ts", "type", "userId",
-            ];
-            fields.extend(reason.map(|_| "reason"));
-            fields.sort_unstable();
-            let object = event.as_object().context("an event that is no object")?;
-            let mut seen: Vec<&str> = object.keys().map(String::as_str).collect();
-            seen.sort_unstable();
-            expect_eq(&format!("the fields of {kind}"), seen, fields)?;
-            let (ts, now) = (number(&event, "/ts")?, load::clock::unix_ns() / 1_000_000);
-            ensure!(ts.abs_diff(now) < 60_000, "ts is {ts}, and the time {now}");
-        }
-        Ok(())
-    });
-    case("presence, events: seq has no gaps over 1,000 events of five clients, and all see one order").check(|server| {
-        let room = server.name("room");
-        let (mut observers, seqs) = two_observers(server, &room)?;
-        let last = publish_mixed_events(server, &room, 200)?;
-        let seen = observers
-            .iter_mut()
-            .zip(seqs)
-            .map(|(observer, seq)| events_up_to(observer, seq, last))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        // The second observer began later, with its own join.
-        let skipped = seen[0].len() - seen[1].len();
-        ensure!(seen[0][skipped..] == seen[1][..], "two members saw different events");
-        ensure!(last >= 1_000, "only {last} events");
-        Ok(())
-    });
-}
-
-fn rooms(case: Begin<'_>) {
-    case("presence, events: they stay in their room").check(|server| {
-        let rooms = [
-            server.name("room"),
-            server.name("room"),
-            server.name("room"),
-        ];
-        let mut members = Vec::new();
-        for room in &rooms {
-            for user in ["alice", "bob"] {
-                members.push(Member::join(server, room, user)?.0);
-            }
-        }
-        for (at, member) in members.iter_mut().enumerate() {
-            for number in 0..10 {
-                member.patches(&json!({"at": at, "number": number}))?;
-            }
-        }
-        for (at, member) in members.iter_mut().enumerate() {
-            for event in member.events_until_own_update()? {
-                expect_at(&event.0, "/roomId", &rooms[at / 2].as_str().into())?;
-            }
-        }
-        Ok(())
-    });
-    case("presence, events: seq of one room does not count the events of another").check(
-        |server| {
-            let (mut busy, _) = Member::join(server, &server.name("room"), "alice")?;
-            for number in 0..10 {
-                busy.patches(&json!({"number": number}))?;
-            }
-            let (_, answer) = Member::join(server, &server.name("room"), "bob")?;
-            expect_eq("seq of a new room", number(&answer, "/seq")?, 1)
-        },
-    );
-    case("presence, events: a refused request counts no seq").check(|server| {
-        let (mut member, answer) = Member::join(server, &server.name("room"), "alice")?;
-        member.heartbeat(&json!({"epoch": 1, "patchState": {"a": 1}}))?;
-        member.heartbeat(&json!({"patchState": 1}))?;
-        member.ask_to_join("another", "alice")?;
-        member.heartbeat(&Value::Null)?;
-        member.event()?;
-        member.patches(&json!({"a": 1}))?;
-        expect_eq("seq", member.event()?.seq()?, number(&answer, "/seq")? + 1)
-    });
-}
-
-fn busy_rooms(case: Begin<'_>) {
-    case("presence, events: snapshot and seq are taken together while the room is busy").check(
-        |server| {
-            let room = server.name("room");
-            let (mut busy, _) = Member::join_with(server, &room, "busy", &json!({"number": 0}))?;
-            for round in 0..20 {
-                // Ten updates are under way while another client joins.
-                for step in 0..10 {
-                    let patch = json!({"patchState": {"number": round * 10 + step + 1}});
-                    busy.socket.emit("presence:heartbeat", &[patch])?;
-                }
-                let (mut joiner, answer) = Member::join(server, &room, "joiner")?;
-                let mut state = number(present(&answer, busy.id())?, "/state/number")?;
-                let mut seq = number(&answer, "/seq")?;
-                while state < (round + 1) * 10 {
-                    let event = joiner.event()?;
-                    if event.seq()? <= number(&answer, "/seq")? {
-                        // Its own join, which the snapshot includes.
-                        event.is("join", joiner.id())?;
-                        continue;
-                    }
-                    expect_eq("seq", event.seq()?, seq + 1)?;
-                    seq += 1;
-                    if event.connection()? == busy.id() {
-                        state += 1;
-                        expect_at(&event.0, "/state/number", &state.into())?;
-                    }
-                }
-            }
-            Ok(())
-        },
-    );
-    case("presence, events: a member that reads nothing for a while misses nothing").check(
-        |server| {
-            let room = server.name("room");
-            let (mut idle, answer) = Member::join(server, &room, "idle")?;
-            let (mut busy, _) = Member::join(server, &room, "busy")?;
-            for number in 0..500 {
-                busy.patches(&json!({"number": number, "padding": "x".repeat(100)}))?;
-            }
-            let first = number(&answer, "/seq")?;
-            for expected in first..first + 502 {
-                expect_eq("seq", idle.event()?.seq()?, expected)?;
-            }
-            Ok(())
-        },
-    );
-}
-
-/// Joins a room with two members. Returns them with the seq of the first event that each gets.
-fn two_observers(server: &Server, room: &str) -> anyhow::Result<(Vec<Member>, Vec<u64>)> {
-    let (mut observers, mut seqs) = (Vec::new(), Vec::new());
-    for user in ["first", "second"] {
-        let (observer, answer) = Member::join(server, room, user)?;
-        seqs.push(number(&answer, "/seq")?);
-        observers.push(observer);
+pub(super) fn the_snapshot_has_every_member(server: &Server) -> anyhow::Result<()> {
+    let room = server.name("room");
+    let mut members = Vec::new();
+    let mut expected = Vec::new();
+    for at in 0..10 {
+        let user = format!("user-{at}");
+        let (mut member, answer) = Member::join_with(server, &room, &user, &json!({"at": at}))?;
+        expect_eq("members", array(&answer, "/snapshot")?.len(), at + 1)?;
+        member.patches(&json!({"patched": at}))?;
+        let state = json!({"at": at, "patched": at});
+        expected.push(json!({"connId": member.id(), "userId": user, "state": state}));
+        members.push(member);
     }
-    Ok((observers, seqs))
+    expected.push(json!({"userId": "last"}));
+    let (_, answer) = Member::join(server, &room, "last")?;
+    fits(
+        &json!({"snapshot": expected}),
+        &answer,
+        false,
+        &mut Variables::new(),
+    )
 }
 
-/// Sends joins, updates and leaves of five clients that do not wait for each other. Returns the seq of the last event.
-fn publish_mixed_events(server: &Server, room: &str, rounds: u32) -> anyhow::Result<u64> {
+pub(super) fn many_keys_come_back(server: &Server) -> anyhow::Result<()> {
+    let keys = (0..300).map(|at| (format!("key-{at}"), json!(at)));
+    let state: Value = keys.collect();
+    let (mut member, answer) = Member::join_with(server, &server.name("room"), "a", &state)?;
+    expect_at(present(&answer, member.id())?, "/state", &state)?;
+    expect_at(&member.event()?, "/state", &state)?;
+    member.patches(&json!({"patch": state}))?;
+    expect_at(&member.event()?, "/state/patch", &state)
+}
+
+/// Two members of a room see the same events of five clients that do not wait for each other, and none is missing.
+pub(super) fn all_see_one_order(server: &Server) -> anyhow::Result<()> {
+    let room = server.name("room");
+    let (mut first, _) = Member::join(server, &room, "first")?;
+    let (mut second, _) = Member::join(server, &room, "second")?;
     let clients: anyhow::Result<Vec<Member>> = (0..5).map(|_| Member::open(server)).collect();
     let mut clients = clients?;
-    for round in 0..rounds {
+    for round in 0..200 {
         for (at, client) in clients.iter_mut().enumerate() {
             let user = format!("client-{at}");
             let (event, argument) = match round % 4 {
@@ -172,29 +53,45 @@ fn publish_mixed_events(server: &Server, room: &str, rounds: u32) -> anyhow::Res
                     json!({"patchState": {"round": round}}),
                 ),
             };
-            client.socket.emit(event, &[argument])?;
+            client.emit(event, &argument)?;
         }
     }
-    for client in &mut clients {
-        client.leave()?;
+    clients.iter_mut().try_for_each(Member::leave)?;
+    let (_, answer) = Member::join(server, &room, "last")?;
+    let last = seq(&answer)?;
+    ensure!(last >= 1_000, "only {last} events");
+    expect_eq("the first seq", seq(&first.event()?)?, 1)?;
+    for expected in 2..=last {
+        let [one, other]: [Value; 2] = [first.event()?, second.event()?];
+        expect_eq("seq", seq(&one)?, expected)?;
+        expect_eq("two members saw different events", one, other)?;
     }
-    let (_, answer) = Member::join(server, room, "last")?;
-    number(&answer, "/seq")
+    Ok(())
 }
 
-/// Reads the events from one seq to another, and asserts that none is missing. Returns the seq, the type and the
-/// connection of each.
-fn events_up_to(
-    observer: &mut Member,
-    first: u64,
-    last: u64,
-) -> anyhow::Result<Vec<(u64, String, String)>> {
-    (first..=last)
-        .map(|expected| {
-            let event = observer.event()?;
-            expect_eq("seq", event.seq()?, expected)?;
-            let kind = text(&event.0, "/type")?.to_owned();
-            Ok((expected, kind, event.connection()?.to_owned()))
-        })
-        .collect()
+pub(super) fn snapshot_and_seq_fit(server: &Server) -> anyhow::Result<()> {
+    let room = server.name("room");
+    let (mut busy, _) = Member::join_with(server, &room, "busy", &json!({"number": 0}))?;
+    for round in 0..20 {
+        // Ten updates are under way while another client joins.
+        for step in 0..10 {
+            let patch = json!({"patchState": {"number": round * 10 + step + 1}});
+            busy.emit("presence:heartbeat", &patch)?;
+        }
+        let (mut joiner, answer) = Member::join(server, &room, "joiner")?;
+        let mut state = number(present(&answer, busy.id())?, "/state/number")?;
+        let mut last = seq(&answer)?;
+        // The snapshot includes its own join.
+        expect_at(&joiner.event()?, "/connId", &joiner.id().into())?;
+        while state < (round + 1) * 10 {
+            let event = joiner.event()?;
+            last += 1;
+            expect_eq("seq", seq(&event)?, last)?;
+            if event["connId"] == *busy.id() {
+                state += 1;
+                expect_at(&event, "/state/number", &state.into())?;
+            }
+        }
+    }
+    Ok(())
 }

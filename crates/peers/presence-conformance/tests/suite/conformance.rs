@@ -120,22 +120,22 @@ const WRONG: [(&str, Replacement, &str); 14] = [
     (
         "RFC 6455, 5.5.2: a ping is answered with its payload",
         (b"\x8a\x01x", b"\x8a\x01y"),
-        "Pong([121])",
+        "got pong:y",
     ),
     (
         "RFC 6455, 5.5.1: close code 3000 is echoed",
         (b"\x88\x02\x0b\xb8", b"\x88\x02\x0b\xb9"),
-        "Some(3001)",
+        "got end 3001",
     ),
     (
         "Socket.IO 5, ack: the id 10 is returned",
         (b"4310[", b"4311["),
-        "expected the acknowledgement 10",
+        "expected 4310[{\"ok\":true}], got 4311[",
     ),
     (
         "Socket.IO 5, connect: an unknown namespace is refused with a message, and / is not",
         (b"44/nonesuch", b"40/nonesuch"),
-        "ConnectError",
+        "expected 44/nonesuch,",
     ),
     (
         "presence, join: the joiner gets its own join, with the seq of the answer",
@@ -145,7 +145,7 @@ const WRONG: [(&str, Replacement, &str); 14] = [
     (
         "presence, join: the answer has the snapshot, self and seq",
         (br#""seq":1"#, br#""seq":2"#),
-        "seq of a new room: 2",
+        "/seq is not 1",
     ),
     (
         "presence, heartbeat: null without a join is not_joined",
@@ -160,7 +160,7 @@ const WRONG: [(&str, Replacement, &str); 14] = [
     (
         "presence, heartbeat: an equal value changes nothing and publishes nothing",
         (br#""changed":false"#, br#""changed": true"#),
-        "the answer",
+        "/changed is not",
     ),
     (
         "presence, leave: a TCP reset is a leave with reason disconnect",
