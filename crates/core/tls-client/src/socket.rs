@@ -54,15 +54,6 @@ impl Socket {
         Ok(())
     }
 
-    /// Returns true if the TLS handshake is not complete.
-    #[must_use]
-    pub fn is_handshaking(&self) -> bool {
-        match &self.0 {
-            Stream::Plain(_) => false,
-            Stream::Tls(stream) => stream.1.is_handshaking(),
-        }
-    }
-
     /// Returns true if bytes were accepted that the kernel has not accepted yet: the caller then waits for room to write
     /// and calls [`flush`](Write::flush). Check it after reads too, because a handshake answers what was read.
     #[must_use]

@@ -11,14 +11,13 @@ use load::net::dial::Peer;
 use load::plan::Invalid;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tls_client::{describe, tls_error};
+use tls_client::{Socket, describe, tls_error};
 
 use super::TIMEOUT;
 use crate::protocol::packet;
 use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
-use crate::protocol::socket::Socket;
 use crate::protocol::transport::{Event, Kind, Side, Transport, TransportContext};
 use crate::target::Server;
 

@@ -1,9 +1,9 @@
 //! The connection of a user: up to three connections of TCP.
 
 use load::net::write_buffer::WriteBuffer;
+use tls_client::Socket;
 
 use super::requests::Queue;
-use crate::protocol::socket::Socket;
 use crate::protocol::transport::{Side, Transport};
 
 /// The connection of a user.

@@ -3,11 +3,11 @@
 use load::net::dial::dial;
 use load::slots::Id;
 use nix::errno::Errno;
+use tls_client::Socket;
 
 use super::connection::Connection;
 use super::{Cx, Wire};
 use crate::outcome;
-use crate::protocol::socket::Socket;
 use crate::protocol::transport::{Side, Transport};
 
 impl<'a> Wire<'a> {

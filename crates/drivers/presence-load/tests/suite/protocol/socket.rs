@@ -9,12 +9,11 @@ use load::net::dial::{Peer, dial};
 use load::net::sources::Sources;
 use load::net::write_buffer::WriteBuffer;
 use load::reactor::Reactor;
-use presence_load::protocol::socket::Socket;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use tls_client::{TlsClient, TlsOptions};
+use tls_client::{Socket, TlsClient, TlsOptions};
 
 /// More than the kernel and TLS take at once.
 const SIZE: usize = 3_000_000;
