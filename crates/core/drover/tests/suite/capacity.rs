@@ -110,15 +110,11 @@ fn a_run_that_the_driver_spoiled_is_made_again_and_is_no_miss() {
         "a/325/3",
     ];
     assert_eq!(project.log(), again);
-    assert!(
-        shown(&output)
-            .contains(" capacity  a: 325 held, 350 did not (first_byte.p99 <= 50ms (350 us))."),
-        "{}",
-        shown(&output)
-    );
+    let answer = " capacity  a: 325 held, 350 did not (first_byte.p99 <= 50ms (350 us)).";
+    assert_contains(&shown(&output), &[answer]);
     let page = fs::read_to_string(project.suite("tiny/report.md")).unwrap();
     let spoiled = "at 200, 1 of 2 runs inconclusive: it began late → give it cores";
-    assert!(page.contains(spoiled), "{page}");
+    assert_contains(&page, &[spoiled]);
 }
 
 #[test]
@@ -144,9 +140,9 @@ fn where_the_driver_is_the_limit_the_search_ends_and_says_so() {
     let screen = shown(&output);
     let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     for text in [&screen, &page] {
-        assert_contains(text, &[&format!("a: 200 held; 400{why}")]);
+        let held = format!("a: 200 held; 400{why}");
         let nothing = format!("b: no load held for certain; 100{why}");
-        assert!(text.contains(&nothing), "{text}");
+        assert_contains(text, &[&held, &nothing]);
     }
     assert_contains(&page, &["400 is inconclusive: it began late"]);
 }

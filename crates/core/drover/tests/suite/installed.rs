@@ -3,12 +3,12 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use harness_testing::program::{beside, copy_program};
 
 use crate::streaming::{results, root};
-use crate::support::{ends_with, messages, shown};
+use crate::support::{assert_contains, ends_with, messages, shown};
 
 const SUITE: &str = "# Do both run?\nname = \"both\"\nprotocol = \"fdpass\"\n[timeline]\nmeasure = \"1s\"\ndrain = \"20s\"\n\
     [[groups]]\nname = \"fixed\"\nclients = 3\nops = 1\n[driver]\nmessages = 2\nmessage_delay = \"10ms\"\n\
@@ -81,6 +81,13 @@ impl Installed {
         command
     }
 
+    /// Runs a program, which must end with this code.
+    fn call(&self, program: &str, arguments: &[&str], code: i32) -> Output {
+        let output = self.command(program, arguments).output().unwrap();
+        ends_with(&output, code);
+        output
+    }
+
     fn set_writable(&self, writable: bool) {
         let mode = if writable { 0o755 } else { 0o555 };
         for folder in folders(&self.path("prefix")) {
@@ -127,29 +134,21 @@ fn installed_programs_need_neither_sources_nor_cargo_and_take_a_user_s_own_daemo
     installed.write("work/daemons/mine/daemon.toml", &manifest);
     installed.write("work/plan.toml", SUITE);
 
-    let listed = installed.command("drover", &["list"]).output().unwrap();
-    ends_with(&listed, 0);
-    let listed = shown(&listed);
-    for part in [
-        "  mine",
-        "  rust-streaming",
-        "share/drover/daemons/rust-streaming/daemon.toml]",
-        "  fdpass-gen",
-        "  configs/fdpass/quick.toml",
-    ] {
-        assert!(listed.contains(part), "{part} is not in: {listed}");
-    }
+    let listed = shown(&installed.call("drover", &["list"], 0));
+    assert_contains(
+        &listed,
+        &[
+            "  mine",
+            "  rust-streaming",
+            "share/drover/daemons/rust-streaming/daemon.toml]",
+            "  fdpass-gen",
+            "  configs/fdpass/quick.toml",
+        ],
+    );
     assert!(!listed.contains("needs `"), "{listed}");
 
-    let run = [
-        "run",
-        "plan.toml",
-        "--force",
-        "--retry-invalid",
-        "0",
-        "--out",
-        "out",
-    ];
+    let run = "run plan.toml --force --retry-invalid 0 --out out";
+    let run: Vec<&str> = run.split(' ').collect();
     let output = installed.command("drover", &run).output().unwrap();
     assert!(
         matches!(output.status.code(), Some(0 | 3)),
@@ -158,15 +157,8 @@ fn installed_programs_need_neither_sources_nor_cargo_and_take_a_user_s_own_daemo
     );
     assert_eq!(results(&installed.path("work/out")).len(), 2);
 
-    let one = [
-        "--connections",
-        "3",
-        "--ramp-up",
-        "1s",
-        "--messages",
-        "2",
-        "--quiet",
-    ];
+    let one = "--connections 3 --ramp-up 1s --messages 2 --quiet";
+    let one: Vec<&str> = one.split(' ').collect();
     let output = installed.command("fdpass-gen", &one).output().unwrap();
     assert!(
         matches!(output.status.code(), Some(0 | 3)),
@@ -176,19 +168,11 @@ fn installed_programs_need_neither_sources_nor_cargo_and_take_a_user_s_own_daemo
     assert_eq!(results(&installed.path("work/bench-results")).len(), 1);
 
     let plan = ["run", "configs/fdpass/quick.toml", "--daemon", "nonesuch"];
-    let output = installed.command("drover", &plan).output().unwrap();
-    ends_with(&output, 2);
+    let error = messages(&installed.call("drover", &plan, 2));
     let expected = "there is no daemon `nonesuch`: use one of mine, rust-streaming";
-    assert!(
-        messages(&output).contains(expected),
-        "{}",
-        messages(&output)
-    );
-    assert_eq!(
-        files(&installed.path("prefix")),
-        before,
-        "something was written"
-    );
+    assert_contains(&error, &[expected]);
+    let after = files(&installed.path("prefix"));
+    assert_eq!(after, before, "something was written");
 }
 
 #[test]
@@ -198,35 +182,26 @@ fn a_program_that_is_not_installed_is_named_with_the_remedy() {
     };
     installed.set_writable(true);
     fs::remove_file(installed.path("prefix/libexec/drover/streaming-daemon")).unwrap();
-    let output = installed
-        .command("fdpass-gen", &["--connections", "1"])
-        .output()
-        .unwrap();
-    ends_with(&output, 2);
-    for part in [
-        "`rust-streaming` needs the program `streaming-daemon`",
-        "libexec/drover",
-        "scripts/install",
-    ] {
-        assert!(messages(&output).contains(part), "{}", messages(&output));
-    }
+    let error = || messages(&installed.call("fdpass-gen", &["--connections", "1"], 2));
+    assert_contains(
+        &error(),
+        &[
+            "`rust-streaming` needs the program `streaming-daemon`",
+            "libexec/drover",
+            "scripts/install",
+        ],
+    );
     fs::remove_dir_all(installed.path("prefix/share")).unwrap();
-    let output = installed
-        .command("fdpass-gen", &["--connections", "1"])
-        .output()
-        .unwrap();
-    ends_with(&output, 2);
-    for part in ["share/drover", "DROVER_ROOT", "scripts/install"] {
-        assert!(messages(&output).contains(part), "{}", messages(&output));
-    }
+    assert_contains(
+        &error(),
+        &["share/drover", "DROVER_ROOT", "scripts/install"],
+    );
 }
 
 #[test]
 fn the_version_names_the_commit_and_the_kind_of_build() {
-    let output = Command::new(env!("CARGO_BIN_EXE_drover"))
-        .arg("--version")
-        .output()
-        .unwrap();
+    let mut drover = Command::new(env!("CARGO_BIN_EXE_drover"));
+    let output = drover.arg("--version").output().unwrap();
     ends_with(&output, 0);
     let text = shown(&output);
     let facts = text

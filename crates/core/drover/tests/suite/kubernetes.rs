@@ -11,12 +11,12 @@ use harness_testing::result::{self, ResultFile};
 use harness_testing::skip;
 use serde_json::{Value, json};
 
+use crate::slurm::STREAMS;
 use crate::streaming::root;
+use crate::support::{assert_contains, ends_with, has_three_shards, messages, shown};
 
 const HTTP: &str = "name = \"http\"\nprotocol = \"http\"\n[timeline]\nmeasure = \"3s\"\ndrain = \"5s\"\n\
     [[groups]]\nname = \"rate\"\nrate = 300\n[driver]\npath = \"/1kb.txt\"\n";
-const STREAMS: &str = "name = \"streams\"\nprotocol = \"fdpass\"\n[timeline]\nmeasure = \"3s\"\ndrain = \"20s\"\n\
-    [[groups]]\nname = \"fixed\"\nclients = 30\nramp = \"1s\"\nops = 1\n[driver]\nmessages = 3\nmessage_delay = \"10ms\"\n";
 /// An old version whose Jobs limit the retries of each index by default (1.29 and later), and a recent one.
 const VERSIONS: [&str; 2] = ["1.30", "1.37"];
 
@@ -53,19 +53,18 @@ impl Call {
             .args(["--", "--threads", "1"])
             .output()
             .unwrap();
-        assert!(output.status.success(), "{output:?}");
+        ends_with(&output, 0);
         let list: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(list["kind"], "List");
-        let note = String::from_utf8(output.stderr).unwrap();
-        (list["items"].as_array().unwrap().clone(), note)
+        (list["items"].as_array().unwrap().clone(), messages(&output))
     }
 
     /// Returns the error of a wrong call.
     fn error(&mut self, options: &[&str]) -> String {
         let output = self.command.args(options).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(output.stdout.is_empty(), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
+        ends_with(&output, 2);
+        assert_eq!(shown(&output), "");
+        messages(&output)
     }
 }
 
@@ -143,11 +142,8 @@ impl Processes {
         let path = self.folder.join("results").join(name).join("result.json");
         assert!(path.is_file(), "{outputs:?}");
         let merged = ResultFile(result::json(&path));
-        assert_eq!(merged["shards"].as_array().unwrap().len(), 3, "{outputs:?}");
+        has_three_shards(&merged);
         assert_eq!(merged.operations("failed"), 0, "{outputs:?}");
-        for kind in ["ShardsMissing", "CountsDisagree", "WorkersFailed"] {
-            assert!(merged.warning(kind).is_none(), "{}", merged["warnings"]);
-        }
         merged
     }
 }
@@ -192,9 +188,8 @@ fn the_objects_follow_the_schemas_of_kubernetes() {
         let Some(output) = validate(&[broken.clone()], version) else {
             return;
         };
-        let shown = format!("{output:?}");
-        assert!(!output.status.success(), "{shown}");
-        assert!(shown.contains("readOnlyRoot"), "{shown}");
+        assert!(!output.status.success(), "{output:?}");
+        assert_contains(&format!("{output:?}"), &["readOnlyRoot"]);
         let all = [with_daemon.as_slice(), &own_daemons].concat();
         let output = validate(&all, version).unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -267,13 +262,8 @@ fn streams_have_a_daemon_in_every_pod() {
     let mut outputs = processes.run();
     let (_, merge) = note.trim_end().rsplit_once(": ").unwrap();
     let merge = processes.localized(merge);
-    outputs.push(
-        processes
-            .command("sh")
-            .args(["-c", &merge])
-            .output()
-            .unwrap(),
-    );
+    let mut shell = processes.command("sh");
+    outputs.push(shell.args(["-c", &merge]).output().unwrap());
     let merged = processes.merged("streams-2", &outputs);
     assert_eq!(merged.operations("ok"), 30, "{outputs:?}");
     assert_eq!(merged["daemon"]["instances"], 3);
@@ -292,10 +282,7 @@ fn a_wrong_call_is_refused_with_the_remedy() {
         (["--cpus", "many"], "such as 2, 500m"),
     ] {
         let error = Call::with_image(HTTP, "http-daemon").error(&options);
-        assert!(
-            error.contains(options[0]) && error.contains(words),
-            "{error}"
-        );
+        assert_contains(&error, &[options[0], words]);
     }
 }
 
@@ -306,8 +293,7 @@ fn no_object_shows_a_secret() {
         format!("{HTTP}# password=0123\n"),
     ] {
         let error = Call::with_image(&plan, "http-daemon").error(&[]);
-        assert!(error.contains("written.toml"), "{error}");
-        assert!(error.contains("password, a token"), "{error}");
+        assert_contains(&error, &["written.toml", "password, a token"]);
         assert!(!error.contains("0123"), "{error}");
     }
     let header = ["--", "--header", "Authorization: Bearer 0123"];
@@ -341,14 +327,12 @@ fn a_kubectl_that_is_missing_or_refuses_is_reported() {
     let empty = tempfile::tempdir().unwrap();
     let missing = call.command.arg("--submit").env("PATH", empty.path());
     let output = missing.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("install it, or leave out"), "{error}");
+    ends_with(&output, 1);
+    assert_contains(&messages(&output), &["install it, or leave out"]);
     let script = empty.path().join("script");
     fs::write(&script, "#!/bin/sh\nexit 7\n").unwrap();
     copy_program(&script, &empty.path().join("kubectl"));
     let output = call.command.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.contains("kubectl refused the job"), "{error}");
+    ends_with(&output, 1);
+    assert_contains(&messages(&output), &["kubectl refused the job"]);
 }

@@ -8,15 +8,17 @@ use harness_testing::processes::wait_until;
 use harness_testing::program::beside;
 use harness_testing::result::{self, ResultFile};
 use harness_testing::slurm::Cluster;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::streaming::root;
-use crate::support::{ends_with, messages, shown};
+use crate::support::{assert_contains, ends_with, has_three_shards, messages, shown};
 
 /// A rate for both tests that lose something: it lasts long enough for the loss.
 const HTTP: &str = "name = \"http\"\nprotocol = \"http\"\n[timeline]\nmeasure = \"6s\"\ndrain = \"5s\"\n\
     [[groups]]\nname = \"rate\"\nrate = 300\n[driver]\npath = \"/1kb.txt\"\n";
-const STREAMS: &str = "name = \"streams\"\nprotocol = \"fdpass\"\n[timeline]\nmeasure = \"3s\"\ndrain = \"20s\"\n\
+pub(crate) const STREAMS: &str = "name = \"streams\"\nprotocol = \"fdpass\"\n[timeline]\nmeasure = \"3s\"\ndrain = \"20s\"\n\
     [[groups]]\nname = \"fixed\"\nclients = 30\nramp = \"1s\"\nops = 1\n[driver]\nmessages = 3\nmessage_delay = \"10ms\"\n";
 const PRESENCE: &str = "name = \"presence\"\nprotocol = \"presence\"\n[timeline]\nmeasure = \"3s\"\ndrain = \"5s\"\n\
     [[groups]]\nname = \"heartbeats\"\nrate = 24\n[driver]\nrooms = 6\nusers_per_room = 2\nramp_up = \"500ms\"\n";
@@ -40,20 +42,13 @@ impl Job {
         let script = folder.path().join("script");
         let mut printing = printing(folder.path(), plan, daemon, &program);
         let printed = printing.args(["--", "--threads", "1"]).output().unwrap();
-        assert!(printed.status.success(), "{printed:?}");
+        ends_with(&printed, 0);
         fs::write(&script, printed.stdout).unwrap();
         let mut sbatch = cluster.command("sbatch");
-        let submitted = sbatch
-            .current_dir(root())
-            .arg("--parsable")
-            .arg(&script)
-            .output()
-            .unwrap();
-        assert!(submitted.status.success(), "{submitted:?}");
-        let id = String::from_utf8_lossy(&submitted.stdout)
-            .trim()
-            .parse()
-            .unwrap();
+        let sbatch = sbatch.current_dir(root()).arg("--parsable").arg(&script);
+        let submitted = sbatch.output().unwrap();
+        ends_with(&submitted, 0);
+        let id = shown(&submitted).trim().parse().unwrap();
         Some(Self {
             cluster,
             folder,
@@ -115,28 +110,23 @@ fn a_printed_script_has_its_folder_and_no_secret() {
     };
     let secret = printing(&["--header", "Authorization: Bearer abc"]);
     ends_with(&secret, 2);
-    assert!(messages(&secret).contains("@FILE"), "{secret:?}");
+    assert_contains(&messages(&secret), &["@FILE"]);
     let run = folder.path().join("run");
     assert!(!run.exists(), "nothing was printed that needs it");
 
     let printed = printing(&["--threads", "1"]);
     ends_with(&printed, 0);
     let output = format!("#SBATCH --output='{}/", run.display());
-    assert!(shown(&printed).contains(&output), "{printed:?}");
+    assert_contains(&shown(&printed), &[&output]);
     assert!(run.is_dir());
 }
 
 #[track_caller]
 fn is_whole(merged: &ResultFile, report: &str) {
-    assert_eq!(merged["shards"].as_array().unwrap().len(), 3, "{report}");
+    has_three_shards(merged);
     assert_eq!(merged.operations("failed"), 0, "{report}");
-    for kind in ["ShardsMissing", "CountsDisagree", "WorkersFailed"] {
-        assert!(merged.warning(kind).is_none(), "{}", merged["warnings"]);
-    }
-    assert!(
-        report.contains("3 shards"),
-        "the script ends with the merge: {report}"
-    );
+    // The script ends with the merge.
+    assert_contains(report, &["3 shards"]);
 }
 
 #[test]
@@ -193,11 +183,7 @@ fn a_killed_task_is_missing_whatever_the_engine_says() {
     let ready = fs::read_to_string(job.run().join("ready-1")).unwrap();
     let ready: Value = serde_json::from_str(&ready).unwrap();
     let pid = i32::try_from(ready["program"]["pid"].as_u64().unwrap()).unwrap();
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(pid),
-        nix::sys::signal::Signal::SIGKILL,
-    )
-    .unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
     let (merged, report, _) = job.end();
     assert_eq!(merged["verdict"], "INVALID", "{report}");
     assert!(report.contains("1 of 3 shards are missing: 1"), "{report}");

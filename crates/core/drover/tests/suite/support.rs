@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use harness_testing::processes;
 use harness_testing::program::copy_program;
+use harness_testing::result::ResultFile;
 pub(crate) use harness_testing::result::json;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -211,6 +212,15 @@ pub(crate) fn ends_with(output: &Output, code: i32) {
         messages(output),
         shown(output)
     );
+}
+
+/// Asserts that a merged result has three shards, of which nothing is missing.
+#[track_caller]
+pub(crate) fn has_three_shards(merged: &ResultFile) {
+    assert_eq!(merged["shards"].as_array().unwrap().len(), 3);
+    for kind in ["ShardsMissing", "CountsDisagree", "WorkersFailed"] {
+        assert!(merged.warning(kind).is_none(), "{}", merged["warnings"]);
+    }
 }
 
 /// Asserts that a text has all parts.

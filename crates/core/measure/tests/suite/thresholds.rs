@@ -16,6 +16,13 @@ fn judged(result: &RunResult, text: &str) -> (Option<String>, bool) {
     (judged.measured, judged.met)
 }
 
+/// Asserts the measured value, and whether it met the threshold.
+#[track_caller]
+fn assert_judged(result: &RunResult, text: &str, measured: &str, met: bool) {
+    let expected = (Some(measured.to_owned()), met);
+    assert_eq!(judged(result, text), expected, "{text}");
+}
+
 #[test]
 fn a_threshold_on_a_counter_that_nobody_knows_is_noted() {
     let mut result = example::full();
@@ -70,11 +77,7 @@ fn each_figure_is_read_where_it_stands_and_held_against_its_bound() {
         ("verdict == VALID", "SUSPECT", false),
         ("verdict != INVALID", "SUSPECT", true),
     ] {
-        assert_eq!(
-            judged(&result, text),
-            (Some(measured.to_owned()), met),
-            "{text}"
-        );
+        assert_judged(&result, text, measured, met);
     }
 }
 
@@ -86,10 +89,7 @@ fn checks_and_the_operations_that_failed_one_are_shares() {
     for text in ["checks > 0%", "checks == 0%"] {
         assert_eq!(judged(&result, text), (None, false), "{text}");
     }
-    assert_eq!(
-        judged(&result, "checks.errors <= 0.3%"),
-        (Some("0.300 %".to_owned()), true)
-    );
+    assert_judged(&result, "checks.errors <= 0.3%", "0.300 %", true);
     result.spec = example::spec::REQUESTS.clone();
     for (name, count) in [
         ("checks_passed", 1975),
@@ -104,11 +104,7 @@ fn checks_and_the_operations_that_failed_one_are_shares() {
         ("checks.errors < 1.3%", "1.300 %", false),
         ("checks.errors <= 1.3%", "1.300 %", true),
     ] {
-        assert_eq!(
-            judged(&result, text),
-            (Some(measured.to_owned()), met),
-            "{text}"
-        );
+        assert_judged(&result, text, measured, met);
     }
 }
 
@@ -139,10 +135,7 @@ fn the_time_down_is_that_of_all_faults_together() {
         back_s,
     };
     result.faults = vec![fault(1.0, Some(1.25)), fault(2.0, Some(2.5))];
-    assert_eq!(
-        judged(&result, "down <= 750ms"),
-        (Some("750 ms".to_owned()), true)
-    );
+    assert_judged(&result, "down <= 750ms", "750 ms", true);
     result.faults.push(fault(2.75, None));
     assert_eq!(judged(&result, "down <= 1s"), (None, false));
 }
@@ -164,7 +157,7 @@ fn any_percentile_is_read_from_the_histogram() {
         for (operator, bound, met) in [("<=", ns, true), ("<", ns, false), ("<=", ns - 1, false)] {
             let text = format!("first_byte.{member} {operator} {bound}ns");
             let shown = measure::units::duration(ns);
-            assert_eq!(judged(&result, &text), (Some(shown), met), "{text}");
+            assert_judged(&result, &text, &shown, met);
         }
     }
     // Both spellings give the same figure.
@@ -247,13 +240,9 @@ fn reports_list_thresholds_faults_and_what_the_daemon_saw() {
         at_s: 1.0,
         back_s: Some(1.5),
     }];
-    result
-        .usage
-        .daemon
-        .as_mut()
-        .unwrap()
-        .gauges_peak
-        .insert("daemon_peak_streams".to_owned(), 83.0);
+    let daemon = result.usage.daemon.as_mut().unwrap();
+    let peak = ("daemon_peak_streams".to_owned(), 83.0);
+    daemon.gauges_peak.extend([peak]);
     let shown = markdown::render(&[result][..].into());
     for row in [
         "| errors == 3 | met | 3 |",

@@ -179,7 +179,7 @@ impl<'a> Drawing<'a> {
         self.finish(id, title, reading, axis(label, scale, unit))
     }
 
-    /// Finishes the chart. Its element ID is `id` behind that of the level.
+    /// Finishes the chart. Its element ID is `id` behind the ID of the level.
     fn finish(self, id: &str, title: String, reading: &str, y: Axis) -> Chart {
         let id = format!("{}-{id}", self.timeline.id);
         let chart = self

@@ -137,7 +137,7 @@ fn a_daemon_with_too_few_valid_runs_hides_no_conclusion_about_the_others() {
     );
     let memory = text.lines().find(|line| line.contains("memory")).unwrap();
     assert_contains(
-        &memory,
+        memory,
         &[
             "rust-streaming is best",
             "too few valid runs of python-streaming",

@@ -129,7 +129,7 @@ fn the_page_of_a_single_run_says_its_verdict_and_its_plan_once() {
     let page = html(&[result][..].into()).unwrap();
     let (head, _) = page.split_once("</header>").unwrap();
     let (_, head) = head.split_once("<header").unwrap();
-    assert_contains(&head, &["<h1>fdpass-gen against rust-streaming</h1>"]);
+    assert_contains(head, &["<h1>fdpass-gen against rust-streaming</h1>"]);
     for once in [">SUSPECT<", "fdpass-gen", "plan held"] {
         assert_eq!(head.matches(once).count(), 1, "{once} in {head}");
     }
