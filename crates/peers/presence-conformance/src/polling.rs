@@ -29,14 +29,8 @@ pub(crate) struct Polling {
 impl Polling {
     /// Opens a session.
     pub(crate) fn open(server: &Server) -> anyhow::Result<Self> {
-        let response = http::request(
-            server,
-            "GET",
-            &server.target(POLLING),
-            &BTreeMap::new(),
-            b"",
-        )?
-        .response()?;
+        let target = server.target(POLLING);
+        let response = http::request(server, "GET", &target, &BTreeMap::new(), b"")?.response()?;
         let mut packets = response.ok()?.split(SEPARATOR).map(str::to_owned);
         let first = packets.next().context("an empty payload")?;
         Ok(Self {
@@ -69,10 +63,8 @@ impl Polling {
 
     /// Opens a WebSocket for the session.
     pub(crate) fn probe(&self) -> anyhow::Result<WebSocket> {
-        let target = self
-            .server
-            .target(&format!("{WEBSOCKET}&sid={}", self.sid()));
-        WebSocket::open(&self.server, &target)
+        let query = format!("{WEBSOCKET}&sid={}", self.sid());
+        WebSocket::open(&self.server, &self.server.target(&query))
     }
 
     /// Upgrades the session while a poll is open, as clients do. The poll must end with a noop after the probe.
@@ -80,11 +72,8 @@ impl Polling {
         let mut socket = self.probe()?;
         let poll = self.poll()?;
         socket.send("2probe")?;
-        expect_eq(
-            "the answer to the probe",
-            socket.receive()?.to_string(),
-            "3probe",
-        )?;
+        let answer = socket.receive()?.to_string();
+        expect_eq("the answer to the probe", answer, "3probe")?;
         let poll = poll.response();
         let poll = poll.context("the poll that is open during an upgrade")?;
         expect_eq("the end of the poll", poll.ok()?, "6")?;

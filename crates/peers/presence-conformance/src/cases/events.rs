@@ -17,12 +17,8 @@ pub(super) fn the_snapshot_has_every_member(server: &Server) -> anyhow::Result<(
     }
     expected.push(json!({"userId": "last"}));
     let (_, answer) = Member::join(server, &room, "last")?;
-    fits(
-        &json!({"snapshot": expected}),
-        &answer,
-        false,
-        &mut Variables::new(),
-    )
+    let pattern = json!({"snapshot": expected});
+    fits(&pattern, &answer, false, &mut Variables::new())
 }
 
 pub(super) fn many_keys_come_back(server: &Server) -> anyhow::Result<()> {

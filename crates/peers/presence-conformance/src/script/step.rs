@@ -38,7 +38,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::cases::call;
-use crate::expect::text;
+use crate::expect::{seq, text};
 use crate::handshake::query;
 use crate::http::{self, Pending, Response};
 use crate::member::{Member, is_event};
@@ -53,6 +53,8 @@ pub(super) struct Run {
     server: Server,
     clients: BTreeMap<String, Member>,
     variables: Variables,
+    /// The seq of the last join of each client.
+    joined: BTreeMap<String, u64>,
     /// The headers of requests.
     headers: BTreeMap<String, String>,
     /// The heartbeats of clients that renew their lease.
@@ -74,6 +76,7 @@ impl Run {
         Self {
             server: server.clone(),
             clients: BTreeMap::new(),
+            joined: BTreeMap::new(),
             variables,
             renewals: Vec::new(),
             began: Stopwatch::new(),
@@ -165,13 +168,8 @@ impl Run {
         let (request, statuses) = split(rest, " -> ");
         let (target, body) = word(request);
         let target = self.server.target(&query(target));
-        let request = http::request(
-            &self.server,
-            method,
-            &target,
-            &self.headers,
-            body.as_bytes(),
-        )?;
+        let (headers, body) = (&self.headers, body.as_bytes());
+        let request = http::request(&self.server, method, &target, headers, body)?;
         self.answered(request.response()?, statuses)
     }
 
@@ -311,6 +309,9 @@ impl Run {
             _ => ("presence:leave", argument, json!({"ok": true})),
         };
         let answer = self.client(name).call(event, &argument)?;
+        if let ("join", Ok(seq)) = (verb, seq(&answer)) {
+            self.joined.insert(name.to_owned(), seq);
+        }
         let ("refused", reason) = word(answered) else {
             return self.fits(usual, answered, &answer);
         };
@@ -324,17 +325,24 @@ impl Run {
 
     /// Takes the next event, and asserts what it is.
     fn sees(&mut self, name: &str, rest: &str) -> anyhow::Result<()> {
-        let member = self.client(name);
         if rest == "nothing" {
-            return member.sees_nothing();
+            return self.client(name).sees_nothing();
         }
         let (event, answered) = split_answer(rest);
         let (kind, about) = word(event.trim_end());
         let (about, reason) = word(about);
-        let event = if about == name {
-            member.event()?
-        } else {
-            member.event_of_other()?
+        let event = loop {
+            let member = self.client(name);
+            let event = if about == name {
+                member.event()?
+            } else {
+                member.event_of_other()?
+            };
+            // An event of the other node may arrive after a snapshot that includes it.
+            let joined = self.joined.get(name).copied();
+            if self.server.nodes().is_err() || seq(&event).ok() >= joined {
+                break event;
+            }
         };
         let id = self.variables.get(about).context("no such client")?;
         let mut usual = json!({"type": kind, "connId": id});
