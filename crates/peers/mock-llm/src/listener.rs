@@ -1,9 +1,10 @@
 //! Listening sockets: a TCP address or a Unix socket.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -47,6 +48,7 @@ impl Listener {
                 "cannot create the socket {shown} (remove the existing file, or name another path)"
             )
         })?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o660))?;
         Ok(Self {
             socket: Socket::Unix(listener, path.to_owned()),
         })

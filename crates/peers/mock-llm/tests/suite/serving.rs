@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
@@ -117,6 +118,8 @@ fn a_unix_socket_serves_and_is_removed_at_the_end() {
     let path = folder.path().join("llm.sock");
     let mut server = Process::start(&["--socket", path.to_str().unwrap()]);
     assert_eq!(server.base, format!("unix:{}", path.display()));
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
     assert!(ask(UnixStream::connect(&path).unwrap(), "plain").contains("[DONE]"));
     // Open when the signal arrives.
     let mut stalled = UnixStream::connect(&path).unwrap();
