@@ -29,8 +29,8 @@ pub(crate) enum Engine {
     /// Write objects for Kubernetes: a Job for the daemon, and an Indexed Job of the shards
     ///
     /// Prints one list, which `kubectl apply -f -` takes. Each shard is a pod, and so is the part that launches the
-    /// daemon and merges the results; a daemon with a Unix socket is launched in the pod of each shard instead. Files that
-    /// the plan names must be in the image.
+    /// daemon and merges the results; a daemon with a Unix socket is launched in the pod of each shard instead. Files
+    /// that the plan names must be in the image.
     K8s(k8s::Options),
     /// Write a batch script for Slurm: a task for the daemon, and one for each shard
     Slurm(slurm::Options),
@@ -45,7 +45,7 @@ pub(crate) struct RunOptions {
     /// Share the load among this many shards
     #[arg(long, value_name = "N", value_parser = load::number::within(1..=100_000_u32))]
     shards: u32,
-    /// Launch this daemon [default: that of the plan, or the first of its suite]
+    /// Launch this daemon [default: the plan's, or the first of its suite]
     #[arg(long, value_name = "NAME")]
     daemon: Option<String>,
     /// Pass these options on to the driver of every part, such as -- --threads 8

@@ -255,7 +255,7 @@ fn meminfo() -> String {
     std::fs::read_to_string("/proc/meminfo").unwrap_or_default()
 }
 
-/// Returns a value of `/proc/meminfo` in bytes, such as that of `MemAvailable:   20000000 kB`.
+/// Returns a value of `/proc/meminfo` in bytes, such as `MemAvailable:   20000000 kB`.
 fn meminfo_value(meminfo: &str, key: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -1,4 +1,4 @@
-//! Exit codes: those of the drivers, and their combination for many runs.
+//! Exit codes: the drivers', and their combination for many runs.
 
 pub(crate) use measure::exit::{FAILED, FINE, MISSED, SUSPECT};
 

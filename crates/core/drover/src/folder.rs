@@ -102,7 +102,7 @@ impl Folder {
         let folder = id.folder(&self.path);
         // A result that is incomplete, or was edited, may still be wanted.
         let _ = fs::rename(folder.join(RESULT), folder.join(UNREADABLE));
-        // Whoever watches must not take them for those of the next run.
+        // Whoever watches must not take them for the next run's.
         for stale in [LIVE, "resources.csv"] {
             let _ = fs::remove_file(folder.join(stale));
         }

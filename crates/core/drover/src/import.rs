@@ -16,7 +16,7 @@ use subject::host;
 use crate::folder::RESULTS;
 use crate::tool_output::{Subject, Tool, import};
 
-/// Name of the folder, below that of a day, for imported results.
+/// Name of the folder, below the day's, for imported results.
 const PLAN: &str = "imported";
 /// Name of the file with the original output, beside the result: it may say more than the result has room for.
 const ORIGINAL: &str = "original";

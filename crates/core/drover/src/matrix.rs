@@ -42,7 +42,8 @@ pub(crate) fn planned_runs(suite: &SuiteSpec) -> Vec<PlannedRun> {
             planned.extend(order.map(|daemon| PlannedRun::new(daemon, level.clone(), run)));
             begins = (begins + 1) % count.max(1);
         }
-        // If the number of levels is a multiple of that of daemons, each repetition would otherwise equal the first.
+        // If the number of levels is a multiple of the number of daemons, each repetition would otherwise equal the
+        // first.
         if count > 0 && suite.levels.len().is_multiple_of(count) {
             begins = (begins + 1) % count;
         }

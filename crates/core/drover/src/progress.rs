@@ -164,7 +164,7 @@ pub(crate) fn describe_run(run: &Running, total: Option<usize>, repeat: u32) -> 
     joined(&parts_of_run(run, total, repeat))
 }
 
-/// Returns the parts that identify a run, each with its rank: those of the highest rank are left out first.
+/// Returns the parts that identify a run, each with its rank: parts of the highest rank are left out first.
 fn parts_of_run(run: &Running, total: Option<usize>, repeat: u32) -> Vec<(u8, String)> {
     let of = total.map_or(String::new(), |total| format!(" of {total}"));
     let again = match (total, run.id.run) {

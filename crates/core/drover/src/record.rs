@@ -67,7 +67,7 @@ pub(crate) struct RunId {
 }
 
 impl RunId {
-    /// Returns the folder of the run's result below that of its suite.
+    /// Returns the folder of the run's result below the suite's.
     pub(crate) fn folder(&self, suite: &Path) -> PathBuf {
         suite
             .join(&self.daemon)

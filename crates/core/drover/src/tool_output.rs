@@ -86,7 +86,7 @@ pub enum Error {
     /// The text does not look like the output of any supported tool.
     #[error(
         "not the output of wrk, k6 or oha: expected the text printed by wrk, the JSON of `k6 run --summary-export FILE` or \
-         that of `oha --output-format json`"
+         the output of `oha --output-format json`"
     )]
     Foreign,
     /// The text is not complete output of the tool.

@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | `daemon.json` | the address of the daemon, from the program that launched it |
 //! | `ready-I` | shard I is ready to begin |
-//! | `failed-I` | the reason why shard I has no result |
+//! | `failed-I`, `failed-daemon` | the reason why shard I, or the part with the daemon, has no result |
 //! | `probe-0`, `probe-1` | all shards are ready, and have seen the probe before, from shard 0 |
 //! | `seen-0-I`, `seen-1-I` | shard I has seen the probe: how long that took is how late the file system shows a file |
 //! | `go` | the instant of the start, from shard 0 once all shards have seen both probes |
@@ -212,7 +212,11 @@ impl DividedRun {
             Some(Share { index, .. }) => [START.ready, FAILED, SHARD]
                 .map(|prefix| format!("{prefix}{index}"))
                 .to_vec(),
-            None => [DAEMON, DAEMON_FOLDER].map(str::to_owned).to_vec(),
+            None => vec![
+                DAEMON.to_owned(),
+                DAEMON_FOLDER.to_owned(),
+                format!("{FAILED}{DAEMON_FOLDER}"),
+            ],
         }
     }
 
@@ -448,13 +452,15 @@ impl DividedRun {
             .collect()
     }
 
-    /// Tells the other parts that this shard has no result. Those that wait for it end too.
+    /// Tells the other parts that this part has no result. Those that wait for it end too.
     pub(crate) fn give_up(&self, reason: &str) {
-        if let Some(share) = self.share {
-            let path = self.folder.join(format!("{FAILED}{}", share.index));
-            // If this cannot be written, the others wait for their time limit.
-            let _ = store::write_whole(&path, redact::text(reason).as_bytes());
-        }
+        let part = match self.share {
+            Some(share) => share.index.to_string(),
+            None => DAEMON_FOLDER.to_owned(),
+        };
+        let path = self.folder.join(format!("{FAILED}{part}"));
+        // If this cannot be written, the others wait for their time limit.
+        let _ = store::write_whole(&path, redact::text(reason).as_bytes());
     }
 
     /// Waits for a file that another part writes.
@@ -530,10 +536,14 @@ fn look(folder: &Path, name: &str) -> anyhow::Result<(Option<String>, Option<Vec
     let names = names(folder).with_context(|| format!("reading {}", folder.display()))?;
     for name in &names {
         let name = name.to_string_lossy();
-        if let Some(shard) = name.strip_prefix(FAILED) {
+        if let Some(part) = name.strip_prefix(FAILED) {
             let reason = fs::read_to_string(folder.join(&*name)).unwrap_or_default();
-            let failed = format!("shard {shard} failed: {reason}");
-            return Ok((Some(failed), None));
+            let part = if part == DAEMON_FOLDER {
+                "the part with the daemon".to_owned()
+            } else {
+                format!("shard {part}")
+            };
+            return Ok((Some(format!("{part} failed: {reason}")), None));
         }
     }
     if !names.contains(OsStr::new(name)) {

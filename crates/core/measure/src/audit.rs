@@ -2,7 +2,7 @@
 //! so a result of another tool is audited as far as its figures allow.
 //!
 //! Each comparison is a row, including those that agree. A comparison with an unmeasured side has no row. The
-//! tolerances are those of good runs: a row that fails deserves investigation.
+//! tolerances are taken from good runs: a row that fails deserves investigation.
 
 use crate::result::RunResult;
 use crate::spec::CounterRole;

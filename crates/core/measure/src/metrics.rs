@@ -144,7 +144,7 @@ of_a_run! {
 /// A figure of a process tree, such as a service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SideMetric {
-    /// Name behind that of the side: `rss.peak`.
+    /// Name behind the side's: `rss.peak`.
     pub(crate) key: &'static str,
     /// The unit of the value.
     pub(crate) unit: Unit,

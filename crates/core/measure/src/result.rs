@@ -246,7 +246,7 @@ impl Operations {
 /// The daemon under test.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DaemonInfo {
-    /// Name: that of its manifest, or for a daemon that was already running the given name, or its address, such as
+    /// Name: its manifest's, or for a daemon that was already running the given name, or its address, such as
     /// `localhost:8080`.
     pub name: String,
     /// One-line description from its manifest.

@@ -15,7 +15,7 @@ pub type Text = Cow<'static, str>;
 /// The specification of a driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spec {
-    /// Name of the driver, which is that of its program.
+    /// Name of the driver and of its program.
     pub driver: Text,
     /// Name of the protocol in daemon manifests and plan folders.
     pub protocol: Text,
@@ -53,7 +53,7 @@ pub enum OperationKind {
     Connection,
     /// An operation is a request over a connection that serves several.
     Request,
-    /// An operation is a message. It does not hold a connection, and the daemon's memory is that of its backlog.
+    /// An operation is a message. It does not hold a connection, and the daemon's memory is its backlog's.
     Message,
 }
 

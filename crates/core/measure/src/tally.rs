@@ -387,7 +387,7 @@ pub fn merge_counts(into: &mut Counts, from: &Counts) {
     }
 }
 
-/// Adds counters to those of a result, name by name.
+/// Adds counters to a result's, name by name.
 pub fn add_owned(into: &mut BTreeMap<String, u64>, from: &Counts) {
     for (name, count) in from {
         *into.entry(name.clone().into_owned()).or_default() += count;

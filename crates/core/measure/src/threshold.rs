@@ -83,7 +83,7 @@ impl Threshold {
     /// Parses a threshold on results of a driver, as [`Self::parse`] does.
     ///
     /// # Errors
-    /// As those of [`Self::parse`]; the driver has no such error kind, or the counter is a misspelled one of its own.
+    /// As [`Self::parse`]; or the driver has no such error kind, or the counter is a misspelled one of its own.
     pub fn parse_for(text: &str, spec: &Spec) -> Result<Self, Malformed> {
         let threshold = Self::parse(text, &spec.series_names())?;
         let problem = match &threshold.subject {

@@ -256,7 +256,7 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// Returns the verdict of all warnings: that of the most severe one.
+/// Returns the verdict of all warnings: the most severe one's.
 #[must_use]
 pub fn verdict(warnings: &[Warning]) -> Verdict {
     match warnings.iter().map(|warning| warning.severity).max() {

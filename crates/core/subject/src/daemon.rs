@@ -170,7 +170,7 @@ impl Daemon {
         Prepared::from_manifest(&roots, name, manifest)?.require_tools()
     }
 
-    /// Returns the name of the daemon's directory, or that of the service.
+    /// Returns the name of the daemon's directory, or of the service.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.own()

@@ -104,8 +104,8 @@ fn check_daemon(endpoint: &Endpoint, settings: &Settings) -> anyhow::Result<Stri
     verify(&Server::new(&Address::Url(url), settings)?, settings)
 }
 
-/// Joins a room of its own with two users: a heartbeat of one must reach both, and its leave the other. Returns what was
-/// found.
+/// Joins a room of its own with two users: a heartbeat of one must reach both, and its leave the other. Returns what
+/// was found.
 ///
 /// # Errors
 /// No connection, no Socket.IO server, or a wrong answer or event, with the remedy.
@@ -129,7 +129,7 @@ pub(crate) fn verify(server: &Server, settings: &Settings) -> anyhow::Result<Str
     ensure!(
         (seen.room.as_str(), seen.connection.as_str(), seen.stamp)
             == (room.as_str(), second.connection(), Some(stamp(2))),
-        "the first member sees another join than that of the second: {seen:?}"
+        "the first member sees another join than the second's: {seen:?}"
     );
     first.heartbeat(stamp(3), settings.padding as usize)?;
     for client in [&mut first, &mut second] {
@@ -143,7 +143,7 @@ pub(crate) fn verify(server: &Server, settings: &Settings) -> anyhow::Result<Str
     let seen = first.expect_event(EventType::Leave, "check-2")?;
     ensure!(
         seen.connection == second.connection() && seen.stamp.is_none(),
-        "the leave is not that of the second member: {seen:?}"
+        "the leave is not the second member's: {seen:?}"
     );
     first.leave()?;
     let sequence = match joined.seq {

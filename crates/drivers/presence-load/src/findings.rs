@@ -32,7 +32,7 @@ pub(crate) fn findings(plan: &Plan<Settings>, total: &Tally) -> Findings {
     }
 }
 
-/// Returns the tolerances between the driver's counts of events, heartbeats, joins and leaves, and those of the daemon.
+/// Returns the tolerances between the driver's counts of events, heartbeats, joins and leaves, and the daemon's.
 /// What is under way when a connection ends may have reached the other side or not, and a connection that ends is a
 /// leave.
 fn bounds(plan: &Plan<Settings>, total: &Tally) -> [Bounds; 4] {
@@ -114,7 +114,7 @@ fn missing_events(total: &Tally, faults: (bool, &str)) -> impl Iterator<Item = W
         Warning::of_events(
             Kind::CountsDisagree,
             other_gaps,
-            "numbers are missing in the sequence of a room, besides those of lost events (sequence_gaps)",
+            "numbers are missing in the sequence of a room, besides the numbers of lost events (sequence_gaps)",
             &[faults],
             "leaves of broken connections were lost, or the server skips numbers (PROTOCOL.md, Events: seq)",
         ),

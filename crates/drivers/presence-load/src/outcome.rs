@@ -1,5 +1,5 @@
-//! Outcomes of operations, by the names that are counted. Outcomes are disjoint: each operation has one. A connect, join
-//! or leave that fails counts as an operation that failed; one that succeeds is no operation.
+//! Outcomes of operations, by the names that are counted. Outcomes are disjoint: each operation has one. A connect,
+//! join or leave that fails counts as an operation that failed; one that succeeds is no operation.
 
 use nix::errno::Errno;
 
@@ -7,11 +7,11 @@ use nix::errno::Errno;
 pub(crate) mod count {
     /// Connections opened, up to the connected namespace.
     pub(crate) const CONNECTED: &str = "connected";
-    /// Joins that were acknowledged, including those of reconnected users.
+    /// Joins that were acknowledged, including joins of reconnected users.
     pub(crate) const JOINS: &str = "joins";
     /// Leaves that were acknowledged.
     pub(crate) const LEAVES: &str = "leaves";
-    /// Heartbeats sent, including those of the warm-up and those that only keep a membership alive.
+    /// Heartbeats sent, including the warm-up's and those that only keep a membership alive.
     pub(crate) const HEARTBEATS: &str = "heartbeats";
     /// Heartbeats that carry no change: they keep a membership alive during the opening and at low rates.
     pub(crate) const KEEP_ALIVES: &str = "keep_alives";
@@ -34,7 +34,7 @@ pub(crate) mod count {
     pub(crate) const WRONG_ROOM: &str = "wrong_room";
     /// Events with a state that their user never had, or with the connection of another user.
     pub(crate) const WRONG_STATE: &str = "wrong_state";
-    /// Events and acknowledgements with an epoch other than that of the member's join.
+    /// Events and acknowledgements with an epoch other than the member's join has.
     pub(crate) const WRONG_EPOCH: &str = "wrong_epoch";
     /// Events whose time is not between their cause and their receipt by the server's clock, as joins have shown it.
     pub(crate) const WRONG_TIME: &str = "wrong_time";

@@ -1,19 +1,20 @@
 //! The mode `sdk`: each user is a client of `presence-sdk`, as an application would have it.
 //!
 //! The loop takes heartbeats from the schedule, and each becomes a call of `update_state`. Users, audit and series are
-//! those of the protocol mode, so that the difference of the two is what the client library costs: a task for each
+//! the users of the protocol mode, so that the difference of the two is what the client library costs: a task for each
 //! client, a future and an answer for each call, and a list of the room's members.
 //!
 //! Differences that remain: a connection that breaks comes back by the library's own backoff, and updates that were not
-//! acknowledged come back with it, unless its user goes to another node; heartbeats that only keep a membership alive are
-//! the library's own and are not counted. The library drops events with a number that it has received, so that none is
-//! found duplicated or reordered if the server numbers them; an event that it misses is a gap, and its change comes with
-//! the next snapshot.
+//! acknowledged come back with it, unless its user goes to another node; heartbeats that only keep a membership alive
+//! are the library's own and are not counted. The library drops events with a number that it has received, so that none
+//! is found duplicated or reordered if the server numbers them; an event that it misses is a gap, and its change comes
+//! with the next snapshot.
 //!
-//! A user of the churn that leaves calls `leave`, closes its client, and joins with a new one, as in the protocol mode. A
-//! cut is `RealtimeClient::reconnect`: the socket is dropped without a farewell, and the library joins again, so that the
-//! join has no time of its own. A slow consumer is an application that does not read its events: the library reads the
-//! connection and keeps the newest events. The server is not held up; the count of events that were dropped is `unread`.
+//! A user of the churn that leaves calls `leave`, closes its client, and joins with a new one, as in the protocol mode.
+//! A cut is `RealtimeClient::reconnect`: the socket is dropped without a farewell, and the library joins again, so that
+//! the join has no time of its own. A slow consumer is an application that does not read its events: the library reads
+//! the connection and keeps the newest events. The server is not held up; the count of events that were dropped is
+//! `unread`.
 
 mod events;
 mod heartbeats;
@@ -138,7 +139,7 @@ impl<'a> Sdk<'a> {
 
     async fn perform(&self, job: Job) {
         match job {
-            // Boxed: its state is larger than that of a heartbeat.
+            // Boxed: its state is larger than a heartbeat's.
             Job::Session(user) => Box::pin(self.session(user)).await,
             Job::Heartbeat(user, at) => self.heartbeat(user, at).await,
             Job::Leave(user) => self.leave_and_close(user).await,

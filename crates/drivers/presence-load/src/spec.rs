@@ -42,7 +42,7 @@ const SERIES: &[SeriesSpec] = &[
     SeriesSpec::new("reconnect", DetailSeries),
 ];
 
-/// The kinds of failures. A daemon that was stopped or started again causes those of a fault.
+/// The kinds of failures. A daemon that was stopped or started again causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REFUSED, Fault),
     ErrorSpec::new(outcome::CONNECT_TIMEOUT, Fault),
@@ -85,7 +85,7 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(ProtocolError::Json.kind(), Failure),
 ];
 
-/// The counters. Metrics are those of this project's daemons.
+/// The counters. Metrics are named as by this project's daemons.
 const COUNTERS: &[CounterSpec] = &[
     CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
     CounterSpec::with_metrics(

@@ -66,7 +66,7 @@ fn write(program: &Command, share: &Path, date: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the manual page of a command and those of its commands.
+/// Writes the manual page of a command and of its commands.
 fn write_manual(command: &Command, folder: &Path, date: &str) -> io::Result<()> {
     for inner in command
         .get_subcommands()

@@ -116,7 +116,7 @@ fn freed(subject: &Subject<'_>) -> anyhow::Result<()> {
     }
     ensure!(
         read_some(&open[0].0, subject.until).is_ok_and(|bytes| !bytes.is_empty()),
-        "the capacity was that of another stream, which has ended"
+        "the capacity came from another stream, which has ended"
     );
     Ok(())
 }

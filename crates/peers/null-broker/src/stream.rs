@@ -35,7 +35,7 @@ impl Streamed {
         header.extend_from_slice(&(BODY as u64).to_be_bytes());
         header.extend_from_slice(&[0, 0]);
         let mut body = [b'x'; BODY];
-        // The stamp is that of the first producer of run 0.
+        // The stamp belongs to the first producer of run 0.
         let stamp = Stamp {
             run: 0,
             stream: stamp::stream(0, true),

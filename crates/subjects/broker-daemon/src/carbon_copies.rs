@@ -14,7 +14,7 @@ pub(crate) type Key = Box<[u8]>;
 /// The routing keys in the headers of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CarbonCopies {
-    /// The keys of `CC`, then those of `BCC`.
+    /// The keys of `CC`, then of `BCC`.
     pub(crate) keys: Vec<Key>,
     /// The position of `BCC` among the headers: consumers must not see it.
     pub(crate) hidden: Option<std::ops::Range<usize>>,

@@ -205,7 +205,7 @@ impl Log {
     }
 
     /// Writes a message once for all of these queues (one or more, without repetitions). Returns its id. Ids ascend for
-    /// as long as the folder exists, so a queue's order of publication is that of its ids.
+    /// as long as the folder exists, so a queue's order of publication is the order of its ids.
     ///
     /// # Panics
     /// Panics without a queue, or if a part of the message exceeds its maximum length.

@@ -112,7 +112,7 @@ impl Queue {
         }
     }
 
-    /// Inserts a consumer behind those of its priority and above.
+    /// Inserts a consumer behind all of its priority and above.
     pub(crate) fn enter_ring(&mut self, id: ConsumerId, priority: i64) {
         let at = match self.ring.back() {
             Some((last, _)) if *last < priority => {
@@ -150,7 +150,7 @@ impl Queue {
             || self.limits.max_bytes.is_some_and(|max| bytes > max)
     }
 
-    /// Appends a message, or inserts it before those of a lower priority.
+    /// Appends a message, or inserts it before messages of a lower priority.
     pub(crate) fn push(&mut self, message: Rc<Message>, now: u64, is_stored: bool) {
         self.published += 1;
         let entry = self.entry(message, now, is_stored);

@@ -92,9 +92,9 @@ impl Vhost {
         Ok(self.route_from(&name, message, copies, into))
     }
 
-    /// Adds the queues that `name` routes to, through other exchanges and alternates. The message's own key and those of
-    /// its `copies` count at each exchange on the way (RabbitMQ, "Sender-selected Distribution"). An unknown exchange
-    /// routes nowhere. Returns true if no headers were read.
+    /// Adds the queues that `name` routes to, through other exchanges and alternates. The message's own key and the
+    /// keys of its `copies` count at each exchange on the way (RabbitMQ, "Sender-selected Distribution"). An unknown
+    /// exchange routes nowhere. Returns true if no headers were read.
     pub(crate) fn route_from(
         &self,
         name: &str,

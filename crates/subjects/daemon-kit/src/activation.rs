@@ -71,7 +71,7 @@ pub fn passed_socket() -> Result<Option<PassedSocket>, String> {
 
 /// Returns the number of descriptors that were passed to the process `own_pid`.
 ///
-/// Variables for another process are not an error: a child inherits those of its parent.
+/// Variables for another process are not an error: a child inherits its parent's.
 fn passed(variable: impl Fn(&str) -> Option<String>, own_pid: u32) -> Result<usize, String> {
     let (Some(pid), Some(count)) = (variable(PID), variable(COUNT)) else {
         return Ok(0);

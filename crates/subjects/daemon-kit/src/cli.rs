@@ -15,7 +15,7 @@ const WRONG_CALL: u8 = 2;
 
 /// The command line of a daemon.
 ///
-/// The environment variable of an option is derived from its name: with the prefix `BROKER`, that of
+/// The environment variable of an option is derived from its name: with the prefix `BROKER`, the one of
 /// `--max-connections` is `BROKER_MAX_CONNECTIONS`. An option may name another one.
 pub trait DaemonOptions: Parser {
     /// The prefix of the variables, without the underscore.
@@ -47,7 +47,7 @@ pub trait DaemonOptions: Parser {
     /// Parses arguments by a command made of [`with_variables`](Self::with_variables).
     ///
     /// # Errors
-    /// As those of [`parse_with_variables`](Self::parse_with_variables).
+    /// As [`parse_with_variables`](Self::parse_with_variables).
     fn parse_by<A>(
         mut command: Command,
         arguments: impl IntoIterator<Item = A>,

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     };
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
-        // Only this daemon's messages, not those of its libraries.
+        // Only this daemon's messages, not its libraries'.
         .with_env_filter(format!("http_daemon={:?}", config.log_level()))
         .init();
     exit_code(NAME, http_daemon::run(config))

@@ -1,4 +1,5 @@
-//! The arguments of the commands. Those of a request are named as in the protocol, so that they are sent as they are.
+//! The arguments of the commands. Arguments of a request are named as in the protocol, so that they are sent as they
+//! are.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use clap_complete::Shell;
 use issue_store::{DependencyKind, IssueType, Status};
 use serde::Serialize;
 
-const DETAILS: &str = "The database is that of --db or ISSUE_DB, or else .issues/issues.db in this folder or the nearest one above it.
+const DETAILS: &str = "The database is named by --db or ISSUE_DB, or else is .issues/issues.db in this folder or the nearest one above it.
 While a daemon serves it, requests go to the daemon; otherwise they are performed on the database itself.
 An id may be shortened as long as it is the only one that begins so, with or without what stands before its hyphen;
 the completed id is named on standard error.
@@ -47,8 +48,8 @@ pub(crate) struct Global {
     /// Print the answer as JSON, one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Begin new ids with this, unless a daemon runs; `init` stores it in the database [default: what is stored there, or
-    /// issue]
+    /// Begin new ids with this, unless a daemon runs; `init` stores it in the database [default: what is stored there,
+    /// or issue]
     #[arg(long, global = true, value_name = "TEXT", env = "ISSUE_PREFIX")]
     pub(crate) prefix: Option<String>,
     /// Print the route of each request, and the reason
@@ -443,7 +444,8 @@ pub(crate) struct CommentAdd {
 
 #[derive(Debug, Args)]
 pub(crate) struct Batch {
-    /// A file with an operation per line, such as {"operation":"create","args":{"title":"a"}}, or with an array of them;
+    /// A file with an operation per line, such as {"operation":"create","args":{"title":"a"}}, or with an array of
+    /// them;
     /// - reads standard input
     pub(crate) file: PathBuf,
     /// Choose what follows a failure: stop and keep what was done, keep nothing (atomic), or continue with the next

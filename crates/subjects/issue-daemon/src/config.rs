@@ -15,7 +15,7 @@ pub struct Config {
     pub socket: Option<PathBuf>,
     /// The protection of acknowledged writes.
     pub durability: Durability,
-    /// The beginning of new ids; without one, that of the database.
+    /// The beginning of new ids; without one, the database's.
     pub prefix: Option<String>,
     /// True if answers have the shapes of bd's daemon.
     pub is_compatible: bool,

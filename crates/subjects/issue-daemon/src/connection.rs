@@ -84,7 +84,7 @@ struct State {
     stream: Option<OwnedWriteHalf>,
     /// The time since when a line is unfinished.
     line_since: Option<Instant>,
-    /// Bytes that this connection has added to those of all.
+    /// Bytes that this connection has added to the bytes of all.
     held: usize,
 }
 
@@ -313,7 +313,7 @@ impl Connections {
         state.input = Input::Dropped(Instant::now() + LINGER);
     }
 
-    /// Notes how many bytes a connection holds. Returns those of all connections.
+    /// Notes how many bytes a connection holds. Returns the bytes of all connections.
     fn update_held(&self, state: &mut State) -> usize {
         let held = state.session.waiting_bytes() + state.lines.unfinished();
         self.held.set(self.held.get() + held - state.held);
@@ -386,7 +386,7 @@ impl Connections {
         if self.long_read.get().is_some() || !self.has_room_for_long_answers() {
             return;
         }
-        // Those of clients that have left are not made.
+        // Changes of clients that have left are not made.
         while let Some((number, work)) = self.long_reads.borrow_mut().pop_front() {
             if self.open.borrow().contains_key(&number) {
                 self.long_read.set(Some(number));

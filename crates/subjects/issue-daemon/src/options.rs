@@ -9,7 +9,7 @@ use issue_store::Durability;
 
 use crate::config::{Config, Limits};
 
-const VARIABLES: &str = "Each option has an environment variable: that of --db is ISSUE_DAEMON_DB.
+const VARIABLES: &str = "Each option has an environment variable: for --db it is ISSUE_DAEMON_DB.
 
 Exit codes: 0 stopped by a signal or a client, 1 serving failed, 2 invalid options.";
 

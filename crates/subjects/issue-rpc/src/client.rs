@@ -181,7 +181,7 @@ impl Client {
 
     /// Sends a request and waits for the answer. Returns its data.
     ///
-    /// The connection is closed after a timeout, because the late answer would be taken for that of the next request.
+    /// The connection is closed after a timeout, because the late answer would be taken for the next request's.
     /// The next call connects again. If the connection breaks, a read, or a write with an idempotency key, is sent once
     /// more within the same deadline.
     ///
@@ -202,7 +202,7 @@ impl Client {
     /// Sends a request as [`call`](Self::call) does, and parses the data of the answer.
     ///
     /// # Errors
-    /// Those of `call`, or data of another shape.
+    /// As `call`, or data of another shape.
     pub fn read<T: DeserializeOwned>(&mut self, call: &Call) -> Result<T, ClientError> {
         let data = self.call(call)?;
         serde_json::from_str(data.get()).map_err(|error| ClientError::Protocol(error.to_string()))
@@ -251,8 +251,8 @@ impl Client {
     }
 }
 
-/// Checks that a daemon of this user, or of root, has the other end (SO_PEERCRED, unix(7)): anybody could listen at a path
-/// that others can write.
+/// Checks that a daemon of this user, or of root, has the other end (SO_PEERCRED, unix(7)): anybody could listen at a
+/// path that others can write.
 ///
 /// # Errors
 /// It is another user's, or `stream` is not a socket.

@@ -14,7 +14,7 @@ use crate::operation::Operation;
 use crate::request::{Request, WriteRequest};
 use crate::version::VERSION;
 
-/// A database that this process opens itself. Its answers are those of a daemon.
+/// A database that this process opens itself. It answers as a daemon does.
 #[derive(Debug)]
 pub struct Direct {
     store: Store,
@@ -35,7 +35,8 @@ impl Direct {
         })
     }
 
-    /// Performs a request. A write waits for other processes that write, until its deadline: it is answered `busy` then.
+    /// Performs a request. A write waits for other processes that write, until its deadline: it is answered `busy`
+    /// then.
     pub fn call(&mut self, request: Request) -> Answer {
         let Request { header, operation } = request;
         match operation {
@@ -53,8 +54,8 @@ impl Direct {
         }
     }
 
-    /// Performs a request in the same way as [`Client::call`](crate::Client::call), from the text of the request to that
-    /// of the answer.
+    /// Performs a request in the same way as [`Client::call`](crate::Client::call), from the text of the request to
+    /// the text of the answer.
     ///
     /// # Errors
     /// The request was refused, or the database failed.

@@ -131,7 +131,7 @@ impl Request {
     /// Parses a line; its end may be missing.
     ///
     /// # Errors
-    /// The line is not a request, or its arguments are not those of its operation. The answer says which field is wrong.
+    /// The line is not a request, or its arguments do not fit its operation. The answer says which field is wrong.
     pub fn parse(line: &[u8]) -> Result<Self, Box<Rejection>> {
         let envelope: Envelope<'_> = serde_json::from_slice(line).map_err(|_| refuse_line(line))?;
         let request_id = envelope.request_id.clone();

@@ -57,7 +57,7 @@ impl<'a> Changes<'a> {
     /// Performs a part of the request. If it fails, its changes are undone, and the others of the request stay.
     ///
     /// # Errors
-    /// Those of the part, and those of SQLite.
+    /// Errors of the part, and of SQLite.
     pub fn nested<T, E: From<Error>>(
         &mut self,
         part: impl FnOnce(&mut Self) -> Result<T, E>,
@@ -146,7 +146,8 @@ impl<'a> Changes<'a> {
     /// Changes an issue.
     ///
     /// # Errors
-    /// A field is not allowed, the issue does not exist, or it has not the status or the assignee that the patch expects.
+    /// A field is not allowed, the issue does not exist, or it has not the status or the assignee that the patch
+    /// expects.
     pub fn update(&mut self, actor: &str, id: &str, patch: &Patch) -> Result<Issue, Error> {
         if let Some(title) = &patch.title {
             check_title(title)?;

@@ -19,7 +19,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Takes the columns of a patch. The status is that of the patch only if it differs from the one before.
+    /// Takes the columns of a patch. The status is the patch's only if it differs from the one before.
     pub(crate) fn new(patch: &'a Patch, status: Option<Status>, now: Timestamp) -> Self {
         let texts = [
             ("title", &patch.title),

@@ -21,7 +21,7 @@ pub(crate) const MAX_DEPENDENCIES: usize = 1_000;
 pub struct NewIssue {
     /// The id; without one the store gives a short one.
     pub id: Option<String>,
-    /// The id of a parent: without an id of its own, the issue gets that of the parent and a number.
+    /// The id of a parent: without an id of its own, the issue gets the parent's and a number.
     pub parent: Option<String>,
     /// The title: 1 to [`MAX_TITLE`] bytes.
     pub title: String,

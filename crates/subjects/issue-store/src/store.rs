@@ -93,7 +93,7 @@ pub struct Options {
     pub prefix: Option<String>,
     /// The seed of new ids, for tests; without one they are random.
     pub seed: Option<u64>,
-    /// The virtual file system of SQLite, for tests; without one it is that of the operating system.
+    /// The virtual file system of SQLite, for tests; without one it is the operating system's.
     pub vfs: Option<String>,
 }
 
@@ -268,8 +268,8 @@ impl Store {
         connection
             .pragma_update(None, "foreign_keys", true)
             .doing(doing)?;
-        // Otherwise half of all writes go to journals of statements in a folder for temporary files, and a full one makes
-        // the database read-only.
+        // Otherwise half of all writes go to journals of statements in a folder for temporary files, and a full one
+        // makes the database read-only.
         connection
             .pragma_update(None, "temp_store", "MEMORY")
             .doing(doing)?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// A time in microseconds since 1970-01-01 UTC. Its text is that of RFC 3339, such as `2026-11-23T10:00:00.000000Z`.
+/// A time in microseconds since 1970-01-01 UTC. Its text follows RFC 3339, such as `2026-11-23T10:00:00.000000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 

@@ -55,15 +55,17 @@ impl Writer {
         }
     }
 
-    /// Begins a transaction. Waits for those of other processes, in the order of arrival, for at most five seconds.
+    /// Begins a transaction. Waits for transactions of other processes, in the order of arrival, for at most five
+    /// seconds.
     ///
     /// # Errors
-    /// Those of [`begin_within`](Self::begin_within).
+    /// As [`begin_within`](Self::begin_within).
     pub fn begin(&mut self) -> Result<Group<'_>, Error> {
         self.begin_within(Some(BUSY_TIMEOUT))
     }
 
-    /// Begins a transaction. Waits for those of other processes, in the order of arrival, for this time or forever.
+    /// Begins a transaction. Waits for transactions of other processes, in the order of arrival, for this time or
+    /// forever.
     ///
     /// # Errors
     /// Another process holds the lock of this queue for the whole time, or SQLite's lock for five seconds or this time
@@ -89,7 +91,7 @@ impl Writer {
     /// Performs one request in a transaction of its own, at this time.
     ///
     /// # Errors
-    /// Those of the request, and those of the transaction. Nothing is stored then.
+    /// Errors of the request, and of the transaction. Nothing is stored then.
     pub fn apply<T>(
         &mut self,
         now: Timestamp,
@@ -101,8 +103,8 @@ impl Writer {
         Ok(applied)
     }
 
-    /// Moves as much of the write-ahead log into the database as readers allow. Returns the number of its pages that are
-    /// left; after 0, the next commit starts the log from its beginning.
+    /// Moves as much of the write-ahead log into the database as readers allow. Returns the number of its pages that
+    /// are left; after 0, the next commit starts the log from its beginning.
     ///
     /// # Errors
     /// SQLite fails.
@@ -137,10 +139,11 @@ impl Writer {
 }
 
 impl Group<'_> {
-    /// Performs a request at this time. If it fails, its part of the transaction is undone, and that of the others stays.
+    /// Performs a request at this time. If it fails, its part of the transaction is undone, and the others' parts stay.
     ///
     /// # Errors
-    /// Those of the request. After one that is [not of the request](Error::is_of_request), the group cannot be committed.
+    /// Errors of the request. After one that is [not of the request](Error::is_of_request), the group cannot be
+    /// committed.
     pub fn apply<T>(
         &mut self,
         now: Timestamp,
@@ -168,8 +171,8 @@ impl Group<'_> {
     /// Stores the requests. When this returns, they are as durable as the store's mode says.
     ///
     /// # Errors
-    /// SQLite fails. None of the requests is stored then, as far as SQLite knows: after a failed sync, open the database
-    /// again before you trust it.
+    /// SQLite fails. None of the requests is stored then, as far as SQLite knows: after a failed sync, open the
+    /// database again before you trust it.
     pub fn commit(mut self) -> Result<(), Error> {
         self.execute("COMMIT").doing("committing a transaction")?;
         self.is_open = false;

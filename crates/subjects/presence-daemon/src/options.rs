@@ -13,8 +13,9 @@ use crate::cluster::ClusterSettings;
 use crate::config::ServerConfig;
 use crate::presence::Settings;
 
-const VARIABLES: &str = "Each option has an environment variable: that of --ttl-ms is PRESENCE_TTL_MS, that of --port is \
-PORT, and that of --redis is REDIS_URL.
+const VARIABLES: &str =
+    "Each option has an environment variable: for --ttl-ms it is PRESENCE_TTL_MS, for --port \
+PORT, and for --redis REDIS_URL.
 
 Exit codes: 0 stopped by a signal, 1 serving failed, 2 invalid options.";
 

@@ -33,18 +33,18 @@ const NODE: &str = "kubernetes.io/hostname";
 pub(crate) struct Options {
     #[command(flatten)]
     shared: super::RunOptions,
-    /// Run this image, which has the programs in PATH, as that of packaging/Containerfile has
+    /// Run this image, which has the programs in PATH, as packaging/Containerfile makes it
     #[arg(long, value_name = "IMAGE")]
     image: String,
-    /// Store the parts and the merged result in this PersistentVolumeClaim, which all pods can write (ReadWriteMany). It
-    /// is mounted at /results, and the run has the folder of its name there
+    /// Store the parts and the merged result in this PersistentVolumeClaim, which all pods can write (ReadWriteMany).
+    /// It is mounted at /results, and the run has the folder of its name there
     #[arg(long, value_name = "CLAIM")]
     claim: String,
-    /// Create the objects in this namespace [default: that of kubectl's context]
+    /// Create the objects in this namespace [default: the one of kubectl's context]
     #[arg(long, value_name = "NAME", value_parser = parse_label)]
     namespace: Option<String>,
-    /// Request this many CPUs for each pod, and limit it to them. Nodes with the static CPU policy give a pod whole CPUs
-    /// of its own, if the number is whole
+    /// Request this many CPUs for each pod, and limit it to them. Nodes with the static CPU policy give a pod whole
+    /// CPUs of its own, if the number is whole
     #[arg(long, value_name = "QUANTITY", default_value = "2", value_parser = parse_quantity)]
     cpus: String,
     /// Request this much memory for each pod, and limit it to that
@@ -232,8 +232,8 @@ impl Objects<'_> {
         )
     }
 
-    /// Returns the Job that launches and observes the daemon, and merges the results at the end. It ends with the run, as
-    /// the pod of a Deployment would not.
+    /// Returns the Job that launches and observes the daemon, and merges the results at the end. It ends with the run,
+    /// as the pod of a Deployment would not.
     fn daemon(&self) -> Value {
         let driver = quoted(&self.job.driver.name);
         let words: Vec<String> = self.common_words().map(|word| quoted(&word)).collect();

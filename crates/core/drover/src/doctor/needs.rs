@@ -5,7 +5,7 @@ use std::path::Path;
 use load::plan::{self, Group, Level, Plan};
 use subject::manifest::{Manifest, Roots};
 
-/// File descriptors that a process keeps open besides those of its load.
+/// File descriptors that a process keeps open besides its load.
 const OWN_DESCRIPTORS: u64 = 100;
 
 /// The needs of a plan at its highest level.

@@ -69,7 +69,7 @@ impl Runner<'_> {
                 "{}: {}",
                 counted(kept, "run is INVALID", "runs are INVALID"),
                 match self.most_retries() {
-                    0 => "the figures are not those of the daemon",
+                    0 => "the figures are not the daemon's",
                     _ => "repeat the command to try again, or accept with --retry-invalid 0",
                 }
             )),

@@ -1,6 +1,6 @@
 //! Import of the text printed by wrk and wrk2.
 //!
-//! Sources: `main` and `print_stats…` in wrk's `wrk.c`, and real output of wrk 4.1.0. For wrk2 the format is that of
+//! Sources: `main` and `print_stats…` in wrk's `wrk.c`, and real output of wrk 4.1.0. For wrk2 the format is taken from
 //! its README.
 
 use serde_json::json;

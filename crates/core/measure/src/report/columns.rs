@@ -18,7 +18,7 @@ pub(super) const LEVEL: usize = 1;
 
 /// A column of figures: its head, source and format.
 pub(super) struct Column<'a> {
-    /// Key of the metric: that of the catalogue, `SERIES.STATISTIC` or `COUNTER.rate`.
+    /// Key of the metric: the catalogue's, `SERIES.STATISTIC` or `COUNTER.rate`.
     pub(super) key: Option<String>,
     pub(super) head: String,
     read: Box<Read<'a>>,

@@ -28,8 +28,8 @@ pub(super) fn fair<'a>(
     (fair, excluded)
 }
 
-/// Returns the reason why a daemon cannot be compared with the first one that can. What it failed to do is no merit, even
-/// if it used less memory meanwhile.
+/// Returns the reason why a daemon cannot be compared with the first one that can. What it failed to do is no merit,
+/// even if it used less memory meanwhile.
 fn unfair(
     comparison: &Comparison<'_>,
     repeated: &Repetitions<'_>,
@@ -140,7 +140,7 @@ fn fingerprint(machine: &Machine) -> (&str, Option<&str>, u64, u64, &str) {
     )
 }
 
-/// Returns a figure of `repeated` relative to that of `base`, or `None` if no runs of both that count have it.
+/// Returns a figure of `repeated` relative to `base`, or `None` if no runs of both that count have it.
 pub(super) fn ratio(
     read: impl Fn(&RunResult) -> Option<f64>,
     base: &Repetitions<'_>,

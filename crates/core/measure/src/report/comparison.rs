@@ -183,7 +183,7 @@ impl<'a> Repetitions<'a> {
         self.runs.len() - self.shown().len()
     }
 
-    /// Returns the runs that count with those of the same number of `other` that count.
+    /// Returns the runs that count with the runs of the same number of `other` that count.
     pub(super) fn pairs(
         &self,
         other: &Self,
@@ -198,7 +198,8 @@ impl<'a> Repetitions<'a> {
         runs.any(|run| run.has_warning(Kind::DaemonDied) || run.has_warning(Kind::NothingSucceeded))
     }
 
-    /// Returns true if the daemon broke down, or clients failed in a run that counts, unless an injected fault explains it.
+    /// Returns true if the daemon broke down, or clients failed in a run that counts, unless an injected fault explains
+    /// it.
     pub(super) fn has_failures(&self) -> bool {
         let failed =
             |run: &&RunResult| run.operations.started == 0 || run.unserved() > exit::explained(run);

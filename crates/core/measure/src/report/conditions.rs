@@ -11,7 +11,7 @@ use crate::warning::{Kind, Severity, Verdict, Warning};
 #[derive(Debug)]
 pub(super) struct Condition<'a> {
     pub(super) run: &'a RunResult,
-    /// Number of the run among those of its daemon at its level, from 1.
+    /// Number of the run among the runs of its daemon at its level, from 1.
     pub(super) repetition: usize,
     /// The condition in words: `first_byte.p99 <= 50ms`.
     pub(super) name: String,

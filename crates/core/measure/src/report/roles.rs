@@ -51,12 +51,12 @@ pub(super) fn transfers(suite: &Suite) -> Vec<&CounterSpec> {
     })
 }
 
-/// Returns true if a rate is compared with that of the first daemon.
+/// Returns true if a rate is compared with the first daemon's.
 pub(super) fn is_compared(rate: &CounterSpec) -> bool {
     rate.role != CounterRole::DependentRate
 }
 
-/// Returns true if the operations are messages: they do not hold connections, and memory is that of the backlog.
+/// Returns true if the operations are messages: they do not hold connections, and memory is the backlog's.
 pub(super) fn has_messages(suite: &Suite) -> bool {
     any(suite, |run| run.spec.operation == OperationKind::Message)
 }

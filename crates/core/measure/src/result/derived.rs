@@ -101,7 +101,7 @@ impl RunResult {
         (failed + unfinished).saturating_sub(expected)
     }
 
-    /// Returns the number of operations that ended, successful or not, including those of the warm-up that a driver
+    /// Returns the number of operations that ended, successful or not, including the warm-up's, which a driver
     /// counts separately. The CPU time of a whole run was spent on these.
     pub fn finished(&self) -> u64 {
         self.operations.ok + self.operations.failed + self.total(CounterRole::Warmup)

@@ -21,7 +21,7 @@ const LONGEST_COUNT: usize = 9;
 /// Binary logarithm of the number of counts per power of two: 1,024 counts are the fewest that keep 3 digits.
 const COUNTS_LOG2: u32 = (2 * 10_u64.pow(DIGITS as u32)).next_power_of_two().ilog2() - 1;
 /// Number of counts of the common shape. The values below twice 1,024 have one each, and every further power of two up
-/// to that of the highest value has 1,024.
+/// to the highest value's has 1,024.
 const COUNTS: usize = ((HIGHEST_NS.ilog2() - COUNTS_LOG2 + 2) as usize) << COUNTS_LOG2;
 
 /// The header of every histogram of the common shape: a cookie, the length of the counts, and the shape.
@@ -132,7 +132,7 @@ impl Decoder {
 /// Returns the values and their counts of an encoded histogram.
 ///
 /// # Errors
-/// As those of [`Decoder::add`].
+/// As [`Decoder::add`].
 pub(crate) fn recorded(text: &str) -> Result<Vec<(u64, u64)>, DecodeError> {
     let mut decoder = Decoder::new();
     decoder.read(text)?;

@@ -13,9 +13,7 @@ impl Warning {
     /// Reports that a process listens which does not belong to the ones that the user named.
     pub fn other_process_listens(named: &str, listening: &str) -> Self {
         Kind::DaemonProcesses.note(
-            format!(
-                "the daemon's figures are those of {named}; {listening} listens at its address"
-            ),
+            format!("the daemon's figures belong to {named}; {listening} listens at its address"),
             "leave out --pid to measure the process that listens",
         )
     }
@@ -46,7 +44,7 @@ impl Warning {
                 "the daemon was replaced during the run: {ended} ended {} after the start, and {successors} took over",
                 units::seconds(after_s)
             ),
-            "its figures are those of both: run again without a restart",
+            "its figures belong to both: run again without a restart",
         )
     }
 

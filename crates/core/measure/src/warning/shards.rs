@@ -17,7 +17,7 @@ impl Warning {
         (!missing.is_empty()).then(|| {
             Kind::ShardsMissing.invalid(
                 format!(
-                    "{} of {of} shards are missing: {}; the figures are those of the others",
+                    "{} of {of} shards are missing: {}; the figures are the others'",
                     missing.len(),
                     units::ranges(missing)
                 ),
@@ -65,7 +65,7 @@ impl Warning {
         Some(Kind::ShardsApart.note(message, hint))
     }
 
-    /// Reports that a series was measured between the clocks of several machines. The error of a value is at most that of
+    /// Reports that a series was measured between the clocks of several machines. The error of a value is at most the error of
     /// two clocks; it is unknown if a clock is not synchronised.
     pub fn latency_between_clocks(series: &str, clocks: &[Clock]) -> Self {
         let bounds: Option<Vec<u64>> = clocks.iter().map(|clock| clock.max_error_ns).collect();

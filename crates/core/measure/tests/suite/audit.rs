@@ -1,4 +1,4 @@
-//! The audit of handmade results: those of the seed document that do not add up, and correct ones.
+//! The audit of handmade results: figures of the seed document that do not add up, and correct ones.
 
 mod counts;
 mod load;

@@ -85,7 +85,7 @@ fn nothing_is_loaded_and_a_cursor_reads_all_charts_of_a_time_axis() {
     browser.look(1_400, "light");
     show(&mut browser, &PAGE);
     point_at(&mut browser, "level-1000-rss", 0.5);
-    // The charts of one level share a cursor; those of another level do not.
+    // The charts of one level share a cursor; charts of another level do not.
     for chart in [
         "level-1000-rss",
         "level-1000-cpu",
@@ -348,7 +348,7 @@ fn lines_are_drawn_where_their_values_lie() {
             .iter()
             .filter(|run| run.daemon.name == *name && run.level == "10000")
             .filter(|run| run.verdict != Verdict::Invalid);
-        // Runs differ by a factor, so the median of every second is that of the middle run, or between two runs.
+        // Runs differ by a factor, so the median of every second is the middle run's, or between two runs.
         let mut highest: Vec<u64> = runs
             .map(|run| {
                 run.resources

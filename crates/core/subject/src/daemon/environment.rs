@@ -115,7 +115,7 @@ pub(super) fn for_tools(pass_env: &[String]) -> BTreeMap<OsString, OsString> {
     })
 }
 
-/// Returns the environment of a build that no manifest describes, such as that of a driver. With it, cargo does not
+/// Returns the environment of a build that no manifest describes, such as a driver's. With it, cargo does not
 /// rebuild what a daemon's build has built.
 #[must_use]
 pub fn for_builds() -> BTreeMap<OsString, OsString> {

@@ -32,7 +32,7 @@ const COUNTERS_LIMIT: Duration = Duration::from_secs(5);
 /// Variations of a start. The defaults suit a measurement.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Time to get ready; overrides that of the manifest.
+    /// Time to get ready; overrides the manifest's.
     pub ready_timeout: Option<Duration>,
     /// Length of the log above which all but its end is dropped, bytes.
     pub log_limit: u64,
@@ -156,7 +156,7 @@ impl Prepared {
     /// the last instance, so it must be stopped last.
     ///
     /// # Errors
-    /// As those of [`Self::start`]; what has started is then killed.
+    /// As [`Self::start`]; what has started is then killed.
     pub async fn start_several(
         &self,
         count: usize,
@@ -178,7 +178,7 @@ impl Prepared {
     /// ready.
     ///
     /// # Errors
-    /// As those of [`Self::start`].
+    /// As [`Self::start`].
     pub async fn start_services(&self, options: &Options) -> Result<Vec<Daemon>, DaemonError> {
         let options = &Options {
             listen: Options::default().listen,
@@ -195,7 +195,7 @@ impl Prepared {
     /// as long as the daemon.
     ///
     /// # Errors
-    /// As those of [`Self::start`].
+    /// As [`Self::start`].
     pub async fn start_with(
         &self,
         services: &[Daemon],
@@ -281,7 +281,7 @@ fn value_of_start(name: &str, scratch: &Path, ports: &[ReservedPort]) -> Option<
     }
 }
 
-/// Returns an IP address as it stands before a port: that of IPv6 in brackets.
+/// Returns an IP address as it stands before a port: IPv6 in brackets.
 fn in_address(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),

@@ -27,7 +27,7 @@ impl ProcessName {
         }
     }
 
-    /// Returns its own name, that of the service if it is one.
+    /// Returns its own name, the service's if it is one.
     #[must_use]
     pub fn own(&self) -> &str {
         self.service.as_ref().unwrap_or(&self.daemon)

@@ -101,7 +101,7 @@ fn throttled(stat: &str) -> Option<Throttled> {
     (found.periods > 0).then_some(found)
 }
 
-/// Returns the directory of a group below a mount, followed by those of its ancestors.
+/// Returns the directory of a group below a mount, followed by its ancestors'.
 fn with_ancestors(mount: &Path, group: &str) -> Vec<PathBuf> {
     let group = Path::new(group.trim_start_matches('/'));
     group

@@ -38,7 +38,7 @@ pub(super) fn find(
     holders
 }
 
-/// Returns the inode in a link such as `socket:[1234]`. `folder` is that of the link: resolving its whole path would take
+/// Returns the inode in a link such as `socket:[1234]`. `folder` is the link's: resolving its whole path would take
 /// twice the time, and a machine has thousands of open files.
 fn socket_inode(folder: &File, descriptor: &OsStr) -> Option<u64> {
     let link = readlinkat(folder, descriptor).ok()?;

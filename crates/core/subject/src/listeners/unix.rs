@@ -170,7 +170,7 @@ impl Found {
     }
 
     /// Returns true if the socket listens at a path. The name alone may be relative to a folder that only the daemon
-    /// knows, and the inode alone may be that of a file on another device.
+    /// knows, and the inode alone may belong to a file on another device.
     fn is_at(&self, path: &Path) -> bool {
         let Some(name) = &self.name else {
             return false;

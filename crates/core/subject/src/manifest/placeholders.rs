@@ -1,6 +1,6 @@
 //! Expands the `{names}` that a manifest may use in its commands, addresses and environment.
 //!
-//! A name with a dot, such as `{redis.port}`, is that of a service.
+//! A name with a dot, such as `{redis.port}`, belongs to a service.
 //!
 //! `${name}` belongs to a shell and is left alone. `{{name}}` stands for a literal `{name}`. Anything else in braces,
 //! such as JSON, is literal.

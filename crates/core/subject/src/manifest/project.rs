@@ -49,7 +49,7 @@ pub fn file(roots: &Roots, name: &str) -> PathBuf {
     directory(&root_of(roots, name).path, name).join(FILE_NAME)
 }
 
-/// Returns true if a folder is that of a project: it has a daemon.
+/// Returns true if a folder is a project's: it has a daemon.
 pub(super) fn has_daemons(folder: &Path) -> bool {
     !names_in(folder).is_empty()
 }

@@ -213,7 +213,7 @@ fn roots(
     Ok(Roots(found))
 }
 
-/// Returns the folders of installed files, whether they exist or not: the user's own, and those of this program.
+/// Returns the folders of installed files, whether they exist or not: the user's own, and this program's.
 fn installed() -> Vec<PathBuf> {
     let of_user = set("XDG_DATA_HOME")
         .map(PathBuf::from)
@@ -265,7 +265,7 @@ fn folder_of_program() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
 }
 
-/// Returns the folder above that of this program: `/usr` for `/usr/bin/drover`.
+/// Returns the folder above this program's: `/usr` for `/usr/bin/drover`.
 fn prefix() -> Option<PathBuf> {
     Some(folder_of_program()?.parent()?.to_owned())
 }
@@ -299,7 +299,7 @@ fn cache() -> io::Result<PathBuf> {
     })
 }
 
-/// Returns the user's folder: `HOME`, or that of the user's entry if a service or `env -i` calls without it.
+/// Returns the user's folder: `HOME`, or the folder of the user's entry if a service or `env -i` calls without it.
 fn home() -> Option<PathBuf> {
     let known = || Some(User::from_uid(Uid::current()).ok()??.dir);
     set("HOME").map(PathBuf::from).or_else(known)

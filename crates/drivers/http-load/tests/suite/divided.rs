@@ -256,6 +256,18 @@ fn shards_that_cannot_run_together_end_at_once_and_say_why() {
 }
 
 #[test]
+fn shards_end_with_the_part_that_cannot_launch_their_daemon() {
+    let mut run = DividedRun::new(PROGRAM);
+    let shard = ["--role", "load", "--shard", "0/1"];
+    run.start(&[&shard[..], &["--shard-timeout", "60s"]].concat());
+    run.start(&["--role", "daemon", "--daemon", "no-such-daemon"]);
+    let ended = run.wait();
+    ended_with(&ended[1], 2, &["no-such-daemon"], &"daemon");
+    let words = ["the part with the daemon failed", "no-such-daemon"];
+    ended_with(&ended[0], 1, &words, &"shard");
+}
+
+#[test]
 fn a_shard_that_is_not_ready_is_named() {
     let server = well();
     let url = url(&server);

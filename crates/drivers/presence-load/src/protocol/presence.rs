@@ -48,7 +48,7 @@ impl<'a> Incoming<'a> {
     /// Parses a message of the transport to a namespace; empty for the main one.
     ///
     /// # Errors
-    /// The same as those of [`parse`](Self::parse).
+    /// As [`parse`](Self::parse).
     #[inline]
     pub fn parse_in(text: &'a str, namespace: &str) -> Result<Self, ProtocolError> {
         let packet = SocketPacket::parse(text)?;

@@ -9,7 +9,7 @@ use crate::settings::check_field;
 use crate::shared::Shared;
 use crate::target;
 
-/// Events and calls that may wait, but those of slow consumers: more than a client has at the rates of a load test.
+/// Events and calls that may wait, except for slow consumers: more than a client has at the rates of a load test.
 const QUEUE: usize = 1 << 16;
 
 /// A server, as the clients need it.

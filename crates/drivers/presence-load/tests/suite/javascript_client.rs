@@ -1,6 +1,6 @@
 //! Tests that the official JavaScript client works with every server of daemons/ that serves `presence`, over all
-//! transports, and that each client gets every event of its room once and in order: those of other JavaScript clients, and those of the
-//! driver, which must have counted the same ones.
+//! transports, and that each client gets every event of its room once and in order: events of other JavaScript clients,
+//! and of the driver, which must have counted the same ones.
 //!
 //! The client is among the packages of node-presence. A server whose program is missing is reported and skipped, and so
 //! are the tests without Node.js and npm; with `DROVER_REQUIRE_ALL=1` they fail.

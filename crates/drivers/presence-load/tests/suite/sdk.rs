@@ -179,7 +179,7 @@ fn a_cut_reaches_the_server_as_the_end_of_a_connection_without_a_leave() {
     let server = Server::start(Script::default());
     let run = sdk(&server, &["--churn", "30", "--churn-cut", "1"]).run();
     let result = &run.result;
-    // Those of the end.
+    // The leaves at the end.
     assert_eq!(server.leave_requests(), 6);
     assert!(result.count("churn_cut") > 0, "{}", result["counts"]);
 }

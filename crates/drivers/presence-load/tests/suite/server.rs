@@ -1,5 +1,5 @@
-//! A presence server that makes one planned error: a peer of the driver's tests. A thread serves each connection, and one
-//! lock makes the order of events the same for all.
+//! A presence server that makes one planned error: a peer of the driver's tests. A thread serves each connection, and
+//! one lock makes the order of events the same for all.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -88,7 +88,7 @@ pub(crate) struct Script {
     pub(crate) delays: Vec<Duration>,
     /// The heartbeat from which on nothing is carried out, and for how long.
     pub(crate) stall: Option<(u64, Duration)>,
-    /// True if answers and events have no `seq`, as those of the model.
+    /// True if answers and events have no `seq`, as the model's.
     pub(crate) is_unnumbered: bool,
     /// The `auth` object without which the namespace refuses a connection.
     pub(crate) auth: Option<&'static str>,

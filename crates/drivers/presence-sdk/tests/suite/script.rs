@@ -72,7 +72,7 @@ impl Peer {
         self.send(format!("40{}", json!({"sid": self.conn}))).await;
     }
 
-    /// Performs the handshake of Engine.IO and refuses that of Socket.IO.
+    /// Performs the handshake of Engine.IO and refuses Socket.IO's.
     pub(crate) async fn open_refusing(&mut self, message: &str) {
         self.send(r#"0{"sid":"e","pingInterval":25000,"pingTimeout":20000}"#)
             .await;

@@ -47,8 +47,8 @@ fn the_schema_of_manifests_is_that_of_their_type() {
     ]);
 }
 
-/// Checks `configs/<protocol>/plan.schema.json` against the plans of a driver: it is that of the types, the plans beside
-/// it fit and name it in their first line, and each of the `wrong` plans does not. `DROVER_BLESS=1` writes it.
+/// Checks `configs/<protocol>/plan.schema.json` against the plans of a driver: it agrees with the types, the plans
+/// beside it fit and name it in their first line, and each of the `wrong` plans does not. `DROVER_BLESS=1` writes it.
 #[track_caller]
 fn check_plans<D: Driver<Config: JsonSchema>>(wrong: &[(&str, &str)]) {
     let folder = root().join("configs").join(&*D::SPEC.protocol);
@@ -100,7 +100,7 @@ fn published(path: &Path, title: &str, mut schema: Schema) -> Value {
     let at = path.display();
     assert!(
         published == text,
-        "{at} is not that of the types: run this test with DROVER_BLESS=1"
+        "{at} does not agree with the types: run this test with DROVER_BLESS=1"
     );
     serde_json::from_str(&published).unwrap()
 }

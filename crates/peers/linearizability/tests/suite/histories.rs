@@ -1,4 +1,4 @@
-//! Random histories: those of an atomic register are accepted, and small ones are judged as by trying every order.
+//! Random histories: histories of an atomic register are accepted, and small ones are judged as by trying every order.
 
 use std::collections::HashSet;
 

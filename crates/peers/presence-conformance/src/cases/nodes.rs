@@ -35,7 +35,7 @@ fn received_once(members: &mut [Member]) -> anyhow::Result<Vec<Vec<Value>>> {
     Ok(lists)
 }
 
-/// Asserts that each event has the seq after that of the one before.
+/// Asserts that each event has the seq after the one before.
 fn has_no_gap(events: &[Value]) -> anyhow::Result<()> {
     let seqs: Vec<u64> = events.iter().map(seq).collect::<anyhow::Result<_>>()?;
     let is_consecutive = seqs.windows(2).all(|pair| pair[1] == pair[0] + 1);

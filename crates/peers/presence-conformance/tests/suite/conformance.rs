@@ -59,7 +59,7 @@ fn our_server_over_redis_passes_every_case_about_two_nodes_and_skips_none() {
 }
 
 /// The adapter of npm's Socket.IO delivers an event to the members on its own node at once and to others over Redis, so
-/// events of two nodes may arrive in another order than that of their numbers. Its server adds a client to the room after
+/// events of two nodes may arrive in another order than their numbers. Its server adds a client to the room after
 /// Redis has answered, so a client may miss an event that another node publishes in between.
 #[test]
 fn the_node_server_passes_every_case_about_two_nodes_but_those_that_its_adapter_fails() {

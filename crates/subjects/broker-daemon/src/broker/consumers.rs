@@ -76,7 +76,7 @@ impl Broker {
         self.answer_unless(cancel.nowait, id, 0, AMQPClass::Basic(ok))
     }
 
-    /// Resumes consumers that the channel's common limit held back, as far as there is room. Those of the least
+    /// Resumes consumers that the channel's common limit held back, as far as there is room. Consumers of the least
     /// recently served queue come first, so that none starves.
     pub(super) fn wake_channel(&mut self, id: ChannelId) {
         let Some(channel) = self.find_channel(id) else {

@@ -1,8 +1,8 @@
 //! The index: the live messages with their positions, and the segments that they keep.
 //!
 //! Segments are removed oldest first: a record that settles a message comes after the message, so it is no longer
-//! needed once all segments up to that of the message are removed. A segment is removed when no message in it is live.
-//! If live messages keep too much dead data, those of the oldest segment are moved to the end of the log.
+//! needed once all segments up to the message's are removed. A segment is removed when no message in it is live.
+//! If live messages keep too much dead data, the messages of the oldest segment are moved to the end of the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;

@@ -194,7 +194,7 @@ impl<W: Fn()> Writer<W> {
         }
     }
 
-    /// Writes batches, with one sync for those of a segment.
+    /// Writes batches, with one sync for all batches of a segment.
     fn group(&self, batches: Vec<Batch>, current: &mut Option<Current>) -> Result<(), Error> {
         let mut written = Vec::with_capacity(batches.len());
         for mut batch in batches {

@@ -251,7 +251,7 @@ fn check_all(folder: &Path, seen: &Seen) {
         let (_connection, channel) = broker.channel().await;
         for queue in 0..QUEUES.len() {
             let (acked, back) = check(&channel, queue, seen).await;
-            // Those of the last instants may be lost, which are all of few.
+            // Messages of the last instants may be lost, which are all of few.
             assert!(
                 acked < ENOUGH || back < acked / 2,
                 "{back} of {acked} acknowledgements were not stored"

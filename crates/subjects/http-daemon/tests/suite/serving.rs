@@ -27,7 +27,7 @@ fn the_files_that_are_made_have_their_exact_sizes() {
             "{path}: {}",
             answer.body.len()
         );
-        // The length of HEAD is that of GET, and there is no body: the next response follows at once.
+        // HEAD has the length of GET, and there is no body: the next response follows at once.
         client.send(format!("HEAD {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes());
         let head = client.head();
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Clients that connect, speak, stop in the middle of a line, pipeline, half-close, never read, leave and come back:
 //! drawn from a seed, over socket pairs, in one thread. The test does the work of the writer and the readers, so the
-//! order of all events is that of the steps. A failure prints its seed and the fewest steps that still fail.
+//! order of all events is the order of the steps. A failure prints its seed and the fewest steps that still fail.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read as _, Write as _};

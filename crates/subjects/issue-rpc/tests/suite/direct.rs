@@ -202,7 +202,7 @@ fn a_request_is_not_begun_after_its_deadline() {
 fn an_export_can_be_imported_elsewhere() {
     let mut from = Database::new();
     let (a, b) = (from.create("first"), from.create("second"));
-    // The first depends on the second, so the order of an export is not that of dependencies.
+    // The first depends on the second, so the order of an export is not the order of dependencies.
     from.data("dep_add", json!({"id": a, "depends_on": b}));
     from.data("comment_add", json!({"id": a, "text": "hello"}));
     from.data("label_add", json!({"id": b, "label": "x"}));

@@ -29,7 +29,7 @@ impl Changes<'_> {
         Ok(added)
     }
 
-    /// Removes a dependency of one kind, or those of all kinds.
+    /// Removes a dependency of one kind, or of all kinds.
     ///
     /// # Errors
     /// One of the issues, or the dependency, does not exist.
@@ -149,8 +149,8 @@ impl Changes<'_> {
         }
     }
 
-    /// Returns true if an issue waits for another one, directly or through others. Nothing is searched if no issue waits
-    /// for the other one, or if that one waits for the first already.
+    /// Returns true if an issue waits for another one, directly or through others. Nothing is searched if no issue
+    /// waits for the other one, or if that one waits for the first already.
     fn reaches(&self, from: i64, to: i64) -> Result<bool, Error> {
         let statement = "WITH RECURSIVE reached (num) AS (
                 SELECT ?1 WHERE EXISTS (SELECT 1 FROM dependencies WHERE depends_on = ?2 AND kind IN (0, 2))

@@ -67,7 +67,7 @@ impl<S: Sink> Node<S> {
         ensure!(
             !is_tls,
             "TLS to Redis is not supported (--redis, REDIS_URL); give a redis:// address in a network that you trust, \
-             or that of a local TLS tunnel such as stunnel"
+             or the address of a local TLS tunnel such as stunnel"
         );
         parse_url(&settings.url).context(
             "cannot use the address of Redis (--redis, REDIS_URL); write redis://HOST:PORT",

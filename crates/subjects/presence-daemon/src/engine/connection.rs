@@ -34,7 +34,7 @@ pub(crate) struct Connection {
 #[derive(Debug, Default)]
 struct Outbound {
     queue: VecDeque<Frame>,
-    /// Bytes in the queue, without those of the first frame that are written.
+    /// Bytes in the queue, without what is written of the first frame.
     bytes: usize,
     /// Bytes from the head of the queue to the end of an answer that exceeded the limit: they do not count towards it.
     uncounted: usize,

@@ -99,7 +99,7 @@ impl<S: Sink> Presence<S> {
         self.publish_stored(room, inner, op, Kind::Leave(reason), now_ms);
     }
 
-    /// Publishes an event with the state of a write, and not that of the member, which has the changes of later writes.
+    /// Publishes an event with the state of a write, and not of the member, which has the changes of later writes.
     fn publish_stored(
         &self,
         room: &Room<S>,

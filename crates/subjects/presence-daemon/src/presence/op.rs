@@ -92,8 +92,8 @@ impl<S> Op<S> {
     }
 }
 
-/// A member as it is stored: `EPOCH LENGTH USER STATE` without the last space, where the length is that of the user's
-/// JSON.
+/// A member as it is stored: `EPOCH LENGTH USER STATE` without the last space, where the length is the length of the
+/// user's JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored<'a> {
     pub(crate) epoch: u64,

@@ -15,7 +15,7 @@ pub(crate) enum Refusal {
     NotJoined,
     #[error("no heartbeat came within the TTL; join again")]
     Expired,
-    #[error("the epoch is not that of the member; join again")]
+    #[error("the epoch is not the member's; join again")]
     StaleEpoch,
     #[error("the room is full")]
     RoomFull,

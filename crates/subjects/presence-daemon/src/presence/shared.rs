@@ -53,7 +53,7 @@ impl RemoteMember {
     }
 }
 
-/// An event of a room, with its number and that of the event before it.
+/// An event of a room, with its number and the number of the event before it.
 #[derive(Debug)]
 pub(crate) struct SequencedEvent<S> {
     pub(crate) previous: u64,

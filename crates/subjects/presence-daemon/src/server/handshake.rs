@@ -8,7 +8,7 @@ use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 /// The GUID that is appended to the client's key.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Returns the value of `Sec-WebSocket-Accept`; `None` if the headers of the request are not those of a handshake.
+/// Returns the value of `Sec-WebSocket-Accept`; `None` if the headers of the request make no handshake.
 pub(crate) fn accept_key(headers: &HeaderMap) -> Option<HeaderValue> {
     let asks = asks_for_websocket(headers)
         && has_token(headers, header::CONNECTION, "upgrade")

@@ -1,4 +1,4 @@
-//! Answers HTTP requests: those of Engine.IO, and the health of the server.
+//! Answers HTTP requests: Engine.IO's, and the health of the server.
 
 use std::rc::Rc;
 use std::sync::Arc;

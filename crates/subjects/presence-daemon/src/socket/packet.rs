@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// Attachments that a packet may announce.
 const MAX_ATTACHMENTS: usize = 64;
 
-/// Names that no event may have: those of local events of the client libraries.
+/// Names that no event may have: client libraries use them for local events.
 const RESERVED_NAMES: [&str; 6] = [
     "connect",
     "connect_error",
@@ -107,7 +107,7 @@ pub(crate) fn split_event(data: &str) -> Option<(Cow<'_, str>, &str)> {
     (!RESERVED_NAMES.contains(&name.as_ref())).then_some((name, arguments))
 }
 
-/// Returns true if the data is that of an event whose name is a number, which Socket.IO allows.
+/// Returns true if the data belongs to an event whose name is a number, which Socket.IO allows.
 pub(crate) fn has_numeric_name(data: &str) -> bool {
     let first = data.trim_start().strip_prefix('[').unwrap_or_default();
     let begins_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
@@ -119,7 +119,7 @@ pub(crate) fn has_numeric_name(data: &str) -> bool {
         && serde_json::from_str::<&RawValue>(data).is_ok()
 }
 
-/// Returns true if the data is an array, as that of an acknowledgement.
+/// Returns true if the data is an array, as an acknowledgement's.
 pub(crate) fn is_array(data: &str) -> bool {
     data.starts_with('[') && serde_json::from_str::<&RawValue>(data).is_ok()
 }

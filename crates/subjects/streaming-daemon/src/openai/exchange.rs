@@ -19,14 +19,14 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// stream reset.
 pub(crate) struct Exchange {
     body: Incoming,
-    /// Counts this request among those of its client.
+    /// Counts this request among its client's.
     _client: Arc<HttpClient>,
     /// Timeout of each pause between two pieces.
     timeout: Duration,
 }
 
 impl Exchange {
-    /// Checks the head, which must be that of an event stream.
+    /// Checks the head, which must announce an event stream.
     pub(super) fn new(
         response: Response<Incoming>,
         client: Arc<HttpClient>,

@@ -1,4 +1,4 @@
-//! Translation of the backend's events into those of the client.
+//! Translation of the backend's events into the client's.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! Parser of server-sent events that arrive in pieces of any size.
 //!
-//! The rules are those of the HTML standard, section 9.2.6 "Interpreting an event stream": lines end with LF, CR LF or
+//! The rules are in the HTML standard, section 9.2.6 "Interpreting an event stream": lines end with LF, CR LF or
 //! CR, a colon begins a comment, `data` may come in several lines, an empty line ends an event. Other fields are
 //! ignored.
 

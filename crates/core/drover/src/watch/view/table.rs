@@ -13,7 +13,7 @@ use crate::record::{Record, RunId, Running};
 
 /// Repetitions that are shown by a letter each; more are counted.
 const MOST_LETTERS: u32 = 12;
-/// Rows besides those of the daemons: the levels, and the key.
+/// Rows besides the daemons': the levels, and the key.
 const HEAD: usize = 1;
 
 /// The state of one run.

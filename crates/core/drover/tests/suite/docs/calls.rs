@@ -9,7 +9,7 @@ use crate::docs::markdown::{Page, read, root, user_pages};
 use crate::docs::programs::{self, DRIVERS, OTHERS};
 use crate::docs::words::{self, Call};
 
-/// Returns the calls of a page: those of its shell blocks, and spans that begin with a program and have more words.
+/// Returns the calls of a page: its shell blocks, and spans that begin with a program and have more words.
 fn calls(page: &Page) -> Vec<Call> {
     let blocks = page
         .blocks()

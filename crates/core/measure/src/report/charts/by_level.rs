@@ -54,7 +54,7 @@ pub(super) fn draw(comparison: &Comparison<'_>) -> Vec<Chart> {
         .collect()
 }
 
-/// Returns the rates of the driver's counters, or that of finished operations for a driver without such counters.
+/// Returns the rates of the driver's counters, or the rate of finished operations for a driver without such counters.
 fn rates<'a>(comparison: &Comparison<'a>) -> Vec<LevelMetric<'a>> {
     let rates = roles::rates(comparison.suite).into_iter();
     let mut rates: Vec<_> = rates

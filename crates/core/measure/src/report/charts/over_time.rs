@@ -51,7 +51,7 @@ pub(super) fn latency(timeline: &Timeline<'_>, series: &str) -> Chart {
     Chart { limits, ..chart }
 }
 
-/// Draws the rate of each full second: one chart for each rate, or that of completed operations without any.
+/// Draws the rate of each full second: one chart for each rate, or the rate of completed operations without any.
 pub(super) fn rates(timeline: &Timeline<'_>) -> Vec<Chart> {
     let counters = roles::rates(timeline.comparison.suite).into_iter();
     let mut rates: Vec<(&str, String)> = counters

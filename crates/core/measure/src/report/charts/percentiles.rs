@@ -71,7 +71,7 @@ fn of_daemon(
     }
 }
 
-/// Returns the end of the axis in nines: that of the longest curve, but at least 99 %.
+/// Returns the end of the axis in nines: the end of the longest curve, but at least 99 %.
 fn nines(drawn: &Drawn) -> f64 {
     let last = drawn.xs().fold(0.99, f64::max);
     (-(1.0 - last).log10()).min(NINES)

@@ -1,8 +1,8 @@
 //! HdrHistogram interval log: one histogram per second and series, values in nanoseconds.
 //!
-//! The format is that of `HistogramLogWriter` in the Java library, version 1.3, so its `HistogramLogProcessor` and the
-//! analysers built on it can read the file. The tag is the name of the series, or `daemon/series` if the results belong
-//! to several daemons. Logs of repetitions follow each other, and the readers add them up.
+//! The format is written by `HistogramLogWriter` in the Java library, version 1.3, so its `HistogramLogProcessor` and
+//! the analysers built on it can read the file. The tag is the name of the series, or `daemon/series` if the results
+//! belong to several daemons. Logs of repetitions follow each other, and the readers add them up.
 
 use std::time::{Duration, SystemTime};
 

@@ -78,7 +78,7 @@ pub fn render(suite: &Suite, base: Option<&Suite>) -> String {
     lines.join("\n")
 }
 
-/// Returns the groups of runs that have one of at most `most` rows: all of them, or those of the highest levels.
+/// Returns the groups of runs that have one of at most `most` rows: all of them, or the groups of the highest levels.
 fn rows<'a>(comparison: &Comparison<'a>, most: usize) -> Vec<Repetitions<'a>> {
     let mut rows = Vec::new();
     for level in comparison.levels.iter().rev() {

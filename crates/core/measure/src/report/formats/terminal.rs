@@ -140,7 +140,8 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Renders the screen. That of a single daemon at one level has at most 15 lines if the terminal is 80 columns wide.
+/// Renders the screen. The screen of a single daemon at one level has at most 15 lines if the terminal is 80 columns
+/// wide.
 pub fn render(suite: &Suite, options: &Options<'_>) -> String {
     let comparison = Comparison::new(suite);
     let width = options.width.unwrap_or(WIDTH).max(NARROWEST);

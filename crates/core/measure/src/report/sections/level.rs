@@ -181,7 +181,7 @@ fn growth(comparison: &Comparison<'_>, at: &[Repetitions<'_>]) -> Option<Table> 
     Table::non_empty("Growth under steady load", head.into(), rows.collect())
 }
 
-/// Formats the slope of a line and those of its halves.
+/// Formats the slopes of a line and of its halves.
 fn slopes(
     (line, halves): (LinearFit, [Option<f64>; 2]),
     show: fn(f64) -> String,

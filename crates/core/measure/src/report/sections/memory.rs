@@ -30,7 +30,7 @@ pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {
     let table = Table::of_runs(caption, comparison, &comparison.all(), &columns);
     let mut parts = vec![Part::Table(table)];
     parts.extend(kernel_memory::memory(comparison));
-    // If the operations are messages, memory is that of the backlog.
+    // If the operations are messages, memory is the backlog's.
     if !messages {
         parts.extend([
             Part::Heading("Memory per additional connection".to_owned()),

@@ -16,7 +16,7 @@ use crate::usage::UsageSummary;
 /// A row of a single run: its label, and the metrics of a side, whose values are joined by a plus.
 type SideRow = (Option<&'static str>, &'static [&'static str]);
 
-/// The rows of a single run. Without a label, a row has that of its metric.
+/// The rows of a single run. Without a label, a row has its metric's.
 const ROWS: [SideRow; 13] = [
     (None, &["rss.baseline"]),
     (None, &["rss.peak"]),

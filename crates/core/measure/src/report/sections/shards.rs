@@ -13,7 +13,7 @@ use crate::units::{self, NONE};
 /// Maximum number of shards of a run that are listed.
 const LISTED: usize = 50;
 
-const READING: &str = "Each shard drove its share of one load, and all began at one instant of the wall clock. Their histograms were added bucket by bucket, so the figures of this report are those of one program that had recorded everything. `late` is the time from the common start until the workers of a shard were running; `clock` is the bound of the error of its machine's wall clock, by which its seconds may be shifted.";
+const READING: &str = "Each shard drove its share of one load, and all began at one instant of the wall clock. Their histograms were added bucket by bucket, so the figures of this report are as if one program had recorded everything. `late` is the time from the common start until the workers of a shard were running; `clock` is the bound of the error of its machine's wall clock, by which its seconds may be shifted.";
 
 /// Builds a table of the shards of each run.
 pub(super) fn sections(comparison: &Comparison<'_>) -> Vec<Section> {

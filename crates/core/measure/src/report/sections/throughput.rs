@@ -57,7 +57,7 @@ pub(super) fn facts(comparison: &Comparison<'_>) -> Option<(&'static str, String
     (!rates.is_empty()).then(|| ("rates", rates.join(", ")))
 }
 
-/// Returns the columns of rates, then those of transfers in MiB per second.
+/// Returns the columns of rates, then of transfers in MiB per second.
 fn columns<'a>(comparison: &Comparison<'a>) -> Vec<Column<'a>> {
     let rates = roles::rates(comparison.suite).into_iter();
     let transfers = roles::transfers(comparison.suite).into_iter();
@@ -82,7 +82,7 @@ fn reading(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// Returns the ratio of a rate to that of the first daemon at the same level, run by run.
+/// Returns the ratio of a rate to the first daemon's at the same level, run by run.
 fn ratio(comparison: &Comparison<'_>, repeated: &Repetitions<'_>, counter: &str) -> Cell {
     let mut level = comparison.at(repeated.level).into_iter();
     let Some(first) = level.find(|other| other.daemon == 0) else {

@@ -156,7 +156,7 @@ fn dates(results: &[RunResult]) -> String {
     }
 }
 
-/// Explains imported figures: they may be defined differently from those of other drivers.
+/// Explains imported figures: they may be defined differently from other drivers' figures.
 fn imported(results: &[RunResult]) -> Option<(&'static str, String)> {
     let foreign = results.iter().filter(|result| result.imported.is_some());
     let tools = distinct(foreign.map(|result| plain(&result.driver)));

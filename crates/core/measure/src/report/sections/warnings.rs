@@ -26,7 +26,7 @@ pub(in crate::report) fn all(comparison: &Comparison<'_>) -> Vec<Warning> {
     warnings
 }
 
-/// Returns a warning for each daemon whose answer differs from that of the first one at its level.
+/// Returns a warning for each daemon whose answer differs from the first one's at its level.
 fn answers(comparison: &Comparison<'_>) -> Vec<Warning> {
     let mut firsts: BTreeMap<&str, Repetitions<'_>> = BTreeMap::new();
     let mut warnings = Vec::new();

@@ -50,7 +50,7 @@ pub(in crate::report) struct Limit {
 
 impl Chart {
     pub(super) fn draw_spans(&self) -> Markup {
-        // Names of phases stand above the plot, those of faults inside.
+        // Names of phases stand above the plot, names of faults inside.
         let (mut free_above, mut free_inside) = (LEFT, LEFT);
         let named = self.spans.iter().map(|span| {
             let (from, to) = (self.position_x(span.from), self.position_x(span.to));

@@ -80,7 +80,7 @@ pub(crate) fn build(shape: &Shape) -> Suite {
     }
 }
 
-/// Builds a run. Its figures differ from those of another repetition by a few known percent.
+/// Builds a run. Its figures differ from another repetition's by a few known percent.
 pub(crate) fn one(daemon: &str, level: u64, run: u64, seconds: u64) -> RunResult {
     let (kib, cpu_us, median_us, width) = nature(daemon);
     let wobble = 1.0 + 0.02 * (run as f64 - 1.0);

@@ -60,7 +60,7 @@ fn the_best_is_marked_only_where_runs_are_apart() {
     // All succeed, so none is marked. Only one has the shortest time to first byte.
     assert_eq!(best(&suite, 1), Vec::<&str>::new());
     assert_eq!(best(&suite, 2), ["rust-streaming"]);
-    // The peaks of Python's runs now overlap those of Rust's, so the two share the mark.
+    // The peaks of Python's runs now overlap Rust's, so the two share the mark.
     let python = suite
         .results
         .iter_mut()
@@ -133,7 +133,7 @@ fn nothing_is_best_with_two_runs_a_failure_or_a_difference_of_two_percent() {
         let answers = markdown(&near).contains("**memory:** rust-streaming is better");
         let near = glance(&near);
         assert_eq!(rust(&near)[3].ends_with("best"), marked, "{near}");
-        assert_eq!(answers, marked, "the mark is not that of the answer");
+        assert_eq!(answers, marked, "the mark is not the answer's");
     }
 }
 

@@ -16,7 +16,7 @@ fn a_capacity_is_a_bracket() {
         bracket(&suite),
         ["4,000", "–", "", "no higher level was run"]
     );
-    // The reason that stopped the levels above is shown, but not that of other daemons.
+    // The reason that stopped the levels above is shown, but not the reason of other daemons.
     suite.unreached[0].daemon = "go-streaming".to_owned();
     let remark = bracket(&suite).remove(3);
     assert!(

@@ -9,15 +9,15 @@ use crate::protocol::json::Scanner;
 /// days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
-    /// The sequence number of the change among those of its user.
+    /// The sequence number of the change among its user's changes.
     pub n: u64,
     /// The intended start of the change: nanoseconds of `CLOCK_MONOTONIC`.
     pub t: u64,
 }
 
 impl Stamp {
-    /// Scans a state: an object, or `null`. Returns its stamp if it has both numbers, and the number of letters that are
-    /// added to it if there is nothing else in the object.
+    /// Scans a state: an object, or `null`. Returns its stamp if it has both numbers, and the number of letters that
+    /// are added to it if there is nothing else in the object.
     #[inline]
     pub(crate) fn scan(
         state: &mut Scanner<'_>,

@@ -55,7 +55,7 @@ impl WebSocket {
         matches!(self.phase, Phase::Open)
     }
 
-    /// Requests the handshake. The id is that of the session to be upgraded, or empty.
+    /// Requests the handshake. The id names the session to be upgraded, or is empty.
     pub(super) fn connected(&mut self, sid: &str, cx: &mut TransportContext) {
         let access = &cx.endpoint.access;
         let handshake = Handshake::new(&mut cx.masks, &access.subprotocols);

@@ -60,7 +60,7 @@ impl Presence {
         event: u16,
         sender: Memberships,
     ) -> (Arrival, u16) {
-        // Those of the connection before the last can no longer be told from others.
+        // Events of the connection before the last can no longer be told from others.
         let lost = self.missing(sender) & !u16::from(BITS);
         self.advance(sender);
         let bit = bit(connection, event);

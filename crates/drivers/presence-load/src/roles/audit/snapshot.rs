@@ -7,8 +7,8 @@ use crate::protocol::presence::Member;
 use crate::roles::user::{Phase, Sender, User, hash};
 
 impl Audit {
-    /// Checks the snapshot of a join that was sent at `sent` and acknowledged at `now`, and begins to compare from there.
-    /// Returns the number of its members.
+    /// Checks the snapshot of a join that was sent at `sent` and acknowledged at `now`, and begins to compare from
+    /// there. Returns the number of its members.
     pub(crate) fn joined<'a>(
         &mut self,
         receiver: u32,
@@ -83,7 +83,7 @@ impl Audit {
         is_epoch && is_state && is_padding && is_time
     }
 
-    /// Returns true if an epoch may be that of a joined user.
+    /// Returns true if an epoch may belong to a joined user.
     pub(super) fn is_epoch(&self, epoch: Option<u64>, user: &User) -> bool {
         user.epoch == 0 || epoch.is_none_or(|epoch| epoch == user.epoch)
     }
@@ -97,8 +97,8 @@ impl Audit {
         self.counts.snapshot_errors += u64::from(n.is_none());
     }
 
-    /// Checks that a member that the snapshot does not show was not joined all the time since the join was sent. Whatever
-    /// its changes before the snapshot, those after its last join are still to come, if that was later.
+    /// Checks that a member that the snapshot does not show was not joined all the time since the join was sent.
+    /// Whatever its changes before the snapshot, those after its last join are still to come, if that was later.
     fn not_shown(&mut self, receiver: u32, member: u32, user: &User, sent: u64) {
         let sender = &user.sender;
         let is_own = self.part.member_of(receiver) == member;

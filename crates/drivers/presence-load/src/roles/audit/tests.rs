@@ -129,8 +129,8 @@ impl Room {
         self.audit.event(receiver, event, &self.users, NOW)
     }
 
-    /// Delivers the changes of user 1 in this order to user 0, each with the number of its sequence, and everything else
-    /// to everybody in order. Returns the counts at the end.
+    /// Delivers the changes of user 1 in this order to user 0, each with the number of its sequence, and everything
+    /// else to everybody in order. Returns the counts at the end.
     fn deliver(mut self, changes: &[u64]) -> AuditCounts {
         let most = changes.iter().copied().max().unwrap_or(0);
         self.send(1, most as u32);
@@ -394,8 +394,8 @@ fn a_node_that_is_cut_off_has_a_sequence_of_its_own() {
     assert_eq!(room.audit.counts.sequence_gaps, 0);
 }
 
-/// Joins and leaves of user 1: it leaves with `c1` and comes back with `c7`. Each of the two others gets the events that
-/// are listed for it. Returns the counts of lost joins, lost leaves, duplicated and reordered events.
+/// Joins and leaves of user 1: it leaves with `c1` and comes back with `c7`. Each of the two others gets the events
+/// that are listed for it. Returns the counts of lost joins, lost leaves, duplicated and reordered events.
 fn announced(to_first: &[(EventType, &str)], to_other: &[(EventType, &str)]) -> [u64; 4] {
     let mut room = Room::new();
     room.leave(NOW);
@@ -549,7 +549,7 @@ fn a_receiver_that_is_behind_gets_events_of_connections_that_are_long_gone() {
     room.audit.finish(&room.users);
     assert_eq!(room.audit.counts, counted(12));
     assert_eq!(behind(|room| room.announce(0, Join, "c7")), (0, 0, 0));
-    // Those of the last two connections must arrive.
+    // Events of the last two connections must arrive.
     assert_eq!(behind(|room| room.announce(0, Leave, "c7")), (0, 0, 0));
     assert_eq!(behind(|room| room.announce(0, Join, "c8")), (1, 2, 0));
     assert_eq!(behind(|room| room.announce(0, Join, "cx")), (0, 0, 0));
@@ -647,8 +647,8 @@ fn a_member_that_had_left_before_the_join_is_lingering_in_its_snapshot() {
     }
 }
 
-/// User 0 joins while user 1 leaves and comes back; its snapshot shows user 1 under these connections. Returns the joins
-/// and leaves that must still arrive.
+/// User 0 joins while user 1 leaves and comes back; its snapshot shows user 1 under these connections. Returns the
+/// joins and leaves that must still arrive.
 fn awaited(shown: &[&str]) -> (u64, u64) {
     let mut room = Room::new();
     room.audit.end(0);

@@ -8,7 +8,7 @@ use harness_testing::result::ResultFile;
 use crate::javascript_client::clients::{Event, Report};
 use crate::support::AUDITED;
 
-/// Checks each client by itself, and that those of a room have seen the same events.
+/// Checks each client by itself, and that the clients of a room have seen the same events.
 pub(crate) fn each_client(reports: &[Report]) -> anyhow::Result<()> {
     let mut published: BTreeMap<(&str, u64), (&Report, &Event)> = BTreeMap::new();
     for report in reports {
@@ -137,7 +137,7 @@ pub(crate) fn drivers(
 /// The events of one member of the driver.
 struct MemberEvents {
     updates: u64,
-    /// Events that it got for certain: those of the room from its own join to its last update.
+    /// Events that it got for certain: the room's from its own join to its last update.
     certain: u64,
     /// The same to its leave. It may miss those that come after it has asked to leave.
     possible: u64,

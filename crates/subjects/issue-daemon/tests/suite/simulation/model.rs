@@ -13,7 +13,7 @@ use serde_json::Value;
 struct Known {
     /// The value of its notes, if it exists.
     notes: Option<String>,
-    /// Values that failed with the disk, and may be there after a loss of power. None is that of its creation.
+    /// Values that failed with the disk, and may be there after a loss of power. None is the value of its creation.
     possible: Vec<String>,
 }
 

@@ -280,7 +280,7 @@ impl World {
         assert_eq!(
             answer["request_id"].as_u64(),
             expected,
-            "the order of answers is that of requests"
+            "the order of answers is the order of requests"
         );
     }
 

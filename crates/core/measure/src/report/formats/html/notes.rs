@@ -58,7 +58,7 @@ fn unbroken(text: &str) -> Markup {
     }
 }
 
-/// Renders warnings. Those of one kind, severity and hint share the hint.
+/// Renders warnings. Warnings of one kind, severity and hint share the hint.
 pub(super) fn warnings(warnings: &[Warning]) -> Markup {
     let mut groups: Vec<(&Warning, Vec<&str>)> = Vec::new();
     for warning in warnings {

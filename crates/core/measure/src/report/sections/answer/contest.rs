@@ -120,7 +120,7 @@ impl<'m, 'a> Contest<'m, 'a> {
         self.pairs.iter().find(|pair| pair.ranks == (0, rank))
     }
 
-    /// Returns the ranks of the daemons that the best one cannot be told from, and those of the others.
+    /// Returns the ranks of the daemons that the best one cannot be told from, and of the others.
     fn ranks(&self) -> (Vec<usize>, Vec<usize>) {
         let is_close = |rank: &usize| {
             self.against(*rank)
