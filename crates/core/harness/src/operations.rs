@@ -73,7 +73,7 @@ struct LoadOptions {
     /// Use these running daemons
     #[arg(value_name = "URL", conflicts_with = "daemon")]
     urls: Vec<String>,
-    /// Set the number of clients, each of which begins its next operation when the last has ended (closed loop)
+    /// Set the number of clients; each begins its next operation when the last has ended (closed loop)
     #[arg(short, long, value_name = "N", conflicts_with = "rate")]
     connections: Option<u64>,
     /// Start this many operations per second (open loop) [default: 100]

@@ -21,6 +21,7 @@ use crate::spec::SeriesSpec;
 mod decoder;
 
 pub use decoder::Decoder;
+#[cfg(feature = "report")]
 pub(crate) use decoder::recorded;
 
 /// Counter of operations begun.

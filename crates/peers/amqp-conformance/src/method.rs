@@ -127,7 +127,7 @@ macro_rules! methods {
                 $($($name => $class::$method {
                     $($field: Field::take(stringify!($field), arguments)?,)*
                 }.wrap(),)+)+
-                _ => bail!("there is no such step"),
+                _ => bail!("this step is unknown"),
             })
         }
 

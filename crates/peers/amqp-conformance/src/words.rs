@@ -103,7 +103,7 @@ impl Scope<'_> {
             if let Some((name, word)) = entry(word) {
                 self.expect_one(event, name, word)?;
             } else {
-                let (name, seen) = in_order.next().context("it has not so many fields")?;
+                let (name, seen) = in_order.next().context("it has fewer fields")?;
                 self.expect(&name.replace('_', "-"), seen, word)?;
             }
         }

@@ -24,10 +24,10 @@ pub(crate) fn query(text: &str) -> String {
 /// Parses an open packet, `0{…}`, and returns its data.
 ///
 /// # Errors
-/// It is no open packet, or one of its fields is missing.
+/// The packet does not open a session, or one of its fields is missing.
 pub(crate) fn parse(packet: &str) -> anyhow::Result<Value> {
     let json = packet.strip_prefix('0');
-    let json = json.with_context(|| format!("{packet:?} is no open packet"))?;
+    let json = json.with_context(|| format!("{packet:?} is not an open packet"))?;
     let value: Value = serde_json::from_str(json).context("the data of the open packet")?;
     let fields = json!({
         "sid": "?!=", "upgrades": "?!=", "pingInterval": "?>0", "pingTimeout": "?>0", "maxPayload": "?>0"

@@ -97,7 +97,7 @@ pub(crate) fn bytes(text: &str) -> anyhow::Result<Vec<u8>> {
 /// Asserts that a value fits a pattern. An object may have further fields, unless `is_exact` or it is a `state`. The
 /// order of a `snapshot` does not matter. In a pattern, `"?"` takes any value. `"?name"` also keeps it as a variable, and
 /// takes the same value in all places. `"?>7"` takes a larger number or a longer text, `"?!=x"` another value, and
-/// `"?~7"` a time in ms within a minute. `"$absent"` is no value.
+/// `"?~7"` a time in ms within a minute. `"$absent"`: the field must not be there.
 ///
 /// # Errors
 /// The first part that does not fit.

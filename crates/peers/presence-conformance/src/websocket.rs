@@ -42,7 +42,7 @@ pub(crate) enum Received {
 }
 
 impl fmt::Display for Received {
-    /// Writes text as it is, apart from NUL, and what is no text as scripts name it.
+    /// Writes text as it is, apart from NUL, and other bytes as scripts name them.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => formatter.write_str(&text.replace('\0', "\\x00")),

@@ -214,7 +214,7 @@ pub(crate) fn ends_with(output: &Output, code: i32) {
     );
 }
 
-/// Asserts that a merged result has three shards, of which nothing is missing.
+/// Asserts that a merged result has three shards, all complete.
 #[track_caller]
 pub(crate) fn has_three_shards(merged: &ResultFile) {
     assert_eq!(merged["shards"].as_array().unwrap().len(), 3);

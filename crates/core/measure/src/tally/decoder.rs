@@ -133,6 +133,7 @@ impl Decoder {
 ///
 /// # Errors
 /// As [`Decoder::add`].
+#[cfg(feature = "report")]
 pub(crate) fn recorded(text: &str) -> Result<Vec<(u64, u64)>, DecodeError> {
     let mut decoder = Decoder::new();
     decoder.read(text)?;

@@ -7,7 +7,7 @@ use load::schedule::Share;
 use super::State;
 use crate::shared::Shared;
 
-/// Gives a worker the operations of its own users, of which `senders` send heartbeats. Returns true if that is what the
+/// Gives a worker the operations of its own users. `senders` of them send heartbeats. Returns true if that is what the
 /// plan's schedule gives it: if workers have equally many users, operation k belongs to worker k mod n. Otherwise it gets
 /// a schedule of its own, so that each user has the same rate.
 pub(super) fn fit(shared: &Shared, senders: u64, worker: &mut Worker) -> bool {

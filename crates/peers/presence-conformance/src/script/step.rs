@@ -124,7 +124,7 @@ impl Run {
         }
     }
 
-    /// Asserts that the case has taken at least and at most so many milliseconds.
+    /// Asserts the least and the most milliseconds that the case has taken.
     fn took(&self, limits: &str) -> anyhow::Result<()> {
         let (least, most) = word(limits);
         let ms = self.began.elapsed().as_millis();
@@ -134,7 +134,7 @@ impl Run {
         Ok(())
     }
 
-    /// Performs steps so many times. `$n` counts them.
+    /// Repeats steps. `$n` counts the repetitions.
     fn times(&mut self, rest: &str) -> anyhow::Result<()> {
         let (count, line) = word(rest);
         (0..count.parse()?).try_for_each(|number: u32| {
@@ -391,7 +391,7 @@ fn act_alone(member: &mut Member, verb: &str, rest: &str) -> anyhow::Result<()> 
         }
         ("ends", "or answers") => member.ends_or_answers(),
         ("ends", codes) => member.transport.ends(&numbers(codes)?),
-        _ => bail!("there is no step {verb} {rest}"),
+        _ => bail!("the step `{verb} {rest}` is unknown"),
     }
 }
 

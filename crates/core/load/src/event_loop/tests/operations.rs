@@ -17,6 +17,8 @@ struct Toy {
     failing: Cell<u64>,
     unopenable: Cell<u64>,
     survives: bool,
+    /// Duration of an operation.
+    lasts: Duration,
     /// Operations hang; once this many do, the run is canceled.
     hang: Option<u64>,
     cancellation: RefCell<Option<Arc<Cancellation>>>,
@@ -54,6 +56,7 @@ impl Operations for Toy {
             }
             std::future::pending::<()>().await;
         }
+        tokio::time::sleep(self.lasts).await;
         if takes_one(&self.failing) {
             return Err("failed");
         }
@@ -65,7 +68,7 @@ impl Operations for Toy {
     }
 }
 
-/// Runs a schedule on clients of one group, of which `clients` are opened before the load.
+/// Runs a schedule on one group. `clients` of its clients are opened before the load.
 async fn drive(toy: &Toy, schedule: Schedule, times_ms: [u64; 3], clients: u64) -> Recorded {
     let timeline = Timeline {
         warmup: Duration::from_millis(times_ms[0]),
@@ -95,6 +98,19 @@ async fn clients_are_opened_before_the_load_and_do_one_operation_after_the_other
     assert_eq!(recorded.counts(), [15, 15, 0, 0]);
     assert_eq!(recorded.0.series().next().unwrap().1.len(), 15);
     assert_eq!(*toy.opened.borrow(), BTreeSet::from([0, 1, 2]));
+}
+
+#[tokio::test]
+async fn the_time_of_an_operation_counts_from_its_due_time_while_it_waits_for_a_client() {
+    let toy = Toy {
+        lasts: Duration::from_millis(10),
+        ..Toy::default()
+    };
+    let at_once = Schedule::spread(3, Duration::ZERO, Share::ALL);
+    let recorded = drive(&toy, at_once, LONG, 1).await;
+    let (_, times) = recorded.0.series().next().unwrap();
+    let times = times.histogram();
+    assert!(times.min() >= 10 * MS && times.max() >= 30 * MS);
 }
 
 #[tokio::test]
@@ -139,6 +155,21 @@ async fn operations_fail_while_their_client_cannot_be_opened() {
     assert_eq!(recorded.counts(), [5, 3, 0, 0]);
     assert_eq!(recorded.0.errors["closed"], 2);
     assert_eq!(*toy.opened.borrow(), BTreeSet::from([0]));
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_be_opened_rests_before_its_next_operation() {
+    let toy = Toy {
+        unopenable: Cell::new(u64::MAX),
+        ..Toy::default()
+    };
+    let recorded = drive(&toy, closed(1, u64::MAX), [0, 100, 60_000], 1).await;
+    // At most one in each 10 ms of 100 ms, and the one that was due at the end.
+    assert!(
+        (1..=11).contains(&recorded.errors()),
+        "{}",
+        recorded.errors()
+    );
 }
 
 #[tokio::test]
