@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use harness::cli::refuse;
+use harness::cli::{exit_with, refuse, with_pages, write_pages};
 use harness::failure::Failure;
 use harness::{launcher, output};
 use measure::report::{Format, list_of_names};
@@ -115,24 +115,21 @@ struct Analyze {
     paths: Vec<PathBuf>,
 }
 
-/// Returns the whole command line.
-#[must_use]
-pub fn command() -> clap::Command {
-    Cli::command()
-}
-
 /// Runs the whole program; `version` is what `--version` prints.
 #[must_use]
 pub fn main(version: &'static str) -> ExitCode {
-    let typed = command().version(version).try_get_matches();
-    let ended = match typed
-        .and_then(|typed| Cli::from_arg_matches(&typed))
-        .unwrap_or_else(|mut error| {
-            suggest_run(&mut error);
-            refuse(&error)
-        })
-        .command
-    {
+    let typed = with_pages(Cli::command())
+        .version(version)
+        .try_get_matches();
+    let typed = typed.unwrap_or_else(|mut error| {
+        suggest_run(&mut error);
+        refuse(&error)
+    });
+    if let Some(written) = write_pages(&Cli::command(), &typed) {
+        return exit_with(written.map(|()| true));
+    }
+    let typed = Cli::from_arg_matches(&typed).unwrap_or_else(|error| refuse(&error));
+    let ended = match typed.command {
         Command::Run(options) => launcher::runtime()
             .map_err(Failure::from)
             .and_then(|runtime| runtime.block_on(run::run(&options))),

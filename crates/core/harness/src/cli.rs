@@ -35,6 +35,7 @@ mod driver_cli;
 mod help;
 mod merge;
 mod mistaken;
+mod pages;
 mod plan_file;
 mod renamed;
 mod shards;
@@ -45,6 +46,7 @@ use common::MOST_PROCESSES;
 pub use common::{Common, ProcessCount};
 pub use common_load::{default_settings, only_group, set_duration};
 pub use driver_cli::{DriverCli, Job, Program, command, job};
+pub use pages::{with_pages, write_pages};
 pub use shards::ShardOptions;
 pub use variables::load_variables;
 
@@ -77,7 +79,7 @@ pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
 fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let words = D::words(std::env::args_os().collect())?;
     let words = renamed::replace(words, D::PROGRAM.renamed, &D::SPEC.driver);
-    let mut command = driver_cli::command::<D>().version(version);
+    let mut command = with_pages(command::<D>()).version(version);
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
         mistaken::explain(&mut error, &command);
@@ -89,6 +91,9 @@ fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
 }
 
 fn carry_out<D: DriverCli>(mut typed: ArgMatches) -> Result<ExitCode, Failure> {
+    if let Some(written) = write_pages(&command::<D>(), &typed) {
+        return written.map(|()| ExitCode::SUCCESS);
+    }
     if let Some((merge::COMMAND, arguments)) = typed.subcommand() {
         return merge::run::<D>(arguments);
     }
