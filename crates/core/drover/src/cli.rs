@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use harness::cli::{exit_with, refuse, with_pages, write_pages};
+use harness::cli::{MergeOptions, exit_with, refuse, with_pages, write_pages};
 use harness::failure::Failure;
 use harness::{launcher, output};
 use measure::report::{Format, list_of_names};
@@ -19,7 +19,7 @@ use crate::{
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
 #[derive(Debug, Parser)]
-#[command(name = "drover", version, after_help = EXIT_CODES)]
+#[command(name = "drover", version, max_term_width = 120, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -33,15 +33,15 @@ enum Command {
     /// Run the suite of each plan: all daemons at all levels, with all repetitions
     ///
     /// The same command continues a suite that was cut short: runs with a result are not repeated.
-    Run(run::Options),
+    Run(run::RunOptions),
     /// Show the running suite live: the run, its rate, response times, resources, and the verdicts so far
     ///
     /// Reads the files of the suite once a second and writes none. Without a running suite it shows the run of a driver
     /// in progress, or the newest suite.
-    Watch(watch::Options),
+    Watch(watch::WatchOptions),
     /// Regenerate report.md, summary.md and report.html from stored results (several folders: print one combined
     /// report)
-    Report(Report),
+    Report(ReportArgs),
     /// Print the report to stdout, like report --full
     Analyze(Analyze),
     /// Import the output of wrk, wrk2, k6 or oha as results, to report them beside our own
@@ -50,11 +50,11 @@ enum Command {
     /// handleSummary gets), and the JSON of oha --output-format json. A figure that the tool did not report stays
     /// absent: there are no histograms, and the verdict is never VALID. Prints the path of each result; the imported
     /// output is stored beside it.
-    Import(import::Options),
+    Import(import::ImportOptions),
     /// Merge the results of a run on several machines into one
     ///
     /// The driver's own program merges and judges them, as `http-load merge` does; its exit code is passed on.
-    Merge(merge::Options),
+    Merge(MergeOptions),
     /// Hand a run to an engine that places its shards on many machines
     #[command(subcommand)]
     Cluster(cluster::Engine),
@@ -91,7 +91,7 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
-struct Report {
+struct ReportArgs {
     /// Read these folders of suites or results, or single results (result.json)
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
@@ -135,7 +135,7 @@ pub fn main(version: &'static str) -> ExitCode {
             .and_then(|runtime| runtime.block_on(run::run(&options))),
         Command::Watch(options) => watch::run(&options),
         Command::Report(typed) => typed.carry_out(),
-        Command::Analyze(Analyze { paths }) => Report {
+        Command::Analyze(Analyze { paths }) => ReportArgs {
             paths,
             format: Some(Format::full()),
             full: false,
@@ -174,7 +174,7 @@ fn suggest_run(error: &mut clap::Error) {
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
 }
 
-impl Report {
+impl ReportArgs {
     fn carry_out(self) -> Result<u8, Failure> {
         let format = self.format.or(self.full.then(Format::full));
         if format.is_none() && self.paths.len() > 1 {
@@ -199,7 +199,7 @@ impl Report {
     }
 }
 
-fn import_all(options: &import::Options) -> Result<u8, Failure> {
+fn import_all(options: &import::ImportOptions) -> Result<u8, Failure> {
     for imported in import::read(options).map_err(Failure::Call)? {
         let path = import::write(&imported, options).map_err(Failure::Call)?;
         print(&format!("{}\n", path.display()))?;

@@ -34,9 +34,9 @@ mod capacity;
 mod resume;
 mod retry;
 
-/// Options of the command line.
+/// RunOptions of the command line.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct RunOptions {
     /// Run these plans with a [suite], such as configs/fdpass/quick.toml
     #[arg(required = true, value_name = "PLAN")]
     plans: Vec<PathBuf>,
@@ -67,7 +67,7 @@ pub(crate) struct Options {
 ///
 /// # Errors
 /// A problem that keeps a suite from beginning.
-pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
+pub(crate) async fn run(options: &RunOptions) -> Result<u8, Failure> {
     let project = Project::find().map_err(Failure::Call)?;
     let read = |plan: &PathBuf| Suite::read(&project, plan, &options.overrides);
     let suites: Vec<Suite> = options
@@ -105,7 +105,10 @@ pub(crate) async fn run(options: &Options) -> Result<u8, Failure> {
 }
 
 /// Takes the lock of this machine, which `--force` does without. The outer value is absent after a signal.
-async fn lock(options: &Options, signals: &mut Signals) -> Result<Option<Option<File>>, Failure> {
+async fn lock(
+    options: &RunOptions,
+    signals: &mut Signals,
+) -> Result<Option<Option<File>>, Failure> {
     if options.force {
         return Ok(Some(machine_lock::acquire().ok()));
     }
@@ -170,7 +173,7 @@ impl<'a> Runner<'a> {
     fn open(
         suite: &'a Suite,
         program: PathBuf,
-        options: &Options,
+        options: &RunOptions,
         progress: &'a Progress,
         signals: &'a mut Signals,
     ) -> Result<Self, Failure> {

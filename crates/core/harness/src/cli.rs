@@ -46,6 +46,7 @@ use common::MOST_PROCESSES;
 pub use common::{Common, ProcessCount};
 pub use common_load::{default_settings, only_group, set_duration};
 pub use driver_cli::{DriverCli, Job, Program, command, job};
+pub use merge::MergeOptions;
 pub use pages::{with_pages, write_pages};
 pub use shards::ShardOptions;
 pub use variables::load_variables;

@@ -37,7 +37,7 @@ use running_load::{LoadOutcome, RunningLoad};
 use seconds_spool::SecondsSpool;
 use warnings::measured_s;
 
-use crate::divided::{Program, PublishedDaemon};
+use crate::divided::{ProgramId, PublishedDaemon};
 use crate::exporter::Exporter;
 use crate::live::LiveFile;
 use crate::part::Part;
@@ -205,7 +205,7 @@ async fn prepare<'a, D: Driver>(
     settings.part.publish(|| PublishedDaemon {
         name: subject.name().to_owned(),
         target: daemons.target.clone(),
-        by: Program::this(&machine.hostname),
+        by: ProgramId::this(&machine.hostname),
     })?;
     let of_subject = |error| of_subject(error, subject);
     let driver = D::setup(plan, &daemons.target, &settings.workers_here()).map_err(of_subject)?;
