@@ -33,7 +33,7 @@ enum Command {
     /// Run the suite of each plan: all daemons at all levels, with all repetitions
     ///
     /// The same command continues a suite that was cut short: runs with a result are not repeated.
-    Run(run::RunOptions),
+    Run(run::SuiteOptions),
     /// Show the running suite live: the run, its rate, response times, resources, and the verdicts so far
     ///
     /// Reads the files of the suite once a second and writes none. Without a running suite it shows the run of a driver

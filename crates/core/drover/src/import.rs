@@ -23,7 +23,7 @@ const ORIGINAL: &str = "original";
 /// Size limit of an output. No summary of these tools is larger; the samples that `k6 --out json` writes are.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// ImportOptions of the command line.
+/// Options of the command line.
 #[derive(Debug, Args)]
 pub(crate) struct ImportOptions {
     /// Import these outputs, one run each; outputs of the same name and level are repetitions of each other

@@ -33,7 +33,7 @@ const INTERVAL_NS: u64 = 1_000_000_000;
 /// Size of the frame of `--once` without a terminal.
 const SIZE: (u16, u16) = (80, 24);
 
-/// WatchOptions of the command line.
+/// Options of the command line.
 #[derive(Debug, Args)]
 pub(crate) struct WatchOptions {
     /// Read this suite or run, or the newest that runs below this folder of results

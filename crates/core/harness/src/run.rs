@@ -202,6 +202,7 @@ async fn prepare<'a, D: Driver>(
     let exporter = exporter(settings.metrics_addr, plan, subject, folder)?;
     let opening = Daemons::open(plan, subject, settings.listen, &progress);
     let daemons = unless_interrupted(signals, opening).await??;
+    // Before the check: the other parts connect to the daemon while this one checks the answers.
     settings.part.publish(|| PublishedDaemon {
         name: subject.name().to_owned(),
         target: daemons.target.clone(),

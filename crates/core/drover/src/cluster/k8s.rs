@@ -28,7 +28,7 @@ const DAEMON: &str = "daemon";
 /// The label of a node that pods are spread over.
 const NODE: &str = "kubernetes.io/hostname";
 
-/// K8sOptions of the command.
+/// Options of the command.
 #[derive(Debug, Args)]
 pub(crate) struct K8sOptions {
     #[command(flatten)]

@@ -14,7 +14,7 @@ use crate::driver_program;
 use crate::project::Project;
 use crate::quoted;
 
-/// SlurmOptions of the command.
+/// Options of the command.
 #[derive(Debug, Args)]
 pub(crate) struct SlurmOptions {
     #[command(flatten)]
