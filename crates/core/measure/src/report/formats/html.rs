@@ -3,6 +3,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::terminal;
 use crate::report::charts::{self, Group};
 use crate::report::comparison::Comparison;
 use crate::report::document::{Part, Section};
@@ -142,6 +143,18 @@ fn head(comparison: &Comparison<'_>, files: &Files) -> Markup {
             }
             @for question in comparison.suite.question.iter() { p.question { (notes::with_code(&plain(question))) } }
             p.sum { span { (below) } (files.links()) }
+            @if comparison.only_run().is_some() { (tiles(comparison)) }
+        }
+    }
+}
+
+/// Renders the main figures of a run, as the screen has them.
+fn tiles(comparison: &Comparison<'_>) -> Markup {
+    html! {
+        dl.tiles {
+            @for (label, text) in terminal::main_figures(comparison) {
+                div { dt { (label) } dd { (text) } }
+            }
         }
     }
 }

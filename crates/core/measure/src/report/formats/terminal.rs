@@ -187,6 +187,14 @@ pub fn render(suite: &Suite, options: &Options<'_>) -> String {
     }
 }
 
+/// Returns the main figures of the runs of one daemon at one level, each with its label.
+pub(super) fn main_figures(
+    comparison: &Comparison<'_>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let figures = figures::items(comparison).into_iter();
+    figures.map(|item| (item.label, item.text))
+}
+
 fn title(comparison: &Comparison<'_>) -> Item {
     Item::new(TITLE, sections::title(comparison))
 }
