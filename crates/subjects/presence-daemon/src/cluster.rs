@@ -24,7 +24,7 @@ mod scripts;
 
 use std::time::Duration;
 
-pub(crate) use self::counts::Counts;
+pub(crate) use self::counts::NodeCounts;
 pub(crate) use self::node::Node;
 
 /// The settings of a node.

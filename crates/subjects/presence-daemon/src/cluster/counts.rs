@@ -6,7 +6,7 @@ use daemon_kit::MetricsPage;
 
 /// Counters of a node. Only the thread of the node changes them.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct NodeCounts {
     pub(crate) is_up: AtomicU64,
     pub(crate) degraded_us: AtomicU64,
     pub(crate) interruptions: AtomicU64,
@@ -16,7 +16,7 @@ pub(crate) struct Counts {
     pub(crate) removed: AtomicU64,
 }
 
-impl Counts {
+impl NodeCounts {
     pub(crate) fn set_on(&self, page: &MetricsPage) {
         let counters = [
             (

@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 use super::connection::{Connection, backoff, parse_url};
 use super::messages::records;
 use super::scripts::{evaluate, parse_answers, parse_outcome, push_write};
-use super::{ClusterSettings, Counts};
+use super::{ClusterSettings, NodeCounts};
 use crate::presence::op::Op;
 use crate::presence::write_queue::WriteQueue;
 use crate::presence::{Clock, Presence, Sink};
@@ -36,7 +36,7 @@ pub(crate) struct Node<S> {
     presence: Arc<Presence<S>>,
     settings: ClusterSettings,
     clock: Clock,
-    counts: Arc<Counts>,
+    counts: Arc<NodeCounts>,
     /// Random, so that a node that starts again is another one.
     name: String,
     /// The writes whose answer has not come.
@@ -56,7 +56,6 @@ impl<S: Sink> Node<S> {
     /// The address of Redis is not understood, or one of TLS.
     pub(crate) fn new(
         presence: Arc<Presence<S>>,
-        counts: Arc<Counts>,
         settings: ClusterSettings,
         clock: Clock,
     ) -> anyhow::Result<Self> {
@@ -76,7 +75,7 @@ impl<S: Sink> Node<S> {
             presence,
             settings,
             clock,
-            counts,
+            counts: Arc::default(),
             name: format!("{:016x}", rand::random::<u64>()),
             sent: Vec::new(),
             store: None,
@@ -87,6 +86,10 @@ impl<S: Sink> Node<S> {
     /// Returns what becomes true once the rooms are in Redis, or the first attempt to reach Redis has failed.
     pub(crate) fn has_tried(&self) -> watch::Receiver<bool> {
         self.has_tried.subscribe()
+    }
+
+    pub(crate) fn counts(&self) -> Arc<NodeCounts> {
+        Arc::clone(&self.counts)
     }
 
     /// Serves the queue until `stop` is true, and then until its writes are done. Connects again and again meanwhile.

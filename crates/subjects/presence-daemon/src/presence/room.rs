@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slab::Slab;
+use socketio_server::Frame;
 
 use super::json::quoted;
 use super::member::Member;
 use super::shared::Shared;
 use super::sink::Sink;
-use crate::engine::frame::Frame;
 
 /// A room. Whoever holds its lock sends its events, so every member gets them in the order of their numbers.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
-//! Tests of the daemon through its sockets.
+//! Tests of presence: the program itself, alone and with other nodes over Redis.
 
-mod faults;
-mod limits;
-mod polling;
-mod presence;
-mod process;
-mod shutdown;
-mod support;
-mod websocket;
+mod client;
+mod daemon;
+mod descriptors;
+mod interruptions;
+mod memory;
+mod nodes;
+mod redis;
+mod startup;
