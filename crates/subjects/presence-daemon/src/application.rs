@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use socketio_server::{App, DisconnectReason, EchoApp, Event, Server, ServerConfig, Socket};
 use tokio::sync::watch;
 
-use crate::cluster::{ClusterSettings, Node};
 use crate::maintenance::Maintenance;
 use crate::metrics::Metrics;
+use crate::node::{ClusterSettings, Node};
 use crate::presence::{Clock, Presence, Request, Session, Settings};
 
 /// The configuration of a presence daemon.

@@ -7,16 +7,17 @@
 //!                                       requests ─► rooms, a lock each         (application, presence)
 //! client ◄── frames, encoded once ───────┤ events, in the order of the room
 //!                                          ▼
-//! other nodes ◄── Redis ◄── maintenance: scripts of writes, messages, leases  (maintenance, cluster)
+//! other nodes ◄── Redis ◄── maintenance: scripts of writes, messages, leases  (maintenance, node)
 //! ```
 
 mod application;
-mod cluster;
+
 mod maintenance;
 mod metrics;
+mod node;
 mod options;
 pub mod presence;
 
 pub use self::application::{Config, Daemon};
-pub use self::cluster::ClusterSettings;
+pub use self::node::ClusterSettings;
 pub use self::options::Options;

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::cluster::Node;
+use crate::node::Node;
 use crate::presence::{Clock, Presence, Sink};
 
 /// Time to tell the other nodes at shutdown who left.

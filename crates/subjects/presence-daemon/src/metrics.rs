@@ -7,7 +7,7 @@ use std::sync::Arc;
 use daemon_kit::{MetricsPage, MetricsServer};
 use socketio_server::{Count, Counts, DisconnectReason, Socket};
 
-use crate::cluster::NodeCounts;
+use crate::node::NodeCounts;
 use crate::presence::Presence;
 
 /// The counters of the transport, with their names and descriptions.

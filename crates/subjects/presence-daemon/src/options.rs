@@ -10,7 +10,7 @@ use daemon_kit::cli::{CommonOptions, DaemonOptions};
 use socketio_server::ServerConfig;
 
 use crate::application::Config;
-use crate::cluster::ClusterSettings;
+use crate::node::ClusterSettings;
 use crate::presence::Settings;
 
 const VARIABLES: &str =

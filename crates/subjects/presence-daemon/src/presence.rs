@@ -5,17 +5,14 @@
 
 pub(crate) mod answer;
 mod clock;
+pub(crate) mod cluster;
 pub(crate) mod counts;
 pub(crate) mod event;
 mod heartbeat;
-mod interruption;
 mod join;
 mod json;
 mod leave;
-mod linked;
 pub(crate) mod member;
-pub(crate) mod op;
-pub(crate) mod outcome;
 pub(crate) mod refusal;
 mod registry;
 mod request;
@@ -24,10 +21,8 @@ pub(crate) mod room;
 pub(crate) mod service;
 mod session;
 mod settings;
-pub(crate) mod shared;
 mod sink;
 mod state;
-pub(crate) mod write_queue;
 
 pub use self::clock::Clock;
 pub use self::requests::Request;

@@ -44,7 +44,7 @@ pub(crate) struct JoinAnswer<'a> {
 }
 
 impl JoinAnswer<'_> {
-    /// Appends the answer; `snapshot` appends the members, separated by commas.
+    /// Appends the answer; `snapshot` appends the members, each with a comma after it.
     pub(crate) fn write(
         &self,
         is_compatible: bool,
@@ -53,6 +53,7 @@ impl JoinAnswer<'_> {
     ) {
         push(out, "{\"ok\":true,\"snapshot\":[");
         snapshot(out);
+        out.pop_if(|last| *last == b',');
         push(out, "],\"self\":{\"connId\":\"");
         push(out, self.conn);
         push(out, "\",\"epoch\":");

@@ -1,17 +1,14 @@
 //! `presence:heartbeat`.
 
 use super::answer::HeartbeatAnswer;
+use super::cluster::Write;
 use super::counts::add;
 use super::event::{Kind, Reason};
-use super::member::Member;
-use super::op::Write;
 use super::refusal::Refusal;
-use super::request::{Heartbeat, too_deep};
+use super::request::Heartbeat;
 use super::service::Presence;
 use super::session::{Membership, Session};
-use super::settings::Settings;
 use super::sink::{Caller, Sink};
-use super::state::TooDeep;
 
 impl<S: Sink> Presence<S> {
     /// Handles `presence:heartbeat`.
@@ -47,15 +44,15 @@ impl<S: Sink> Presence<S> {
             }
             member.epoch = epoch;
         }
-        let is_changed = apply(member, request, &self.settings)?;
-        member.last_seen_ms = now_ms;
+        let most = self.settings.max_state_bytes;
+        let is_changed = member.heartbeat(request.patch, most, now_ms)?;
         let epoch = member.epoch;
         let write = if is_changed {
             Write::Update
         } else {
             Write::Touch
         };
-        if self.share_member(room, &mut inner, write, slot.key, caller) {
+        if self.share(room, &mut inner, write, slot.key, Some(caller)) {
             return Ok(());
         }
         if is_changed {
@@ -100,27 +97,4 @@ impl<S: Sink> Presence<S> {
         caller.answer(|out| answer.write(out));
         Ok(())
     }
-}
-
-/// Merges the patch of a heartbeat. Returns true if that changed a value.
-fn apply<S>(
-    member: &mut Member<S>,
-    request: Heartbeat<'_>,
-    settings: &Settings,
-) -> Result<bool, Refusal> {
-    let Some(patch) = request.patch else {
-        return Ok(false);
-    };
-    let merged = member
-        .state
-        .merged(patch)
-        .map_err(|TooDeep| too_deep("patchState"))?;
-    let Some(merged) = merged else {
-        return Ok(false);
-    };
-    if merged.as_str().len() > settings.max_state_bytes {
-        return Err(Refusal::StateTooLarge(settings.max_state_bytes));
-    }
-    member.state = merged;
-    Ok(true)
 }

@@ -27,7 +27,7 @@ impl<S: Sink> Presence<S> {
             slot.key,
             Reason::Leave,
             now_ms,
-            Some(caller),
+            Some(&caller),
         );
         self.close_if_empty(&room, inner);
     }
@@ -44,8 +44,7 @@ impl<S: Sink> Presence<S> {
             return;
         };
         if is_broken && grace_ms > 0 {
-            member.sink = None;
-            member.kept_until_ms = Some(now_ms + grace_ms);
+            member.keep_until(now_ms + grace_ms);
             return;
         }
         self.remove(
@@ -81,7 +80,9 @@ impl<S: Sink> Presence<S> {
                 self.remove(room, inner, key, Reason::Disconnect, now_ms, None);
             }
         }
-        self.remove_lost(room, inner, now_ms);
+        if let Some(cluster) = self.cluster() {
+            cluster.remove_lost(room, inner, now_ms);
+        }
     }
 
     /// Removes a room from the registry if its last member has left.
@@ -91,8 +92,8 @@ impl<S: Sink> Presence<S> {
         mut inner: std::sync::MutexGuard<'_, Inner<S>>,
     ) {
         let is_empty = inner.members.is_empty();
-        if is_empty {
-            self.answer_waiting(&mut inner);
+        if let Some(cluster) = self.cluster().filter(|_| is_empty) {
+            cluster.answer_waiting(&mut inner);
         }
         // The registry locks the room after its own part.
         drop(inner);

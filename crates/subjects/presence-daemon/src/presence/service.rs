@@ -5,16 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use daemon_kit::MetricsPage;
 
+use super::cluster::{Cluster, Write, WriteQueue};
 use super::counts::{Counts, add};
 use super::event::{Event, Kind, Reason};
 use super::member::Member;
-use super::op::{Op, Write};
 use super::registry::Registry;
 use super::room::{Inner, Room};
 use super::settings::Settings;
-use super::shared::Shared;
 use super::sink::{Caller, Sink};
-use super::write_queue::WriteQueue;
 
 /// The presence service of one node. Times that it is given are in milliseconds since 1970 and must not go back.
 #[derive(Debug)]
@@ -23,7 +21,7 @@ pub struct Presence<S> {
     pub(crate) counts: Counts,
     pub(crate) rooms: Registry<S>,
     /// The queue of writes that other nodes must see; `None` if there are no other nodes.
-    pub(crate) write_queue: Option<WriteQueue<S>>,
+    write_queue: Option<WriteQueue<S>>,
     generations: AtomicU64,
 }
 
@@ -60,44 +58,23 @@ impl<S: Sink> Presence<S> {
         self.generations.fetch_add(1, Relaxed) + 1
     }
 
-    /// Queues a write. Returns false if the queue is closed: then the room must work locally.
-    pub(crate) fn share(
-        &self,
-        shared: Option<&mut Box<Shared<S>>>,
-        op: impl FnOnce() -> Op<S>,
-    ) -> bool {
-        let (Some(queue), Some(shared)) = (&self.write_queue, shared) else {
-            return false;
-        };
-        if !shared.is_linked {
-            return false;
-        }
-        let op = op();
-        let is_hold = op.write.is_hold();
-        if queue.push([op]).is_err() {
-            // The interruption will reach this room too; until then it is local already.
-            shared.is_linked = false;
-            return false;
-        }
-        shared.holds += u32::from(is_hold);
-        true
+    /// Returns the other nodes; `None` if there are none.
+    pub(crate) fn cluster(&self) -> Option<Cluster<'_, S>> {
+        let queue = self.write_queue.as_ref()?;
+        Some(Cluster::new(self, queue))
     }
 
-    /// Queues a write about a member. Returns false if the queue is closed.
-    pub(crate) fn share_member(
+    /// Queues a write about a member for the other nodes. Returns false if the room must work locally.
+    pub(crate) fn share(
         &self,
         room: &Arc<Room<S>>,
         inner: &mut Inner<S>,
         write: Write,
         key: usize,
-        caller: &Caller<S>,
+        caller: Option<&Caller<S>>,
     ) -> bool {
-        let member = &mut inner.members[key];
-        let is_shared = self.share(inner.shared.as_mut(), || {
-            Op::about(room, write, key, member, Some(caller.clone()))
-        });
-        member.is_shared |= is_shared;
-        is_shared
+        self.cluster()
+            .is_some_and(|cluster| cluster.share_member(room, inner, write, key, caller))
     }
 
     /// Sends an event that only this node numbers, to its members.
@@ -144,13 +121,11 @@ impl<S: Sink> Presence<S> {
         key: usize,
         reason: Reason,
         now_ms: u64,
-        caller: Option<Caller<S>>,
+        caller: Option<&Caller<S>>,
     ) {
+        let is_shared = self.share(room, inner, Write::Leave(reason), key, caller);
         let member = inner.members.remove(key);
         self.counts.left(reason);
-        let is_shared = self.share(inner.shared.as_mut(), || {
-            Op::about(room, Write::Leave(reason), key, &member, caller.clone())
-        });
         if !is_shared {
             self.publish_leave(room, inner, &member, reason, now_ms);
             if let Some(caller) = caller {
@@ -167,8 +142,8 @@ impl<S: Sink> Presence<S> {
         reason: Reason,
         now_ms: u64,
     ) {
-        if let Some(queue) = self.write_queue.as_ref().filter(|_| member.is_shared) {
-            queue.remember_left(&room.id, &member.conn);
+        if let Some(cluster) = self.cluster().filter(|_| member.is_shared) {
+            cluster.queue().remember_left(&room.id, &member.conn);
         }
         // Nobody was told of a member that is not visible yet.
         if member.is_visible {

@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use super::answer::JoinAnswer;
-use super::event::{Event, Kind, Reason};
-use super::interruption::about;
-use super::op::{Op, Stored, Write};
-use super::outcome::{Outcome, Record};
-use super::refusal::Refusal;
-use super::room::{Inner, Room};
-use super::service::{Presence, write_ok};
-use super::shared::{Completed, RemoteMember, RemoteMembers, SequencedEvent};
-use super::sink::{Caller, Sink};
+use super::op::Stored;
+use super::{
+    Cluster, Completed, Op, Outcome, Record, RemoteMember, RemoteMembers, SequencedEvent, Write,
+    remote_members, write_members,
+};
+use crate::presence::answer::JoinAnswer;
+use crate::presence::event::{Event, Kind, Reason};
+use crate::presence::member::Member;
+use crate::presence::refusal::Refusal;
+use crate::presence::room::{Inner, Room};
+use crate::presence::service::write_ok;
+use crate::presence::sink::{Caller, Sink};
 
-impl<S: Sink> Presence<S> {
+impl<S: Sink> Cluster<'_, S> {
     /// Handles an event of another node.
     pub(crate) fn receive(&self, record: &Record<'_>) {
-        let Some(room) = self.rooms.find(record.room) else {
+        let Some(room) = self.presence.rooms.find(record.room) else {
             return;
         };
         let mut inner = room.lock();
@@ -29,8 +31,8 @@ impl<S: Sink> Presence<S> {
             stored: record.stored.into(),
             own_write: None,
         };
-        self.queue(&room, &mut inner, sequenced);
-        self.close_if_empty(&room, inner);
+        self.insert(&room, &mut inner, sequenced);
+        self.presence.close_if_empty(&room, inner);
     }
 
     /// Handles the answer to a write of this node. `ts` is the store's time.
@@ -59,14 +61,14 @@ impl<S: Sink> Presence<S> {
                     snapshot: outcome.snapshot,
                 }),
             };
-            self.queue(&room, &mut inner, sequenced);
+            self.insert(&room, &mut inner, sequenced);
         } else {
             // A snapshot without an event follows the events up to its number, and comes before the next one.
             self.drain(&room, &mut inner, Some(outcome.seq));
             self.answer_write(&mut inner, &op, outcome.seq, None, &outcome.snapshot);
             self.drain(&room, &mut inner, None);
         }
-        self.close_if_empty(&room, inner);
+        self.presence.close_if_empty(&room, inner);
     }
 
     /// Takes the number of the last event from the first join of a room.
@@ -78,16 +80,13 @@ impl<S: Sink> Presence<S> {
             return;
         }
         shared.is_synced = true;
-        shared.remote = remote_members(
-            &outcome.snapshot,
-            inner.members.iter().map(|(_, member)| &*member.conn),
-        );
+        shared.remote = remote_members(&outcome.snapshot, &inner.members);
         shared.waiting = shared.waiting.split_off(&(outcome.previous + 1));
         inner.seq = outcome.previous;
     }
 
     /// Inserts an event by its number, and applies those that have no gap before them.
-    fn queue(&self, room: &Arc<Room<S>>, inner: &mut Inner<S>, sequenced: SequencedEvent<S>) {
+    fn insert(&self, room: &Arc<Room<S>>, inner: &mut Inner<S>, sequenced: SequencedEvent<S>) {
         let seq = inner.seq;
         let is_empty = inner.members.is_empty();
         let Some(shared) = &mut inner.shared else {
@@ -141,17 +140,14 @@ impl<S: Sink> Presence<S> {
     }
 
     fn apply(&self, room: &Room<S>, inner: &mut Inner<S>, sequenced: SequencedEvent<S>) {
-        if sequenced
-            .own_write
-            .as_ref()
-            .is_some_and(|own_write| matches!(own_write.op.write, Write::Correct { .. }))
-        {
+        let own_write = sequenced.own_write.as_ref();
+        if let Some(Write::Correct { .. }) = own_write.map(|own_write| own_write.op.write) {
             self.correct(room, inner, &sequenced);
         }
         inner.seq = inner.seq.max(sequenced.seq);
         let seq = inner.seq;
         if let (Some(kind), Some(stored)) = (sequenced.kind, Stored::parse(&sequenced.stored)) {
-            let kind = match &sequenced.own_write {
+            let kind = match own_write {
                 Some(own_write) => {
                     if let Some(member) = inner.member(own_write.op.slot) {
                         member.is_visible = true;
@@ -166,8 +162,8 @@ impl<S: Sink> Presence<S> {
                 }
             };
             if let Some(kind) = kind {
-                let event = about(room, &sequenced.conn, stored, kind, sequenced.ts);
-                self.send(inner, Event { seq, ..event });
+                let event = stored.event(&room.json, &sequenced.conn, kind, sequenced.ts);
+                self.presence.send(inner, Event { seq, ..event });
             }
         }
         if let Some(Completed { op, snapshot }) = sequenced.own_write {
@@ -185,14 +181,11 @@ impl<S: Sink> Presence<S> {
     ) {
         if let Kind::Leave(reason) = kind {
             // Another node may remove a member of this one that is past its TTL. One that has joined again since stays.
-            let is_it = |conn: &str, own: u64| conn == &*sequenced.conn && own == epoch;
-            let found = inner
-                .members
-                .iter()
-                .find(|(_, member)| is_it(&member.conn, member.epoch));
-            if let Some((key, _)) = found {
+            let mut members = inner.members.iter();
+            let is_it = |member: &Member<S>| member.conn == sequenced.conn && member.epoch == epoch;
+            if let Some((key, _)) = members.find(|(_, member)| is_it(member)) {
                 inner.members.remove(key);
-                self.counts.left(reason);
+                self.presence.counts.left(reason);
             }
         }
         let Some(shared) = &mut inner.shared else {
@@ -239,11 +232,13 @@ impl<S: Sink> Presence<S> {
                     is_resumed,
                     is_degraded: false,
                 };
-                self.answer_join(caller, &answer, |out| write_members(snapshot, out));
+                self.presence
+                    .answer_join(caller, &answer, |out| write_members(snapshot, out));
             }
             Write::Update | Write::Touch => {
                 let is_changed = op.write == Write::Update;
-                self.answer_heartbeat(caller, is_changed, op.epoch, false);
+                self.presence
+                    .answer_heartbeat(caller, is_changed, op.epoch, false);
             }
             _ => caller.answer(write_ok),
         }
@@ -259,7 +254,7 @@ impl<S: Sink> Presence<S> {
                 .is_some_and(|member| member.epoch == op.epoch)
             {
                 inner.members.remove(op.slot.key);
-                self.counts.left(Reason::Expired);
+                self.presence.counts.left(Reason::Expired);
             }
         } else {
             self.answer_write(inner, op, 0, None, &RemoteMembers::new());
@@ -268,46 +263,21 @@ impl<S: Sink> Presence<S> {
 
     /// Refuses a heartbeat of a member that is gone.
     pub(crate) fn refuse_lost(&self, caller: &Caller<S>) {
-        if let Err(refusal) = self.answer_unknown(caller, Refusal::Expired) {
-            self.refuse(caller, &refusal);
+        if let Err(refusal) = self.presence.answer_unknown(caller, Refusal::Expired) {
+            self.presence.refuse(caller, &refusal);
         }
     }
 }
 
-/// Returns the members of a snapshot that are not on this node.
-pub(crate) fn remote_members<'a>(
-    snapshot: &RemoteMembers,
-    own: impl Iterator<Item = &'a str>,
-) -> RemoteMembers {
-    let mut remote = snapshot.clone();
-    for conn in own {
-        remote.remove(conn);
-    }
-    remote
-}
-
-/// Returns the kind of event to send to the members of this node; `None` for no event. A node that writes its members again after the store
-/// has lost them adds them to the store, but they have not joined again.
+/// Returns the kind of event to send to the members of this node; `None` for no event. A node that writes its members
+/// again after the store has lost them adds them to the store, but they have not joined again.
 fn event_kind<S>(inner: &Inner<S>, kind: Kind, sequenced: &SequencedEvent<S>) -> Option<Kind> {
-    let told = inner.shared.as_ref();
-    let told = told.map(|shared| shared.announced.as_ref().unwrap_or(&shared.remote));
-    match told.and_then(|told| told.get(&sequenced.conn)) {
+    let shared = inner.shared.as_ref();
+    let known = shared.map(|shared| shared.announced.as_ref().unwrap_or(&shared.remote));
+    match known.and_then(|known| known.get(&sequenced.conn)) {
         Some(known) if kind == Kind::Join => {
             (known.stored != sequenced.stored).then_some(Kind::Update)
         }
         _ => Some(kind),
-    }
-}
-
-/// Appends members, separated by commas.
-fn write_members(members: &RemoteMembers, out: &mut Vec<u8>) {
-    let shown = members
-        .iter()
-        .filter_map(|(conn, remote)| remote.shown(conn));
-    for (index, member) in shown.enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        member.write(out);
     }
 }

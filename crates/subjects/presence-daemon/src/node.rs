@@ -1,4 +1,26 @@
-//! A node: it passes the writes of its rooms to Redis, and the events of the other nodes to its rooms.
+//! A node of several that share their rooms in Redis: it passes the writes of its rooms to Redis, and the events of the
+//! other nodes to its rooms.
+//!
+//! Each write to Redis is one part of a script: it stores a member, takes the next number of the room, and publishes the
+//! event to the nodes with members in that room, in one act. The writes that arrive while a script runs go together in
+//! the next one. A node's own events need no message: the answer has their numbers, and the room puts all events in
+//! order.
+//!
+//! ```text
+//! presence:members:ROOM   hash: connection id → NODE LAST_SEEN MEMBER
+//! presence:nodes:ROOM     hash: node → number of its members in the room
+//! presence:seq:ROOM       number of the last event
+//! presence:rooms:NODE     set: rooms with members of the node
+//! presence:lease:NODE     exists while the node lives
+//! presence:alive          set: nodes that have not been cleared away
+//! presence:store          random; a Redis that lost its data has another one
+//! presence:node:NODE      channel: events for the node
+//! ```
+
+mod connection;
+mod counts;
+mod messages;
+mod scripts;
 
 use std::future::pending;
 use std::pin::Pin;
@@ -12,12 +34,11 @@ use redis::{Cmd, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-use super::connection::{Connection, backoff, parse_url};
-use super::messages::records;
-use super::scripts::{evaluate, parse_answers, parse_outcome, push_write};
-use super::{ClusterSettings, NodeCounts};
-use crate::presence::op::Op;
-use crate::presence::write_queue::WriteQueue;
+use self::connection::{Connection, backoff, parse_url};
+pub(crate) use self::counts::NodeCounts;
+use self::messages::records;
+use self::scripts::{evaluate, parse_answers, parse_outcome, push_write};
+use crate::presence::cluster::{Cluster, Op, WriteQueue};
 use crate::presence::{Clock, Presence, Sink};
 
 /// Writes that go into one script; one of 500 keeps Redis busy for some 5 ms.
@@ -29,6 +50,17 @@ const PAUSE: Duration = Duration::from_millis(1);
 const STABLE: Duration = Duration::from_secs(5);
 /// Rooms of a dead node that are cleared at once.
 const ROOMS_AT_ONCE: usize = 50;
+
+/// The settings of a node.
+#[derive(Debug, Clone)]
+pub struct ClusterSettings {
+    /// The address of Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`.
+    pub url: String,
+    /// Time after which a node that does not extend its lease is dead.
+    pub lease: Duration,
+    /// Time for Redis to answer.
+    pub timeout: Duration,
+}
 
 /// A node of a cluster.
 #[derive(Debug)]
@@ -116,7 +148,9 @@ impl<S: Sink> Node<S> {
             };
             self.counts.interruptions.fetch_add(1, Relaxed);
             let sent = std::mem::take(&mut self.sent);
-            self.presence.interrupt(sent, self.clock.now_ms());
+            if let Some(cluster) = self.presence.cluster() {
+                cluster.interrupt(sent, self.clock.now_ms());
+            }
             print_note(
                 program,
                 format_args!("lost Redis, so this node goes on alone: {error:#}"),
@@ -168,18 +202,15 @@ impl<S: Sink> Node<S> {
         stop: &mut watch::Receiver<bool>,
     ) -> anyhow::Result<()> {
         let presence = Arc::clone(&self.presence);
-        let queue = presence
-            .write_queue
-            .as_ref()
-            .context("the service has no queue")?;
+        let cluster = presence.cluster().context("the service is alone")?;
+        let queue = cluster.queue();
         // Before its rooms are written: a node without a lease is dead to the others.
         self.check_lease(&self.renew_lease(&connection).await?, true)?;
         let is_intact = self
             .store
             .replace(connection.store.clone())
             .is_none_or(|store| store == connection.store);
-        queue.open();
-        presence.resync(is_intact);
+        cluster.resync(is_intact);
         self.has_tried.send_replace(true);
         let mut leases = interval(self.settings.lease / 4);
         leases.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -202,15 +233,15 @@ impl<S: Sink> Node<S> {
             tokio::select! {
                 biased;
                 message = connection.messages.recv() => {
-                    self.receive(message)?;
+                    self.receive(&cluster, message)?;
                     // What has arrived already goes together, so that each client gets it in one write.
                     while let Ok(message) = connection.messages.try_recv() {
-                        self.receive(Some(message))?;
+                        self.receive(&cluster, Some(message))?;
                     }
                 }
                 answered = ready(&mut answer) => {
                     answer = None;
-                    self.complete(answered.context("a write failed")?)?;
+                    self.complete(&cluster, answered.context("a write failed")?)?;
                 }
                 () = queue.filled.notified(), if is_idle => {}
                 () = sleep_until(next), if is_filled => {}
@@ -233,10 +264,7 @@ impl<S: Sink> Node<S> {
         if self.sent.is_empty() {
             return None;
         }
-        self.counts.scripts.fetch_add(1, Relaxed);
-        self.counts
-            .writes
-            .fetch_add(self.sent.len() as u64, Relaxed);
+        self.counts.script(self.sent.len());
         let mut command = evaluate(&connection.write);
         command.arg(&self.name).arg(self.presence.settings.ttl_ms());
         self.sent.iter().for_each(|op| push_write(op, &mut command));
@@ -244,7 +272,7 @@ impl<S: Sink> Node<S> {
     }
 
     /// Passes the answers to a script to the rooms.
-    fn complete(&mut self, answer: Value) -> anyhow::Result<()> {
+    fn complete(&mut self, cluster: &Cluster<'_, S>, answer: Value) -> anyhow::Result<()> {
         let (now_ms, answers) = parse_answers(answer)?;
         if answers.len() != self.sent.len() {
             bail!("{} writes have {} answers", self.sent.len(), answers.len());
@@ -256,20 +284,20 @@ impl<S: Sink> Node<S> {
             .map(|(op, answer)| parse_outcome(op.write, answer))
             .collect();
         for (op, outcome) in self.sent.drain(..).zip(parsed?) {
-            self.presence.complete(op, outcome, now_ms);
+            cluster.complete(op, outcome, now_ms);
         }
         Ok(())
     }
 
     /// Passes the events of a message to the rooms.
-    fn receive(&self, message: Option<PushInfo>) -> anyhow::Result<()> {
+    fn receive(&self, cluster: &Cluster<'_, S>, message: Option<PushInfo>) -> anyhow::Result<()> {
         let message = message.context("the connection has ended")?;
         match (message.kind, &*message.data) {
             (PushKind::Disconnection, _) => bail!("the connection has ended"),
             (PushKind::Message, [_, Value::BulkString(text)]) => {
                 self.counts.messages.fetch_add(1, Relaxed);
                 let text = str::from_utf8(text).context("a message is not UTF-8")?;
-                records(text).for_each(|record| self.presence.receive(&record));
+                records(text).for_each(|record| cluster.receive(&record));
             }
             _ => {}
         }

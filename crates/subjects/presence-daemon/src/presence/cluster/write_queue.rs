@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::op::{Op, Write};
+use super::{Op, Write};
 
 /// The queue of writes to the shared store. Rooms put writes into it while they are locked; the node takes them out.
 /// It is closed while the store cannot be reached.

@@ -1,7 +1,7 @@
 //! Messages between nodes: events, one after the other.
 
+use crate::presence::cluster::Record;
 use crate::presence::event::{Kind, Reason};
-use crate::presence::outcome::Record;
 
 /// Parses a message. Ends at the first event that it does not understand.
 ///

@@ -1,27 +1,8 @@
-//! Writes to the store that the nodes share.
+//! The kinds of writes to the store, and the members in it.
 
-use std::sync::Arc;
-
-use super::event::{Reason, push};
-use super::json::push_number;
-use super::member::Member;
-use super::room::{Room, Slot};
-use super::sink::Caller;
-
-/// A write to the shared store.
-#[derive(Debug)]
-pub(crate) struct Op<S> {
-    pub(crate) room: Arc<Room<S>>,
-    pub(crate) write: Write,
-    /// The connection id of the member; empty for writes about the room.
-    pub(crate) conn: Box<str>,
-    /// The member as it is stored: see [`Stored`].
-    pub(crate) stored: Box<str>,
-    pub(crate) slot: Slot,
-    pub(crate) epoch: u64,
-    /// The client that waits for the answer.
-    pub(crate) caller: Option<Caller<S>>,
-}
+use crate::presence::event::{Event, Kind, Reason, push};
+use crate::presence::json::push_number;
+use crate::presence::member::Member;
 
 /// The kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,43 +36,6 @@ impl Write {
     }
 }
 
-impl<S> Op<S> {
-    /// Creates a write about a member.
-    pub(crate) fn about(
-        room: &Arc<Room<S>>,
-        write: Write,
-        key: usize,
-        member: &Member<S>,
-        caller: Option<Caller<S>>,
-    ) -> Self {
-        Self {
-            room: Arc::clone(room),
-            write,
-            conn: member.conn.clone(),
-            stored: Stored::from_member(member).to_text(),
-            slot: Slot {
-                key,
-                generation: member.generation,
-            },
-            epoch: member.epoch,
-            caller,
-        }
-    }
-
-    /// Creates a write about a room.
-    pub(crate) fn about_room(room: &Arc<Room<S>>, write: Write) -> Self {
-        Self {
-            room: Arc::clone(room),
-            write,
-            conn: Box::default(),
-            stored: Box::default(),
-            slot: Slot::default(),
-            epoch: 0,
-            caller: None,
-        }
-    }
-}
-
 /// A member as it is stored: `EPOCH LENGTH USER STATE` without the last space, where the length is the length of the
 /// user's JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,15 +46,16 @@ pub(crate) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    fn from_member<S>(member: &'a Member<S>) -> Self {
+    pub(super) fn from_member<S>(member: &'a Member<S>) -> Self {
+        let shown = member.shown();
         Self {
-            epoch: member.epoch,
-            user_json: &member.user_json,
-            state: member.state.as_str(),
+            epoch: shown.epoch,
+            user_json: shown.user_json,
+            state: shown.state,
         }
     }
 
-    fn to_text(self) -> Box<str> {
+    pub(super) fn to_text(self) -> Box<str> {
         let mut text = Vec::with_capacity(32 + self.user_json.len() + self.state.len());
         push_number(self.epoch, &mut text);
         text.push(b' ');
@@ -133,5 +78,20 @@ impl<'a> Stored<'a> {
             user_json,
             state,
         })
+    }
+
+    /// Returns an event about the member, without its number.
+    pub(super) fn event(self, room_json: &'a str, conn: &'a str, kind: Kind, ts: u64) -> Event<'a> {
+        Event {
+            kind,
+            room_json,
+            user_json: self.user_json,
+            conn,
+            state: self.state,
+            ts,
+            epoch: self.epoch,
+            seq: 0,
+            is_degraded: false,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What the store answers, and what it tells.
 
-use super::event::Kind;
-use super::shared::RemoteMembers;
+use super::RemoteMembers;
+use crate::presence::event::Kind;
 
 /// The store's answer to a write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

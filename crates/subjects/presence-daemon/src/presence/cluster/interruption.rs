@@ -2,25 +2,22 @@
 
 use std::sync::Arc;
 
-use super::event::{Event, Kind, Reason};
-use super::linked::remote_members;
-use super::op::{Op, Stored, Write};
-use super::outcome::Outcome;
-use super::room::{Inner, Room};
-use super::service::{Presence, write_ok};
-use super::shared::{RemoteMember, RemoteMembers, SequencedEvent};
-use super::sink::Sink;
+use super::op::Stored;
+use super::{
+    Cluster, Op, Outcome, RemoteMember, RemoteMembers, SequencedEvent, Write, remote_members,
+};
+use crate::presence::event::{Event, Kind, Reason};
+use crate::presence::room::{Inner, Room};
+use crate::presence::service::write_ok;
+use crate::presence::sink::Sink;
 
-impl<S: Sink> Presence<S> {
+impl<S: Sink> Cluster<'_, S> {
     /// Switches every room to degraded (local) mode. `sent` are the writes in flight when the connection broke.
     pub(crate) fn interrupt(&self, sent: Vec<Op<S>>, now_ms: u64) {
-        let Some(queue) = &self.write_queue else {
-            return;
-        };
-        let queued = queue.close();
-        let ends_ms = now_ms + self.settings.ttl_ms();
+        let queued = self.queue.close();
+        let ends_ms = now_ms + self.presence.settings.ttl_ms();
         let mut failed = Vec::new();
-        self.rooms.for_each(|room| {
+        self.presence.rooms.for_each(|room| {
             let mut inner = room.lock();
             let Some(shared) = &mut inner.shared else {
                 return;
@@ -50,84 +47,53 @@ impl<S: Sink> Presence<S> {
     fn fail(&self, op: &Op<S>, now_ms: u64) {
         let room = Arc::clone(&op.room);
         let mut inner = room.lock();
-        let key = op.slot.key;
         let is_there = inner.member(op.slot).is_some();
-        let caller = op.caller.as_ref();
-        match (op.write, caller) {
-            (Write::Join, Some(caller)) if is_there => {
-                inner.members[key].is_visible = true;
-                self.publish_stored(&room, &mut inner, op, Kind::Join, now_ms);
-                self.answer_join_local(&inner, key, caller, false);
-            }
-            (Write::Resume { is_changed }, Some(caller)) if is_there => {
-                if is_changed {
-                    self.publish_stored(&room, &mut inner, op, Kind::Update, now_ms);
-                }
-                self.answer_join_local(&inner, key, caller, true);
-            }
-            (Write::Update, _) if is_there => {
-                self.publish_stored(&room, &mut inner, op, Kind::Update, now_ms);
-            }
-            (Write::Leave(reason), _) => self.leave_late(&room, &mut inner, op, reason, now_ms),
+        let kind = match op.write {
+            Write::Leave(reason) => Some(Kind::Leave(reason)),
+            Write::Join if is_there => Some(Kind::Join),
+            Write::Update | Write::Resume { is_changed: true } if is_there => Some(Kind::Update),
+            _ => None,
+        };
+        match kind {
+            Some(Kind::Join) => inner.members[op.slot.key].is_visible = true,
+            Some(Kind::Leave(_)) => self.queue.remember_left(&room.id, &op.conn),
             _ => {}
         }
-        if let Some(caller) = caller {
-            match op.write {
-                Write::Update | Write::Touch if is_there => {
-                    let is_changed = op.write == Write::Update;
-                    self.answer_heartbeat(caller, is_changed, op.epoch, true);
-                }
+        // The state is the one of the write: the member has the changes of later writes already.
+        if let (Some(kind), Some(stored)) = (kind, Stored::parse(&op.stored)) {
+            let event = stored.event(&room.json, &op.conn, kind, now_ms);
+            self.presence.publish(&mut inner, event);
+        }
+        if let Some(caller) = &op.caller {
+            let (presence, write) = (self.presence, op.write);
+            match write {
                 Write::Leave(_) => caller.answer(write_ok),
-                _ if is_there => {}
-                _ => self.refuse_lost(caller),
+                _ if !is_there => self.refuse_lost(caller),
+                Write::Update | Write::Touch => {
+                    presence.answer_heartbeat(caller, write == Write::Update, op.epoch, true);
+                }
+                _ => {
+                    let is_resumed = write != Write::Join;
+                    presence.answer_join_local(&inner, op.slot.key, caller, is_resumed);
+                }
             }
         }
-        self.close_if_empty(&room, inner);
+        self.presence.close_if_empty(&room, inner);
     }
 
-    fn leave_late(
-        &self,
-        room: &Room<S>,
-        inner: &mut Inner<S>,
-        op: &Op<S>,
-        reason: Reason,
-        now_ms: u64,
-    ) {
-        if let Some(queue) = &self.write_queue {
-            queue.remember_left(&room.id, &op.conn);
-        }
-        self.publish_stored(room, inner, op, Kind::Leave(reason), now_ms);
-    }
-
-    /// Publishes an event with the state of a write, and not of the member, which has the changes of later writes.
-    fn publish_stored(
-        &self,
-        room: &Room<S>,
-        inner: &mut Inner<S>,
-        op: &Op<S>,
-        kind: Kind,
-        now_ms: u64,
-    ) {
-        if let Some(stored) = Stored::parse(&op.stored) {
-            self.publish(inner, about(room, &op.conn, stored, kind, now_ms));
-        }
-    }
-
-    /// Writes all rooms to the store again, after the connection is back. The queue must be open.
+    /// Writes all rooms to the store again, after the connection is back.
     pub(crate) fn resync(&self, is_intact: bool) {
-        let Some(queue) = &self.write_queue else {
-            return;
-        };
-        for (room, conn) in queue.take_left() {
+        self.queue.open();
+        for (room, conn) in self.queue.take_left() {
             let room = Arc::new(Room::new(&room, true));
             let leave = Op {
                 conn,
                 ..Op::about_room(&room, Write::Leave(Reason::Disconnect))
             };
             // If the queue is closed again, the store keeps the member until this node's lease has passed.
-            let _ = queue.push([leave]);
+            let _ = self.queue.push([leave]);
         }
-        self.rooms.for_each(|room| {
+        self.presence.rooms.for_each(|room| {
             let mut inner = room.lock();
             let floor = inner.seq;
             let Inner {
@@ -146,7 +112,7 @@ impl<S: Sink> Presence<S> {
                 .iter()
                 .map(|(key, member)| Op::about(room, Write::Restore, key, member, None));
             let ops: Vec<_> = [rejoin].into_iter().chain(restore).collect();
-            if queue.push(ops).is_ok() {
+            if self.queue.push(ops).is_ok() {
                 shared.is_linked = true;
                 shared.holds += 1;
                 members
@@ -157,7 +123,7 @@ impl<S: Sink> Presence<S> {
     }
 
     /// Takes up what the store knows of a room, and reserves numbers for what its members do not know yet.
-    pub(crate) fn rejoin(
+    pub(super) fn rejoin(
         &self,
         room: &Arc<Room<S>>,
         inner: &mut Inner<S>,
@@ -180,19 +146,13 @@ impl<S: Sink> Presence<S> {
         *seq = outcome.seq;
         shared.is_synced = true;
         shared.waiting = shared.waiting.split_off(&(outcome.seq + 1));
-        let mut actual = remote_members(
-            &outcome.snapshot,
-            members.iter().map(|(_, member)| &*member.conn),
-        );
+        let mut actual = remote_members(&outcome.snapshot, members);
         let known = std::mem::take(&mut shared.remote);
-        if matches!(
-            op.write,
-            Write::Rejoin {
-                is_intact: false,
-                ..
-            }
-        ) {
-            let ends_ms = Some(now_ms + self.settings.ttl_ms());
+        if let Write::Rejoin {
+            is_intact: false, ..
+        } = op.write
+        {
+            let ends_ms = Some(now_ms + self.presence.settings.ttl_ms());
             for (conn, remote) in &known {
                 let unconfirmed = RemoteMember {
                     ends_ms,
@@ -211,13 +171,9 @@ impl<S: Sink> Presence<S> {
             return;
         };
         let first = shared.waiting.first_key_value().map(|(seq, _)| *seq);
-        if let Some(queue) = self
-            .write_queue
-            .as_ref()
-            .filter(|_| first.is_some() && first == shared.waited_for)
-        {
+        if first.is_some() && first == shared.waited_for {
             // It waited for a whole interval: the event before it is lost.
-            queue.gap.notify_one();
+            self.queue.gap.notify_one();
         }
         shared.waited_for = first;
         let is_lost = |remote: &RemoteMember| remote.ends_ms.is_some_and(|ends| now_ms >= ends);
@@ -233,10 +189,9 @@ impl<S: Sink> Presence<S> {
         }
         for (conn, remote) in known.iter().filter(|(_, remote)| is_lost(remote)) {
             if let Some(stored) = Stored::parse(&remote.stored) {
-                self.publish(
-                    inner,
-                    about(room, conn, stored, Kind::Leave(Reason::Expired), now_ms),
-                );
+                let kind = Kind::Leave(Reason::Expired);
+                let event = stored.event(&room.json, conn, kind, now_ms);
+                self.presence.publish(inner, event);
             }
         }
     }
@@ -258,28 +213,24 @@ impl<S: Sink> Presence<S> {
     }
 
     /// Tells the members of this node what they missed, in the numbers that were reserved.
-    pub(crate) fn correct(
+    pub(super) fn correct(
         &self,
         room: &Room<S>,
         inner: &mut Inner<S>,
         sequenced: &SequencedEvent<S>,
     ) {
-        let Some(shared) = &mut inner.shared else {
+        let announced = inner
+            .shared
+            .as_mut()
+            .and_then(|shared| shared.announced.take());
+        let (Some(shared), Some(announced)) = (&inner.shared, announced) else {
             return;
         };
-        let Some(announced) = shared.announced.take() else {
-            return;
-        };
-        let differences = differences(&announced, &shared.remote);
-        let owned: Vec<_> = differences
-            .into_iter()
-            .map(|(conn, remote, kind)| (Box::from(conn), remote.clone(), kind))
-            .collect();
         let numbers = sequenced.previous + 1..=sequenced.seq;
-        for (seq, (conn, remote, kind)) in numbers.zip(owned) {
+        for (seq, (conn, remote, kind)) in numbers.zip(differences(&announced, &shared.remote)) {
             if let Some(stored) = Stored::parse(&remote.stored) {
-                let event = about(room, &conn, stored, kind, sequenced.ts);
-                self.send(inner, Event { seq, ..event });
+                let event = stored.event(&room.json, conn, kind, sequenced.ts);
+                self.presence.send(inner, Event { seq, ..event });
             }
         }
     }
@@ -300,25 +251,4 @@ fn differences<'a>(
             Some(_) => None,
         });
     gone.chain(new).collect()
-}
-
-/// Returns an event about a stored member, without its number.
-pub(crate) fn about<'a, S>(
-    room: &'a Room<S>,
-    conn: &'a str,
-    stored: Stored<'a>,
-    kind: Kind,
-    ts: u64,
-) -> Event<'a> {
-    Event {
-        kind,
-        room_json: &room.json,
-        user_json: stored.user_json,
-        conn,
-        state: stored.state,
-        ts,
-        epoch: stored.epoch,
-        seq: 0,
-        is_degraded: false,
-    }
 }

@@ -10,13 +10,19 @@ pub(crate) struct NodeCounts {
     pub(crate) is_up: AtomicU64,
     pub(crate) degraded_us: AtomicU64,
     pub(crate) interruptions: AtomicU64,
-    pub(crate) scripts: AtomicU64,
-    pub(crate) writes: AtomicU64,
+    scripts: AtomicU64,
+    writes: AtomicU64,
     pub(crate) messages: AtomicU64,
     pub(crate) removed: AtomicU64,
 }
 
 impl NodeCounts {
+    /// Counts a script that has this many writes.
+    pub(crate) fn script(&self, writes: usize) {
+        self.scripts.fetch_add(1, Relaxed);
+        self.writes.fetch_add(writes as u64, Relaxed);
+    }
+
     pub(crate) fn set_on(&self, page: &MetricsPage) {
         let counters = [
             (

@@ -3,9 +3,7 @@
 use redis::{Cmd, Value};
 
 use super::messages::{leave_kind, parse_kind};
-use crate::presence::op::{Op, Write};
-use crate::presence::outcome::Outcome;
-use crate::presence::shared::{RemoteMember, RemoteMembers};
+use crate::presence::cluster::{Op, Outcome, RemoteMember, RemoteMembers, Write};
 
 /// Carries out writes.
 pub(crate) const WRITE: &str = concat!(include_str!("common.lua"), include_str!("write.lua"));
