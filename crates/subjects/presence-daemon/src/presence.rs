@@ -16,7 +16,6 @@ pub(crate) mod member;
 pub(crate) mod refusal;
 mod registry;
 mod request;
-mod requests;
 pub(crate) mod room;
 pub(crate) mod service;
 mod session;
@@ -25,8 +24,7 @@ mod sink;
 mod state;
 
 pub use self::clock::Clock;
-pub use self::requests::Request;
-pub use self::service::Presence;
+pub use self::service::{Presence, Request};
 pub use self::session::Session;
 pub use self::settings::Settings;
 pub use self::sink::Sink;

@@ -3,7 +3,7 @@
 //! `cargo run -p socketio-server --example rooms`, and then in JavaScript:
 //!
 //! ```text
-//! socket.on("said", (text) => console.log(text));
+//! socket.on("message", (text) => console.log(text));
 //! socket.emit("join", "lobby", (count) => socket.emit("say", "lobby", `one of ${count}`));
 //! ```
 
@@ -34,7 +34,7 @@ impl Rooms {
     fn say(&self, room: &str, text: &RawValue) {
         // Encoded once, however many there are.
         let frame = Frame::with_event("/", |out| {
-            out.extend_from_slice(br#""said","#);
+            out.extend_from_slice(br#""message","#);
             out.extend_from_slice(text.get().as_bytes());
         });
         for member in self.lock().get(room).into_iter().flatten() {

@@ -1,5 +1,6 @@
 //! The application behind the namespaces of a server.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -30,6 +31,12 @@ pub trait App: Send + Sync + 'static {
 
     /// Handles the end of a socket that was connected. Frames that are sent to it from now on are dropped.
     fn disconnect(&self, socket: &Arc<Socket>, reason: DisconnectReason);
+}
+
+impl fmt::Debug for dyn App {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("App")
+    }
 }
 
 /// An event of a client.

@@ -3,7 +3,6 @@
 pub(crate) mod engine;
 pub(crate) mod inbox;
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,6 +22,7 @@ const NOOP: &str = "6";
 const CLOSE: &str = "1";
 
 /// A session of Engine.IO.
+#[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: Id,
     pub(crate) connection: Arc<Connection>,
@@ -188,15 +188,6 @@ impl Session {
     fn lock_inbox<T>(&self, act: impl FnOnce(&mut Inbox) -> T) -> T {
         // A panic of the application ends only the call that caused it.
         act(&mut self.inbox.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl fmt::Debug for Session {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Session")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
     }
 }
 

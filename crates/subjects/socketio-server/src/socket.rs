@@ -16,6 +16,7 @@ use crate::engine::connection::Connection;
 use crate::engine::frame::{Frame, Opcode, write_json, write_namespace};
 
 /// A client in a namespace, for an application to send to.
+#[derive(Debug)]
 pub struct Socket {
     id: Id,
     /// `None` for the main namespace.
@@ -129,17 +130,6 @@ impl Socket {
     /// Marks the socket as disconnected. Returns false if it was already.
     pub(crate) fn disconnect(&self) -> bool {
         self.is_connected.swap(false, Relaxed)
-    }
-}
-
-impl fmt::Debug for Socket {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Socket")
-            .field("id", &self.id())
-            .field("namespace", &self.namespace())
-            .field("is_connected", &self.is_connected())
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,36 +1,8 @@
-//! Answers to requests.
+//! The answer to a join.
 
 use super::event::push;
 use super::json::push_number;
 use super::member::Token;
-
-/// The answer to a heartbeat.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeartbeatAnswer {
-    pub(crate) is_changed: bool,
-    /// `None` in compatibility mode if there is no member.
-    pub(crate) epoch: Option<u64>,
-    pub(crate) is_degraded: bool,
-}
-
-impl HeartbeatAnswer {
-    pub(crate) fn write(self, out: &mut Vec<u8>) {
-        push(out, "{\"ok\":true,\"changed\":");
-        push(out, if self.is_changed { "true" } else { "false" });
-        if let Some(epoch) = self.epoch {
-            push(out, ",\"epoch\":");
-            push_number(epoch, out);
-        }
-        push(
-            out,
-            if self.is_degraded {
-                ",\"degraded\":true}"
-            } else {
-                "}"
-            },
-        );
-    }
-}
 
 /// The answer to a join, but for the snapshot.
 #[derive(Debug, Clone)]

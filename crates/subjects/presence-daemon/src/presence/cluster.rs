@@ -4,8 +4,7 @@
 
 mod events;
 mod interruption;
-mod op;
-mod outcome;
+mod store;
 mod write_queue;
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,9 +12,8 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use self::op::Stored;
-pub(crate) use self::op::Write;
-pub(crate) use self::outcome::{Outcome, Record};
+use self::store::Stored;
+pub(crate) use self::store::{Outcome, Record, Write};
 pub(crate) use self::write_queue::WriteQueue;
 use super::event::Kind;
 use super::member::{Member, Shown};

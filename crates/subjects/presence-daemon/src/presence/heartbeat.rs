@@ -1,9 +1,9 @@
 //! `presence:heartbeat`.
 
-use super::answer::HeartbeatAnswer;
 use super::cluster::Write;
 use super::counts::add;
-use super::event::{Kind, Reason};
+use super::event::{Kind, Reason, push};
+use super::json::push_number;
 use super::refusal::Refusal;
 use super::request::Heartbeat;
 use super::service::Presence;
@@ -58,25 +58,31 @@ impl<S: Sink> Presence<S> {
         if is_changed {
             self.publish_member(room, &mut inner, slot.key, Kind::Update, now_ms);
         }
-        self.answer_heartbeat(caller, is_changed, epoch, inner.is_degraded());
+        self.answer_heartbeat(caller, is_changed, Some(epoch), inner.is_degraded());
         Ok(())
     }
 
-    /// Answers a heartbeat with ok.
+    /// Answers a heartbeat with ok. In compatibility mode there may be no member, and then no epoch.
     pub(crate) fn answer_heartbeat(
         &self,
         caller: &Caller<S>,
         is_changed: bool,
-        epoch: u64,
+        epoch: Option<u64>,
         is_degraded: bool,
     ) {
         add(&self.counts.heartbeats, 1);
-        let answer = HeartbeatAnswer {
-            is_changed,
-            epoch: Some(epoch),
-            is_degraded: is_degraded && !self.settings.is_compatible,
-        };
-        caller.answer(|out| answer.write(out));
+        caller.answer(|out| {
+            push(out, "{\"ok\":true,\"changed\":");
+            push(out, if is_changed { "true" } else { "false" });
+            if let Some(epoch) = epoch {
+                push(out, ",\"epoch\":");
+                push_number(epoch, out);
+            }
+            if is_degraded && !self.settings.is_compatible {
+                push(out, ",\"degraded\":true");
+            }
+            push(out, "}");
+        });
     }
 
     /// Refuses a heartbeat without a member, or answers it as the model does.
@@ -88,13 +94,7 @@ impl<S: Sink> Presence<S> {
         if !self.settings.is_compatible {
             return Err(refusal);
         }
-        add(&self.counts.heartbeats, 1);
-        let answer = HeartbeatAnswer {
-            is_changed: false,
-            epoch: None,
-            is_degraded: false,
-        };
-        caller.answer(|out| answer.write(out));
+        self.answer_heartbeat(caller, false, None, false);
         Ok(())
     }
 }

@@ -126,17 +126,17 @@ impl<S> Member<S> {
         self.kept_until_ms.is_some_and(|until| now_ms >= until)
     }
 
-    /// Returns an event about the member.
-    pub(crate) fn event<'a>(&'a self, kind: Kind, room_json: &'a str, seq: u64) -> Event<'a> {
+    /// Returns an event about the member, without its number.
+    pub(crate) fn event<'a>(&'a self, kind: Kind, room_json: &'a str, ts: u64) -> Event<'a> {
         Event {
             kind,
             room_json,
             user_json: &self.user_json,
             conn: &self.conn,
             state: self.state.as_str(),
-            ts: self.last_seen_ms,
+            ts,
             epoch: self.epoch,
-            seq,
+            seq: 0,
             is_degraded: false,
         }
     }

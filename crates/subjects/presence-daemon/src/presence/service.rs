@@ -1,4 +1,4 @@
-//! The service: what its requests share.
+//! The service: the requests of clients, and what they share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,10 +9,25 @@ use super::cluster::{Cluster, Write, WriteQueue};
 use super::counts::{Counts, add};
 use super::event::{Event, Kind, Reason};
 use super::member::Member;
+use super::refusal::Refusal;
 use super::registry::Registry;
 use super::room::{Inner, Room};
+use super::session::Session;
 use super::settings::Settings;
 use super::sink::{Caller, Sink};
+
+/// A request of a client.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The name of the event.
+    pub name: &'a str,
+    /// Its arguments: valid JSON values separated by commas.
+    pub arguments: &'a str,
+    /// The id of the answer that the client waits for.
+    pub ack: Option<u64>,
+    /// True if binary attachments came with it, which a state cannot have.
+    pub is_binary: bool,
+}
 
 /// The presence service of one node. Times that it is given are in milliseconds since 1970 and must not go back.
 #[derive(Debug)]
@@ -44,6 +59,45 @@ impl<S: Sink> Presence<S> {
             write_queue: Some(WriteQueue::new()),
             ..Self::new(settings)
         }
+    }
+
+    /// Handles a request of the connection with this id, which needs no escapes in JSON. Unknown requests are ignored.
+    pub fn request(
+        &self,
+        session: &Session<S>,
+        conn: &str,
+        sink: &S,
+        request: Request<'_>,
+        now_ms: u64,
+    ) {
+        let caller = Caller {
+            sink: sink.clone(),
+            ack: request.ack,
+        };
+        let arguments = request.arguments;
+        let handled = match request.name {
+            "presence:heartbeat" | "presence:join" if request.is_binary => {
+                let problem = "binary values cannot be part of a state: encode them as text";
+                Err(Refusal::InvalidArgument(problem.into()))
+            }
+            "presence:heartbeat" => self.heartbeat(session, arguments, &caller, now_ms),
+            "presence:join" => self.join(session, conn, arguments, &caller, now_ms),
+            "presence:leave" => {
+                self.leave(session, &caller, now_ms);
+                Ok(())
+            }
+            _ => return,
+        };
+        if let Err(refusal) = handled {
+            self.refuse(&caller, &refusal);
+        }
+    }
+
+    /// Answers a request that is refused.
+    pub(crate) fn refuse(&self, caller: &Caller<S>, refusal: &Refusal) {
+        add(&self.counts.refused, 1);
+        let has_code = !self.settings.is_compatible;
+        caller.answer(|out| refusal.write(has_code, out));
     }
 
     /// Sets the metrics of the service on a page.
@@ -99,9 +153,9 @@ impl<S: Sink> Presence<S> {
     ) {
         inner.seq += 1;
         let event = Event {
-            ts,
+            seq: inner.seq,
             is_degraded: inner.is_degraded(),
-            ..inner.members[key].event(kind, &room.json, inner.seq)
+            ..inner.members[key].event(kind, &room.json, ts)
         };
         self.send(inner, event);
     }
@@ -123,6 +177,7 @@ impl<S: Sink> Presence<S> {
         now_ms: u64,
         caller: Option<&Caller<S>>,
     ) {
+        // The write needs the member.
         let is_shared = self.share(room, inner, Write::Leave(reason), key, caller);
         let member = inner.members.remove(key);
         self.counts.left(reason);
@@ -147,14 +202,8 @@ impl<S: Sink> Presence<S> {
         }
         // Nobody was told of a member that is not visible yet.
         if member.is_visible {
-            let event = member.event(Kind::Leave(reason), &room.json, 0);
-            self.publish(
-                inner,
-                Event {
-                    ts: now_ms,
-                    ..event
-                },
-            );
+            let event = member.event(Kind::Leave(reason), &room.json, now_ms);
+            self.publish(inner, event);
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Heartbeats {
     pub(crate) changed: Notify,
 }
 
-/// What is due for sessions at times of the engine's clock: one queue for each kind.
+/// A queue for each [`Due`]: sessions and times of the engine's clock, in their order.
 type Queues = [VecDeque<(u64, Slot)>; 3];
 
 /// Something that is due for a session at a time.

@@ -122,6 +122,7 @@ pub(crate) async fn post(
         is_read: false,
     };
     let body = read(worker, body).await;
+    // A body that is too large is answered, and the session goes on.
     posting.is_read = !matches!(body, Err(Refusal::BadRequest));
     let body = body?;
     let received = payload::decode(&body, |message| session.receive(message));

@@ -124,6 +124,7 @@ fn open(
     if transport == TransportName::Polling {
         return Ok(packets(polling::open(worker, protocol)?));
     }
+    // First: a session counts as open from its creation until its holder is dropped.
     let response = switch(request)?;
     let session = Session::new(&worker.engine, protocol).ok_or(Refusal::Full)?;
     let counts = &worker.engine.counts;

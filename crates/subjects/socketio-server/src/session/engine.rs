@@ -1,6 +1,5 @@
 //! The state that all sessions of a server share.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use crate::config::ServerConfig;
 use crate::counts::Counts;
 
 /// The state that all sessions of a server share.
+#[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) config: ServerConfig,
     pub(crate) app: Arc<dyn App>,
@@ -37,15 +37,6 @@ impl Engine {
     /// Converts milliseconds since the start to an instant.
     pub(crate) fn instant(&self, time: u64) -> Instant {
         self.started + Duration::from_millis(time)
-    }
-}
-
-impl fmt::Debug for Engine {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Engine")
-            .field("config", &self.config)
-            .finish_non_exhaustive()
     }
 }
 

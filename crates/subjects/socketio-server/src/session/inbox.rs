@@ -79,6 +79,7 @@ impl Inbox {
             return Ok(());
         }
         let complete = self.pending.take().ok_or(Fault::Protocol)?;
+        // Parsed again, because a packet borrows its text.
         let packet = Packet::parse(&complete.text).ok_or(Fault::Protocol)?;
         self.handle(&packet, &complete.attachments, to)
     }

@@ -72,8 +72,8 @@ fn malformed_frames_close_their_own_connection_with_the_code_of_the_standard() {
         assert_eq!(close_code(&mut stream), Some(code), "{name}");
         other.echo("1");
     }
-    assert_eq!(server.ended(DisconnectReason::ProtocolError), count);
-    assert_eq!(server.open_sessions(), 1);
+    assert_eq!(server.counts.ended(DisconnectReason::ProtocolError), count);
+    assert_eq!(server.counts.open_sessions(), 1);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn malformed_packets_close_their_own_connection() {
         );
     }
     other.echo("1");
-    assert_eq!(server.open_sessions(), 1);
+    assert_eq!(server.counts.open_sessions(), 1);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn clients_that_vanish_leave_nothing_behind() {
         other.echo("1");
     }
     wait_until("all have ended", || {
-        server.ended(DisconnectReason::ConnectionLost) == 500
+        server.counts.ended(DisconnectReason::ConnectionLost) == 500
     });
-    assert_eq!(server.open_sessions(), 1);
+    assert_eq!(server.counts.open_sessions(), 1);
 }

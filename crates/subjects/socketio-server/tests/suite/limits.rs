@@ -21,9 +21,9 @@ fn sessions_beyond_the_limit_are_refused_until_others_leave() {
     let url = format!("ws://{}{WEBSOCKET}", server.address);
     let refused = tungstenite::client(&url, stream(server.address));
     assert!(refused.is_err(), "a third session opened");
-    assert_eq!(server.total(Count::HandshakesFull), 2);
+    assert_eq!(server.counts.total(Count::HandshakesFull), 2);
     drop(first);
-    wait_until("the first has left", || server.open_sessions() == 1);
+    wait_until("the first has left", || server.counts.open_sessions() == 1);
     server.join();
 }
 
@@ -52,7 +52,7 @@ fn handshakes_that_stop_half_way_are_closed_and_disturb_nobody() {
         half.read_to_end(&mut rest).expect("the server closes");
     }
     other.echo("2");
-    wait_until("the other is left", || server.open_sessions() == 1);
+    wait_until("the other is left", || server.counts.open_sessions() == 1);
 }
 
 #[test]
@@ -73,10 +73,10 @@ fn a_client_that_never_reads_is_disconnected_and_counted() {
         assert!(sent < 100_000_000, "it is still connected");
     }
     wait_until("it is counted", || {
-        server.ended(DisconnectReason::SlowConsumer) == 1
+        server.counts.ended(DisconnectReason::SlowConsumer) == 1
     });
     other.echo("1");
-    assert_eq!(server.open_sessions(), 1);
+    assert_eq!(server.counts.open_sessions(), 1);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_client_that_reads_late_gets_everything_in_order() {
         let expected = format!(r#"42["message-back",{number},"{padding}"]"#);
         assert!(client.text() == expected, "message {number} is another");
     }
-    assert!(server.total(Count::WritesBlocked) > 0);
+    assert!(server.counts.total(Count::WritesBlocked) > 0);
 }
 
 #[test]

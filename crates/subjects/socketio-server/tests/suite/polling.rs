@@ -56,7 +56,7 @@ fn bad_handshakes_get_the_code_of_the_protocol() {
         let start = format!("{{\"code\":{code},\"message\":\"");
         assert!(body.starts_with(&start), "{method} {query}: {body}");
     }
-    assert_eq!(server.total(Count::HandshakesRefused), 12);
+    assert_eq!(server.counts.total(Count::HandshakesRefused), 12);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_cancelled_post_closes_the_session() {
     let server = TestServer::start(config());
     drop(half_a_post(&server.poll()));
     wait_until("the session has ended", || {
-        server.ended(DisconnectReason::ConnectionLost) == 1
+        server.counts.ended(DisconnectReason::ConnectionLost) == 1
     });
 }
 
@@ -142,8 +142,8 @@ fn a_connection_whose_answer_nobody_reads_is_closed() {
     let request = format!("GET {} HTTP/1.1\r\nHost: test\r\n\r\n", session.path());
     client.write_all(request.as_bytes()).unwrap();
     wait_until("no connection is left", || {
-        let ended = server.total(Count::HttpEnded);
-        server.total(Count::Accepted) == ended
+        let ended = server.counts.total(Count::HttpEnded);
+        server.counts.total(Count::Accepted) == ended
     });
 }
 
@@ -186,7 +186,7 @@ fn a_close_that_overtakes_the_poll_answers_it_all_the_same() {
     assert_eq!(session.post("3").0, 400);
     assert_eq!(session.get(), (200, "6".to_owned()));
     assert_eq!(session.get().0, 400);
-    assert_eq!(server.open_sessions(), 0);
+    assert_eq!(server.counts.open_sessions(), 0);
 }
 
 #[test]
@@ -216,7 +216,9 @@ fn broken_payloads_close_the_session() {
         assert_eq!(status, 400, "{body:?}");
         assert_eq!(session.get().0, 400, "{body:?}");
     }
-    wait_until("no connection is open", || server.open_sessions() == 0);
+    wait_until("no connection is open", || {
+        server.counts.open_sessions() == 0
+    });
 }
 
 #[test]
@@ -253,7 +255,7 @@ fn a_failed_upgrade_leaves_the_session_polled() {
     let mut socket = probe(&server, &session);
     socket.send("5");
     socket.echo("3");
-    assert_eq!(server.total(Count::Upgrades), 1);
+    assert_eq!(server.counts.total(Count::Upgrades), 1);
 }
 
 #[test]

@@ -29,11 +29,11 @@ fn the_example_answers_a_join_and_broadcasts_to_the_room() {
         .collect();
     clients[0].send(r#"42["say","lobby",{"a":[1]}]"#);
     clients[2].send(r#"42["say","kitchen","b"]"#);
-    for (client, said) in clients
+    for (client, text) in clients
         .iter_mut()
         .zip([r#"{"a":[1]}"#, r#"{"a":[1]}"#, r#""b""#])
     {
-        assert_eq!(client.text(), format!(r#"42["said",{said}]"#));
+        assert_eq!(client.text(), format!(r#"42["message",{text}]"#));
     }
     // The second packet is answered after the first was handled.
     clients[0].send("41");

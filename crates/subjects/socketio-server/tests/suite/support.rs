@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use socketio_server::{App, Count, Counts, DisconnectReason, EchoApp, Server, ServerConfig};
+use socketio_server::{App, Counts, EchoApp, Server, ServerConfig};
 use test_kit::wait_until;
 use tokio::sync::oneshot;
 use tungstenite::{Message, WebSocket, client};
@@ -21,7 +21,7 @@ pub(crate) const POLLING: &str = "/socket.io/?EIO=4&transport=polling";
 /// A server that stops when this is dropped.
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
-    counts: Arc<Counts>,
+    pub(crate) counts: Arc<Counts>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -66,18 +66,6 @@ impl TestServer {
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the server did not panic");
         }
-    }
-
-    pub(crate) fn total(&self, counter: Count) -> u64 {
-        self.counts.total(counter)
-    }
-
-    pub(crate) fn ended(&self, reason: DisconnectReason) -> u64 {
-        self.counts.ended(reason)
-    }
-
-    pub(crate) fn open_sessions(&self) -> u64 {
-        self.counts.open_sessions()
     }
 
     pub(crate) fn connect(&self) -> Client {

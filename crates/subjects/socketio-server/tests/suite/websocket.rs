@@ -33,9 +33,9 @@ fn the_close_of_a_client_is_answered() {
     client.send("1");
     assert_eq!(client.close_code(), Some(1000));
     wait_until("both have left", || {
-        server.ended(DisconnectReason::Client) == 2
+        server.counts.ended(DisconnectReason::Client) == 2
     });
-    assert_eq!(server.open_sessions(), 0);
+    assert_eq!(server.counts.open_sessions(), 0);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_client_that_connects_to_no_namespace_in_time_is_disconnected() {
     silent.text();
     silent.close_code();
     wait_until("both are gone", || {
-        server.ended(DisconnectReason::ProtocolError) == 2
+        server.counts.ended(DisconnectReason::ProtocolError) == 2
     });
     assert_eq!(polled.get().0, 400);
     connected.echo("1");
@@ -92,7 +92,9 @@ fn a_panic_of_the_application_costs_one_connection() {
     client.close_code();
     other.send(r#"427["a"]"#);
     assert_eq!(other.text(), r#"437["a"]"#);
-    wait_until("its session has ended", || server.open_sessions() == 1);
+    wait_until("its session has ended", || {
+        server.counts.open_sessions() == 1
+    });
 }
 
 /// Requests a WebSocket with further headers, and returns the head of the response in lower case.
@@ -182,6 +184,6 @@ fn each_ping_has_the_whole_timeout_though_others_follow() {
     assert_eq!(client.text(), "2");
     client.close_code();
     wait_until("it is counted", || {
-        server.ended(DisconnectReason::PingTimeout) == 1
+        server.counts.ended(DisconnectReason::PingTimeout) == 1
     });
 }

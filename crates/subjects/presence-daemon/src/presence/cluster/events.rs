@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::op::Stored;
+use super::store::Stored;
 use super::{
     Cluster, Completed, Op, Outcome, Record, RemoteMember, RemoteMembers, SequencedEvent, Write,
     remote_members, write_members,
@@ -81,6 +81,7 @@ impl<S: Sink> Cluster<'_, S> {
         }
         shared.is_synced = true;
         shared.remote = remote_members(&outcome.snapshot, &inner.members);
+        // The snapshot has the earlier ones.
         shared.waiting = shared.waiting.split_off(&(outcome.previous + 1));
         inner.seq = outcome.previous;
     }
@@ -238,7 +239,7 @@ impl<S: Sink> Cluster<'_, S> {
             Write::Update | Write::Touch => {
                 let is_changed = op.write == Write::Update;
                 self.presence
-                    .answer_heartbeat(caller, is_changed, op.epoch, false);
+                    .answer_heartbeat(caller, is_changed, Some(op.epoch), false);
             }
             _ => caller.answer(write_ok),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::op::Stored;
+use super::store::Stored;
 use super::{
     Cluster, Op, Outcome, RemoteMember, RemoteMembers, SequencedEvent, Write, remote_members,
 };
@@ -31,6 +31,7 @@ impl<S: Sink> Cluster<'_, S> {
                     .filter_map(|sequenced| sequenced.own_write)
                     .map(|own_write| own_write.op),
             );
+            // The clients of this node know no others.
             if let Some(announced) = shared.announced.take() {
                 shared.remote = announced;
             }
@@ -70,7 +71,8 @@ impl<S: Sink> Cluster<'_, S> {
                 Write::Leave(_) => caller.answer(write_ok),
                 _ if !is_there => self.refuse_lost(caller),
                 Write::Update | Write::Touch => {
-                    presence.answer_heartbeat(caller, write == Write::Update, op.epoch, true);
+                    let is_changed = write == Write::Update;
+                    presence.answer_heartbeat(caller, is_changed, Some(op.epoch), true);
                 }
                 _ => {
                     let is_resumed = write != Write::Join;
@@ -85,6 +87,7 @@ impl<S: Sink> Cluster<'_, S> {
     pub(crate) fn resync(&self, is_intact: bool) {
         self.queue.open();
         for (room, conn) in self.queue.take_left() {
+            // The room may be gone, and nobody waits for the answer.
             let room = Arc::new(Room::new(&room, true));
             let leave = Op {
                 conn,
@@ -241,8 +244,8 @@ fn differences<'a>(
     known: &'a RemoteMembers,
     actual: &'a RemoteMembers,
 ) -> Vec<(&'a str, &'a RemoteMember, Kind)> {
-    let gone = known.iter().filter(|(conn, _)| !actual.contains_key(*conn));
-    let gone = gone.map(|(conn, remote)| (&**conn, remote, Kind::Leave(Reason::Expired)));
+    let left = known.iter().filter(|(conn, _)| !actual.contains_key(*conn));
+    let left = left.map(|(conn, remote)| (&**conn, remote, Kind::Leave(Reason::Expired)));
     let new = actual
         .iter()
         .filter_map(|(conn, remote)| match known.get(conn) {
@@ -250,5 +253,5 @@ fn differences<'a>(
             Some(old) if old.stored != remote.stored => Some((&**conn, remote, Kind::Update)),
             Some(_) => None,
         });
-    gone.chain(new).collect()
+    left.chain(new).collect()
 }
