@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use daemon_kit::{MetricsPage, MetricsServer};
-use serde_json::value::RawValue;
 use socketio_server::{App, DisconnectReason, EchoApp, Event, Server, ServerConfig, Socket};
 use tokio::sync::watch;
 
@@ -133,15 +132,6 @@ struct Application {
 }
 
 impl App for Application {
-    fn admit(&self, namespace: &str, _auth: Option<&RawValue>) -> Result<(), String> {
-        match namespace {
-            "/" => Ok(()),
-            _ => Err("Invalid namespace".to_owned()),
-        }
-    }
-
-    fn connect(&self, _socket: &Arc<Socket>, _auth: Option<&RawValue>) {}
-
     fn event(&self, socket: &Arc<Socket>, event: Event<'_>) {
         let request = Request {
             name: event.name,

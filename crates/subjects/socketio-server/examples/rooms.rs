@@ -44,15 +44,6 @@ impl Rooms {
 }
 
 impl App for Rooms {
-    fn admit(&self, namespace: &str, _auth: Option<&RawValue>) -> Result<(), String> {
-        match namespace {
-            "/" => Ok(()),
-            _ => Err("Invalid namespace".to_owned()),
-        }
-    }
-
-    fn connect(&self, _socket: &Arc<Socket>, _auth: Option<&RawValue>) {}
-
     fn event(&self, socket: &Arc<Socket>, event: Event<'_>) {
         let arguments = format!("[{}]", event.arguments);
         match event.name {

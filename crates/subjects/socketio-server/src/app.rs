@@ -15,22 +15,27 @@ use crate::socket::Socket;
 /// The calls for several sockets come from several threads at once. A call must not block, because its thread serves
 /// other connections too. The frames that a call sends are written after it returns, in one write per socket.
 pub trait App: Send + Sync + 'static {
-    /// Decides whether a client may connect to a namespace, whose name begins with a slash. `auth` is the value that
-    /// the client sent with its request.
+    /// Decides whether a client may connect to a namespace, whose name begins with a slash; by default, to the main one
+    /// alone. `auth` is the value that the client sent with its request.
     ///
     /// # Errors
     /// The client is refused with this message. Its connection stays open.
-    fn admit(&self, namespace: &str, auth: Option<&RawValue>) -> Result<(), String>;
+    fn admit(&self, namespace: &str, _auth: Option<&RawValue>) -> Result<(), String> {
+        match namespace {
+            "/" => Ok(()),
+            _ => Err("Invalid namespace".to_owned()),
+        }
+    }
 
     /// Handles a client that was admitted and has connected to a namespace. Frames sent from here follow the answer to
     /// its request.
-    fn connect(&self, socket: &Arc<Socket>, auth: Option<&RawValue>);
+    fn connect(&self, _socket: &Arc<Socket>, _auth: Option<&RawValue>) {}
 
     /// Handles an event of a connected client.
     fn event(&self, socket: &Arc<Socket>, event: Event<'_>);
 
     /// Handles the end of a socket that was connected. Frames that are sent to it from now on are dropped.
-    fn disconnect(&self, socket: &Arc<Socket>, reason: DisconnectReason);
+    fn disconnect(&self, _socket: &Arc<Socket>, _reason: DisconnectReason) {}
 }
 
 impl fmt::Debug for dyn App {

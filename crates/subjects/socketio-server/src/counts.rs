@@ -77,6 +77,7 @@ impl Counts {
     }
 
     /// Adds to a counter, in the block of the calling thread.
+    #[inline]
     pub(crate) fn add(&self, counter: Count, count: u64) {
         self.block().counters[counter as usize].fetch_add(count, Relaxed);
     }
@@ -140,6 +141,7 @@ impl Counts {
         2 * ended + self.open_sessions() + self.total(Count::HttpEnded)
     }
 
+    #[inline]
     fn block(&self) -> &Block {
         // Several servers of one process, as in tests, may have different numbers of workers.
         let index = BLOCK.get();

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use crate::app::{App, Event};
-use crate::disconnect_reason::DisconnectReason;
 use crate::socket::Socket;
 
 /// Time between the answer to a connect and the event `auth`.
@@ -57,6 +56,4 @@ impl App for EchoApp {
             _ => {}
         }
     }
-
-    fn disconnect(&self, _: &Arc<Socket>, _: DisconnectReason) {}
 }

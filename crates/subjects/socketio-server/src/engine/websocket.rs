@@ -325,6 +325,11 @@ mod tests {
             ("half a close code", encode(0x88, key, &[3]), 1002),
             ("a reserved close code", encode(0x88, key, &[3, 237]), 1002),
             ("text that is not UTF-8", encode(0x81, key, &[0xff]), 1007),
+            (
+                "a reason that is not",
+                encode(0x88, key, b"\x03\xe8\xff"),
+                1007,
+            ),
             ("a long message", encode(0x81, key, &[b'a'; 1001]), 1009),
             ("a message that grows", grown, 1009),
         ] {

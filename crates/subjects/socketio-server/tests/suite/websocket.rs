@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use serde_json::value::RawValue;
 use socketio_server::{App, DisconnectReason, Event, ServerConfig, Socket};
 
 use test_kit::wait_until;
@@ -64,18 +63,10 @@ fn a_client_that_connects_to_no_namespace_in_time_is_disconnected() {
 struct Fragile;
 
 impl App for Fragile {
-    fn admit(&self, _: &str, _: Option<&RawValue>) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn connect(&self, _: &Arc<Socket>, _: Option<&RawValue>) {}
-
     fn event(&self, socket: &Arc<Socket>, event: Event<'_>) {
         assert_ne!(event.name, "panic", "this message is expected");
         socket.ack(event.ack.unwrap_or_default(), &event.name);
     }
-
-    fn disconnect(&self, _: &Arc<Socket>, _: DisconnectReason) {}
 }
 
 #[test]
