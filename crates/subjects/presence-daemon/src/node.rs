@@ -34,6 +34,7 @@ use redis::{Cmd, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
+pub use self::connection::ClusterSettings;
 use self::connection::{Connection, backoff, parse_url};
 pub(crate) use self::counts::NodeCounts;
 use self::messages::records;
@@ -50,17 +51,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 const STABLE: Duration = Duration::from_secs(5);
 /// Rooms of a dead node that are cleared at once.
 const ROOMS_AT_ONCE: usize = 50;
-
-/// The settings of a node.
-#[derive(Debug, Clone)]
-pub struct ClusterSettings {
-    /// The address of Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`.
-    pub url: String,
-    /// Time after which a node that does not extend its lease is dead.
-    pub lease: Duration,
-    /// Time for Redis to answer.
-    pub timeout: Duration,
-}
 
 /// A node of a cluster.
 #[derive(Debug)]

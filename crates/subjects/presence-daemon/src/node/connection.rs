@@ -9,8 +9,18 @@ use redis::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::ClusterSettings;
 use super::scripts::{RENEW_LEASE, WRITE};
+
+/// The settings of a node.
+#[derive(Debug, Clone)]
+pub struct ClusterSettings {
+    /// The address of Redis: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`.
+    pub url: String,
+    /// Time after which a node that does not extend its lease is dead.
+    pub lease: Duration,
+    /// Time for Redis to answer.
+    pub timeout: Duration,
+}
 
 /// A connection on which a node's messages arrive too, in their order.
 pub(crate) struct Connection {
