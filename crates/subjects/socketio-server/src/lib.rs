@@ -7,7 +7,7 @@
 //!
 //! A complete application, `examples/rooms.rs`:
 //!
-//! ```
+//! ```no_run
 #![doc = include_str!("../examples/rooms.rs")]
 //! ```
 //!
