@@ -4,7 +4,6 @@ mod client;
 mod daemon;
 mod descriptors;
 mod interruptions;
-mod memory;
 mod nodes;
 mod redis;
 mod startup;
