@@ -5,7 +5,7 @@ mod devtools;
 use std::sync::LazyLock;
 
 use devtools::Browser;
-use measure::report::html::render as html;
+use measure::report::html::{File, Files, page, render as html};
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::Verdict;
@@ -560,4 +560,29 @@ fn on_a_phone_a_run_opens_with_its_figures_and_its_tables_show_p99() {
            return names.filter((name, index) => index > 0 && name.left < names[index - 1].right + 3).map(name => name.left); })",
     );
     assert_eq!(touching, json!([]));
+}
+
+#[test]
+fn a_page_that_was_sent_alone_has_no_dead_links() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    let mut files = Files {
+        own: vec![File {
+            name: "result.json".to_owned(),
+            path: "result.json".to_owned(),
+        }],
+        ..Files::default()
+    };
+    let suite = [example::full()][..].into();
+    for (place, links) in [("/report.html", 1), ("/go/100/1/report.html", 0)] {
+        place.clone_into(&mut files.place);
+        show(&mut browser, &page(&suite, &files).unwrap());
+        assert_eq!(
+            browser.value("document.querySelectorAll('.links a[href]').length"),
+            links
+        );
+        let names = browser.value("document.querySelector('.links').innerText");
+        assert_eq!(names.as_str().unwrap().trim(), "result.json");
+    }
 }
