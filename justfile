@@ -69,6 +69,18 @@ drive driver *args:
 bench-plans protocol *args:
     cargo run --release --quiet -p drover -- run configs/"$1"/*.toml "${@:2}"
 
+# Reproduce the reference's requests per second: 1, 10 and 100 KB from every HTTP server
+throughput-test *args:
+    cargo run --release --quiet -p drover -- run configs/http/throughput.toml "$@"
+
+# Reproduce the reference's latencies under k6's stages of users
+latency-test *args:
+    cargo run --release --quiet -p drover -- run configs/http/latency.toml "$@"
+
+# Reproduce the reference's million connections
+concurrent-test *args:
+    cargo run --release --quiet -p drover -- run configs/http/concurrent.toml "$@"
+
 # Compare the issue daemon with direct access and other databases: single operations, then every plan in configs/issue/
 bench-issue *args:
     cargo build --release --quiet -p issue-stress -p issue-cli -p issue-daemon

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use harness::cli::{MergeOptions, exit_with, refuse, with_pages, write_pages};
+use harness::cli::{MergeOptions, complete, exit_with, refuse, write_pages};
 use harness::failure::Failure;
 use harness::{launcher, output};
 use measure::report::{Format, list_of_names};
@@ -14,12 +14,13 @@ use measure::similar::similar;
 
 use crate::folder::RESULTS;
 use crate::{
-    build, check, cluster, doctor, exit, import, list, merge, report, run, suite_report, watch,
+    build, check, cluster, doctor, exit, import, list, merge, report, run, sample, suite_report,
+    watch,
 };
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
 #[derive(Debug, Parser)]
-#[command(name = "drover", version, max_term_width = 120, after_help = EXIT_CODES)]
+#[command(name = "drover", version, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -58,6 +59,8 @@ enum Command {
     /// Hand a run to an engine that places its shards on many machines
     #[command(subcommand)]
     Cluster(cluster::Engine),
+    /// Write what a running process uses to a CSV file, once a second, without a load
+    Sample(sample::SampleOptions),
     /// Build daemons, so that a measurement later starts at once and needs no network
     ///
     /// A daemon whose tools are missing is skipped if it is not named, and the last line says which. With DROVER_PROGRAMS
@@ -118,9 +121,7 @@ struct Analyze {
 /// Runs the whole program; `version` is what `--version` prints.
 #[must_use]
 pub fn main(version: &'static str) -> ExitCode {
-    let typed = with_pages(Cli::command())
-        .version(version)
-        .try_get_matches();
+    let typed = complete(Cli::command()).version(version).try_get_matches();
     let typed = typed.unwrap_or_else(|mut error| {
         suggest_run(&mut error);
         refuse(&error)
@@ -144,6 +145,9 @@ pub fn main(version: &'static str) -> ExitCode {
         .carry_out(),
         Command::Import(options) => import_all(&options),
         Command::Merge(options) => merge::merge(&options),
+        Command::Sample(options) => launcher::runtime()
+            .map_err(Failure::from)
+            .and_then(|runtime| runtime.block_on(sample::sample(&options))),
         Command::Cluster(engine) => cluster::run(engine),
         Command::Build { names } => build::build(&names),
         Command::Check { names } => check::check(&names),

@@ -41,13 +41,13 @@ mod renamed;
 mod shards;
 mod variables;
 
-pub use command::{exit_with, lines_of_files, refuse, two_dashes};
+pub use command::{complete, exit_with, lines_of_files, refuse, two_dashes};
 use common::MOST_PROCESSES;
 pub use common::{Common, ProcessCount};
 pub use common_load::{default_settings, only_group, set_duration};
 pub use driver_cli::{DriverCli, Job, Program, command, job};
 pub use merge::MergeOptions;
-pub use pages::{with_pages, write_pages};
+pub use pages::write_pages;
 pub use shards::ShardOptions;
 pub use variables::load_variables;
 
@@ -80,7 +80,7 @@ pub fn main_of<D: DriverCli>(version: &'static str) -> ExitCode {
 fn parse<D: DriverCli>(version: &'static str) -> Result<ArgMatches, Failure> {
     let words = D::words(std::env::args_os().collect())?;
     let words = renamed::replace(words, D::PROGRAM.renamed, &D::SPEC.driver);
-    let mut command = with_pages(command::<D>()).version(version);
+    let mut command = complete(command::<D>()).version(version);
     let typed = command.try_get_matches_from_mut(&words);
     Ok(typed.unwrap_or_else(|mut error| {
         mistaken::explain(&mut error, &command);

@@ -4,11 +4,26 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::Command;
 use load::redact;
 
+use super::pages::with_pages;
 use crate::failure::Failure;
 use crate::output;
 use load::plan::Invalid;
+
+/// Columns of help that is not printed on a terminal.
+const HELP_WIDTH: usize = 100;
+/// Most columns of help: longer lines are hard to read.
+const MAX_HELP_WIDTH: usize = 120;
+
+/// Adds what every program has besides its own command line: help that fits the terminal, and a hidden command that
+/// [writes its pages](super::write_pages).
+#[must_use]
+pub fn complete(program: Command) -> Command {
+    let width = output::columns().unwrap_or(HELP_WIDTH);
+    with_pages(program).term_width(width.min(MAX_HELP_WIDTH))
+}
 
 /// Ends the program as clap does for a refused command line or for help. Secrets are redacted.
 pub fn refuse(error: &clap::Error) -> ! {

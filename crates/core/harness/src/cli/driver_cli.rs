@@ -19,8 +19,6 @@ use crate::failure::Failure;
 use crate::launcher::note;
 use subject::manifest;
 
-/// Most columns of help: longer lines are hard to read.
-const MAX_HELP_WIDTH: usize = 120;
 /// Number of examples in the short help.
 const SHORT_EXAMPLES: usize = 4;
 
@@ -151,7 +149,6 @@ pub fn command<D: DriverCli>() -> Command {
         )
         .after_long_help(after_long_help::<D>())
         .args_conflicts_with_subcommands(true)
-        .max_term_width(MAX_HELP_WIDTH)
         .disable_help_subcommand(true)
 }
 

@@ -30,8 +30,7 @@ struct PagesOptions {
 }
 
 /// Adds the command to a program.
-#[must_use]
-pub fn with_pages(program: Command) -> Command {
+pub(super) fn with_pages(program: Command) -> Command {
     let command = Command::new(COMMAND).about("Write the manual pages and the shell completions");
     program.subcommand(PagesOptions::augment_args(command).hide(true))
 }
