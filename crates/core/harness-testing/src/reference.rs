@@ -98,6 +98,12 @@ fn page(spec: &Spec, meanings: &Meanings, options: &[[String; 2]]) -> String {
          Results, [thresholds](thresholds.md) and reports call what `{driver}` measures by these names. Its protocol in \
          manifests and plans is `{protocol}`.\n"
     );
+    page.push_str(
+        "\n## Options\n\nWhich [fields of a plan](fields.md) each option sets.\n\n| option | fields |\n| --- | --- |\n",
+    );
+    for [option, fields] in options {
+        let _ = writeln!(page, "| {option} | {fields} |");
+    }
     let mut table = |heading: &str, columns: &[&str], rows: Vec<Vec<String>>| {
         let meaning = |name: &String| {
             let key = (heading.to_owned(), name.clone());
@@ -127,12 +133,6 @@ fn page(spec: &Spec, meanings: &Meanings, options: &[[String; 2]]) -> String {
         &columns,
         spec.counters.iter().map(counter_row).collect(),
     );
-    page.push_str(
-        "\n## Options\n\nWhich [fields of a plan](fields.md) each option sets.\n\n| option | fields |\n| --- | --- |\n",
-    );
-    for [option, fields] in options {
-        let _ = writeln!(page, "| {option} | {fields} |");
-    }
     page
 }
 
