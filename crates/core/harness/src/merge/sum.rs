@@ -26,8 +26,8 @@ const LAG: &str = "lag";
 pub(super) struct Merge {
     /// The values recorded by all shards.
     pub(super) total: Tally,
-    /// What all parts share, such as the plan, with the sum of what each has itself. Its warnings are those of single
-    /// parts that also hold for the whole.
+    /// The fields that all parts share, such as the plan, with the sum of the others. Its warnings come from single parts
+    /// and also hold for the whole.
     pub(super) whole: RunResult,
     /// The shards, by index.
     pub(super) shards: BTreeMap<u64, ShardSummary>,
@@ -240,7 +240,7 @@ fn unknown(series: &str) -> anyhow::Error {
     anyhow!("the series `{series}` is unknown: merge with the version that made the results")
 }
 
-/// Returns what all parts have in common with this one, with nothing of its own.
+/// Returns the fields that all parts have in common with this one; its own are empty.
 fn shared(part: &RunResult) -> RunResult {
     RunResult {
         daemon: DaemonInfo {
