@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::tally::WARMUP;
+
 /// A text that is static in a driver and owned in a result.
 pub type Text = Cow<'static, str>;
 
@@ -34,7 +36,8 @@ pub struct Spec {
     pub series: Cow<'static, [SeriesSpec]>,
     /// The kinds of failures that it counts.
     pub errors: Cow<'static, [ErrorSpec]>,
-    /// The counters that have a role, in the order of reports. Counters that are not listed are details.
+    /// The counters, in the order of reports: a [`Counter`](crate::counters::Counter) is an index into this list. Others,
+    /// whose names are known only in the run, are details.
     pub counters: Cow<'static, [CounterSpec]>,
 }
 
@@ -232,6 +235,9 @@ impl ErrorSpec {
 }
 
 impl CounterSpec {
+    /// The operations of the warm-up, which every driver counts.
+    pub const WARMUP: Self = Self::new(WARMUP, "warm-up", CounterRole::Warmup);
+
     /// Creates a counter; its role determines the unit.
     pub const fn new(name: &'static str, label: &'static str, role: CounterRole) -> Self {
         Self::with_metrics(name, label, role, &[])

@@ -294,7 +294,7 @@ impl Ledger {
         record.error_many(kind, missing.lost);
         // The result shows 0 lost messages, too.
         record.count(count::LOST, 0);
-        record.count(kind, missing.lost + missing.lost_of_warmup);
+        record.count_by_name(kind, missing.lost + missing.lost_of_warmup);
     }
 }
 

@@ -2,12 +2,9 @@
 
 use std::borrow::Cow;
 
-use measure::spec::CounterRole::{
-    DeliveryError, DeliveryEvent, DependentRate, Detail, Rate, Reconnects, Warmup,
-};
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{Headline, Main};
-use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
 use measure::tally::Series;
 
 use crate::outcome::{self, count};
@@ -22,7 +19,7 @@ pub(crate) static SPEC: Spec = Spec {
     peak_gauge: None,
     series: Cow::Borrowed(SERIES),
     errors: Cow::Borrowed(ERRORS),
-    counters: Cow::Borrowed(COUNTERS),
+    counters: Cow::Borrowed(count::COUNTERS),
 };
 
 /// Time from the intended start to the write of the message. Measured only without confirms and consumers.
@@ -57,50 +54,6 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REFUSED, Failure),
     ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),
     ErrorSpec::new(outcome::PORTS, Exhausted),
-];
-
-/// The counters. Metrics are named as by this project's broker, and by RabbitMQ's plugin `rabbitmq_prometheus`.
-const COUNTERS: &[CounterSpec] = &[
-    CounterSpec::new(count::WARMUP, "warm-up", Warmup),
-    CounterSpec::new(count::PUBLISHED, "published", Rate),
-    CounterSpec::new(count::CONFIRMED, "confirmed", DependentRate),
-    CounterSpec::new(count::CONSUMED, "consumed", Rate),
-    CounterSpec::new(count::CHURNED, "churned", Rate),
-    CounterSpec::with_metrics(
-        count::WRITTEN,
-        "written",
-        Detail,
-        &[
-            Cow::Borrowed("broker_messages_published_total"),
-            Cow::Borrowed("rabbitmq_global_messages_received_total"),
-        ],
-    ),
-    CounterSpec::with_metrics(
-        count::DELIVERED,
-        "delivered",
-        Detail,
-        &[
-            Cow::Borrowed("broker_messages_delivered_total"),
-            Cow::Borrowed("rabbitmq_global_messages_delivered_total"),
-        ],
-    ),
-    CounterSpec::new(count::LOST, "lost", DeliveryError),
-    CounterSpec::new(count::DUPLICATED, "duplicated", DeliveryError),
-    CounterSpec::new(count::OUT_OF_ORDER, "out of order", DeliveryError),
-    CounterSpec::new(count::DROPPED, "dropped", DeliveryEvent),
-    CounterSpec::new(count::REDELIVERED, "redelivered", DeliveryEvent),
-    CounterSpec::new(count::NACKED, "nacked", DeliveryEvent),
-    CounterSpec::new(count::RETURNED, "returned", DeliveryEvent),
-    CounterSpec::new(count::UNCONFIRMED, "unconfirmed", DeliveryEvent),
-    CounterSpec::new(count::ARRIVED_LATE, "arrived late", DeliveryEvent),
-    CounterSpec::new(count::GIVEN_BACK, "given back", DeliveryEvent),
-    CounterSpec::new(count::FOREIGN, "foreign", DeliveryEvent),
-    CounterSpec::new(count::CANCELLED, "cancelled", DeliveryEvent),
-    CounterSpec::new(count::BLOCKED, "blocked", DeliveryEvent),
-    CounterSpec::in_milliseconds(count::BLOCKED_MS, "blocked ms", DeliveryEvent),
-    CounterSpec::new(count::DISCONNECTS, "disconnects", DeliveryEvent),
-    CounterSpec::new(count::RECONNECTS, "reconnects", Reconnects),
-    CounterSpec::in_milliseconds(count::GAP_MS, "gap ms", DeliveryEvent),
 ];
 
 #[cfg(test)]

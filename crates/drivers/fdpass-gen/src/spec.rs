@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use load::recorder::WARMUP;
-use measure::spec::CounterRole::{BytesReceived, Detail, Retries, Warmup};
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{self, Headline, Main};
-use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
 use measure::tally::Series;
 
 use crate::outcome::{self, count};
@@ -21,7 +19,7 @@ pub(crate) static SPEC: Spec = Spec {
     peak_gauge: Some(Cow::Borrowed("daemon_peak_streams")),
     series: Cow::Borrowed(SERIES),
     errors: Cow::Borrowed(ERRORS),
-    counters: Cow::Borrowed(COUNTERS),
+    counters: Cow::Borrowed(count::COUNTERS),
 };
 
 /// Time of `socket` and `connect` to the daemon, until its accept queue holds the connection.
@@ -90,18 +88,6 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new("connect_other", Failure),
     ErrorSpec::new(outcome::ABORTED, Expected),
     ErrorSpec::new(outcome::UNREAD, Expected),
-];
-
-const COUNTERS: &[CounterSpec] = &[
-    CounterSpec::new(WARMUP, "warm-up", Warmup),
-    CounterSpec::with_metrics(
-        count::HANDOFFS,
-        "handoffs",
-        Detail,
-        &[Cow::Borrowed("daemon_handoffs_total")],
-    ),
-    CounterSpec::new(count::BYTES, "read", BytesReceived),
-    CounterSpec::new(count::RETRIES, "retries", Retries),
 ];
 
 #[cfg(test)]

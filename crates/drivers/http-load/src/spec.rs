@@ -2,13 +2,9 @@
 
 use std::borrow::Cow;
 
-use measure::spec::CounterRole::{
-    Answers, BodyBytes, BytesReceived, BytesSent, ChecksFailed, ChecksPassed, Closed, Detail,
-    ExcessBytes, ExpectedBodyBytes, Held, Lost, Opened, OperationsFailingChecks, Retries, Warmup,
-};
 use measure::spec::ErrorCause::{self, Exhausted, Failure};
 use measure::spec::SeriesRole::{self, Headline, Main};
-use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
 
 use crate::answer::Fault;
 use crate::outcome::{self, count};
@@ -23,7 +19,7 @@ pub(crate) static SPEC: Spec = Spec {
     peak_gauge: None,
     series: Cow::Borrowed(SERIES),
     errors: Cow::Borrowed(ERRORS),
-    counters: Cow::Borrowed(COUNTERS),
+    counters: Cow::Borrowed(count::COUNTERS),
 };
 
 /// The series, at the indices of [`crate::series`].
@@ -69,38 +65,6 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(Fault::Coding.kind(), Failure),
     ErrorSpec::new(Fault::Upgrade.kind(), Failure),
     ErrorSpec::new(outcome::EARLY_CLOSE, ErrorCause::Fault),
-];
-
-const COUNTERS: &[CounterSpec] = &[
-    CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
-    CounterSpec::new(count::ANSWERS, "answers", Answers),
-    CounterSpec::with_metrics(
-        count::SERVED,
-        "served",
-        Detail,
-        &[Cow::Borrowed("http_requests_total")],
-    ),
-    CounterSpec::new(count::BYTES, "read", BytesReceived),
-    CounterSpec::new(count::BYTES_SENT, "sent", BytesSent),
-    CounterSpec::new(count::BODY_BYTES, "body bytes", BodyBytes),
-    CounterSpec::new(
-        count::EXPECTED_BODY_BYTES,
-        "expected body bytes",
-        ExpectedBodyBytes,
-    ),
-    CounterSpec::new(count::EXCESS, "excess bytes", ExcessBytes),
-    CounterSpec::new(count::OPENED, "opened", Opened),
-    CounterSpec::new(count::CLOSED, "closed", Closed),
-    CounterSpec::new(count::RETRIES, "retries", Retries),
-    CounterSpec::new(count::HELD, "held", Held),
-    CounterSpec::new(count::LOST, "lost", Lost),
-    CounterSpec::new(count::CHECKS_PASSED, "checks passed", ChecksPassed),
-    CounterSpec::new(count::CHECKS_FAILED, "checks failed", ChecksFailed),
-    CounterSpec::new(
-        count::FAILED_A_CHECK,
-        "failed a check",
-        OperationsFailingChecks,
-    ),
 ];
 
 #[cfg(test)]

@@ -2,12 +2,9 @@
 
 use std::borrow::Cow;
 
-use measure::spec::CounterRole::{
-    DeliveryError, DeliveryEvent, Detail, Opened, Rate, Reconnects, Retries, Warmup,
-};
 use measure::spec::ErrorCause::{Exhausted, Failure, Fault};
 use measure::spec::SeriesRole::{Headline, Main};
-use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
 use measure::tally::Series;
 
 use crate::outcome::{self, count};
@@ -22,7 +19,7 @@ pub(crate) static SPEC: Spec = Spec {
     peak_gauge: None,
     series: Cow::Borrowed(SERIES),
     errors: Cow::Borrowed(ERRORS),
-    counters: Cow::Borrowed(COUNTERS),
+    counters: Cow::Borrowed(count::COUNTERS),
 };
 
 /// Time from the intended start of an operation of a scenario to the last of its answers.
@@ -73,31 +70,6 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::FOREIGN_ANSWER, Failure),
     ErrorSpec::new(outcome::WRONG_ANSWER, Failure),
     ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),
-];
-
-const COUNTERS: &[CounterSpec] = &[
-    CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
-    CounterSpec::new(count::CREATED, "created", Rate),
-    CounterSpec::new(count::REQUESTS, "requests sent", Detail),
-    CounterSpec::new(count::DISK_FLUSHES, "disk flushes", Detail),
-    CounterSpec::new(count::CONNECTED, "opened", Opened),
-    CounterSpec::new(count::LOST, "lost", DeliveryError),
-    CounterSpec::new(count::PHANTOM, "phantom", DeliveryError),
-    CounterSpec::new(count::ALTERED, "altered", DeliveryError),
-    CounterSpec::new(count::DUPLICATED, "duplicated", DeliveryError),
-    CounterSpec::new(count::DUPLICATE_IDS, "duplicate ids", DeliveryError),
-    CounterSpec::new(count::PARTIAL_BATCHES, "partial batches", DeliveryError),
-    CounterSpec::new(count::NOT_LINEARIZABLE, "not linearizable", DeliveryError),
-    CounterSpec::new(count::FOREIGN_LISTED, "foreign in lists", DeliveryError),
-    CounterSpec::new(count::UNLISTED, "missing in lists", DeliveryError),
-    CounterSpec::new(count::WRONG_COUNTS, "wrong counts", DeliveryError),
-    CounterSpec::new(count::UNDECIDED, "undecided", DeliveryEvent),
-    CounterSpec::new(count::UNCHECKED, "unchecked", DeliveryEvent),
-    CounterSpec::new(count::UNCHECKED_LISTS, "unchecked lists", DeliveryEvent),
-    CounterSpec::new(count::LEFT, "left", DeliveryEvent),
-    CounterSpec::new(count::EXPIRED, "expired", DeliveryEvent),
-    CounterSpec::new(count::RECONNECTS, "reconnects", Reconnects),
-    CounterSpec::new(count::RETRIES, "retries", Retries),
 ];
 
 #[cfg(test)]

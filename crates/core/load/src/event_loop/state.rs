@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use measure::counters::Counter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use crate::clock;
 use crate::driver::{Cancellation, Phases, Worker};
 use crate::opening_phase::WorkerOpening;
 use crate::pacer::{Pacer, Start, Tick};
-use crate::recorder::{MISSED, MISSED_WAITING, Recorder, WARMUP};
+use crate::recorder::Recorder;
 use crate::schedule::Share;
 
 /// Interval of the timers of [`Pacing::Quantum`].
@@ -180,7 +181,7 @@ impl<T> LoopState<T> {
         }
         if self.begun_in_warmup > 0 {
             let begun = std::mem::take(&mut self.begun_in_warmup);
-            self.record.count(WARMUP, begun);
+            self.record.count(Counter::WARMUP, begun);
         }
     }
 
@@ -256,10 +257,10 @@ impl<T> LoopState<T> {
         let more = waiting + missed - self.missed;
         self.missed = missed;
         if more > 0 {
-            self.record.count(MISSED, more);
+            self.record.count(Counter::MISSED, more);
         }
         if waiting > 0 {
-            self.record.count(MISSED_WAITING, waiting);
+            self.record.count(Counter::MISSED_WAITING, waiting);
         }
     }
 }

@@ -38,8 +38,8 @@ impl RunResult {
     }
 
     /// Returns a counter by name, or 0 if it was not counted.
-    pub fn count(&self, name: &str) -> u64 {
-        self.counts.get(name).copied().unwrap_or(0)
+    pub fn count(&self, name: impl AsRef<str>) -> u64 {
+        self.counts.get(name.as_ref()).copied().unwrap_or(0)
     }
 
     /// Returns the sum of the counters with a role, or `None` if none of them was counted.
