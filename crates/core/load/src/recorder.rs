@@ -139,13 +139,18 @@ impl Recorder {
         }
     }
 
+    /// Adds to a counter. In contrast to [`count`](Self::count), 0 changes nothing.
+    #[inline]
+    pub fn add(&self, counter: Counter, count: u64) {
+        self.counters.add(counter, count);
+    }
+
     /// Adds to a counter whose name is known only in the run. It is looked up, so this is too slow for a hot loop.
     pub fn count_by_name(&self, name: &str, count: u64) {
         self.second.borrow_mut().tally.count(name, count);
     }
 
-    /// Returns the counters of this thread since they were last written to the tally. Adding 0 does not change them, and
-    /// does not make the result show a counter.
+    /// Returns the counters of this thread, for what has no other use for a recorder.
     #[must_use]
     pub fn counters(&self) -> &Rc<Counters> {
         &self.counters

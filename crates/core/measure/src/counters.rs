@@ -89,14 +89,14 @@ macro_rules! counters {
             clippy::upper_case_acronyms,
             reason = "the variants are named as the constants, to number them"
         )]
-        enum Index {
+        enum CounterIndex {
             $($counter),*
         }
 
         $(
             $(#[$doc])*
             pub(crate) const $counter: $crate::counters::Counter =
-                $crate::counters::Counter::new(COUNTERS, 1 + Index::$counter as usize);
+                $crate::counters::Counter::new(COUNTERS, 1 + CounterIndex::$counter as usize);
         )*
     };
 }

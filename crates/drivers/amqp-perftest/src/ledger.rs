@@ -170,16 +170,10 @@ impl Ledger {
             record.ok_many(found.fresh_counted);
             record.ok_of_warmup(found.fresh - found.fresh_counted);
         }
-        for (name, number) in [
-            (count::DUPLICATED, found.duplicated),
-            (count::OUT_OF_ORDER, found.out_of_order),
-            (count::ARRIVED_LATE, found.late),
-            (count::FOREIGN, found.foreign),
-        ] {
-            if number > 0 {
-                record.count(name, number);
-            }
-        }
+        record.add(count::DUPLICATED, found.duplicated);
+        record.add(count::OUT_OF_ORDER, found.out_of_order);
+        record.add(count::ARRIVED_LATE, found.late);
+        record.add(count::FOREIGN, found.foreign);
     }
 
     /// Adds arrived messages that are requeued.

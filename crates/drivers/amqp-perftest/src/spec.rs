@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{Headline, Main};
 use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
-use measure::tally::Series;
 
 use crate::outcome::{self, count};
 
@@ -22,25 +21,19 @@ pub(crate) static SPEC: Spec = Spec {
     counters: Cow::Borrowed(count::COUNTERS),
 };
 
-/// Time from the intended start to the write of the message. Measured only without confirms and consumers.
-pub(crate) const PUBLISH: Series = Series(0);
-/// Time from the intended start to the broker's `basic.ack`.
-pub(crate) const CONFIRM: Series = Series(1);
-/// Time from the intended start to the consumer's read of the message. A message counts once, at its first arrival,
-/// even if the broker marks it as redelivered; a failed message does not count.
-pub(crate) const END_TO_END: Series = Series(2);
-/// Churn: time from the intended start to the answer to the second of the two requests, such as `queue.delete-ok`.
-pub(crate) const CHURN: Series = Series(3);
-/// Churn: time from sending the first request (the SYN, for a connection) to its answer, such as `queue.declare-ok`.
-pub(crate) const OPEN: Series = Series(4);
-
-const SERIES: &[SeriesSpec] = &[
-    SeriesSpec::new("publish", Main),
-    SeriesSpec::new("confirm", Main),
-    SeriesSpec::new("end_to_end", Headline),
-    SeriesSpec::new("churn", Main),
-    SeriesSpec::new("open", Main),
-];
+measure::series! {
+    /// Time from the intended start to the write of the message. Measured only without confirms and consumers.
+    PUBLISH = SeriesSpec::new("publish", Main);
+    /// Time from the intended start to the broker's `basic.ack`.
+    CONFIRM = SeriesSpec::new("confirm", Main);
+    /// Time from the intended start to the consumer's read of the message. A message counts once, at its first arrival,
+    /// even if the broker marks it as redelivered; a failed message does not count.
+    END_TO_END = SeriesSpec::new("end_to_end", Headline);
+    /// Churn: time from the intended start to the answer to the second of the two requests, such as `queue.delete-ok`.
+    CHURN = SeriesSpec::new("churn", Main);
+    /// Churn: time from sending the first request (the SYN, for a connection) to its answer, such as `queue.declare-ok`.
+    OPEN = SeriesSpec::new("open", Main);
+}
 
 const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::NACKED, Fault),
@@ -55,21 +48,3 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::DESCRIPTORS, Exhausted),
     ErrorSpec::new(outcome::PORTS, Exhausted),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_indices_are_those_of_the_specification() {
-        for (series, name) in [
-            (PUBLISH, "publish"),
-            (CONFIRM, "confirm"),
-            (END_TO_END, "end_to_end"),
-            (CHURN, "churn"),
-            (OPEN, "open"),
-        ] {
-            assert_eq!(SPEC.series[series.0].name, name);
-        }
-    }
-}

@@ -79,7 +79,7 @@ impl<'a> ResponseCounters<'a> {
                 if counted {
                     // No length is expected of a redirect, so its own is taken.
                     let expected = shared.expected_length().map_or(0, |_| answered.body);
-                    record.counters().add(count::EXPECTED_BODY_BYTES, expected);
+                    record.add(count::EXPECTED_BODY_BYTES, expected);
                     self.phases(record, answered);
                 }
                 return false;
@@ -107,10 +107,8 @@ impl<'a> ResponseCounters<'a> {
         kind: Option<&'static str>,
     ) {
         let expected = self.shared.expected_length().unwrap_or(0);
-        record.counters().add(count::EXPECTED_BODY_BYTES, expected);
-        record
-            .counters()
-            .add(count::COMPARED, u64::from(answered.sum.is_some()));
+        record.add(count::EXPECTED_BODY_BYTES, expected);
+        record.add(count::COMPARED, u64::from(answered.sum.is_some()));
         let service_ns = answered.now - operation.sent;
         if let Some(checks) = &mut self.checks {
             let complete = ResponseView {

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use measure::spec::ErrorCause::{self, Exhausted, Failure};
-use measure::spec::SeriesRole::{self, Headline, Main};
-use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::spec::{ErrorSpec, OperationKind, Spec};
 
 use crate::answer::Fault;
 use crate::outcome::{self, count};
+use crate::series;
 
 /// The specification of the driver.
 pub(crate) static SPEC: Spec = Spec {
@@ -17,27 +17,10 @@ pub(crate) static SPEC: Spec = Spec {
     single_process: false,
     open_gauge: Some(Cow::Borrowed("http_connections_open")),
     peak_gauge: None,
-    series: Cow::Borrowed(SERIES),
+    series: Cow::Borrowed(series::SERIES),
     errors: Cow::Borrowed(ERRORS),
     counters: Cow::Borrowed(count::COUNTERS),
 };
-
-/// The series, at the indices of [`crate::series`].
-const SERIES: &[SeriesSpec] = &[
-    SeriesSpec::with_note(
-        "response",
-        "response",
-        Headline,
-        "The response time is measured from the instant a request was due, so it includes every delay by the driver and by earlier requests; the service time is measured from sending.",
-    ),
-    SeriesSpec::new("service", Main),
-    SeriesSpec::new("blocked", SeriesRole::Detail),
-    SeriesSpec::new("connecting", SeriesRole::Detail),
-    SeriesSpec::new("tls", SeriesRole::Detail),
-    SeriesSpec::new("sending", SeriesRole::Detail),
-    SeriesSpec::new("waiting", SeriesRole::Detail),
-    SeriesSpec::new("receiving", SeriesRole::Detail),
-];
 
 /// All kinds of failures. A stopped or stalled daemon causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
@@ -71,7 +54,6 @@ const ERRORS: &[ErrorSpec] = &[
 mod tests {
     use super::*;
     use crate::answer::KINDS;
-    use crate::series;
 
     #[test]
     fn every_fault_of_a_response_is_specified() {
@@ -80,18 +62,6 @@ mod tests {
                 SPEC.errors.iter().any(|error| error.name == *kind),
                 "{kind}"
             );
-        }
-    }
-
-    #[test]
-    fn the_indices_are_those_of_the_specification() {
-        for (series, name) in [
-            (series::RESPONSE, "response"),
-            (series::SERVICE, "service"),
-            (series::TLS, "tls"),
-            (series::RECEIVING, "receiving"),
-        ] {
-            assert_eq!(SPEC.series[series.0].name, name);
         }
     }
 }

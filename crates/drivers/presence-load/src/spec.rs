@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
-use measure::spec::SeriesRole::{Detail as DetailSeries, Headline, Main};
-use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::spec::{ErrorSpec, OperationKind, Spec};
 
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
+use crate::series;
 
 /// The specification of the driver.
 pub(crate) static SPEC: Spec = Spec {
@@ -17,26 +17,10 @@ pub(crate) static SPEC: Spec = Spec {
     single_process: false,
     open_gauge: Some(Cow::Borrowed("presence_connections_open")),
     peak_gauge: None,
-    series: Cow::Borrowed(SERIES),
+    series: Cow::Borrowed(series::SERIES),
     errors: Cow::Borrowed(ERRORS),
     counters: Cow::Borrowed(count::COUNTERS),
 };
-
-/// The series, at the indices of [`crate::series`].
-const SERIES: &[SeriesSpec] = &[
-    SeriesSpec::with_note(
-        "heartbeat",
-        "heartbeat",
-        Headline,
-        "The time of a heartbeat is measured from the instant at which it was due to its acknowledgement; the service time from sending; propagation from the instant at which it was due to the receipt of the event by each other member of the room.",
-    ),
-    SeriesSpec::new("service", Main),
-    SeriesSpec::new("propagation", Main),
-    SeriesSpec::new("connect", Main),
-    SeriesSpec::new("join", Main),
-    SeriesSpec::new("leave", DetailSeries),
-    SeriesSpec::new("reconnect", DetailSeries),
-];
 
 /// The kinds of failures. A daemon that was stopped or started again causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
@@ -84,28 +68,12 @@ const ERRORS: &[ErrorSpec] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series;
 
     #[test]
     fn every_error_of_the_protocol_is_specified() {
         for error in ProtocolError::ALL {
             let kind = error.kind();
             assert!(SPEC.errors.iter().any(|error| error.name == kind), "{kind}");
-        }
-    }
-
-    #[test]
-    fn the_indices_are_those_of_the_specification() {
-        for (series, name) in [
-            (series::HEARTBEAT, "heartbeat"),
-            (series::SERVICE, "service"),
-            (series::PROPAGATION, "propagation"),
-            (series::CONNECT, "connect"),
-            (series::JOIN, "join"),
-            (series::LEAVE, "leave"),
-            (series::RECONNECT, "reconnect"),
-        ] {
-            assert_eq!(SPEC.series[series.0].name, name);
         }
     }
 }

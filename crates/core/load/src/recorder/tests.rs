@@ -201,7 +201,7 @@ fn a_counter_is_in_the_second_in_which_it_was_counted_and_absent_from_the_others
     record.count(APPLES, 2);
     record.count(APPLES, 3);
     record.count(PEARS, 0);
-    record.counters().add(PLUMS, 0);
+    record.add(PLUMS, 0);
     record.count_by_name("plums at run time", 1);
     record.tick(SECOND_NS);
     record.count(PLUMS, 4);

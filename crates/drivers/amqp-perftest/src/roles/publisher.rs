@@ -191,9 +191,9 @@ impl Publisher {
         let [warmup, counted] = [0, 1].map(|at| self.written[at] - batch.before[at]);
         let record = &state.record;
         record.begin_many(counted);
-        record.counters().add(count::PUBLISHED, counted);
-        record.counters().add(count::WARMUP, warmup);
-        record.counters().add(count::WRITTEN, warmup + counted);
+        record.add(count::PUBLISHED, counted);
+        record.add(count::WARMUP, warmup);
+        record.add(count::WRITTEN, warmup + counted);
         record.count_of_warmup(count::PUBLISHED, warmup);
         if batch.ends_when_written {
             record.ok_of_warmup(warmup);

@@ -33,9 +33,7 @@ impl<'a> CheckCounters<'a> {
             each[index][usize::from(!passed)] += 1;
             all &= passed;
         });
-        record
-            .counters()
-            .add(count::FAILED_A_CHECK, u64::from(ok && !all));
+        record.add(count::FAILED_A_CHECK, u64::from(ok && !all));
     }
 
     /// Records the counts of each check and resets them. Called once per loop iteration: the names of checks are known

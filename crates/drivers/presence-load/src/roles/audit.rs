@@ -70,7 +70,7 @@ pub(crate) struct Audit {
     padding: u32,
     /// True once the last events should have arrived: what comes later is counted, and not compared.
     has_finished: bool,
-    pub(crate) counts: Rc<Counters>,
+    counts: Rc<Counters>,
 }
 
 /// The room's sequence as a receiver sees it.
@@ -187,8 +187,7 @@ impl Audit {
     #[cold]
     fn take_back_leaves(&mut self, sender: u32, users: &[User]) {
         let unasked = std::mem::take(&mut self.unasked[sender as usize]);
-        self.counts
-            .add(count::FALSE_LEAVES, u64::from(unasked.count));
+        self.count(count::FALSE_LEAVES, u64::from(unasked.count));
         let (first, member) = (self.first_of_room(sender), self.part.member_of(sender));
         let memberships = users[sender as usize].sender.memberships;
         for receiver in first..first + self.size() {
@@ -236,13 +235,13 @@ impl Audit {
     }
 
     fn count_missing(&mut self, receiver: u32) {
-        self.counts.add(
+        self.count(
             count::SEQUENCE_GAPS,
             u64::from(self.receivers[receiver as usize].window.missing()),
         );
         for member in 0..self.size() as u32 {
             let missing = self.window(receiver, member).missing();
-            self.counts.add(count::LOST, u64::from(missing));
+            self.count(count::LOST, u64::from(missing));
         }
     }
 
@@ -255,19 +254,19 @@ impl Audit {
         users: &[User],
         now: u64,
     ) -> Option<u64> {
-        self.counts.add(count::EVENTS, 1);
+        self.count(count::EVENTS, 1);
         if self.has_finished {
             return None;
         }
         let room = self.part.room_of(receiver);
         let membership = self.receivers[receiver as usize].membership;
         if membership == Membership::None || !self.part.is_room(room, &event.room_id) {
-            self.counts.add(count::WRONG_ROOM, 1);
+            self.count(count::WRONG_ROOM, 1);
             return None;
         }
         let in_sequence = self.sequence(receiver, event);
         let Some(member) = self.part.member_named(room, &event.user_id) else {
-            self.counts.add(count::FOREIGN, 1);
+            self.count(count::FOREIGN, 1);
             return None;
         };
         let user = &users[self.first_of_room(receiver) + member as usize];
@@ -318,14 +317,14 @@ impl Audit {
         let since = event.stamp.map_or(0, |stamp| stamp.t);
         // A stamp that nobody sent is counted by itself.
         let since = if since <= now { since } else { 0 };
-        self.counts.add(
+        self.count(
             count::WRONG_TIME,
             u64::from(!self.clock.is_between(event.ts, (since, now))),
         );
         if user.phase != Phase::Joined || !sender.is_certain(hash(&event.conn_id)) {
             return event.kind;
         }
-        self.counts.add(
+        self.count(
             count::WRONG_EPOCH,
             u64::from(!self.is_epoch(event.epoch, user)),
         );
@@ -344,8 +343,7 @@ impl Audit {
             EventType::Update if is_join => EventType::Join,
             kind => kind,
         };
-        self.counts
-            .add(count::WRONG_TYPE, u64::from(kind != event.kind));
+        self.count(count::WRONG_TYPE, u64::from(kind != event.kind));
         kind
     }
 
@@ -378,7 +376,7 @@ impl Audit {
         }
         let arrival = state.window.arrive(number);
         if let Arrival::Later { lost } = arrival {
-            self.counts.add(count::SEQUENCE_GAPS, u64::from(lost));
+            self.count(count::SEQUENCE_GAPS, u64::from(lost));
         }
         Some(arrival)
     }
@@ -457,7 +455,7 @@ impl Audit {
         match stamp.filter(|_| is_sender) {
             Some(stamp) => Some((stamp.n as u32, stamp.t)),
             None => {
-                self.counts.add(count::WRONG_STATE, 1);
+                self.count(count::WRONG_STATE, 1);
                 None
             }
         }
@@ -486,7 +484,7 @@ impl Audit {
             late_or_again => Some(late_or_again),
         });
         if let Arrival::Later { lost } = arrival {
-            self.counts.add(count::LOST, u64::from(lost));
+            self.count(count::LOST, u64::from(lost));
         }
         arrival != Arrival::Again
     }
@@ -512,23 +510,27 @@ impl Audit {
             *window = before;
             return;
         }
-        self.counts.add(count::LOST, u64::from(before.missing()));
+        self.count(count::LOST, u64::from(before.missing()));
         let presence = self.presence(receiver, member);
         if is_current && presence.follows(Connection::Previous, sender.memberships) {
             let unseen = u64::from(sender.acked_before.saturating_sub(before.last));
             if sender.has_broken {
-                self.counts.add(count::LOST_WITH_SENDER, unseen)
+                self.count(count::LOST_WITH_SENDER, unseen)
             } else {
-                self.counts.add(count::LOST, unseen)
+                self.count(count::LOST, unseen)
             }
         }
+    }
+
+    fn count(&self, counter: Counter, number: u64) {
+        self.counts.add(counter, number);
     }
 
     /// Counts an event that did not arrive in its place.
     fn judge(&self, arrival: Option<Arrival>) {
         match arrival {
-            Some(Arrival::Late) => self.counts.add(count::REORDERED, 1),
-            Some(Arrival::Again) => self.counts.add(count::DUPLICATED, 1),
+            Some(Arrival::Late) => self.count(count::REORDERED, 1),
+            Some(Arrival::Again) => self.count(count::DUPLICATED, 1),
             Some(Arrival::Later { .. }) | None => {}
         }
     }
@@ -536,8 +538,8 @@ impl Audit {
     /// Counts joins and leaves that never arrived: bits as in [`Memberships`].
     fn lose(&self, events: u16) {
         let [joins, leaves] = [0xAAAA, 0x5555].map(|kind| u64::from((events & kind).count_ones()));
-        self.counts.add(count::LOST_JOINS, joins);
-        self.counts.add(count::LOST_LEAVES, leaves);
+        self.count(count::LOST_JOINS, joins);
+        self.count(count::LOST_LEAVES, leaves);
     }
 
     /// Returns true if each member of a room has received all that was acknowledged.
@@ -588,9 +590,9 @@ impl Audit {
                 let sender = &users[first + member].sender;
                 let unseen = u64::from(self.unseen(receiver, member as u32, sender));
                 if sender.is_joined() {
-                    self.counts.add(count::LOST, unseen)
+                    self.count(count::LOST, unseen)
                 } else {
-                    self.counts.add(count::LOST_WITH_SENDER, unseen)
+                    self.count(count::LOST_WITH_SENDER, unseen)
                 }
             }
         }

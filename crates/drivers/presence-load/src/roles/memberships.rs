@@ -165,9 +165,8 @@ impl Users<'_> {
         let own = &self.users[user as usize];
         let is_of_join = own.epoch > 0 && sent > own.sender.joined_at;
         let is_other = epoch.is_some_and(|epoch| epoch != own.epoch);
-        self.audit
-            .counts
-            .add(count::WRONG_EPOCH, u64::from(is_of_join && is_other));
+        let is_wrong = is_of_join && is_other;
+        self.counts.add(count::WRONG_EPOCH, is_wrong.into());
     }
 
     /// Begins the leave of a joined user.

@@ -72,7 +72,7 @@ impl Sdk<'_> {
             }
             Event::Gap { expected, got } => {
                 let gap = got.saturating_sub(*expected);
-                self.users().audit.counts.add(count::SEQUENCE_GAPS, gap);
+                self.users().counts.add(count::SEQUENCE_GAPS, gap);
                 self.suspend(user);
             }
             Event::Reconnected { .. } => {
@@ -86,7 +86,7 @@ impl Sdk<'_> {
                 self.users().counts.add(count::EXPIRED, 1);
                 self.suspend(user);
             }
-            Event::Lagged(lost) => self.users().audit.counts.add(count::LOST, *lost),
+            Event::Lagged(lost) => self.users().counts.add(count::LOST, *lost),
             Event::ReconnectFailed { error, .. } => {
                 self.debug(user, &format!("cannot connect again: {error}"));
                 return self.fail_attempt(user, connect_outcome(error));
