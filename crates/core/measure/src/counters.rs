@@ -20,7 +20,7 @@ const CORE: [&str; 7] = [
 ];
 
 /// A counter: its index among all counters of a driver, and its name. A driver defines its counters with
-/// [`counters!`](crate::counters).
+/// [`counters!`](crate::counters!).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter {
     index: usize,

@@ -36,8 +36,7 @@ pub struct Spec {
     pub series: Cow<'static, [SeriesSpec]>,
     /// The kinds of failures that it counts.
     pub errors: Cow<'static, [ErrorSpec]>,
-    /// The counters, in the order of reports: a [`Counter`](crate::counters::Counter) is an index into this list. Others,
-    /// whose names are known only in the run, are details.
+    /// The counters that have a role, in the order of reports. Counters that are not listed are details.
     pub counters: Cow<'static, [CounterSpec]>,
 }
 

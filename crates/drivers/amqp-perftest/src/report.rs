@@ -30,10 +30,7 @@ pub(crate) fn block(result: &RunResult) -> String {
     let seconds = planned.map_or(result.wall_s, |time| time.as_secs_f64().min(result.wall_s));
     // A run shorter than a second only has its total.
     let whole = |counter: Counter| result.count(counter) as f64 / seconds.max(1e-9);
-    let rate = |counter: Counter| {
-        let measured = result.per_second(counter.name());
-        measured.unwrap_or_else(|| whole(counter))
-    };
+    let rate = |counter: Counter| result.per_second(counter).unwrap_or_else(|| whole(counter));
     let churned = result.count(count::CHURNED);
     let mut text = if churned > 0 {
         format!(

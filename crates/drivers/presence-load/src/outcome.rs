@@ -107,7 +107,7 @@ pub(crate) mod count {
         /// Users of the run; each worker counts its own once.
         USERS = CounterSpec::new("users", "users", Detail);
         /// Milliseconds since the first connection, added at each progress report.
-        REPORTED_MS = CounterSpec::new("reported_ms", "reported_ms", Detail);
+        REPORTED_MS = CounterSpec::in_milliseconds("reported_ms", "reported_ms", Detail);
     }
 }
 

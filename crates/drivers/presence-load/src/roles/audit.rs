@@ -235,10 +235,8 @@ impl Audit {
     }
 
     fn count_missing(&mut self, receiver: u32) {
-        self.count(
-            count::SEQUENCE_GAPS,
-            u64::from(self.receivers[receiver as usize].window.missing()),
-        );
+        let missing = self.receivers[receiver as usize].window.missing();
+        self.count(count::SEQUENCE_GAPS, missing.into());
         for member in 0..self.size() as u32 {
             let missing = self.window(receiver, member).missing();
             self.count(count::LOST, u64::from(missing));
@@ -317,17 +315,13 @@ impl Audit {
         let since = event.stamp.map_or(0, |stamp| stamp.t);
         // A stamp that nobody sent is counted by itself.
         let since = if since <= now { since } else { 0 };
-        self.count(
-            count::WRONG_TIME,
-            u64::from(!self.clock.is_between(event.ts, (since, now))),
-        );
+        let has_wrong_time = !self.clock.is_between(event.ts, (since, now));
+        self.count(count::WRONG_TIME, has_wrong_time.into());
         if user.phase != Phase::Joined || !sender.is_certain(hash(&event.conn_id)) {
             return event.kind;
         }
-        self.count(
-            count::WRONG_EPOCH,
-            u64::from(!self.is_epoch(event.epoch, user)),
-        );
+        let has_wrong_epoch = !self.is_epoch(event.epoch, user);
+        self.count(count::WRONG_EPOCH, has_wrong_epoch.into());
         let Some(stamp) = event.stamp.filter(|_| sender.join_stamp > 0) else {
             return event.kind;
         };
