@@ -1,4 +1,4 @@
-//! What is recorded of a response.
+//! Records responses: their outcomes, redirects and checks.
 
 use load::recorder::Recorder;
 
