@@ -166,7 +166,6 @@ impl<'a> Clients<'a> {
         for producer in &mut self.producers {
             producer.give_up(&mut self.state, None);
         }
-        self.state.write_counts();
         self.state.lost.end(clock::now())
     }
 }
@@ -195,8 +194,6 @@ impl AsyncHandler for Engine<'_> {
         for producer in producers {
             producer.take_returned(state);
         }
-        // Starts are recorded before ends.
-        state.write_counts();
         state.hand_in();
         let checks = state.has_published || state.may_end_early || now >= shared.phases.end;
         let check = if checks {

@@ -10,7 +10,6 @@ mod body;
 mod churn;
 mod cli;
 mod connect;
-mod counts;
 pub mod driver;
 mod findings;
 mod lapin;

@@ -236,15 +236,8 @@ impl<'a> Streams<'a> {
         if let Some(variation) = self.expected.take_variation() {
             self.shared.differs(count::VARIES, variation, record);
         }
-        if stream.counted {
-            record.count(count::BYTES, length as u64);
-            if records > 0 {
-                record.count(count::EVENTS, u64::from(records));
-            }
-        } else {
-            record.count_of_warmup(count::BYTES, length as u64);
-            record.count_of_warmup(count::EVENTS, u64::from(records));
-        }
+        record.count_of(stream.counted, count::BYTES, length as u64);
+        record.count_of(stream.counted, count::EVENTS, u64::from(records));
         if stream.timed {
             if first {
                 record.value(FIRST_BYTE, now - stream.handed);

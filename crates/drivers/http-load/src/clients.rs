@@ -11,7 +11,7 @@ use load::recorder::Recorder;
 use load::schedule::Share;
 
 use crate::checks::Captured;
-use crate::counters::{BatchCounters, CompletedResponse};
+use crate::counters::{CompletedResponse, ResponseCounters};
 use crate::operation::{Operation, start_of};
 use crate::outcome::{self, count};
 use crate::series::CONNECTING;
@@ -73,7 +73,7 @@ pub(crate) struct Retry(Owner);
 #[derive(Debug)]
 pub(crate) struct Clients<'a> {
     shared: &'a Shared,
-    pub(crate) counters: BatchCounters<'a>,
+    pub(crate) counters: ResponseCounters<'a>,
     pool: Pool,
     ramp: RampLimit,
     /// Operations of an open loop that wait for a free connection.
@@ -93,7 +93,7 @@ impl<'a> Clients<'a> {
         let is_closed = shared.closed.iter().all(|closed| *closed);
         Self {
             shared,
-            counters: BatchCounters::new(shared),
+            counters: ResponseCounters::new(shared),
             pool: Pool::new(shared.pool, share, origin),
             ramp: RampLimit::new(share, is_closed),
             waiting: VecDeque::new(),
@@ -235,7 +235,7 @@ impl<'a> Clients<'a> {
     ) {
         match pending.operation {
             Some(operation) => self.fail(&operation, kind, &state.record),
-            None if outcome::EXHAUSTED.contains(&kind) => state.record.count(kind, 1),
+            None if outcome::EXHAUSTED.contains(&kind) => state.record.count_by_name(kind, 1),
             None => {}
         }
         if pending.is_first {

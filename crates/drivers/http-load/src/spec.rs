@@ -2,16 +2,12 @@
 
 use std::borrow::Cow;
 
-use measure::spec::CounterRole::{
-    Answers, BodyBytes, BytesReceived, BytesSent, ChecksFailed, ChecksPassed, Closed, Detail,
-    ExcessBytes, ExpectedBodyBytes, Held, Lost, Opened, OperationsFailingChecks, Retries, Warmup,
-};
 use measure::spec::ErrorCause::{self, Exhausted, Failure};
-use measure::spec::SeriesRole::{self, Headline, Main};
-use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::spec::{ErrorSpec, OperationKind, Spec};
 
 use crate::answer::Fault;
 use crate::outcome::{self, count};
+use crate::series;
 
 /// The specification of the driver.
 pub(crate) static SPEC: Spec = Spec {
@@ -21,27 +17,10 @@ pub(crate) static SPEC: Spec = Spec {
     single_process: false,
     open_gauge: Some(Cow::Borrowed("http_connections_open")),
     peak_gauge: None,
-    series: Cow::Borrowed(SERIES),
+    series: Cow::Borrowed(series::SERIES),
     errors: Cow::Borrowed(ERRORS),
-    counters: Cow::Borrowed(COUNTERS),
+    counters: Cow::Borrowed(count::COUNTERS),
 };
-
-/// The series, at the indices of [`crate::series`].
-const SERIES: &[SeriesSpec] = &[
-    SeriesSpec::with_note(
-        "response",
-        "response",
-        Headline,
-        "The response time is measured from the instant a request was due, so it includes every delay by the driver and by earlier requests; the service time is measured from sending.",
-    ),
-    SeriesSpec::new("service", Main),
-    SeriesSpec::new("blocked", SeriesRole::Detail),
-    SeriesSpec::new("connecting", SeriesRole::Detail),
-    SeriesSpec::new("tls", SeriesRole::Detail),
-    SeriesSpec::new("sending", SeriesRole::Detail),
-    SeriesSpec::new("waiting", SeriesRole::Detail),
-    SeriesSpec::new("receiving", SeriesRole::Detail),
-];
 
 /// All kinds of failures. A stopped or stalled daemon causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
@@ -71,43 +50,10 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::EARLY_CLOSE, ErrorCause::Fault),
 ];
 
-const COUNTERS: &[CounterSpec] = &[
-    CounterSpec::new(load::recorder::WARMUP, "warm-up", Warmup),
-    CounterSpec::new(count::ANSWERS, "answers", Answers),
-    CounterSpec::with_metrics(
-        count::SERVED,
-        "served",
-        Detail,
-        &[Cow::Borrowed("http_requests_total")],
-    ),
-    CounterSpec::new(count::BYTES, "read", BytesReceived),
-    CounterSpec::new(count::BYTES_SENT, "sent", BytesSent),
-    CounterSpec::new(count::BODY_BYTES, "body bytes", BodyBytes),
-    CounterSpec::new(
-        count::EXPECTED_BODY_BYTES,
-        "expected body bytes",
-        ExpectedBodyBytes,
-    ),
-    CounterSpec::new(count::EXCESS, "excess bytes", ExcessBytes),
-    CounterSpec::new(count::OPENED, "opened", Opened),
-    CounterSpec::new(count::CLOSED, "closed", Closed),
-    CounterSpec::new(count::RETRIES, "retries", Retries),
-    CounterSpec::new(count::HELD, "held", Held),
-    CounterSpec::new(count::LOST, "lost", Lost),
-    CounterSpec::new(count::CHECKS_PASSED, "checks passed", ChecksPassed),
-    CounterSpec::new(count::CHECKS_FAILED, "checks failed", ChecksFailed),
-    CounterSpec::new(
-        count::FAILED_A_CHECK,
-        "failed a check",
-        OperationsFailingChecks,
-    ),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::answer::KINDS;
-    use crate::series;
 
     #[test]
     fn every_fault_of_a_response_is_specified() {
@@ -116,18 +62,6 @@ mod tests {
                 SPEC.errors.iter().any(|error| error.name == *kind),
                 "{kind}"
             );
-        }
-    }
-
-    #[test]
-    fn the_indices_are_those_of_the_specification() {
-        for (series, name) in [
-            (series::RESPONSE, "response"),
-            (series::SERVICE, "service"),
-            (series::TLS, "tls"),
-            (series::RECEIVING, "receiving"),
-        ] {
-            assert_eq!(SPEC.series[series.0].name, name);
         }
     }
 }

@@ -213,7 +213,8 @@ impl<'a> Engine<'a> {
             );
             match sent {
                 Ok(length) => {
-                    self.clients.counters.sent(length as u64, counted);
+                    let record = &cx.state.record;
+                    record.count_of(counted, count::BYTES_SENT, length as u64);
                     if !connection.record_sent(length, bytes.len()) {
                         // The kernel reports when it has room again.
                         connection.written = began;
@@ -221,7 +222,6 @@ impl<'a> Engine<'a> {
                     }
                     if phases {
                         connection.written = clock::now();
-                        let record = &cx.state.record;
                         if counted && is_first {
                             record.value(BLOCKED, began.saturating_sub(at).max(1));
                         }
@@ -286,8 +286,8 @@ impl<'a> Engine<'a> {
             };
             let index = operation.index;
             if taken == 0 {
-                let counted = operation.counted;
-                self.clients.counters.received(length as u64, counted);
+                let record = &cx.state.record;
+                record.count_of(operation.counted, count::BYTES, length as u64);
             }
             if connection.first_byte == 0 {
                 connection.first_byte = now;

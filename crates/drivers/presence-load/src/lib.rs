@@ -5,7 +5,6 @@
 
 mod check;
 mod cli;
-mod counters;
 mod driver;
 mod findings;
 mod outcome;

@@ -69,7 +69,6 @@ pub(crate) async fn run(users: Users<'_>, worker: Worker) -> anyhow::Result<()> 
         () = sdk.leave_all() => {}
         () = read => {}
     }
-    sdk.users().flush(&loop_state.borrow().record);
     Ok(())
 }
 
@@ -168,10 +167,9 @@ impl<'a> Sdk<'a> {
         state.now
     }
 
-    /// Records the counts of a turn, and once a second the joined users.
+    /// Records once a second the connections that were closed, and the joined users.
     fn record(&self, state: &State) {
         let (users, clients) = (&mut *self.users(), &mut *self.clients());
-        clients.opened += users.counts.connected;
         if state.is_second_over() {
             let open = clients.of_users.iter().filter(|one| one.is_connected());
             // A connection that the library opened again is counted once its room is joined.
@@ -228,7 +226,7 @@ impl AsyncHandler for Sdk<'_> {
         users.give_up(state);
         for (_, events) in &mut self.clients().unread {
             if let Some(Event::Lagged(dropped)) = events.try_next() {
-                users.counts.unread += dropped;
+                users.counts.add(count::UNREAD, dropped);
             }
         }
         Ok(())

@@ -194,7 +194,6 @@ impl Handler for Wire<'_> {
         self.users.give_up(&cx.state);
         self.forget_requests(cx);
         self.leave_all(cx)?;
-        self.users.flush(&cx.state.record);
         Ok(())
     }
 }

@@ -11,8 +11,6 @@ pub(crate) struct CheckCounters<'a> {
     checks: &'a Checks,
     /// Passes and failures of each check.
     each: Vec<[u64; 2]>,
-    /// Successful responses that failed a check.
-    failed_a_check: u64,
 }
 
 impl<'a> CheckCounters<'a> {
@@ -21,42 +19,31 @@ impl<'a> CheckCounters<'a> {
         (!checks.all.is_empty()).then(|| Self {
             each: vec![[0; 2]; checks.all.len()],
             checks,
-            failed_a_check: 0,
         })
     }
 
     /// Evaluates the checks against the response of an operation that counts. `ok` is true if the response succeeded
     /// otherwise.
-    pub(crate) fn record(&mut self, answer: ResponseView<'_>, ok: bool) {
+    pub(crate) fn record(&mut self, record: &Recorder, answer: ResponseView<'_>, ok: bool) {
         let mut all = true;
         let each = &mut self.each;
         self.checks.evaluate(answer, |index, passed| {
+            let sum = [count::CHECKS_FAILED, count::CHECKS_PASSED][usize::from(passed)];
+            record.count(sum, 1);
             each[index][usize::from(!passed)] += 1;
             all &= passed;
         });
-        self.failed_a_check += u64::from(ok && !all);
+        record.add(count::FAILED_A_CHECK, u64::from(ok && !all));
     }
 
-    /// Records the counts and resets them. Called once per loop iteration, since counting by name costs more than
-    /// adding.
+    /// Records the counts of each check and resets them. Called once per loop iteration: the names of checks are known
+    /// only in the run, and looking them up is expensive.
     pub(crate) fn flush(&mut self, record: &Recorder) {
-        let mut sums = [0; 2];
-        for (of_it, names) in self.each.iter_mut().zip(&self.checks.names) {
-            for (index, number) in std::mem::take(of_it).into_iter().enumerate() {
-                sums[index] += number;
-                if number > 0 {
-                    record.count(names[index], number);
-                }
+        let each = self.each.iter_mut().flatten();
+        for (number, name) in each.zip(self.checks.names.iter().flatten()) {
+            if *number > 0 {
+                record.count_by_name(name, std::mem::take(number));
             }
-        }
-        let failed = std::mem::take(&mut self.failed_a_check);
-        let counts = [
-            (count::CHECKS_PASSED, sums[0]),
-            (count::CHECKS_FAILED, sums[1]),
-            (count::FAILED_A_CHECK, failed),
-        ];
-        for (name, number) in counts.into_iter().filter(|(_, number)| *number > 0) {
-            record.count(name, number);
         }
     }
 }

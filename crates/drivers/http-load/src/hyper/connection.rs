@@ -68,7 +68,7 @@ pub(super) async fn serve(worker: &WorkerState<'_>, mut pending: PendingConnect)
     let settings = &worker.shared.settings;
     let task = ConnectionTask {
         worker,
-        counters: IoCounters::new(&worker.totals, settings.phases),
+        counters: IoCounters::new(worker.record(), settings.phases),
         owner: Cell::new(pending.owner),
         awaiting_first_response: Cell::new(pending.is_first),
         redirected: Cell::new(None),

@@ -7,22 +7,17 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use load::clock;
+use load::recorder::Recorder;
+use measure::counters::Counter;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::dial::Stream;
-
-/// Byte counts of a worker's connections since they were last read.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
-    /// Bytes while no operation that counts was open, and bytes while one was.
-    pub(super) received: [Cell<u64>; 2],
-    pub(super) sent: [Cell<u64>; 2],
-}
+use crate::outcome::count;
 
 /// Counters and times of one connection.
 #[derive(Debug)]
 pub(super) struct IoCounters {
-    totals: Rc<Totals>,
+    record: Recorder,
     /// True if times are recorded too.
     times: bool,
     /// Incremented by every event of the connection.
@@ -36,9 +31,9 @@ pub(super) struct IoCounters {
 }
 
 impl IoCounters {
-    pub(super) fn new(totals: &Rc<Totals>, times: bool) -> Rc<Self> {
+    pub(super) fn new(record: Recorder, times: bool) -> Rc<Self> {
         Rc::new(Self {
-            totals: Rc::clone(totals),
+            record,
             times,
             progress: Cell::new(0),
             counted: Cell::new(0),
@@ -61,8 +56,7 @@ impl IoCounters {
         if length > 0 && self.times && self.first_byte.get() == 0 {
             self.first_byte.set(clock::now());
         }
-        let total = &self.totals.received[usize::from(self.counted.get() > 0)];
-        total.set(total.get() + length as u64);
+        self.count(count::BYTES, length);
     }
 
     fn sent(&self, length: usize) {
@@ -70,8 +64,12 @@ impl IoCounters {
         if self.times {
             self.written.set(clock::now());
         }
-        let total = &self.totals.sent[usize::from(self.counted.get() > 0)];
-        total.set(total.get() + length as u64);
+        self.count(count::BYTES_SENT, length);
+    }
+
+    fn count(&self, counter: Counter, bytes: usize) {
+        let counts = self.counted.get() > 0;
+        self.record.count_of(counts, counter, bytes as u64);
     }
 }
 

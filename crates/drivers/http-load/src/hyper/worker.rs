@@ -8,13 +8,14 @@ use load::event_loop::{AsyncHandler, LoopState};
 use load::net::pool::CONNECTS_PER_ITERATION;
 use load::net::sources::Sources;
 use load::pacer::Start;
+use load::recorder::Recorder;
 use load::slots::Slots;
+use measure::counters::Counter;
 use measure::tally::Series;
 
 use super::Prepared;
 use super::message::Message;
 use super::slot::{RequestSlot, SlotTable};
-use super::stream::Totals;
 use crate::clients::{Clients, EndedConnection, PendingConnect, Retry, State};
 use crate::operation::{Operation, connection_of};
 use crate::shared::Shared;
@@ -30,7 +31,6 @@ pub(super) struct WorkerState<'a> {
     loop_state: &'a RefCell<LoopState<Retry>>,
     clients: RefCell<Clients<'a>>,
     pub(super) sources: RefCell<Sources>,
-    pub(super) totals: Rc<Totals>,
     /// All request slots, including slots of pending connections.
     pub(super) slots: SlotTable,
     /// Idle slots, the longest idle first. Some may have ended since.
@@ -53,7 +53,6 @@ impl<'a> WorkerState<'a> {
         Self {
             clients: RefCell::new(Clients::new(shared, state.share, state.phases.origin)),
             sources: RefCell::new(Sources::new(shared.sources.clone(), state.share)),
-            totals: Rc::default(),
             slots: RefCell::new(Slots::with_capacity(0)),
             idle: RefCell::default(),
             pending_connects: RefCell::default(),
@@ -146,8 +145,13 @@ impl<'a> WorkerState<'a> {
     }
 
     /// Counts one event.
-    pub(super) fn count(&self, name: &'static str) {
-        self.loop_state.borrow().record.count(name, 1);
+    pub(super) fn count(&self, counter: Counter) {
+        self.loop_state.borrow().record.count(counter, 1);
+    }
+
+    /// Returns the recorder of this worker.
+    pub(super) fn record(&self) -> Recorder {
+        self.loop_state.borrow().record.clone()
     }
 
     /// Wakes the slots whose time has passed. Checking a slot costs a few nanoseconds, so none needs a timer.
@@ -169,14 +173,6 @@ impl<'a> WorkerState<'a> {
             }
         }
         state.now
-    }
-
-    fn count_bytes(&self, clients: &mut Clients<'_>) {
-        let (totals, counters) = (&self.totals, &mut clients.counters);
-        for counted in [false, true] {
-            counters.received(totals.received[usize::from(counted)].take(), counted);
-            counters.sent(totals.sent[usize::from(counted)].take(), counted);
-        }
     }
 }
 
@@ -216,7 +212,6 @@ impl AsyncHandler for WorkerState<'_> {
         let clients = &mut *self.clients.borrow_mut();
         let next_connect = self.fill_pool(clients, state);
         let next_sweep = self.sweep(state.now);
-        self.count_bytes(clients);
         clients.turn(state);
         Ok(next_connect.min(next_sweep))
     }
@@ -226,9 +221,7 @@ impl AsyncHandler for WorkerState<'_> {
     }
 
     fn give_up(&self, state: &mut LoopState<Retry>) -> anyhow::Result<()> {
-        let clients = &mut *self.clients.borrow_mut();
-        self.count_bytes(clients);
-        clients.give_up(&state.record);
+        self.clients.borrow_mut().give_up(&state.record);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use super::user::{Memberships, hash};
 use super::{Phase, State, Timer, Users};
-use crate::outcome;
+use crate::outcome::{self, count};
 use crate::population::Behaviour;
 use crate::protocol::presence::Member;
 use crate::series::{CONNECT, LEAVE, RECONNECT};
@@ -62,7 +62,7 @@ impl Users<'_> {
         if let Some(sid) = sid {
             own.sender.connect(sid);
         }
-        self.counts.connected += 1;
+        self.counts.add(count::CONNECTED, 1);
         state.record.value(CONNECT, now - own.sent);
     }
 
@@ -95,8 +95,8 @@ impl Users<'_> {
         }
         let begun = (answer.sent, answer.now, answer.seq);
         let members = self.audit.joined(user, begun, snapshot, &self.users);
-        self.counts.snapshot_members += members;
-        self.counts.joins += 1;
+        self.counts.add(count::SNAPSHOT_MEMBERS, members);
+        self.counts.add(count::JOINS, 1);
         self.joined += 1;
         self.unsettled -= 1;
         let own = &mut self.users[user as usize];
@@ -112,7 +112,7 @@ impl Users<'_> {
         let lost_at = std::mem::take(&mut own.lost_at);
         if lost_at > 0 {
             state.record.value(RECONNECT, answer.now - lost_at);
-            self.counts.reconnects += 1;
+            self.counts.add(count::RECONNECTS, 1);
         }
         self.has_opened(user, state);
         lost_at > 0
@@ -165,7 +165,8 @@ impl Users<'_> {
         let own = &self.users[user as usize];
         let is_of_join = own.epoch > 0 && sent > own.sender.joined_at;
         let is_other = epoch.is_some_and(|epoch| epoch != own.epoch);
-        self.audit.counts.wrong_epoch += u64::from(is_of_join && is_other);
+        let is_wrong = is_of_join && is_other;
+        self.counts.add(count::WRONG_EPOCH, is_wrong.into());
     }
 
     /// Begins the leave of a joined user.
@@ -178,7 +179,7 @@ impl Users<'_> {
 
     /// Registers that a leave was acknowledged, and the time that it took.
     pub(crate) fn left(&mut self, took_ns: u64, state: &State) {
-        self.counts.leaves += 1;
+        self.counts.add(count::LEAVES, 1);
         state.record.value(LEAVE, took_ns);
     }
 
@@ -212,7 +213,7 @@ impl Users<'_> {
         let own = &self.users[user as usize];
         let phase = own.phase;
         if own.behaviour != Behaviour::Active {
-            self.counts.dropped += 1;
+            self.counts.add(count::DROPPED, 1);
             return;
         }
         self.lose(user, kind);
@@ -229,7 +230,7 @@ impl Users<'_> {
         let own = &mut self.users[user as usize];
         if own.lost_at == 0 {
             own.lost_at = clock::now();
-            self.counts.connections_lost += 1;
+            self.counts.add(count::CONNECTIONS_LOST, 1);
         }
     }
 
@@ -239,9 +240,9 @@ impl Users<'_> {
         let own = &mut self.users[user as usize];
         own.attempts = own.attempts.saturating_add(1);
         if own.has_opened {
-            self.counts.retries += 1;
+            self.counts.add(count::RETRIES, 1);
             if [outcome::DESCRIPTORS, outcome::PORTS].contains(&kind) {
-                state.record.count(kind, 1);
+                state.record.count_by_name(kind, 1);
             }
         } else {
             let kind = match kind {

@@ -7,7 +7,7 @@ use presence_sdk::{DisconnectCause, Event, Events, MemberEvent, RoomHandle, Stat
 
 use super::Sdk;
 use super::session::{connect_outcome, join_outcome};
-use crate::outcome;
+use crate::outcome::{self, count};
 use crate::protocol::json::Scanner;
 use crate::protocol::presence::{EventType, Member, PresenceEvent, Stamp};
 use crate::roles::{ConnectionEnd, JoinAnswer, Phase};
@@ -72,20 +72,21 @@ impl Sdk<'_> {
             }
             Event::Gap { expected, got } => {
                 let gap = got.saturating_sub(*expected);
-                self.users().audit.counts.sequence_gaps += gap;
+                self.users().counts.add(count::SEQUENCE_GAPS, gap);
                 self.suspend(user);
             }
             Event::Reconnected { .. } => {
-                self.users().counts.connected += 1;
+                self.users().counts.add(count::CONNECTED, 1);
+                self.clients().opened += 1;
                 return Next::TakeSnapshot;
             }
             Event::Rejoined(_) => return Next::TakeSnapshot,
             Event::MembershipLost(cause) => {
                 self.debug(user, &format!("joins again: {cause:?}"));
-                self.users().counts.expired += 1;
+                self.users().counts.add(count::EXPIRED, 1);
                 self.suspend(user);
             }
-            Event::Lagged(lost) => self.users().audit.counts.lost += lost,
+            Event::Lagged(lost) => self.users().counts.add(count::LOST, *lost),
             Event::ReconnectFailed { error, .. } => {
                 self.debug(user, &format!("cannot connect again: {error}"));
                 return self.fail_attempt(user, connect_outcome(error));
@@ -98,7 +99,7 @@ impl Sdk<'_> {
                 self.debug(user, &format!("the join was refused: {message}"));
                 return self.fail_attempt(user, outcome::join_rejected(Some(code.as_str())));
             }
-            _ => self.users().counts.ignored += 1,
+            _ => self.users().counts.add(count::IGNORED, 1),
         }
         Next::Read
     }

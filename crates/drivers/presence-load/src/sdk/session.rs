@@ -50,6 +50,7 @@ impl Sdk<'_> {
         let now = clock::now();
         self.users()
             .connected(user, None, now, &self.loop_state.borrow());
+        self.clients().opened += 1;
         self.client(user).handle = Some(client.clone());
         let mut events = client.events();
         let names = self.users().part().names(user);

@@ -5,7 +5,7 @@ use load::slots::Id;
 
 use super::requests::{Kind, Request};
 use super::{Cx, Wire};
-use crate::outcome;
+use crate::outcome::{self, count};
 use crate::population::Behaviour;
 use crate::protocol::packet;
 use crate::protocol::presence::{
@@ -30,7 +30,7 @@ impl<'a> Wire<'a> {
                     Err(error) => self.fail_protocol(id, error, cx),
                 }
             }
-            Event::Binary(_) => self.users.counts.ignored += 1,
+            Event::Binary(_) => self.users.counts.add(count::IGNORED, 1),
             Event::Ping | Event::Upgraded => {}
             Event::Closed(Closed::Status(_)) => self.lose(id, outcome::STATUS, cx),
             Event::Closed(_) => self.lose(id, outcome::CONNECTION_LOST, cx),
@@ -60,7 +60,7 @@ impl<'a> Wire<'a> {
                 self.lose(id, outcome::NAMESPACE, cx);
             }
             Incoming::Disconnected => self.lose(id, outcome::CONNECTION_LOST, cx),
-            Incoming::Other => self.users.counts.ignored += 1,
+            Incoming::Other => self.users.counts.add(count::IGNORED, 1),
         }
     }
 
@@ -71,19 +71,19 @@ impl<'a> Wire<'a> {
             return;
         };
         if !connection.has_sent(number) {
-            self.users.counts.unknown_acks += 1;
+            self.users.counts.add(count::UNKNOWN_ACKS, 1);
         } else if connection.overdue > 0 {
             connection.overdue -= 1;
-            self.users.counts.late_acks += 1;
+            self.users.counts.add(count::LATE_ACKS, 1);
         } else {
-            self.users.counts.duplicate_acks += 1;
+            self.users.counts.add(count::DUPLICATE_ACKS, 1);
         }
     }
 
     /// Joins, once the namespace is connected.
     fn connected(&mut self, id: Id, user: u32, sid: &str, now: u64, cx: &mut Cx<'a>) {
         if self.users.user(user).phase != Phase::Connecting {
-            self.users.counts.ignored += 1;
+            self.users.counts.add(count::IGNORED, 1);
             return;
         }
         self.users.connected(user, Some(sid), now, &cx.state);
@@ -192,7 +192,7 @@ impl<'a> Wire<'a> {
     pub(super) fn renew(&mut self, id: Id, user: u32, code: Option<&str>, cx: &mut Cx<'a>) {
         // Of several heartbeats that are refused, the first joins again.
         if self.users.suspend(user) {
-            self.users.counts.expired += 1;
+            self.users.counts.add(count::EXPIRED, 1);
             let code = code.unwrap_or("refused without a code");
             self.users.debug(user, &format!("joins again: {code}"));
             self.join(id, user, cx);
@@ -202,8 +202,8 @@ impl<'a> Wire<'a> {
     /// Sends a heartbeat without a change, which keeps the membership alive.
     pub(super) fn keep_alive(&mut self, id: Id, user: u32, cx: &mut Cx<'a>) {
         let now = clock::now();
-        self.users.counts.heartbeats += 1;
-        self.users.counts.keep_alives += 1;
+        self.users.counts.add(count::HEARTBEATS, 1);
+        self.users.counts.add(count::KEEP_ALIVES, 1);
         let write = |out: &mut Vec<u8>, id| write_heartbeat(out, id, None, None, 0);
         self.request(id, Kind::KeepAlive, Change::none(now), write, cx);
         // A slow consumer does not read the acknowledgement.

@@ -8,7 +8,7 @@ use load::reactor::Event;
 use load::slots::Id;
 
 use super::{Cx, Wire};
-use crate::outcome;
+use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
 use crate::protocol::transport::Side;
 
@@ -60,7 +60,7 @@ impl<'a> Wire<'a> {
             match stream.socket.read(&mut cx.buffer[kept..]) {
                 Ok(0) => return self.ended(id, side, cx),
                 Ok(length) => {
-                    self.users.counts.bytes += length as u64;
+                    self.users.counts.add(count::BYTES, length as u64);
                     self.received(id, side, kept + length, cx);
                     // A short read took everything, unless the peer closes, or TLS holds more.
                     if length < room && !is_closing && is_plain {
@@ -221,7 +221,7 @@ impl<'a> Wire<'a> {
             .get_mut(id)
             .and_then(|entry| entry.stream(side));
         let stream = stream.ok_or(outcome::CONNECTION_LOST)?;
-        self.users.counts.bytes_sent += bytes.len() as u64;
+        self.users.counts.add(count::BYTES_SENT, bytes.len() as u64);
         if stream.is_connecting {
             stream.unsent.append(bytes);
             return Ok(());

@@ -3,6 +3,7 @@
 use super::shown::Shown;
 use super::window::Window;
 use super::{Audit, Membership};
+use crate::outcome::count;
 use crate::protocol::presence::Member;
 use crate::roles::user::{Phase, Sender, User, hash};
 
@@ -29,12 +30,12 @@ impl Audit {
             let connection = hash(&entry.conn_id);
             // The user may have been here before, in this run or in an earlier one.
             if connection == sender.left && sender.left_at < sent {
-                self.counts.lingering += 1;
+                self.count(count::LINGERING, 1);
             } else if connection == sender.previous {
                 shown_before.add(member);
             } else if connection == sender.connection {
                 if shown.add(member) {
-                    self.counts.snapshot_errors += 1;
+                    self.count(count::SNAPSHOT_ERRORS, 1);
                 }
                 if member == self.part.member_of(receiver) {
                     self.clock.learn(entry.last_seen_ms, (sent, now));
@@ -94,7 +95,7 @@ impl Audit {
         let (acked, arrived) = (window.last, window.seen);
         let n = n.filter(|n| (acked..=sender.n).contains(n));
         *window = Window::after(n.unwrap_or(acked).max(arrived));
-        self.counts.snapshot_errors += u64::from(n.is_none());
+        self.count(count::SNAPSHOT_ERRORS, u64::from(n.is_none()));
     }
 
     /// Checks that a member that the snapshot does not show was not joined all the time since the join was sent.
@@ -111,7 +112,7 @@ impl Audit {
             0 => sender.joined_with,
             arrived => arrived,
         });
-        self.counts.snapshot_errors += u64::from(is_missing);
+        self.count(count::SNAPSHOT_ERRORS, u64::from(is_missing));
     }
 
     fn begin_sequence(&mut self, receiver: u32, seq: Option<u64>) {
