@@ -10,11 +10,11 @@ use crate::output::Output;
 /// behind them, and so does a new channel with the same number.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    channels: HashMap<u16, VecDeque<Answer>>,
+    channels: HashMap<u16, VecDeque<WaitingAnswer>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct WaitingAnswer {
     /// The log ticket that it waits for.
     ticket: u64,
     /// Class and method of the request.
@@ -49,7 +49,7 @@ impl Answers {
     }
 
     pub(crate) fn push(&mut self, channel: u16, ticket: u64, method: AMQPClass) {
-        let answer = Answer {
+        let answer = WaitingAnswer {
             ticket,
             request: request_of(&method),
             method,
@@ -66,7 +66,7 @@ impl Answers {
     }
 
     /// Takes the first answer of a channel if its ticket is reached.
-    pub(crate) fn take_due(&mut self, channel: u16, synced: u64) -> Option<Answer> {
+    pub(crate) fn take_due(&mut self, channel: u16, synced: u64) -> Option<WaitingAnswer> {
         let waiting = self.channels.get_mut(&channel)?;
         let due = waiting.pop_front_if(|first| first.ticket <= synced)?;
         if waiting.is_empty() {

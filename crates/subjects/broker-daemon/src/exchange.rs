@@ -81,8 +81,6 @@ pub(crate) struct Exchange {
     router: Router,
     /// True if it ever had a binding; an auto-delete exchange is deleted with its last binding, not before its first.
     pub(crate) was_bound: bool,
-    /// The exchanges that it is bound to as a destination, with repetitions.
-    pub(crate) sources: Vec<Name>,
 }
 
 /// The bindings, in the structure that each type looks them up in.
@@ -112,7 +110,6 @@ impl Exchange {
             bindings: HashMap::new(),
             router,
             was_bound: false,
-            sources: Vec::new(),
         }
     }
 

@@ -5,19 +5,17 @@
 use super::Broker;
 use super::dead_letters::Reason;
 use crate::exchange::QueueId;
-use crate::queue::{NEVER, Queue};
 
 /// Messages and queues that may expire in one turn: a million at once takes seconds, during which clients would wait.
 const TURN: usize = 1024;
+
 impl Broker {
     /// Ensures that a queue is checked when its head or the queue itself expires.
     pub(super) fn set_timer(&mut self, id: QueueId) {
         let Some(queue) = self.topology.queue_mut(id) else {
             return;
         };
-        let due = due(queue);
-        if due < queue.timer {
-            queue.timer = due;
+        if let Some(due) = queue.earlier_timer() {
             self.scheduler.add_timer(due, id, &self.topology);
         }
     }
@@ -40,12 +38,10 @@ impl Broker {
         let Some(queue) = self.topology.queue_mut(id) else {
             return 0;
         };
-        if queue.timer != timer {
-            // An earlier timer was set after this one, and has set another.
+        if !queue.end_timer(timer) {
             return 0;
         }
-        queue.timer = NEVER;
-        if own_deadline(queue) <= now {
+        if queue.is_expired(now) {
             self.remove_queue(id);
             return 0;
         }
@@ -58,25 +54,12 @@ impl Broker {
     pub(super) fn expire_heads(&mut self, id: QueueId, most: usize) -> usize {
         let now = self.now;
         for count in 0..most {
-            let entry = self.topology.queue_mut(id).and_then(|queue| {
-                let is_due = queue.head().is_some_and(|head| head.expires <= now);
-                is_due.then(|| queue.pop()).flatten()
-            });
-            let Some(entry) = entry else { return count };
+            let queue = self.topology.queue_mut(id);
+            let Some(entry) = queue.and_then(|queue| queue.pop_expired(now)) else {
+                return count;
+            };
             self.queue_dead_letter(id, entry, Reason::Expired);
         }
         most
     }
-}
-
-/// Returns when a queue without consumers expires: its time to live after its last use.
-fn own_deadline(queue: &Queue) -> u64 {
-    match queue.limits.expires {
-        Some(after) if queue.consumers.is_empty() => queue.used + after,
-        _ => NEVER,
-    }
-}
-
-fn due(queue: &Queue) -> u64 {
-    own_deadline(queue).min(queue.head().map_or(NEVER, |head| head.expires))
 }

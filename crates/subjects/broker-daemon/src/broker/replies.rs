@@ -12,10 +12,10 @@ use amq_protocol::protocol::{AMQPClass, basic, queue};
 use super::Broker;
 use super::consumers::new_tag;
 use super::queues::random_name;
-use crate::channel::{ChannelId, ReplyConsumer};
+use crate::channel::{Channel, ChannelId};
 use crate::failure::{Result, precondition_failed};
 use crate::incoming::REPLY_TO;
-use crate::message::{Message, short_string};
+use crate::message::Message;
 use crate::output::Delivery;
 
 /// Prefix of the addresses of channels.
@@ -32,14 +32,8 @@ impl Broker {
         if !consume.no_ack {
             return Err(precondition_failed("reply consumer cannot acknowledge"));
         }
-        if channel.replies.is_some() {
-            return Err(precondition_failed("reply consumer already set"));
-        }
         let address: Rc<str> = format!("{PREFIX}{}", random_name()).into();
-        channel.replies = Some(ReplyConsumer {
-            tag: short_string(&tag).into(),
-            address: Rc::clone(&address),
-        });
+        channel.add_replies(&tag, Rc::clone(&address))?;
         self.topology.replies.insert(address, id);
         let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
             consumer_tag: tag.into(),
@@ -75,16 +69,13 @@ impl Broker {
         else {
             return;
         };
-        let Some(channel) = self.find_channel(id) else {
+        let channel = self.find_channel(id);
+        let Some((tag, consumer)) = channel.and_then(Channel::next_reply) else {
             return;
         };
-        let Some(consumer) = channel.replies.as_ref().map(|found| Rc::clone(&found.tag)) else {
-            return;
-        };
-        channel.last_tag += 1;
         let delivery = Delivery {
             channel: id.number,
-            tag: channel.last_tag,
+            tag,
             is_redelivered: false,
             message,
         };

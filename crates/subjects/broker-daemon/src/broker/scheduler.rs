@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use super::dead_letters::DeadLetter;
 use super::topology::Topology;
 use crate::channel::ChannelId;
-use crate::connection::Connection;
 use crate::exchange::QueueId;
+use crate::outbox::Outbox;
 use crate::queue::{ConnectionId, Queue};
 
 /// Timers kept in addition to one per queue: timers of deleted queues stay until they are due, which may be in weeks.
@@ -59,15 +59,15 @@ impl Scheduler {
     /// Lists a queue as one that may have something to deliver.
     #[inline]
     pub(super) fn activate(&mut self, id: QueueId, queue: &mut Queue) {
-        if !mem::replace(&mut queue.is_active, true) {
+        if queue.begin_wait() {
             self.active.push_back(id);
         }
     }
 
     /// Lists a connection as one with pending output.
     #[inline]
-    pub(super) fn add_output(&mut self, id: ConnectionId, connection: &mut Connection) {
-        if !mem::replace(&mut connection.has_output, true) {
+    pub(super) fn add_output(&mut self, id: ConnectionId, outbox: &mut Outbox) {
+        if outbox.list() {
             self.outputs.push(id);
         }
     }
@@ -85,7 +85,7 @@ impl Scheduler {
         let is_first = self.next_deadline().is_none_or(|first| due < first);
         self.timers.push(Reverse((due, id)));
         if self.timers.len() > 2 * topology.queue_count() + SPARE_TIMERS {
-            let is_meant = |due, id| topology.queue(id).is_some_and(|queue| queue.timer == due);
+            let is_meant = |due, id| topology.queue(id).is_some_and(|queue| queue.has_timer(due));
             self.timers.retain(|Reverse((due, id))| is_meant(*due, *id));
         }
         if is_first {

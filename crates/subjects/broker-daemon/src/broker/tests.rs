@@ -107,7 +107,7 @@ impl Stand {
 
     /// Processes a read of a client, after what it has read before.
     pub(super) fn read(&mut self, id: ConnectionId, bytes: &[u8]) {
-        let backlog = self.connection(id).backlog.clone();
+        let backlog = self.connection(id).backlog().to_vec();
         self.broker.receive(id, &[&backlog, bytes].concat());
     }
 
@@ -193,20 +193,25 @@ impl Stand {
 
     pub(super) fn bytes(&mut self, id: ConnectionId) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let Some(connection) = self.broker.connections.get_mut(id) else {
-            return bytes;
-        };
-        connection
-            .output
-            .write_to(|slices| {
+        if self.broker.connections.get(id).is_some() {
+            self.broker.write_output(id, |slices| {
                 let before = bytes.len();
                 slices
                     .iter()
                     .for_each(|slice| bytes.extend_from_slice(slice));
                 Ok(bytes.len() - before)
-            })
-            .unwrap();
+            });
+        }
         bytes
+    }
+
+    /// Writes output to a socket that accepts this many bytes.
+    pub(super) fn write(&mut self, id: ConnectionId, mut room: usize) {
+        self.broker
+            .write_output(id, |_| match std::mem::take(&mut room) {
+                0 => Err(std::io::ErrorKind::WouldBlock.into()),
+                room => Ok(room),
+            });
     }
 
     pub(super) fn frames(&mut self, id: ConnectionId) -> Vec<AMQPFrame> {

@@ -61,7 +61,7 @@ pub(super) struct Batch {
 /// State shared between the log and its writer.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    queue: Mutex<Queue>,
+    queue: Mutex<BatchQueue>,
     arrived: Condvar,
     pub(super) synced: AtomicU64,
     pub(super) in_flight: AtomicU64,
@@ -70,14 +70,14 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct BatchQueue {
     batches: Vec<Batch>,
     spare: Vec<Vec<u8>>,
     closing: bool,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, BatchQueue> {
         self.queue.lock().expect("no code panics under the lock")
     }
 

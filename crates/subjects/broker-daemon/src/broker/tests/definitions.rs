@@ -11,21 +11,6 @@ fn exchange_declare(name: &str, kind: &str) -> exchange::Declare {
 }
 
 #[test]
-fn a_client_that_deletes_the_queue_it_consumes_from_reads_the_answer_first() {
-    let mut stand = Stand::new();
-    let id = stand.client();
-    stand.declare(id, "q", &[]);
-    stand.consume(id, "q", "c", false);
-    stand.received(id);
-    let delete = queue::Delete {
-        queue: "q".into(),
-        ..queue::Delete::default()
-    };
-    stand.method(id, 1, AMQPClass::Queue(QueueMethod::Delete(delete)));
-    assert_eq!(stand.received(id), ["queue.delete-ok 0", "cancel c"]);
-}
-
-#[test]
 fn an_exclusive_queue_is_the_same_whether_declared_durable_or_not() {
     let mut stand = Stand::new();
     let id = stand.client();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use amq_protocol::protocol::tx;
 
 use super::*;
-use crate::log::{Log, Options, State};
+use crate::log::{Log, LogOptions, State};
 
 /// A broker with a log, and the log's folder.
 struct Stored {
@@ -17,18 +17,18 @@ struct Stored {
 
 impl Stored {
     fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(LogOptions::default())
     }
 
     /// Opens a log that begins a segment with each turn, so that it notices at once that its folder is gone.
     fn with_short_segments() -> Self {
-        Self::with(Options {
+        Self::with(LogOptions {
             segment_bytes: 1,
-            ..Options::default()
+            ..LogOptions::default()
         })
     }
 
-    fn with(options: Options) -> Self {
+    fn with(options: LogOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (wake, woken) = mpsc::channel();
         // The test may have dropped the receiver.
@@ -324,7 +324,7 @@ fn a_client_that_leaves_is_answered_before_it_is_told_good_bye() {
     let received = stored.stand.received(id);
     assert_eq!(received, ["queue.declare-ok 0 0", "connection.close-ok"]);
     // The client closes the socket.
-    assert_eq!(stored.stand.connection(id).phase, Phase::Closing);
+    assert_eq!(stored.stand.connection(id).phase(), Phase::Closing);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
-use broker_daemon::log::{Log, Options, Recovered};
+use broker_daemon::log::{Log, LogOptions, Recovered};
 use rand::rngs::StdRng;
 use rand::seq::IteratorRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -25,7 +25,7 @@ const KILLS: u64 = 300;
 const ENOUGH: u64 = 100;
 const FOLDER: &str = "DROVER_TEST_LOG";
 const SEED: &str = "DROVER_TEST_SEED";
-const OPTIONS: Options = Options {
+const OPTIONS: LogOptions = LogOptions {
     segment_bytes: 64 << 10,
     in_flight_bytes: 256 << 10,
 };
