@@ -37,7 +37,7 @@ use std::rc::Rc;
 use daemon_kit::RateLimitedLog;
 
 use crate::arena::Arena;
-use crate::channel::{Channel, ChannelId};
+use crate::channel::{Channel, ChannelId, Mode};
 use crate::connection::{Connection, Phase};
 use crate::counts::Counts;
 use crate::deliveries::Delivered;
@@ -219,7 +219,8 @@ impl Broker {
                 _ => Err(unknown()),
             };
         }
-        let is_closing = connection.channel(number).map(|channel| channel.is_closing);
+        let channel = connection.channel(number);
+        let is_closing = channel.map(|channel| matches!(channel.mode, Mode::Closing));
         let id = ChannelId::new(id, number);
         match (kind, payload, is_closing) {
             (METHOD, [0, 20, 0, 10, ..], _) => self.open_channel(id, payload),

@@ -1,10 +1,7 @@
 //! A channel: the message being received, its consumers and deliveries, and confirms or a transaction.
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::rc::Rc;
-
-use amq_protocol::protocol::basic;
 
 use crate::carbon_copies::Key;
 use crate::confirms::Confirms;
@@ -12,7 +9,7 @@ use crate::deliveries::{Delivered, Deliveries};
 use crate::exchange::{Name, QueueId};
 use crate::failure::{Result, precondition_failed};
 use crate::incoming::Incoming;
-use crate::message::{Message, short_string};
+use crate::message::Message;
 use crate::queue::{ConnectionId, ConsumerId};
 use crate::vhost::Vhost;
 
@@ -32,19 +29,15 @@ impl ChannelId {
 /// A channel of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
-    /// Set once channel.close was sent; everything is ignored until it is answered.
-    pub(crate) is_closing: bool,
     pub(crate) last_queue: Option<Name>,
     pub(crate) incoming: Incoming,
     pub(crate) route: Route,
     pub(crate) mode: Mode,
     pub(crate) deliveries: Deliveries,
-    /// The limit of each new consumer; 0 means none.
-    prefetch: u16,
+    /// The consumer of direct replies.
+    pub(crate) replies: Option<ReplyConsumer>,
     /// Consumers by tag.
     consumers: BTreeMap<Box<str>, ConsumerId>,
-    /// The consumer of direct replies.
-    replies: Option<ReplyConsumer>,
 }
 
 impl Channel {
@@ -52,26 +45,6 @@ impl Channel {
     pub(crate) fn begin_message(&mut self, payload: &[u8]) -> Result {
         self.route.is_current = self.incoming.begin(payload)? == self.route.address;
         Ok(())
-    }
-
-    /// Adds the content header of a message that this user publishes. Returns true if the message is complete.
-    pub(crate) fn add_header(&mut self, payload: &[u8], user: &str) -> Result<bool> {
-        let replies = self.replies.as_ref().map(|replies| &*replies.address);
-        self.incoming.add_header(payload, user, replies)
-    }
-
-    /// Sets the common limit of all consumers, or the limit of each new one.
-    pub(crate) fn set_prefetch(&mut self, qos: &basic::Qos) {
-        if qos.global {
-            self.deliveries.set_limit(qos.prefetch_count);
-        } else {
-            self.prefetch = qos.prefetch_count;
-        }
-    }
-
-    /// Returns the limit of a new consumer.
-    pub(crate) fn prefetch(&self) -> u16 {
-        self.prefetch
     }
 
     pub(crate) fn add_consumer(&mut self, tag: &str, id: ConsumerId) {
@@ -97,41 +70,11 @@ impl Channel {
         self.consumers.contains_key(tag) || replies.is_some_and(|replies| replies.has_tag(tag))
     }
 
-    /// Adds the consumer of direct replies.
-    ///
-    /// # Errors
-    /// 406 if there is one.
-    pub(crate) fn add_replies(&mut self, tag: &str, address: Name) -> Result {
-        if self.replies.is_some() {
-            return Err(precondition_failed("reply consumer already set"));
-        }
-        let tag = short_string(tag).into();
-        self.replies = Some(ReplyConsumer { tag, address });
-        Ok(())
-    }
-
-    /// Removes the consumer of direct replies if it has this tag. Returns its address.
-    pub(crate) fn remove_replies(&mut self, tag: &str) -> Option<Name> {
-        let replies = self.replies.take_if(|replies| replies.has_tag(tag))?;
-        Some(replies.address)
-    }
-
-    /// Returns the address of the consumer of direct replies.
-    pub(crate) fn reply_address(&self) -> Option<&str> {
-        self.replies.as_ref().map(|replies| &*replies.address)
-    }
-
-    /// Returns the tag for a direct reply, and its consumer as a short string.
-    pub(crate) fn next_reply(&mut self) -> Option<(u64, Rc<[u8]>)> {
-        let consumer = Rc::clone(&self.replies.as_ref()?.tag);
-        Some((self.deliveries.next_tag(), consumer))
-    }
-
     /// Returns its unsettled deliveries, including those settled only in an open transaction.
     pub(crate) fn unsettled(&self) -> impl Iterator<Item = &Delivered> {
         let settled = match &self.mode {
             Mode::Tx(tx) => tx.settled.as_slice(),
-            Mode::Plain | Mode::Confirm(_) => &[],
+            Mode::Plain | Mode::Confirm(_) | Mode::Closing => &[],
         };
         let in_tx = settled.iter().map(|(delivered, _)| delivered);
         self.deliveries.iter().chain(in_tx)
@@ -174,20 +117,20 @@ impl Channel {
     pub(crate) fn tx(&mut self) -> Result<&mut Tx> {
         match &mut self.mode {
             Mode::Tx(tx) => Ok(tx),
-            Mode::Plain | Mode::Confirm(_) => {
-                Err(precondition_failed("channel is not transactional"))
-            }
+            _ => Err(precondition_failed("channel is not transactional")),
         }
     }
 }
 
-/// The way in which a channel answers publishes. It is chosen once (confirm.select, tx.select).
+/// The way in which a channel handles publishes and settlements. A client chooses it once (confirm.select, tx.select).
 #[derive(Debug, Default)]
 pub(crate) enum Mode {
     #[default]
     Plain,
     Confirm(Confirms),
     Tx(Tx),
+    /// The broker has sent channel.close. Everything is ignored until it is answered.
+    Closing,
 }
 
 /// The route of the last message: most publishers send to one address.
@@ -243,15 +186,15 @@ pub(crate) struct Pending {
 
 /// A consumer of direct replies.
 #[derive(Debug)]
-struct ReplyConsumer {
+pub(crate) struct ReplyConsumer {
     /// A short string: its length comes first.
-    tag: Rc<[u8]>,
+    pub(crate) tag: Rc<[u8]>,
     /// The address that replies are published to.
-    address: Name,
+    pub(crate) address: Name,
 }
 
 impl ReplyConsumer {
-    fn has_tag(&self, tag: &str) -> bool {
+    pub(crate) fn has_tag(&self, tag: &str) -> bool {
         self.tag[1..] == *tag.as_bytes()
     }
 }
@@ -278,30 +221,6 @@ impl Settlement {
 /// Publishes and settlements of an open transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Tx {
-    published: Vec<Pending>,
-    settled: Vec<(Delivered, Settlement)>,
-}
-
-impl Tx {
-    pub(crate) fn publish(&mut self, pending: Pending) {
-        self.published.push(pending);
-    }
-
-    pub(crate) fn settle(&mut self, taken: &mut Vec<Delivered>, settlement: Settlement) {
-        let taken = taken.drain(..);
-        self.settled
-            .extend(taken.map(|delivered| (delivered, settlement)));
-    }
-
-    /// Returns true if a message must be stored at its commit.
-    pub(crate) fn is_persistent(&self) -> bool {
-        let is_persistent = |pending: &Pending| pending.message.facts().persistent;
-        self.published.iter().any(is_persistent)
-    }
-
-    /// Takes its publishes and its settlements, as it ends; the next one begins.
-    pub(crate) fn take(&mut self) -> (Vec<Pending>, Vec<(Delivered, Settlement)>) {
-        let Self { published, settled } = mem::take(self);
-        (published, settled)
-    }
+    pub(crate) published: Vec<Pending>,
+    pub(crate) settled: Vec<(Delivered, Settlement)>,
 }

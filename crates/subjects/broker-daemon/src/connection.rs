@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Mode};
 use crate::deliveries::{Delivered, Deliveries};
 use crate::exchange::{Name, QueueId};
 use crate::failure::{Result, channel_error, not_allowed};
@@ -25,8 +25,6 @@ use crate::queue::{Consumer, ConsumerId, Entry};
 
 /// Bytes of the backlog's buffer that an idle connection may keep.
 const KEPT: usize = 4 * 1024;
-/// Spare buffers of outputs that are kept.
-const SPARES: usize = 64;
 /// Milliseconds that a client may take to negotiate, or to answer connection.close.
 const NEGOTIATION_TIMEOUT: u64 = 10_000;
 /// Milliseconds that a client which has hung up may still be held.
@@ -149,19 +147,9 @@ impl Connection {
         self.socket.as_ref()?.peer_addr().ok()
     }
 
-    /// Begins the negotiation, after the protocol header.
-    pub(crate) fn start(&mut self) {
-        self.phase = Phase::Start;
-    }
-
     /// Reads the features that the client supports from its properties.
     pub(crate) fn introduce(&mut self, properties: &FieldTable) {
         self.capabilities = Capabilities::read(properties);
-    }
-
-    pub(crate) fn log_in(&mut self, user: Name) {
-        self.user = user;
-        self.phase = Phase::Tune;
     }
 
     pub(crate) fn tune(&mut self, tune: &connection::TuneOk) {
@@ -171,32 +159,15 @@ impl Connection {
         self.phase = Phase::Open;
     }
 
-    pub(crate) fn open(&mut self, vhost: usize) {
-        self.vhost = vhost;
-        self.phase = Phase::Running;
-    }
-
-    /// Awaits the answer to connection.close, or the end of the stream after it was answered.
-    pub(crate) fn begin_closing(&mut self, now: u64) {
-        self.phase = Phase::Closing;
-        self.since = now;
-        // The rest of its input must be read even if the connection was held.
-        self.is_blocked = false;
-        self.wake.notify_one();
-    }
-
-    /// Ends reading. The socket is closed once all output is written.
-    pub(crate) fn close_when_written(&mut self, now: u64) {
-        self.phase = Phase::Closed;
-        self.since = now;
-        self.wake.notify_one();
-    }
-
-    /// Ends it at once, and drops its output.
-    pub(crate) fn abort(&mut self) {
-        self.outbox.clear();
-        self.phase = Phase::Closed;
-        self.wake.notify_one();
+    /// Goes on to another phase.
+    pub(crate) fn enter(&mut self, phase: Phase, now: u64) {
+        self.phase = phase;
+        if matches!(phase, Phase::Closing | Phase::Closed) {
+            self.since = now;
+            // The rest of its input must be read even if it was held.
+            self.is_blocked = false;
+            self.wake.notify_one();
+        }
     }
 
     /// Returns true if nothing is left to read or to write.
@@ -338,12 +309,7 @@ impl Connection {
         write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> usize {
         let before = (self.is_held(), self.outbox.is_stuck());
-        let (count, is_sound) = self.outbox.write(now, write);
-        if let Some(buffer) = self.outbox.spare()
-            && spares.len() < SPARES
-        {
-            spares.push(buffer);
-        }
+        let (count, is_sound) = self.outbox.write(now, spares, write);
         if !is_sound {
             self.phase = Phase::Closed;
         }
@@ -390,12 +356,18 @@ impl Connection {
                 "channel {number} is beyond the negotiated channel_max ({most})"
             )));
         }
+        self.insert_channel(number, Mode::Plain);
+        Ok(())
+    }
+
+    /// Adds a channel, instead of one that has ended.
+    pub(crate) fn insert_channel(&mut self, number: u16, mode: Mode) {
         let index = usize::from(number);
         if self.channels.len() <= index {
             self.channels.resize_with(index + 1, || None);
         }
-        self.channels[index] = Some(Box::default());
-        Ok(())
+        let channel = self.channels[index].insert(Box::default());
+        channel.mode = mode;
     }
 
     /// Takes a channel that ends.
@@ -496,7 +468,7 @@ impl Opening<'_> {
             self.output.reuse(buffer);
         }
         self.output
-            .deliver(delivery, consumer.short_tag(), self.frame_max);
+            .deliver(delivery, &consumer.short_tag, self.frame_max);
         (tag, is_held_back)
     }
 }

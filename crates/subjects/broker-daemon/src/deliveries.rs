@@ -19,22 +19,23 @@ pub(crate) struct Delivered {
 /// The deliveries of a channel. Their room is what the common limit of its consumers leaves.
 #[derive(Debug, Default)]
 pub(crate) struct Deliveries {
-    last_tag: u64,
-    unacked: Unacked,
     /// The common limit of all consumers; 0 means none.
-    limit: u16,
-    /// Unsettled deliveries to consumers. The common limit applies to them, and not to deliveries by basic.get (as
-    /// RabbitMQ).
+    pub(crate) limit: u16,
+    /// The limit of each new consumer; 0 means none.
+    pub(crate) prefetch: u16,
+    last_tag: u64,
+    /// Unsettled deliveries by tag in ascending order. Deliveries settled out of order leave gaps.
+    unacked: VecDeque<(u64, Option<Delivered>)>,
+    /// Unsettled deliveries without the gaps.
+    count: usize,
+    /// Deliveries to consumers that are not settled, or only in an open transaction. The common limit applies to them,
+    /// and not to deliveries by basic.get (as RabbitMQ).
     unsettled: usize,
     /// Consumers held back by the common limit, in the order in which they were.
     held_back: Vec<ConsumerId>,
 }
 
 impl Deliveries {
-    pub(crate) fn set_limit(&mut self, limit: u16) {
-        self.limit = limit;
-    }
-
     /// Returns how many more deliveries the common limit allows.
     #[inline]
     pub(crate) fn room(&self) -> usize {
@@ -54,25 +55,58 @@ impl Deliveries {
     /// Adds a delivery that the client must settle.
     #[inline]
     pub(crate) fn push(&mut self, delivered: Delivered) {
+        self.count += 1;
         self.unsettled += usize::from(delivered.consumer.is_some());
-        self.unacked.push(delivered);
+        self.unacked.push_back((delivered.tag, Some(delivered)));
     }
 
-    /// Moves a delivery, or with `multiple` all up to it, to `into`; they take room until they are counted as settled.
-    /// A tag of 0 means all. Returns true if the tag exists.
+    fn position(&self, tag: u64) -> Option<usize> {
+        // Most clients settle in order.
+        let at = match self.unacked.front() {
+            Some((first, _)) if *first == tag => 0,
+            _ => self
+                .unacked
+                .binary_search_by_key(&tag, |(tag, _)| *tag)
+                .ok()?,
+        };
+        self.unacked[at].1.is_some().then_some(at)
+    }
+
+    /// Moves a delivery, or with `multiple` all up to it, to `into`; a tag of 0 then means all. They take room until
+    /// [`Deliveries::count_settled`]. Returns true if the tag exists.
     pub(crate) fn take(&mut self, tag: u64, multiple: bool, into: &mut Vec<Delivered>) -> bool {
-        if multiple {
-            return self.unacked.take_up_to(tag, into);
+        let before = into.len();
+        match self.position(tag) {
+            Some(at) if multiple => into.extend(self.unacked.drain(..=at).filter_map(|(_, it)| it)),
+            Some(at) => into.extend(self.unacked[at].1.take()),
+            None if multiple && tag == 0 => {
+                into.extend(self.unacked.drain(..).filter_map(|(_, it)| it));
+            }
+            None => return false,
         }
-        let taken = self.unacked.take(tag);
-        let is_known = taken.is_some();
-        into.extend(taken);
-        is_known
+        self.count -= into.len() - before;
+        self.tidy();
+        true
     }
 
     /// Puts a delivery back that was taken.
     pub(crate) fn restore(&mut self, delivered: Delivered) {
-        self.unacked.restore(delivered);
+        self.count += 1;
+        let tag = delivered.tag;
+        match self.unacked.binary_search_by_key(&tag, |(tag, _)| *tag) {
+            Ok(at) => self.unacked[at].1 = Some(delivered),
+            Err(at) => self.unacked.insert(at, (tag, Some(delivered))),
+        }
+    }
+
+    /// Drops the gaps at the front, and all gaps if they outnumber the rest.
+    fn tidy(&mut self) {
+        while matches!(self.unacked.front(), Some((_, None))) {
+            self.unacked.pop_front();
+        }
+        if self.unacked.len() > 2 * self.count + 64 {
+            self.unacked.retain(|(_, delivered)| delivered.is_some());
+        }
     }
 
     /// Frees the room of settled deliveries.
@@ -84,7 +118,7 @@ impl Deliveries {
 
     /// Returns the deliveries that are neither settled nor taken.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Delivered> {
-        let all = self.unacked.all.iter();
+        let all = self.unacked.iter();
         all.filter_map(|(_, delivered)| delivered.as_ref())
     }
 
@@ -117,73 +151,6 @@ impl Deliveries {
     }
 }
 
-/// Deliveries by tag in ascending order. Deliveries settled out of order leave gaps.
-#[derive(Debug, Default)]
-struct Unacked {
-    all: VecDeque<(u64, Option<Delivered>)>,
-    count: usize,
-}
-
-impl Unacked {
-    fn push(&mut self, delivered: Delivered) {
-        self.count += 1;
-        self.all.push_back((delivered.tag, Some(delivered)));
-    }
-
-    fn position(&self, tag: u64) -> Option<usize> {
-        // Most clients settle in order.
-        let at = match self.all.front() {
-            Some((first, _)) if *first == tag => 0,
-            _ => self.all.binary_search_by_key(&tag, |(tag, _)| *tag).ok()?,
-        };
-        self.all[at].1.is_some().then_some(at)
-    }
-
-    fn take(&mut self, tag: u64) -> Option<Delivered> {
-        let at = self.position(tag)?;
-        let taken = self.all[at].1.take();
-        self.count -= 1;
-        self.tidy();
-        taken
-    }
-
-    /// Moves the deliveries with tags up to this one to `into`; 0 means all. Returns true if this tag exists.
-    fn take_up_to(&mut self, tag: u64, into: &mut Vec<Delivered>) -> bool {
-        let end = match tag {
-            0 => self.all.len(),
-            tag => match self.position(tag) {
-                Some(at) => at + 1,
-                None => return false,
-            },
-        };
-        let before = into.len();
-        into.extend(self.all.drain(..end).filter_map(|(_, delivered)| delivered));
-        self.count -= into.len() - before;
-        self.tidy();
-        true
-    }
-
-    /// Puts a delivery back.
-    fn restore(&mut self, delivered: Delivered) {
-        self.count += 1;
-        let tag = delivered.tag;
-        match self.all.binary_search_by_key(&tag, |(tag, _)| *tag) {
-            Ok(at) => self.all[at].1 = Some(delivered),
-            Err(at) => self.all.insert(at, (tag, Some(delivered))),
-        }
-    }
-
-    /// Drops the gaps at the front, and all gaps if they outnumber the rest.
-    fn tidy(&mut self) {
-        while matches!(self.all.front(), Some((_, None))) {
-            self.all.pop_front();
-        }
-        if self.all.len() > 2 * self.count + 64 {
-            self.all.retain(|(_, delivered)| delivered.is_some());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
@@ -193,8 +160,8 @@ mod tests {
     use crate::message::{Facts, Held, Message};
     use crate::queue::NEVER;
 
-    fn unacked(tags: &[u64]) -> Unacked {
-        let mut unacked = Unacked::default();
+    fn delivered(tags: &[u64]) -> Deliveries {
+        let mut deliveries = Deliveries::default();
         let queue = Arena::<'q', _>::default().insert(());
         for tag in tags {
             let message = Rc::new(Message::new(
@@ -211,42 +178,42 @@ mod tests {
                 redelivered: false,
                 is_stored: false,
             };
-            unacked.push(Delivered {
+            deliveries.push(Delivered {
                 tag: *tag,
                 queue,
                 consumer: None,
                 entry,
             });
         }
-        unacked
+        deliveries
     }
 
     #[test]
     fn a_tag_is_settled_once_in_whatever_order() {
-        let mut unacked = unacked(&[1, 2, 5, 6]);
-        assert!(unacked.take(3).is_none());
-        assert_eq!(unacked.take(5).unwrap().tag, 5);
-        assert!(unacked.take(5).is_none());
+        let mut deliveries = delivered(&[1, 2, 5, 6]);
         let mut taken = Vec::new();
-        assert!(!unacked.take_up_to(5, &mut taken));
-        assert!(unacked.take_up_to(2, &mut taken));
-        assert_eq!((taken.len(), unacked.count), (2, 1));
-        unacked.restore(taken.pop().unwrap());
+        assert!(!deliveries.take(3, false, &mut taken));
+        assert!(deliveries.take(5, false, &mut taken));
+        assert!(!deliveries.take(5, false, &mut taken));
+        assert!(!deliveries.take(5, true, &mut taken));
+        assert!(deliveries.take(2, true, &mut taken));
+        assert_eq!((taken.len(), deliveries.count), (3, 1));
+        deliveries.restore(taken.pop().unwrap());
         taken.clear();
-        assert!(unacked.take_up_to(0, &mut taken));
+        assert!(deliveries.take(0, true, &mut taken));
         let tags: Vec<u64> = taken.iter().map(|delivered| delivered.tag).collect();
         assert_eq!(tags, [2, 6]);
-        assert!(unacked.all.is_empty());
+        assert!(deliveries.unacked.is_empty());
     }
 
     #[test]
     fn gaps_do_not_pile_up_behind_a_delivery_that_is_never_settled() {
         let tags: Vec<u64> = (1..=10_000).collect();
-        let mut unacked = unacked(&tags);
+        let mut deliveries = delivered(&tags);
         for tag in 2..=10_000 {
-            unacked.take(tag).unwrap();
+            assert!(deliveries.take(tag, false, &mut Vec::new()));
         }
-        assert_eq!(unacked.count, 1);
-        assert!(unacked.all.len() < 100);
+        assert_eq!(deliveries.count, 1);
+        assert!(deliveries.unacked.len() < 100);
     }
 }

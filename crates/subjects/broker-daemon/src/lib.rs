@@ -11,7 +11,6 @@
 //! scraper ◄── /metrics, /healthz, /api (management, broker/describe)
 //! ```
 
-mod answers;
 mod arena;
 mod broker;
 mod carbon_copies;

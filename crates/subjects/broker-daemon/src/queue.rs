@@ -95,7 +95,7 @@ pub(crate) struct Consumer {
     pub(crate) no_ack: bool,
     exclusive: bool,
     /// A short string: its length comes first.
-    tag: Box<[u8]>,
+    pub(crate) short_tag: Box<[u8]>,
     /// Consumers with a higher priority are served first (x-priority).
     priority: i64,
     /// 0 means no limit.
@@ -123,7 +123,7 @@ impl Consumer {
             queue,
             no_ack: consume.no_ack,
             exclusive: consume.exclusive,
-            tag: short_string(tag).into(),
+            short_tag: short_string(tag).into(),
             priority,
             prefetch,
             unacked: 0,
@@ -135,13 +135,7 @@ impl Consumer {
 
     pub(crate) fn tag(&self) -> &str {
         // It came as a short string, and those are parsed as UTF-8.
-        str::from_utf8(&self.tag[1..]).unwrap_or_default()
-    }
-
-    /// Returns its tag as a short string.
-    #[inline]
-    pub(crate) fn short_tag(&self) -> &[u8] {
-        &self.tag
+        str::from_utf8(&self.short_tag[1..]).unwrap_or_default()
     }
 
     pub(crate) fn last_tag(&self) -> u64 {
@@ -331,18 +325,19 @@ impl Queue {
         Some(entry)
     }
 
-    /// Counts a delivery as settled.
+    /// Counts a delivery as settled, and wakes its consumer. Returns true if there is a message for it.
     #[inline]
-    pub(crate) fn count_settled(&mut self, is_acked: bool) {
+    pub(crate) fn settle(
+        &mut self,
+        consumer: Option<(ConsumerId, &mut Consumer)>,
+        is_acked: bool,
+    ) -> bool {
         self.counts.unacked -= 1;
         self.counts.acked += u64::from(is_acked);
-    }
-
-    /// Frees the room that a settled delivery took from its consumer. Returns true if there is a message for it.
-    #[inline]
-    pub(crate) fn free_room(&mut self, id: ConsumerId, consumer: &mut Consumer) -> bool {
-        consumer.unacked -= 1;
-        self.wake(id, consumer)
+        consumer.is_some_and(|(id, consumer)| {
+            consumer.unacked -= 1;
+            self.wake(id, consumer)
+        })
     }
 
     /// Returns true if its persistent messages must be logged.
@@ -389,29 +384,16 @@ impl Queue {
         self.deadline() <= now
     }
 
-    /// Returns when it or its first message expires, if that is earlier than its timer, which is then meant to be set.
-    pub(crate) fn earlier_timer(&mut self) -> Option<u64> {
+    /// Sets its timer to when it or its first message expires, unless that is later. Returns the times before and after.
+    pub(crate) fn advance_timer(&mut self) -> Option<(u64, u64)> {
         let head = self.head().map_or(NEVER, |head| head.expires);
         let due = self.deadline().min(head);
-        if due >= self.timer {
-            return None;
-        }
-        self.timer = due;
-        Some(due)
+        (due < self.timer).then(|| (mem::replace(&mut self.timer, due), due))
     }
 
-    /// Returns true if its timer is set to this time.
-    pub(crate) fn has_timer(&self, due: u64) -> bool {
-        self.timer == due
-    }
-
-    /// Ends its timer. Returns false if it was not set to this time: an earlier one has ended since, and set another.
-    pub(crate) fn end_timer(&mut self, due: u64) -> bool {
-        let timer = self.timer;
-        if timer == due {
-            self.timer = NEVER;
-        }
-        timer == due
+    /// Ends its timer. Returns the time that it was set to.
+    pub(crate) fn end_timer(&mut self) -> u64 {
+        mem::replace(&mut self.timer, NEVER)
     }
 
     /// Appends a message, or inserts it before messages of a lower priority.

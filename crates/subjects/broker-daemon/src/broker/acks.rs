@@ -30,7 +30,9 @@ impl Broker {
         let channel = self.channel(id)?;
         let is_known = channel.deliveries.take(tag, multiple, &mut taken);
         if let Mode::Tx(tx) = &mut channel.mode {
-            tx.settle(&mut taken, settlement);
+            let taken = taken.drain(..);
+            tx.settled
+                .extend(taken.map(|delivered| (delivered, settlement)));
         } else if !taken.is_empty() {
             channel.deliveries.count_settled(&taken);
             self.settle_all(id, &mut taken, settlement);
@@ -66,11 +68,8 @@ impl Broker {
             // The queue is deleted, but the log still must know that its message is settled.
             return self.store.settle(queue_id, &entry);
         };
-        queue.count_settled(settlement == Settlement::Acked);
-        if let Some(consumer_id) = consumer
-            && let Some(consumer) = consumers.get_mut(consumer_id)
-            && queue.free_room(consumer_id, consumer)
-        {
+        let consumer = consumer.and_then(|id| Some((id, consumers.get_mut(id)?)));
+        if queue.settle(consumer, settlement == Settlement::Acked) {
             self.scheduler.activate(queue_id, queue);
         }
         match settlement {

@@ -19,8 +19,13 @@ impl Broker {
         if payload.get(4..8).is_none_or(|size| size != [0; 4]) {
             return Err(not_implemented("prefetch_size!=0"));
         }
-        self.channel(id)?.set_prefetch(qos);
-        self.wake_channel(id);
+        let deliveries = &mut self.channel(id)?.deliveries;
+        if qos.global {
+            deliveries.limit = qos.prefetch_count;
+            self.wake_channel(id);
+        } else {
+            deliveries.prefetch = qos.prefetch_count;
+        }
         self.send_basic(id, basic::AMQPMethod::QosOk(basic::QosOk {}));
         Ok(())
     }

@@ -22,7 +22,7 @@ impl Broker {
         let queue_id = self.queue_of(id, consume.queue.as_str())?;
         let channel = self.channel(id)?;
         let tag = new_tag(channel, consume)?;
-        let prefetch = channel.prefetch();
+        let prefetch = channel.deliveries.prefetch;
         let queue = self.topology.queue(queue_id).ok_or_else(unknown_id)?;
         let what = self.topology.describe(queue);
         if queue.is_reserved(consume.exclusive) {
@@ -49,8 +49,8 @@ impl Broker {
         let channel = self.channel(id)?;
         if let Some(consumer) = channel.remove_consumer(tag) {
             self.remove_consumer(consumer);
-        } else if let Some(address) = channel.remove_replies(tag) {
-            self.topology.replies.remove(&address);
+        } else if let Some(replies) = channel.replies.take_if(|replies| replies.has_tag(tag)) {
+            self.topology.replies.remove(&replies.address);
         }
         let ok = basic::AMQPMethod::CancelOk(basic::CancelOk {
             consumer_tag: cancel.consumer_tag,

@@ -15,8 +15,8 @@ impl Broker {
         let Some(queue) = self.topology.queue_mut(id) else {
             return;
         };
-        if let Some(due) = queue.earlier_timer() {
-            self.scheduler.add_timer(due, id, &self.topology);
+        if let Some((before, due)) = queue.advance_timer() {
+            self.scheduler.set_timer(id, before, due);
         }
     }
 
@@ -24,23 +24,21 @@ impl Broker {
     pub(crate) fn expire(&mut self) {
         let mut left = TURN;
         while left > 0
-            && let Some((due, id)) = self.scheduler.take_timer(self.now)
+            && let Some(id) = self.scheduler.take_due(self.now)
         {
             left -= 1;
-            left -= self.expire_queue(id, due, left);
+            left -= self.expire_queue(id, left);
         }
         self.finish_turn();
     }
 
     /// Returns how many messages expired, at most `most`.
-    fn expire_queue(&mut self, id: QueueId, timer: u64, most: usize) -> usize {
+    fn expire_queue(&mut self, id: QueueId, most: usize) -> usize {
         let now = self.now;
         let Some(queue) = self.topology.queue_mut(id) else {
             return 0;
         };
-        if !queue.end_timer(timer) {
-            return 0;
-        }
+        queue.end_timer();
         if queue.is_expired(now) {
             self.remove_queue(id);
             return 0;

@@ -36,7 +36,7 @@ impl Broker {
         if length < PROTOCOL_HEADER.len() {
             return 0;
         }
-        self.connections[id].start();
+        self.connections[id].enter(Phase::Start, self.now);
         let start = connection::AMQPMethod::Start(connection::Start {
             version_major: 0,
             version_minor: 9,
@@ -89,7 +89,7 @@ impl Broker {
     pub(super) fn client_closes(&mut self, id: ConnectionId) {
         let connection = &mut self.connections[id];
         if connection.phase() != Phase::Closing {
-            connection.begin_closing(self.now);
+            connection.enter(Phase::Closing, self.now);
         }
         self.release(id);
         if self.connections[id].outbox.must_leave_later() {
@@ -125,7 +125,8 @@ impl Broker {
                 "Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
             )));
         }
-        connection.log_in(login.0.into());
+        connection.user = login.0.into();
+        connection.enter(Phase::Tune, self.now);
         let tune = connection::AMQPMethod::Tune(connection::Tune {
             channel_max: self.config.channel_max,
             frame_max: self.config.frame_max,
@@ -173,7 +174,8 @@ impl Broker {
             self.operator_log.warn(line);
             return Err(not_allowed(format_args!("vhost {name} not found")));
         };
-        connection.open(vhost);
+        connection.vhost = vhost;
+        connection.enter(Phase::Running, self.now);
         let ok = connection::AMQPMethod::OpenOk(connection::OpenOk {});
         self.send_connection(id, ok);
         Ok(())

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::Broker;
 use super::handshake::LEAST_FRAME;
 use super::methods::parse;
-use crate::channel::{ChannelId, Settlement};
+use crate::channel::{ChannelId, Mode, Settlement};
 use crate::connection::{Connection, Phase};
 use crate::failure::{Failure, Result, connection_forced};
 use crate::output::Output;
@@ -57,8 +57,8 @@ impl Broker {
         for delivered in channel.take_unsettled().into_iter().rev() {
             self.settle(delivered, Settlement::Requeued);
         }
-        if let Some(address) = channel.reply_address() {
-            self.topology.replies.remove(address);
+        if let Some(replies) = &channel.replies {
+            self.topology.replies.remove(&replies.address);
         }
         for consumer in channel.consumer_ids() {
             self.remove_consumer(consumer);
@@ -114,12 +114,7 @@ impl Broker {
             return self.close_connection(id.connection, method, failure);
         }
         self.end_channel(id);
-        let connection = &mut self.connections[id.connection];
-        if connection.open_channel(id.number).is_ok()
-            && let Some(channel) = connection.channel(id.number)
-        {
-            channel.is_closing = true;
-        }
+        self.connections[id.connection].insert_channel(id.number, Mode::Closing);
         let close = channel::AMQPMethod::Close(channel::Close {
             reply_code: failure.code,
             reply_text: failure.short_text().into(),
@@ -148,7 +143,7 @@ impl Broker {
             Phase::Header => false,
         };
         let is_running = connection.phase() == Phase::Running;
-        connection.begin_closing(self.now);
+        connection.enter(Phase::Closing, self.now);
         connection.outbox.drop_answers();
         self.release(id);
         if !says_why {
@@ -169,7 +164,7 @@ impl Broker {
     /// Stops reading, and closes the socket once all output is written.
     pub(super) fn close_when_written(&mut self, id: ConnectionId) {
         self.release(id);
-        self.connections[id].close_when_written(self.now);
+        self.connections[id].enter(Phase::Closed, self.now);
         self.add_output(id);
     }
 

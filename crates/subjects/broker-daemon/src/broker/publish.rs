@@ -6,7 +6,7 @@ use amq_protocol::protocol::{AMQPClass, confirm};
 
 use super::Broker;
 use super::dead_letters::Reason;
-use crate::channel::{ChannelId, Mode, Pending};
+use crate::channel::{Channel, ChannelId, Mode, Pending};
 use crate::confirms::{Confirms, Verdict};
 use crate::exchange::QueueId;
 use crate::failure::{Result, resource_error, unknown_id};
@@ -23,7 +23,11 @@ impl Broker {
     /// Handles a content header.
     pub(super) fn content_header(&mut self, id: ChannelId, payload: &[u8]) -> Result {
         let user = Rc::clone(&self.connections[id.connection].user);
-        if self.channel(id)?.add_header(payload, &user)? {
+        let Channel {
+            incoming, replies, ..
+        } = self.channel(id)?;
+        let replies = replies.as_ref().map(|replies| &*replies.address);
+        if incoming.add_header(payload, &user, replies)? {
             return self.complete(id);
         }
         Ok(())
@@ -74,7 +78,7 @@ impl Broker {
             self.find_route(id, &pending)?;
         }
         if let Mode::Tx(tx) = &mut self.channel(id)?.mode {
-            tx.publish(pending);
+            tx.published.push(pending);
             return Ok(());
         }
         self.deliver_to_queues(id, &pending)

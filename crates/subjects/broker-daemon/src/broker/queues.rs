@@ -275,9 +275,10 @@ impl Broker {
                 self.forget_destination(vhost, &source, &to);
             }
         }
-        let Some(queue) = self.topology.remove_queue(id) else {
+        let Some(mut queue) = self.topology.remove_queue(id) else {
             return Vec::new();
         };
+        self.scheduler.end_timer(id, queue.end_timer());
         self.unstore_queue(id, &queue);
         let owner = queue.owner.and_then(|id| self.connections.get_mut(id));
         if let Some(owner) = owner {

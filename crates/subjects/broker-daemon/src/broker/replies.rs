@@ -12,10 +12,10 @@ use amq_protocol::protocol::{AMQPClass, basic, queue};
 use super::Broker;
 use super::consumers::new_tag;
 use super::queues::random_name;
-use crate::channel::{Channel, ChannelId};
+use crate::channel::{ChannelId, ReplyConsumer};
 use crate::failure::{Result, precondition_failed};
 use crate::incoming::REPLY_TO;
-use crate::message::Message;
+use crate::message::{Message, short_string};
 use crate::output::Delivery;
 
 /// Prefix of the addresses of channels.
@@ -32,8 +32,14 @@ impl Broker {
         if !consume.no_ack {
             return Err(precondition_failed("reply consumer cannot acknowledge"));
         }
+        if channel.replies.is_some() {
+            return Err(precondition_failed("reply consumer already set"));
+        }
         let address: Rc<str> = format!("{PREFIX}{}", random_name()).into();
-        channel.add_replies(&tag, Rc::clone(&address))?;
+        channel.replies = Some(ReplyConsumer {
+            tag: short_string(&tag).into(),
+            address: Rc::clone(&address),
+        });
         self.topology.replies.insert(address, id);
         let ok = basic::AMQPMethod::ConsumeOk(basic::ConsumeOk {
             consumer_tag: tag.into(),
@@ -69,13 +75,15 @@ impl Broker {
         else {
             return;
         };
-        let channel = self.find_channel(id);
-        let Some((tag, consumer)) = channel.and_then(Channel::next_reply) else {
+        let Some(channel) = self.find_channel(id) else {
+            return;
+        };
+        let Some(consumer) = channel.replies.as_ref().map(|found| Rc::clone(&found.tag)) else {
             return;
         };
         let delivery = Delivery {
             channel: id.number,
-            tag,
+            tag: channel.deliveries.next_tag(),
             is_redelivered: false,
             message,
         };

@@ -1,6 +1,7 @@
 //! Periodic checks of connections: heartbeats, and clients too slow to negotiate, to close, or to read.
 
 use super::Broker;
+use crate::connection::Phase;
 
 impl Broker {
     /// Sends heartbeats and closes overdue connections.
@@ -8,7 +9,9 @@ impl Broker {
         for id in self.connections.ids() {
             if self.connections[id].is_late(self.now) {
                 self.release(id);
-                self.connections[id].abort();
+                let connection = &mut self.connections[id];
+                connection.outbox.clear();
+                connection.enter(Phase::Closed, self.now);
             } else if self.connections[id].beat(self.now) {
                 self.add_output(id);
             }

@@ -1,11 +1,12 @@
 //! The tx class: publishes and settlements take effect at commit.
 
 use std::cmp::Reverse;
+use std::mem;
 
 use amq_protocol::protocol::{AMQPClass, tx};
 
 use super::Broker;
-use crate::channel::{ChannelId, Mode, Tx};
+use crate::channel::{ChannelId, Mode, Pending, Tx};
 use crate::failure::Result;
 
 impl Broker {
@@ -16,11 +17,15 @@ impl Broker {
     }
 
     pub(super) fn tx_commit(&mut self, id: ChannelId) -> Result {
-        if self.channel(id)?.tx()?.is_persistent() {
+        let is_persistent = |pending: &Pending| pending.message.facts().persistent;
+        if self.channel(id)?.tx()?.published.iter().any(is_persistent) {
             // Checked before anything is taken: on failure, deliveries are requeued with the channel.
             self.store.check()?;
         }
-        let (published, mut settled) = self.channel(id)?.tx()?.take();
+        let Tx {
+            published,
+            mut settled,
+        } = mem::take(self.channel(id)?.tx()?);
         for pending in published {
             self.publish_pending(id, &pending)?;
         }
@@ -38,7 +43,7 @@ impl Broker {
     /// Handles tx.rollback. Settled deliveries are unsettled again; they are not redelivered (AMQP 0-9-1, tx.rollback).
     pub(super) fn tx_rollback(&mut self, id: ChannelId) -> Result {
         let channel = self.channel(id)?;
-        let (_, settled) = channel.tx()?.take();
+        let Tx { settled, .. } = mem::take(channel.tx()?);
         for (delivered, _) in settled {
             channel.deliveries.restore(delivered);
         }

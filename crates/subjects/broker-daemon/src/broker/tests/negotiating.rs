@@ -22,11 +22,9 @@ fn closing_that_crosses_the_brokers_own_is_answered_and_both_are_over_once_each_
     let open = || AMQPClass::Channel(ChannelMethod::Open(channel::Open {}));
     stand.publish_as(id, ("nowhere", ""), AMQPProperties::default(), b"x");
     // Sent before the client reads that its channel is closed.
-    stand.method(id, 1, close());
-    assert_eq!(stand.received(id), ["channel.close 404", "20.41"]);
+    assert_eq!(stand.run(id, close()), ["channel.close 404", "20.41"]);
     stand.method(id, 1, close_ok());
-    stand.method(id, 1, open());
-    assert_eq!(stand.received(id), ["channel.open-ok"]);
+    assert_eq!(stand.run(id, open()), ["channel.open-ok"]);
 }
 
 #[test]
