@@ -108,6 +108,7 @@ impl Broker {
             return;
         };
         connection.begin_read(self.now);
+        // Only this client is slowed down for what it publishes now.
         self.scheduler.lagging = None;
         let consumed = self.process(id, input);
         self.connections[id].end_read(input, consumed);

@@ -297,6 +297,7 @@ impl Connection {
         if self.outbox.unlist(is_writable) {
             return self.socket.clone();
         }
+        // More output has come since the socket was full.
         self.account_memory();
         None
     }

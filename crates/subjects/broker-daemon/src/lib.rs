@@ -5,8 +5,8 @@
 //!                                                                        │ frames, messages       (frame, incoming)
 //!                                                                        │ handshake, methods     (broker/*)
 //!                                                                        │ exchanges ─► queues    (broker/topology, exchange, topic, queue)
-//!                                                                        │ queues ─► consumers    (broker/delivery)
-//! client ◄── one write for all of a turn ── Output of each connection ◄──┤                        (output)
+//!                                                                        │ queues ─► consumers    (broker/delivery, deliveries)
+//! client ◄── one write for all of a turn ── Output of each connection ◄──┤                        (outbox, output)
 //! disk   ◄── a thread that writes and syncs ◄── records of a turn ◄────┘                        (log, broker/store)
 //! scraper ◄── /metrics, /healthz, /api (management, broker/describe)
 //! ```

@@ -277,19 +277,17 @@ impl Log {
         }
         self.settling = None;
         self.ticket += 1;
-        let moved: u64 = moves.iter().map(|span| u64::from(span.len)).sum();
-        let mut batch = Batch {
+        let batch = Batch {
             ticket: self.ticket,
             segment: self.segment.take(),
             bytes: mem::take(&mut self.gathered),
             moves,
             after,
             remove,
-            size: 0,
         };
-        batch.size = (batch.bytes.len() + batch.after.len()) as u64 + moved;
-        if batch.size > 0 {
-            self.index.grow(batch.size);
+        let size = batch.size();
+        if size > 0 {
+            self.index.grow(size);
             let (_, len) = self.index.last().expect("written data is in a segment");
             self.turn_over = len - self.head >= self.options.segment_bytes;
         }

@@ -42,7 +42,7 @@ pub(crate) struct Entry {
     pub(crate) is_stored: bool,
 }
 
-/// What has happened to the messages of a queue since the start.
+/// The messages of a queue since the start, by what has happened to them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct QueueCounts {
     /// Messages that entered it, except those restored from the log.
@@ -288,7 +288,7 @@ impl Queue {
         self.ring.pop_front().map(|(_, id)| id)
     }
 
-    /// Takes the first message for a consumer whose turn it is.
+    /// Takes the first message for a consumer whose turn it is and whose channel has room.
     #[inline]
     pub(crate) fn take_for(&mut self, consumer: &mut Consumer) -> Option<Entry> {
         let entry = self.pop()?;
@@ -307,7 +307,8 @@ impl Queue {
         &mut self,
         id: ConsumerId,
         consumer: &mut Consumer,
-        (tag, is_held_back): (u64, bool),
+        tag: u64,
+        is_held_back: bool,
     ) {
         consumer.last_tag = tag;
         consumer.is_held_back = is_held_back;

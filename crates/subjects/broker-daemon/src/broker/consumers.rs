@@ -77,6 +77,7 @@ impl Broker {
             };
             let has_messages = queue.len() > 0;
             let queue = consumer.queue;
+            // Consumers of one queue wait for the same message, so only the first of them takes room.
             if has_messages && last != Some(queue) {
                 if room == 0 {
                     held.push(consumer_id);

@@ -25,6 +25,7 @@ impl Broker {
             let Some(head) = queue.head() else {
                 return count;
             };
+            // What expires at this instant still goes to a consumer that waits: a TTL of 0 means that.
             if head.expires < self.now {
                 if let Some(entry) = queue.pop() {
                     self.queue_dead_letter(id, entry, Reason::Expired);
@@ -47,6 +48,9 @@ impl Broker {
     }
 
     /// Delivers a queue's first message to the next consumer with room. Returns true if one was found.
+    ///
+    /// The queue and its consumers are on one side, and the connection on the other, which may belong to another thread:
+    /// all that passes between them is a question (`Connection::admit`), a message, and its tag.
     fn deliver_one(&mut self, id: QueueId) -> bool {
         let Some((queue, consumers)) = self.topology.queue_and_consumers(id) else {
             return false;
@@ -80,7 +84,7 @@ impl Broker {
             }
             let (tag, is_held_back) =
                 opening.deliver(consumer_id, consumer, entry, &mut self.spares);
-            queue.end_turn(consumer_id, consumer, (tag, is_held_back));
+            queue.end_turn(consumer_id, consumer, tag, is_held_back);
             if is_held_back {
                 self.scheduler.limited.push(to);
             }

@@ -31,6 +31,7 @@ impl Broker {
         }
         let consumed = settled.iter().map(|(delivered, _)| delivered);
         self.channel(id)?.deliveries.count_settled(consumed);
+        // From the last to the first, so that each is requeued before the one after it.
         settled.sort_by_key(|(delivered, _)| Reverse(delivered.tag));
         for (delivered, settlement) in settled {
             self.settle(delivered, settlement);
