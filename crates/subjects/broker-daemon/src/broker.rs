@@ -28,7 +28,6 @@ mod queues;
 mod replies;
 mod scheduler;
 mod store;
-mod sweep;
 mod topology;
 mod tx;
 

@@ -233,7 +233,9 @@ impl Connection {
     #[inline]
     pub(crate) fn holds_input(&mut self) -> bool {
         let is_held = self.is_held();
-        self.holds_frames |= is_held;
+        if is_held {
+            self.holds_frames = true;
+        }
         is_held
     }
 

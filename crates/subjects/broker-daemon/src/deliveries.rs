@@ -75,14 +75,20 @@ impl Deliveries {
     /// Moves a delivery, or with `multiple` all up to it, to `into`; a tag of 0 then means all. They take room until
     /// [`Deliveries::count_settled`]. Returns true if the tag exists.
     pub(crate) fn take(&mut self, tag: u64, multiple: bool, into: &mut Vec<Delivered>) -> bool {
-        let before = into.len();
-        match self.position(tag) {
-            Some(at) if multiple => into.extend(self.unacked.drain(..=at).filter_map(|(_, it)| it)),
-            Some(at) => into.extend(self.unacked[at].1.take()),
-            None if multiple && tag == 0 => {
-                into.extend(self.unacked.drain(..).filter_map(|(_, it)| it));
-            }
+        let end = match self.position(tag) {
+            Some(at) => at + 1,
+            None if multiple && tag == 0 => self.unacked.len(),
             None => return false,
+        };
+        let before = into.len();
+        if multiple {
+            into.extend(
+                self.unacked
+                    .drain(..end)
+                    .filter_map(|(_, delivered)| delivered),
+            );
+        } else {
+            into.extend(self.unacked[end - 1].1.take());
         }
         self.count -= into.len() - before;
         self.tidy();

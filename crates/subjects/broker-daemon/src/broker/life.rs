@@ -168,6 +168,21 @@ impl Broker {
         self.add_output(id);
     }
 
+    /// Sends heartbeats, and ends overdue connections at once.
+    pub(crate) fn sweep(&mut self) {
+        for id in self.connections.ids() {
+            if self.connections[id].is_late(self.now) {
+                self.release(id);
+                let connection = &mut self.connections[id];
+                connection.outbox.clear();
+                connection.enter(Phase::Closed, self.now);
+            } else if self.connections[id].beat(self.now) {
+                self.add_output(id);
+            }
+        }
+        self.finish_turn();
+    }
+
     /// Sends connection.close 320 to every client.
     pub(crate) fn shut_down(&mut self) {
         let failure = connection_forced("broker forced connection closure with reason 'shutdown'");
