@@ -37,8 +37,7 @@ impl Confirms {
 
     /// Calls `send` for each due confirm with three values: true for an ack, its tag, and true if it covers all earlier
     /// messages. Returns how many messages they cover, and true if others wait for the log, so that the channel stays
-    /// listed. Messages that wait for a failed log are nacked: it is unknown if
-    /// they are on disk.
+    /// listed. Messages that wait for a failed log are nacked: it is unknown if they are on disk.
     pub(crate) fn settle(
         &mut self,
         synced: u64,
