@@ -5,7 +5,6 @@ use amq_protocol::protocol::AMQPClass;
 use super::Broker;
 use crate::channel::ChannelId;
 use crate::failure::{Result, disk_failed};
-use crate::queue::ConnectionId;
 
 impl Broker {
     /// Answers a method, either now or when the log has reached a ticket. Until then, all other output of its channel
@@ -59,15 +58,11 @@ impl Broker {
                 }
             }
             self.add_output(id.connection);
-            self.leave_when_answered(id.connection);
-        }
-    }
-
-    /// Answers a client's connection.close that waited for other answers.
-    fn leave_when_answered(&mut self, id: ConnectionId) {
-        let connection = self.connections.get(id);
-        if connection.is_some_and(|connection| connection.outbox.may_leave()) {
-            self.client_closes(id);
+            // A client that asked to close is answered last.
+            let connection = self.connections.get(id.connection);
+            if connection.is_some_and(|connection| connection.outbox.may_leave()) {
+                self.client_closes(id.connection);
+            }
         }
     }
 }

@@ -105,10 +105,9 @@ impl Broker {
     /// Writes a connection's output as far as its socket accepts it. A blocked socket is left alone until it
     /// `is_writable` again.
     pub(crate) fn flush(&mut self, id: ConnectionId, is_writable: bool) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let Some(socket) = connection.begin_write(is_writable) else {
+        let connection = self.connections.get_mut(id);
+        let Some(socket) = connection.and_then(|connection| connection.begin_write(is_writable))
+        else {
             return;
         };
         self.write_output(id, |slices| match slices {

@@ -187,7 +187,7 @@ fn durable_declarations_are_answered_once_they_are_on_disk() {
     // Each method with its answer.
     let methods = [
         (
-            declare_exchange("x", "direct", |declare| declare.durable = true),
+            declare_exchange("x", "direct", durable),
             "exchange.declare-ok",
         ),
         (declare_durable("q"), "queue.declare-ok 0 0"),
@@ -236,16 +236,14 @@ fn a_client_hears_that_something_is_there_when_that_is_on_disk_whoever_made_it()
     let mut stored = Stored::new();
     let (maker, other) = (stored.stand.client(), stored.stand.client());
     stored.stand.method(maker, 1, declare_durable("q"));
-    stored.stand.method(
-        maker,
-        1,
-        declare_exchange("x", "direct", |declare| declare.durable = true),
-    );
+    stored
+        .stand
+        .method(maker, 1, declare_exchange("x", "direct", durable));
     stored.stand.method(maker, 1, bind("q", "x", ""));
     let asked = [
         declare_queue("q", &[], |declare| declare.passive = true),
         declare_durable("q"),
-        declare_exchange("x", "direct", |declare| declare.durable = true),
+        declare_exchange("x", "direct", durable),
         bind("q", "x", ""),
     ];
     for method in asked {
@@ -336,6 +334,10 @@ fn a_request_that_waits_for_a_failing_disk_ends_its_channel_and_no_other() {
         stored.stand.run(other, delete("before")),
         ["channel.close 406"]
     );
+}
+
+fn durable(declare: &mut exchange::Declare) {
+    declare.durable = true;
 }
 
 fn declare_durable(queue: &str) -> AMQPClass {
