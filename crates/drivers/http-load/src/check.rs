@@ -1,5 +1,8 @@
 //! `http-load check`: compares the responses of several servers.
 
+pub(crate) mod preflight;
+pub(crate) mod sample;
+
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use harness::cli::lines_of_files;
@@ -7,11 +10,12 @@ use harness::failure::Failure;
 use harness::verify::check::{self, Finding};
 use subject::daemon::Endpoint;
 
-use crate::preflight::{self, Sample};
 use crate::requests::Requests;
 use crate::settings::Settings;
 use crate::spec::SPEC;
 use crate::target::Server;
+
+use sample::Sample;
 
 /// The files that every daemon of the project serves, with their lengths.
 const FILES: [(&str, u64); 3] = [

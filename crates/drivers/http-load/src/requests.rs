@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use load::plan::Invalid;
 use load::redact;
 
-use crate::redirect::{RedirectTarget, is_of_content};
+use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 use crate::target::Server;
 

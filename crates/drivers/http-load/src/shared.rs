@@ -9,11 +9,11 @@ use load::net::pool::PoolConfig;
 use load::net::sources;
 use load::plan::{Group, Invalid, Plan};
 
-use crate::checks::Checks;
 use crate::content::Expected;
 use crate::outcome;
-use crate::redirect::LOCATION;
 use crate::requests::Requests;
+use crate::roles::checks::Checks;
+use crate::roles::redirect::LOCATION;
 use crate::settings::Settings;
 use crate::target::Server;
 

@@ -9,6 +9,7 @@ use measure::spec::CounterRole::{
 use measure::spec::ErrorCause::{self, Exhausted, Failure};
 use measure::spec::SeriesRole::{self, Headline, Main};
 use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::tally::Series;
 
 use crate::answer::Fault;
 use crate::outcome::{self, count};
@@ -26,7 +27,27 @@ pub(crate) static SPEC: Spec = Spec {
     counters: Cow::Borrowed(COUNTERS),
 };
 
-/// The series, at the indices of [`crate::series`].
+/// Response time: from the intended start to the last byte of the response.
+pub(crate) const RESPONSE: Series = Series(0);
+/// Service time: from the first byte sent to the last byte of the response.
+pub(crate) const SERVICE: Series = Series(1);
+/// Time from the intended start to the first byte sent: until a connection was free or opened.
+pub(crate) const BLOCKED: Series = Series(2);
+/// Duration of the TCP handshake, for each connection that was opened.
+pub(crate) const CONNECTING: Series = Series(3);
+/// Duration of the TLS handshake, for each connection that was opened.
+pub(crate) const TLS: Series = Series(4);
+/// Time to hand the request to the kernel. Not measured with HTTP/2, where requests share a connection.
+pub(crate) const SENDING: Series = Series(5);
+/// Time from the end of sending to the first byte of the response. With pipelining it starts at the end of the last
+/// request sent.
+pub(crate) const WAITING: Series = Series(6);
+/// Time from the first byte of the response to its last. A response in one piece has both at once: 1 ns, the smallest
+/// value of a histogram, shown as 0 in k6's format.
+pub(crate) const RECEIVING: Series = Series(7);
+
+/// The series, at the indices above. If redirects are followed, `sending`, `waiting` and `receiving` apply to each hop,
+/// as in k6, and the other series to the whole chain. Those three then have more values than the response time.
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::with_note(
         "response",
@@ -107,7 +128,6 @@ const COUNTERS: &[CounterSpec] = &[
 mod tests {
     use super::*;
     use crate::answer::KINDS;
-    use crate::series;
 
     #[test]
     fn every_fault_of_a_response_is_specified() {
@@ -122,10 +142,10 @@ mod tests {
     #[test]
     fn the_indices_are_those_of_the_specification() {
         for (series, name) in [
-            (series::RESPONSE, "response"),
-            (series::SERVICE, "service"),
-            (series::TLS, "tls"),
-            (series::RECEIVING, "receiving"),
+            (RESPONSE, "response"),
+            (SERVICE, "service"),
+            (TLS, "tls"),
+            (RECEIVING, "receiving"),
         ] {
             assert_eq!(SPEC.series[series.0].name, name);
         }

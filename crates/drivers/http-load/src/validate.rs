@@ -5,8 +5,8 @@ use load::net::sources;
 use load::plan::{Invalid, Plan};
 use measure::units;
 
-use crate::checks::Checks;
 use crate::requests::Requests;
+use crate::roles::checks::Checks;
 use crate::settings::{Engine, MAX_CONNECTIONS, MAX_TIMEOUT, Settings, open_loop};
 use crate::target::Server;
 

@@ -23,20 +23,20 @@ use super::fault;
 use super::sender::Sender;
 use super::slot::{Elapsed, RequestSlot, SlotGuard};
 use super::stream::{CountingStream, IoCounters};
-use super::worker::WorkerState;
-use crate::checks::{Captured, ResponseCapture};
-use crate::clients::{EndedConnection, Owner, PendingConnect, State};
+use super::worker::HyperWorker;
 use crate::content::Checksum;
 use crate::counters::CompletedResponse;
-use crate::operation::Operation;
 use crate::outcome::{self, count};
-use crate::series::{BLOCKED, SENDING, TLS};
+use crate::roles::checks::{Captured, ResponseCapture};
+use crate::roles::clients::{ConnectionState, EndedConnection, Owner, PendingConnect};
+use crate::roles::operation::Operation;
+use crate::spec::{BLOCKED, SENDING, TLS};
 
 type Io = TokioIo<CountingStream>;
 
 /// State that the request slots of one connection share.
 struct ConnectionTask<'d, 'a> {
-    worker: &'d WorkerState<'a>,
+    worker: &'d HyperWorker<'a>,
     counters: Rc<IoCounters>,
     /// Its owner, with the last operation that was started on it.
     owner: Cell<Owner>,
@@ -64,7 +64,7 @@ enum Unanswered {
 
 /// Runs a connection from connecting to its end. If the server closes it without taking some of the requests, they are
 /// repeated over another one.
-pub(super) async fn serve(worker: &WorkerState<'_>, mut pending: PendingConnect) {
+pub(super) async fn serve(worker: &HyperWorker<'_>, mut pending: PendingConnect) {
     let settings = &worker.shared.settings;
     let task = ConnectionTask {
         worker,
@@ -134,7 +134,7 @@ impl ConnectionTask<'_, '_> {
 
     /// Returns the next connection for the operations that the server did not take, if there are any. They fail if the
     /// connection answered nothing: otherwise such a server would be asked without end.
-    fn reconnect(&self, ended: State) -> Option<PendingConnect> {
+    fn reconnect(&self, ended: ConnectionState) -> Option<PendingConnect> {
         if !self.has_answered.take() {
             self.fail_not_taken(outcome::EARLY_CLOSE);
         }
@@ -156,7 +156,7 @@ impl ConnectionTask<'_, '_> {
     }
 
     /// Hands the end of the connection to the worker: its client goes on with another one.
-    fn ended(&self, state: State) {
+    fn ended(&self, state: ConnectionState) {
         self.first_answered();
         let owner = self.owner.get();
         match self.redirected.take() {
@@ -184,7 +184,7 @@ impl ConnectionTask<'_, '_> {
         io: Io,
         slot: &Rc<RequestSlot>,
         operation: Option<Operation>,
-    ) -> State {
+    ) -> ConnectionState {
         let prepared = self.worker.prepared(self.owner.get().index);
         let Ok((sender, connection)) = prepared.http1.handshake(io).await else {
             return self.unusable(operation);
@@ -229,7 +229,7 @@ impl ConnectionTask<'_, '_> {
             state.record.count(count::EXCESS, excess as u64);
         }
         let keeps = self.worker.shared.settings.keep_alive;
-        if state == State::Busy && keeps && excess == 0 && !self.failed.get() {
+        if state == ConnectionState::Busy && keeps && excess == 0 && !self.failed.get() {
             self.worker.count(count::CLOSED);
         }
         state
@@ -241,7 +241,7 @@ impl ConnectionTask<'_, '_> {
         io: Io,
         slot: &Rc<RequestSlot>,
         operation: Option<Operation>,
-    ) -> State {
+    ) -> ConnectionState {
         let local = LocalExecutor::default();
         let made = http2::Builder::new(local.clone()).handshake(io).await;
         let Ok((sender, connection)) = made else {
@@ -267,11 +267,11 @@ impl ConnectionTask<'_, '_> {
             })
             .collect();
         drop(sender);
-        let (mut connection, mut left) = (Some(connection), State::Idle);
+        let (mut connection, mut left) = (Some(connection), ConnectionState::Idle);
         poll_fn(|context| {
             loop {
                 while let Poll::Ready(Some(one)) = serving.poll_next_unpin(context) {
-                    if one == State::Busy {
+                    if one == ConnectionState::Busy {
                         left = one;
                     }
                 }
@@ -289,7 +289,7 @@ impl ConnectionTask<'_, '_> {
                 connection = None;
                 // No error: a GOAWAY announced the end (RFC 9113 §6.8), so the connection is not lost.
                 if ended.is_ok() && !serving.is_empty() {
-                    left = State::Busy;
+                    left = ConnectionState::Busy;
                     self.worker.count(count::CLOSED);
                 }
                 slots.iter().for_each(|slot| slot.end());
@@ -327,10 +327,10 @@ impl ConnectionTask<'_, '_> {
         self.worker.settle(more);
     }
 
-    fn unusable(&self, operation: Option<Operation>) -> State {
+    fn unusable(&self, operation: Option<Operation>) -> ConnectionState {
         self.not_taken.borrow_mut().extend(operation);
         self.fail_not_taken(outcome::EARLY_CLOSE);
-        State::Busy
+        ConnectionState::Busy
     }
 
     fn fail(&self, operation: &Operation, kind: &'static str) {
@@ -353,7 +353,7 @@ impl ConnectionTask<'_, '_> {
         slot: &Rc<RequestSlot>,
         mut sender: Sender,
         first: Option<Operation>,
-    ) -> State {
+    ) -> ConnectionState {
         let keeps = self.worker.shared.settings.keep_alive;
         let mut captured = self.worker.shared.checks.new_capture();
         let mut next = first;
@@ -362,7 +362,7 @@ impl ConnectionTask<'_, '_> {
                 Some(operation) => operation,
                 None => match self.more(slot).await {
                     Some(operation) => operation,
-                    None => return State::Idle,
+                    None => return ConnectionState::Idle,
                 },
             };
             let counted = u32::from(operation.counted);
@@ -390,13 +390,13 @@ impl ConnectionTask<'_, '_> {
                 }
                 Err(Unanswered::Failed { kind, .. }) => {
                     self.fail(&operation, kind);
-                    return State::Busy;
+                    return ConnectionState::Busy;
                 }
                 Err(Unanswered::NotTaken) => {
                     self.settle(-1);
                     self.worker.count(count::RETRIES);
                     self.not_taken.borrow_mut().push(operation);
-                    return State::Busy;
+                    return ConnectionState::Busy;
                 }
             };
             slot.set_deadline(now + self.worker.shared.settings.timeout.as_nanos() as u64);
@@ -404,7 +404,7 @@ impl ConnectionTask<'_, '_> {
                 if !has_ended {
                     self.leave(operation);
                 }
-                return State::Busy;
+                return ConnectionState::Busy;
             }
             self.counters.record_progress();
             next = if has_ended {

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use crate::answer::Reader;
-use crate::checks::Captured;
-use crate::clients::{Owner, PendingConnect, State};
 use crate::content::Checksum;
-use crate::operation::Operation;
+use crate::roles::checks::Captured;
+use crate::roles::clients::{ConnectionState, Owner, PendingConnect};
+use crate::roles::operation::Operation;
 
 /// A connection of the engine.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Connection {
     pub(super) offset: u32,
     /// Number of requests sent completely, from the first on.
     whole: u32,
-    pub(super) state: State,
+    pub(super) state: ConnectionState,
     /// True until its client's first request is answered.
     pub(super) awaiting_first_response: bool,
     /// The operation to be answered next.
@@ -48,7 +48,7 @@ impl Connection {
             owner: pending.owner,
             offset: 0,
             whole: 0,
-            state: State::Connecting,
+            state: ConnectionState::Connecting,
             awaiting_first_response: pending.is_first,
             first: pending.operation,
             written: now,
@@ -61,7 +61,7 @@ impl Connection {
     }
 
     pub(super) fn take(&mut self, operation: Operation) {
-        self.state = State::Busy;
+        self.state = ConnectionState::Busy;
         self.owner.last = operation.index;
         match self.first {
             None => self.first = Some(operation),

@@ -18,13 +18,13 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 
 use crate::answer::{Fault, RequestInfo};
-use crate::checks::ResponseCapture;
-use crate::clients::{self, Clients, EndedConnection, Retry, State};
 use crate::content::{Checksum, ResponseSink};
-use crate::operation::connection_of;
 use crate::outcome::{self, count};
-use crate::series::{BLOCKED, SENDING};
+use crate::roles::checks::ResponseCapture;
+use crate::roles::clients::{self, Clients, ConnectionState, EndedConnection, Retry};
+use crate::roles::operation::connection_of;
 use crate::shared::Shared;
+use crate::spec::{BLOCKED, SENDING};
 
 mod connection;
 mod delay;
@@ -37,16 +37,16 @@ use delay::BatchDelay;
 /// Runs one worker's share of the load.
 pub(crate) fn work(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
     let cx = Context::new(worker, clients::options(&shared.settings))?;
-    let engine = Engine::new(shared, &cx.state);
-    event_loop::run(engine, cx)
+    let worker = WireWorker::new(shared, &cx.state);
+    event_loop::run(worker, cx)
 }
 
 /// The context that the loop passes to the engine.
-type Cx<'a> = Context<Engine<'a>>;
+type Cx<'a> = Context<WireWorker<'a>>;
 
 /// The connections of one worker; the loop keeps them.
 #[derive(Debug)]
-struct Engine<'a> {
+struct WireWorker<'a> {
     shared: &'a Shared,
     clients: Clients<'a>,
     sources: Sources,
@@ -61,7 +61,7 @@ struct Engine<'a> {
     connect_timeout_ns: u64,
 }
 
-impl<'a> Engine<'a> {
+impl<'a> WireWorker<'a> {
     fn new(shared: &'a Shared, state: &LoopState<Retry>) -> Self {
         let settings = &shared.settings;
         Self {
@@ -78,7 +78,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-impl Handler for Engine<'_> {
+impl Handler for WireWorker<'_> {
     type Connection = Connection;
     type Timer = Retry;
 
@@ -93,7 +93,9 @@ impl Handler for Engine<'_> {
         }
         while let Some(id) = self.idle.pop_front() {
             let connection = cx.connections.get_mut(id);
-            if let Some(connection) = connection.filter(|entry| entry.state == State::Idle) {
+            if let Some(connection) =
+                connection.filter(|entry| entry.state == ConnectionState::Idle)
+            {
                 connection.take(operation);
                 return self.send(id, cx);
             }
@@ -111,7 +113,7 @@ impl Handler for Engine<'_> {
         let Some(connection) = cx.connections.get_mut(id) else {
             return;
         };
-        if connection.state == State::Connecting {
+        if connection.state == ConnectionState::Connecting {
             self.connected(id, cx);
         } else if event.writable && connection.unsent() {
             self.send(id, cx);
@@ -129,16 +131,18 @@ impl Handler for Engine<'_> {
 
     fn expires_at(&self, connection: &Connection) -> u64 {
         match connection.state {
-            State::Connecting => connection.written.saturating_add(self.connect_timeout_ns),
-            State::Busy => connection.oldest_sent().saturating_add(self.timeout_ns),
-            State::Idle => u64::MAX,
+            ConnectionState::Connecting => {
+                connection.written.saturating_add(self.connect_timeout_ns)
+            }
+            ConnectionState::Busy => connection.oldest_sent().saturating_add(self.timeout_ns),
+            ConnectionState::Idle => u64::MAX,
         }
     }
 
     fn expired(&mut self, id: Id, cx: &mut Context<Self>) {
         let connection = cx.connections.get_mut(id);
         let kind = match connection.map(|connection| connection.state) {
-            Some(State::Connecting) => outcome::CONNECT_TIMEOUT,
+            Some(ConnectionState::Connecting) => outcome::CONNECT_TIMEOUT,
             _ => outcome::TIMEOUT,
         };
         self.end(id, kind, cx);
@@ -167,7 +171,7 @@ impl Handler for Engine<'_> {
 
     fn give_up(&mut self, cx: &mut Context<Self>) -> anyhow::Result<()> {
         let idle = cx.connections.iter();
-        let idle = idle.filter(|(_, connection)| connection.state == State::Idle);
+        let idle = idle.filter(|(_, connection)| connection.state == ConnectionState::Idle);
         for (_, connection) in idle {
             responses::count_unread(connection, &mut cx.buffer, &cx.state.record);
         }
@@ -176,7 +180,7 @@ impl Handler for Engine<'_> {
     }
 }
 
-impl<'a> Engine<'a> {
+impl<'a> WireWorker<'a> {
     /// Sends a connection's requests, or queues it until all responses are read.
     fn queue_send(&mut self, id: Id, cx: &mut Cx<'a>) {
         if self.shared.settings.batch {

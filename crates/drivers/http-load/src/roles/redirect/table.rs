@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use slab::Slab;
 
-use crate::checks::Captured;
-use crate::operation::Operation;
-use crate::redirect::{LOCATION, RedirectError, RedirectTarget, is_redirect};
+use crate::roles::checks::Captured;
+use crate::roles::operation::Operation;
+use crate::roles::redirect::{LOCATION, RedirectError, RedirectTarget, is_redirect};
 use crate::shared::Shared;
 
 /// The redirected operations of one worker: few, or none.
@@ -84,8 +84,8 @@ mod tests {
     use load::plan::{Plan, Timeline};
 
     use super::*;
-    use crate::checks::ResponseCapture;
-    use crate::operation::start_of;
+    use crate::roles::checks::ResponseCapture;
+    use crate::roles::operation::start_of;
     use crate::settings::Settings;
 
     /// Entries left by ended operations would fill the memory in a long run.

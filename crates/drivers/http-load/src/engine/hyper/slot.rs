@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use load::slots::{Id, Slots};
 
-use crate::operation::Operation;
+use crate::roles::operation::Operation;
 
 /// The deadline has passed.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use super::dial::{ConnectError, open};
 use super::executor::LocalExecutor;
 use super::fault;
 use super::sender::Sender;
-use crate::redirect::{LOCATION, RedirectTarget};
-use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
+use crate::check::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
+use crate::roles::redirect::{LOCATION, RedirectTarget};
 use crate::settings::Settings;
 use crate::target::Server;
 

@@ -7,8 +7,8 @@ use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Uri};
 use load::plan::Invalid;
 
-use crate::redirect::{RedirectTarget, is_of_content};
 use crate::requests::{HEAD, Text, bodies, fields, path};
+use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
 use crate::target::Server;
 

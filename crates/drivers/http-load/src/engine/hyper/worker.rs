@@ -15,8 +15,8 @@ use super::Prepared;
 use super::message::Message;
 use super::slot::{RequestSlot, SlotTable};
 use super::stream::Totals;
-use crate::clients::{Clients, EndedConnection, PendingConnect, Retry, State};
-use crate::operation::{Operation, connection_of};
+use crate::roles::clients::{Clients, ConnectionState, EndedConnection, PendingConnect, Retry};
+use crate::roles::operation::{Operation, connection_of};
 use crate::shared::Shared;
 
 /// The connections and operations of one worker.
@@ -24,7 +24,7 @@ use crate::shared::Shared;
 /// The loop calls it as its handler, and lends it the loop's state. The futures of connections borrow both, between two
 /// of their waits.
 #[derive(Debug)]
-pub(super) struct WorkerState<'a> {
+pub(super) struct HyperWorker<'a> {
     pub(super) shared: &'a Shared,
     prepared: &'a [Prepared],
     loop_state: &'a RefCell<LoopState<Retry>>,
@@ -42,7 +42,7 @@ pub(super) struct WorkerState<'a> {
     sweep_ns: u64,
 }
 
-impl<'a> WorkerState<'a> {
+impl<'a> HyperWorker<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         prepared: &'a [Prepared],
@@ -105,7 +105,7 @@ impl<'a> WorkerState<'a> {
     }
 
     /// Follows a redirect over another connection to the same server, since this one ended.
-    pub(super) fn on_redirect(&self, operation: Operation, index: u32, ended: State) {
+    pub(super) fn on_redirect(&self, operation: Operation, index: u32, ended: ConnectionState) {
         let (mut clients, mut state) = self.borrow();
         self.connect(clients.connect_redirected(operation, index, ended, &mut state));
     }
@@ -180,7 +180,7 @@ impl<'a> WorkerState<'a> {
     }
 }
 
-impl AsyncHandler for WorkerState<'_> {
+impl AsyncHandler for HyperWorker<'_> {
     type Timer = Retry;
 
     /// A closed-loop client opens its connection, an open-loop operation takes the slot that was idle longest, so that

@@ -10,7 +10,7 @@ use ring::digest::{Context as Digest, SHA256};
 
 use crate::answer::Sink;
 use crate::content::{Checksum, Expected};
-use crate::redirect::LOCATION;
+use crate::roles::redirect::LOCATION;
 use crate::settings::Settings;
 
 pub(crate) const PREFLIGHT_TIMEOUT: Duration = Duration::from_secs(10);

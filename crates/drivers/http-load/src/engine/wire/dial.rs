@@ -6,11 +6,11 @@ use load::net::pool::CONNECTS_PER_ITERATION;
 use load::slots::Id;
 
 use super::connection::Connection;
-use super::{Cx, Engine};
-use crate::clients::{PendingConnect, State};
+use super::{Cx, WireWorker};
 use crate::outcome;
+use crate::roles::clients::{ConnectionState, PendingConnect};
 
-impl<'a> Engine<'a> {
+impl<'a> WireWorker<'a> {
     /// Opens connections of the pool at their rate; returns the time of the next attempt.
     pub(super) fn fill_pool(&mut self, cx: &mut Cx<'a>) -> u64 {
         for _ in 0..CONNECTS_PER_ITERATION {
@@ -61,7 +61,7 @@ impl<'a> Engine<'a> {
         if let Err(errno) = finish(&connection.socket) {
             return self.end(id, outcome::connect_error(errno), cx);
         }
-        connection.state = State::Idle;
+        connection.state = ConnectionState::Idle;
         let connecting_ns = now - connection.written;
         self.clients.opened(connecting_ns, &mut cx.state);
         self.first_operation(id, cx);
@@ -72,7 +72,7 @@ impl<'a> Engine<'a> {
             return;
         };
         if connection.first().is_some() {
-            connection.state = State::Busy;
+            connection.state = ConnectionState::Busy;
         } else if let Some(operation) = self.clients.next_waiting() {
             connection.take(operation);
         } else {

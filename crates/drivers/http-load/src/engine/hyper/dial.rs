@@ -15,9 +15,9 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::tls::{self, H2};
 use crate::outcome;
 use crate::target::Server;
-use crate::tls::{self, H2};
 
 /// A connection to a server.
 #[derive(Debug)]

@@ -10,13 +10,13 @@ use load::pacer::Start;
 use load::recorder::Recorder;
 use load::schedule::Share;
 
-use crate::checks::Captured;
 use crate::counters::{BatchCounters, CompletedResponse};
-use crate::operation::{Operation, start_of};
 use crate::outcome::{self, count};
-use crate::series::CONNECTING;
+use crate::roles::checks::Captured;
+use crate::roles::operation::{Operation, start_of};
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::spec::CONNECTING;
 
 /// Maximum time between two sweeps for timeouts.
 const MAX_SWEEP_NS: u64 = 1_000_000_000;
@@ -52,7 +52,7 @@ pub(crate) struct PendingConnect {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     Connecting,
     Idle,
     Busy,
@@ -60,7 +60,7 @@ pub(crate) enum State {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndedConnection {
-    pub(crate) state: State,
+    pub(crate) state: ConnectionState,
     pub(crate) owner: Owner,
     /// True if an operation failed with it.
     pub(crate) failed: bool,
@@ -242,7 +242,7 @@ impl<'a> Clients<'a> {
             self.first_answered(state);
         }
         let ended = EndedConnection {
-            state: State::Connecting,
+            state: ConnectionState::Connecting,
             owner: pending.owner,
             failed: pending.operation.is_some(),
         };
@@ -255,14 +255,14 @@ impl<'a> Clients<'a> {
         self.left(connection.state, state);
         let now = clock::now();
         match (connection.owner.pool, connection.state) {
-            (true, State::Connecting) => {
+            (true, ConnectionState::Connecting) => {
                 if !connection.failed {
                     state.record.count(count::UNCONNECTED, 1);
                 }
                 self.pool.back_off(now);
             }
-            (true, State::Idle) => state.record.count(count::LOST, 1),
-            (true, State::Busy) => {}
+            (true, ConnectionState::Idle) => state.record.count(count::LOST, 1),
+            (true, ConnectionState::Busy) => {}
             (false, _) => {
                 // A client that was just responded to sends its next request at once.
                 let until = now + u64::from(connection.failed) * RETRY_BACKOFF_NS;
@@ -274,10 +274,10 @@ impl<'a> Clients<'a> {
     }
 
     /// Counts a connection that has ended with its client, or is replaced at once.
-    pub(crate) fn left(&mut self, connection: State, state: &mut LoopState<Retry>) {
+    pub(crate) fn left(&mut self, connection: ConnectionState, state: &mut LoopState<Retry>) {
         match connection {
-            State::Connecting => self.connecting -= 1,
-            State::Idle | State::Busy => self.established -= 1,
+            ConnectionState::Connecting => self.connecting -= 1,
+            ConnectionState::Idle | ConnectionState::Busy => self.established -= 1,
         }
         state.wake();
     }
@@ -287,7 +287,7 @@ impl<'a> Clients<'a> {
         &mut self,
         operation: Operation,
         index: u32,
-        ended: State,
+        ended: ConnectionState,
         state: &mut LoopState<Retry>,
     ) -> PendingConnect {
         self.left(ended, state);

@@ -7,11 +7,11 @@ use load::slots::Id;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::connection::Connection;
-use super::{Cx, Engine};
+use super::{Cx, WireWorker};
 use crate::answer::Answer;
-use crate::clients::State;
 use crate::counters::CompletedResponse;
 use crate::outcome::{self, count};
+use crate::roles::clients::ConnectionState;
 
 /// Counts unread bytes on an idle connection. A server that once sent too much has answered each later request with the
 /// rest of the response before.
@@ -22,7 +22,7 @@ pub(super) fn count_unread(connection: &Connection, buffer: &mut [u8], record: &
     }
 }
 
-impl<'a> Engine<'a> {
+impl<'a> WireWorker<'a> {
     /// Handles a complete response at `now`; `after` is the number of bytes that came after it.
     pub(super) fn answered(
         &mut self,
@@ -102,7 +102,7 @@ impl<'a> Engine<'a> {
             }
             None if connection.first().is_some() => {}
             None if owner.pool => {
-                connection.state = State::Idle;
+                connection.state = ConnectionState::Idle;
                 self.idle.push_back(id);
             }
             // A client that leaves closes its connection.

@@ -13,11 +13,10 @@ use load::plan::Invalid;
 use tls_client::TlsClient;
 use tokio::task::coop::unconstrained;
 
-use crate::clients;
+use crate::roles::clients;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::target::Server;
-use crate::tls;
 
 mod connection;
 mod dial;
@@ -28,10 +27,11 @@ mod message;
 mod sender;
 mod slot;
 mod stream;
+mod tls;
 mod worker;
 
 use message::Messages;
-use worker::WorkerState;
+use worker::HyperWorker;
 
 pub(crate) use fetch::fetch;
 
@@ -77,7 +77,7 @@ pub(crate) async fn work(
 ) -> anyhow::Result<()> {
     let options = clients::options(&shared.settings);
     let loop_state = RefCell::new(LoopState::new(worker, options));
-    let state = &WorkerState::new(shared, prepared, &loop_state, options.sweep_ns);
+    let state = &HyperWorker::new(shared, prepared, &loop_state, options.sweep_ns);
     let connect = || {
         let pending = state.next_connect()?;
         Some(unconstrained(connection::serve(state, pending)))

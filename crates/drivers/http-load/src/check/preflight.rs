@@ -8,15 +8,13 @@ use anyhow::{Context as _, bail, ensure};
 use load::clock;
 use load::net::dial::Peer;
 
+use super::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, Sample, TIMED_OUT, no_connection};
 use crate::answer::{Reader, RequestInfo};
-use crate::hyper;
-use crate::redirect::{RedirectError, RedirectTarget, is_redirect};
+use crate::engine::hyper;
 use crate::requests::Requests;
-use crate::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
+use crate::roles::redirect::{RedirectError, RedirectTarget, is_redirect};
 use crate::settings::{Engine, Settings};
 use crate::target::Server;
-
-pub(crate) use crate::sample::Sample;
 
 /// Maximum number of bytes of a response quoted in a message.
 const MAX_QUOTED: usize = 80;
@@ -126,10 +124,10 @@ fn fetch_once(
 }
 
 /// A byte stream of either kind.
-trait Stream: Read + Write {}
-impl<S: Read + Write> Stream for S {}
+trait ReadWrite: Read + Write {}
+impl<S: Read + Write> ReadWrite for S {}
 
-fn open(peer: &Peer) -> anyhow::Result<Box<dyn Stream>> {
+fn open(peer: &Peer) -> anyhow::Result<Box<dyn ReadWrite>> {
     let failed = |error| no_connection(peer, &error);
     match peer {
         Peer::Tcp(address) => {
