@@ -7,6 +7,8 @@ mod audit;
 mod churn;
 mod memberships;
 mod pace;
+pub(crate) mod population;
+mod progress;
 mod user;
 
 use load::driver::Worker;
@@ -17,17 +19,17 @@ use rand::RngExt as _;
 
 use crate::counters::Counts;
 use crate::outcome::count;
-use crate::population::{Behaviour, Part};
-use crate::progress::Progress;
 use crate::protocol::presence::PresenceEvent;
-use crate::series::{HEARTBEAT, PROPAGATION, SERVICE};
 use crate::shared::Shared;
+use crate::spec::{HEARTBEAT, PROPAGATION, SERVICE};
 
 use audit::Audit;
 pub use audit::AuditedRoom;
 use churn::Churn;
 pub(crate) use memberships::{ConnectionEnd, FIRST_BACKOFF, JoinAnswer, LONGEST_BACKOFF};
 use pace::ClosedLoop;
+use population::{Behaviour, Part};
+use progress::Progress;
 pub(crate) use user::{Phase, User};
 
 /// Leaves at the end of a worker that are not acknowledged at once: each causes an event for each other member.

@@ -7,7 +7,7 @@ use load::net::sources;
 use load::plan::{Invalid, Plan};
 use subject::headroom::require_ports;
 
-use crate::population::{Part, Population};
+use crate::roles::population::{Part, Population};
 use crate::settings::{self, Settings};
 use crate::target::Server;
 

@@ -9,6 +9,7 @@ use measure::spec::CounterRole::{
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
 use measure::spec::SeriesRole::{Detail as DetailSeries, Headline, Main};
 use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
+use measure::tally::Series;
 
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
@@ -26,7 +27,22 @@ pub(crate) static SPEC: Spec = Spec {
     counters: Cow::Borrowed(COUNTERS),
 };
 
-/// The series, at the indices of [`crate::series`].
+/// Time from the intended start of a heartbeat to its acknowledgement.
+pub(crate) const HEARTBEAT: Series = Series(0);
+/// Time from sending a heartbeat to its acknowledgement.
+pub(crate) const SERVICE: Series = Series(1);
+/// Time from the intended start of a heartbeat to the receipt of its event by another member of the room.
+pub(crate) const PROPAGATION: Series = Series(2);
+/// Time from the first packet of TCP to the connected namespace.
+pub(crate) const CONNECT: Series = Series(3);
+/// Time from sending a join to its acknowledgement.
+pub(crate) const JOIN: Series = Series(4);
+/// Time from sending a leave to its acknowledgement.
+pub(crate) const LEAVE: Series = Series(5);
+/// Time from the loss of a connection to the acknowledgement of the next join of its user.
+pub(crate) const RECONNECT: Series = Series(6);
+
+/// The series, at the indices above.
 const SERIES: &[SeriesSpec] = &[
     SeriesSpec::with_note(
         "heartbeat",
@@ -150,7 +166,6 @@ const COUNTERS: &[CounterSpec] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series;
 
     #[test]
     fn every_error_of_the_protocol_is_specified() {
@@ -163,13 +178,13 @@ mod tests {
     #[test]
     fn the_indices_are_those_of_the_specification() {
         for (series, name) in [
-            (series::HEARTBEAT, "heartbeat"),
-            (series::SERVICE, "service"),
-            (series::PROPAGATION, "propagation"),
-            (series::CONNECT, "connect"),
-            (series::JOIN, "join"),
-            (series::LEAVE, "leave"),
-            (series::RECONNECT, "reconnect"),
+            (HEARTBEAT, "heartbeat"),
+            (SERVICE, "service"),
+            (PROPAGATION, "propagation"),
+            (CONNECT, "connect"),
+            (JOIN, "join"),
+            (LEAVE, "leave"),
+            (RECONNECT, "reconnect"),
         ] {
             assert_eq!(SPEC.series[series.0].name, name);
         }

@@ -19,13 +19,13 @@ mod shown;
 mod snapshot;
 mod window;
 
-use crate::population::Part;
 use crate::protocol::presence::{EventType, PresenceEvent};
+use crate::roles::population::Part;
 use crate::roles::user::{Memberships, Phase, Sender, User, hash};
 
 use clock::ServerClock;
 pub(crate) use counts::AuditCounts;
-use presence::{Connection, Presence};
+use presence::{Presence, WhichConnection};
 pub use room::AuditedRoom;
 use window::{Arrival, Window};
 
@@ -357,8 +357,8 @@ impl Audit {
     ) {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
         let connection = match hash(&event.conn_id) {
-            current if current == sender.connection => Connection::Current,
-            previous if previous == sender.previous => Connection::Previous,
+            current if current == sender.connection => WhichConnection::Current,
+            previous if previous == sender.previous => WhichConnection::Previous,
             // The receiver is behind, or it is the late leave of a connection that broke.
             _ => {
                 let presence = self.presence(receiver, member);
@@ -479,7 +479,7 @@ impl Audit {
         }
         self.counts.lost += u64::from(before.missing());
         let presence = self.presence(receiver, member);
-        if is_current && presence.follows(Connection::Previous, sender.memberships) {
+        if is_current && presence.follows(WhichConnection::Previous, sender.memberships) {
             let unseen = u64::from(sender.acked_before.saturating_sub(before.last));
             if sender.has_broken {
                 self.counts.lost_with_sender += unseen
@@ -507,7 +507,7 @@ impl Audit {
     /// Returns how many acknowledged changes of a sender's last membership a receiver should still see.
     fn unseen(&self, receiver: u32, member: u32, sender: &Sender) -> u32 {
         let pair = receiver as usize * self.size() + member as usize;
-        if self.presences[pair].follows(Connection::Current, sender.memberships) {
+        if self.presences[pair].follows(WhichConnection::Current, sender.memberships) {
             sender.acked.saturating_sub(self.windows[pair].last)
         } else {
             0

@@ -9,9 +9,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use super::user::{Memberships, hash};
 use super::{Phase, State, Timer, Users};
 use crate::outcome;
-use crate::population::Behaviour;
 use crate::protocol::presence::Member;
-use crate::series::{CONNECT, LEAVE, RECONNECT};
+use crate::roles::population::Behaviour;
+use crate::spec::{CONNECT, LEAVE, RECONNECT};
 
 /// The first and the longest delay before a user connects again; it doubles with each failed attempt. The official
 /// client has the same values.

@@ -1,6 +1,6 @@
 //! The state of a user, without I/O.
 
-use crate::population::Behaviour;
+use crate::roles::population::Behaviour;
 
 /// The current activity of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -11,7 +11,7 @@ use crate::protocol::http::{Body, Head};
 #[derive(Debug)]
 pub(super) struct Exchange {
     side: Side,
-    state: State,
+    state: ExchangeState,
     /// Bytes of an incomplete head or chunk line.
     pub(super) unread: Vec<u8>,
     /// The body as far as it was read.
@@ -23,7 +23,7 @@ pub(super) struct Exchange {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ExchangeState {
     /// There is no TCP connection, nor one that is being opened.
     Unconnected,
     Connecting,
@@ -48,7 +48,7 @@ impl Exchange {
     pub(super) fn new(side: Side) -> Self {
         Self {
             side,
-            state: State::Unconnected,
+            state: ExchangeState::Unconnected,
             unread: Vec::new(),
             body: Vec::new(),
             status: 0,
@@ -59,24 +59,27 @@ impl Exchange {
 
     /// Returns true if a request can be sent.
     pub(super) fn is_idle(&self) -> bool {
-        self.state == State::Idle
+        self.state == ExchangeState::Idle
     }
 
     /// Returns true if a response is awaited.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self.state, State::Requested | State::Body(_))
+        matches!(
+            self.state,
+            ExchangeState::Requested | ExchangeState::Body(_)
+        )
     }
 
     /// Asks for a TCP connection if there is none.
     pub(super) fn open(&mut self, cx: &mut TransportContext) {
-        if self.state == State::Unconnected {
-            self.state = State::Connecting;
+        if self.state == ExchangeState::Unconnected {
+            self.state = ExchangeState::Connecting;
             cx.actions.open(self.side);
         }
     }
 
     pub(super) fn connected(&mut self) {
-        self.state = State::Idle;
+        self.state = ExchangeState::Idle;
         self.unread = Vec::new();
         self.responses = 0;
     }
@@ -98,7 +101,7 @@ impl Exchange {
         }
         let _ = write!(output, "Accept: */*\r\n{}\r\n", cx.endpoint.access.fields);
         output.extend_from_slice(payload.unwrap_or_default());
-        self.state = State::Requested;
+        self.state = ExchangeState::Requested;
     }
 
     /// Reads from the response. Returns its status once it is complete.
@@ -111,20 +114,20 @@ impl Exchange {
         loop {
             let rest = &input[*taken..];
             match &mut self.state {
-                State::Body(body) => {
+                ExchangeState::Body(body) => {
                     let limit = cx.endpoint.max_message;
                     let (length, is_whole) = body.read(rest, &mut self.body, limit)?;
                     *taken += length;
                     return Ok(is_whole.then(|| self.complete(cx)));
                 }
                 _ if rest.is_empty() => return Ok(None),
-                State::Requested => {
+                ExchangeState::Requested => {
                     let Some(head) = Head::parse(rest)? else {
                         return Ok(None);
                     };
                     *taken += head.length;
                     (self.status, self.keep_alive) = (head.status, head.keep_alive);
-                    self.state = State::Body(head.body);
+                    self.state = ExchangeState::Body(head.body);
                     if head.body == Body::UntilEnd {
                         // Only a refusal needs no body.
                         let is_refused = head.status != 200;
@@ -140,9 +143,9 @@ impl Exchange {
 
     fn complete(&mut self, cx: &mut TransportContext) -> u16 {
         self.responses += 1;
-        self.state = State::Idle;
+        self.state = ExchangeState::Idle;
         if !self.keep_alive {
-            self.state = State::Unconnected;
+            self.state = ExchangeState::Unconnected;
             cx.actions.close(self.side);
         }
         self.status
@@ -155,10 +158,14 @@ impl Exchange {
 
     /// Handles the end of the connection.
     pub(super) fn ended(&mut self) -> Ended {
-        match std::mem::replace(&mut self.state, State::Unconnected) {
-            State::Requested if self.responses > 0 && self.unread.is_empty() => Ended::Unread,
-            State::Requested | State::Body(_) => Ended::Open,
-            State::Unconnected | State::Connecting | State::Idle => Ended::Idle,
+        match std::mem::replace(&mut self.state, ExchangeState::Unconnected) {
+            ExchangeState::Requested if self.responses > 0 && self.unread.is_empty() => {
+                Ended::Unread
+            }
+            ExchangeState::Requested | ExchangeState::Body(_) => Ended::Open,
+            ExchangeState::Unconnected | ExchangeState::Connecting | ExchangeState::Idle => {
+                Ended::Idle
+            }
         }
     }
 }

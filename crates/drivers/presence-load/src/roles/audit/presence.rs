@@ -17,7 +17,7 @@ pub(super) struct Presence {
 
 /// A connection of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Connection {
+pub(super) enum WhichConnection {
     Current,
     Previous,
 }
@@ -42,13 +42,13 @@ impl Presence {
         self.advance(sender);
         let mut must_arrive = 0;
         if shows_previous {
-            must_arrive |= bit(Connection::Previous, Memberships::LEAVE);
+            must_arrive |= bit(WhichConnection::Previous, Memberships::LEAVE);
         }
         if shows_current || will_join {
-            must_arrive |= bit(Connection::Current, Memberships::LEAVE);
+            must_arrive |= bit(WhichConnection::Current, Memberships::LEAVE);
         }
         if !shows_current && will_join {
-            must_arrive |= bit(Connection::Current, Memberships::JOIN);
+            must_arrive |= bit(WhichConnection::Current, Memberships::JOIN);
         }
         self.bits = (self.bits & BITS) | (BITS & !must_arrive) << 4;
     }
@@ -56,7 +56,7 @@ impl Presence {
     /// Takes a join or leave. Returns its place, and the events that are lost for certain.
     pub(super) fn arrive(
         &mut self,
-        connection: Connection,
+        connection: WhichConnection,
         event: u16,
         sender: Memberships,
     ) -> (Arrival, u16) {
@@ -65,7 +65,7 @@ impl Presence {
         self.advance(sender);
         let bit = bit(connection, event);
         let is_certain = sender.certain & u16::from(bit) != 0;
-        let is_once = is_certain || connection == Connection::Current && !sender.is_uncertain;
+        let is_once = is_certain || connection == WhichConnection::Current && !sender.is_uncertain;
         let (has_arrived, need_not) = (self.bits & BITS, self.bits >> 4);
         let leave = self::bit(connection, Memberships::LEAVE);
         let has_left = has_arrived & leave != 0 && sender.certain & u16::from(leave) == 0;
@@ -102,13 +102,13 @@ impl Presence {
     /// Returns true if the current connection's join has arrived, or need not, and its leave has not.
     pub(super) fn knows(mut self, sender: Memberships) -> bool {
         self.advance(sender);
-        let join = bit(Connection::Current, Memberships::JOIN);
-        let leave = bit(Connection::Current, Memberships::LEAVE);
+        let join = bit(WhichConnection::Current, Memberships::JOIN);
+        let leave = bit(WhichConnection::Current, Memberships::LEAVE);
         (self.bits | self.bits >> 4) & join != 0 && self.bits & leave == 0
     }
 
     /// Returns true if a receiver should see the changes of a connection: the snapshot showed it, or it joined later.
-    pub(super) fn follows(mut self, connection: Connection, sender: Memberships) -> bool {
+    pub(super) fn follows(mut self, connection: WhichConnection, sender: Memberships) -> bool {
         self.advance(sender);
         let need_not = self.bits >> 4;
         need_not & bit(connection, Memberships::LEAVE) == 0
@@ -118,7 +118,7 @@ impl Presence {
     /// Takes back the leave of the current connection: its sender is still joined.
     pub(super) fn retract_leave(&mut self, sender: Memberships) {
         self.advance(sender);
-        self.bits &= !bit(Connection::Current, Memberships::LEAVE);
+        self.bits &= !bit(WhichConnection::Current, Memberships::LEAVE);
     }
 
     /// Returns the events that must have arrived by now, and have not.
@@ -149,11 +149,11 @@ impl Presence {
     }
 }
 
-fn bit(connection: Connection, event: u16) -> u8 {
+fn bit(connection: WhichConnection, event: u16) -> u8 {
     let event = event as u8;
     match connection {
-        Connection::Current => event,
-        Connection::Previous => event << 2,
+        WhichConnection::Current => event,
+        WhichConnection::Previous => event << 2,
     }
 }
 
@@ -208,8 +208,8 @@ mod tests {
 
         fn deliver(&mut self, connection: u32, event: u16) {
             let connection = match connection {
-                it if it == self.sender.connection => Connection::Current,
-                it if it == self.sender.previous => Connection::Previous,
+                it if it == self.sender.connection => WhichConnection::Current,
+                it if it == self.sender.previous => WhichConnection::Previous,
                 _ => return,
             };
             let memberships = self.sender.memberships;

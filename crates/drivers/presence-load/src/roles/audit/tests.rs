@@ -3,8 +3,8 @@
 use load::schedule::Share;
 
 use super::*;
-use crate::population::{Behaviour, Population};
 use crate::protocol::presence::{Member, Stamp};
+use crate::roles::population::{Behaviour, Population};
 
 mod compared;
 mod snapshots;

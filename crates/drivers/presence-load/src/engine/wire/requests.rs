@@ -7,7 +7,7 @@ use crate::roles::Change;
 
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     Join,
     /// A heartbeat of the load.
     Heartbeat,
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 /// A request that is not acknowledged yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
-    pub(super) kind: Kind,
+    pub(super) kind: RequestKind,
     /// The id of its acknowledgement.
     pub(super) id: u32,
     pub(super) change: Change,
@@ -145,7 +145,7 @@ mod tests {
 
     fn request(id: u32) -> Request {
         Request {
-            kind: Kind::Heartbeat,
+            kind: RequestKind::Heartbeat,
             id,
             change: Change {
                 n: id,

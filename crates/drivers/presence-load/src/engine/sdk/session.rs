@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::Sdk;
 use crate::outcome;
-use crate::population::Behaviour;
 use crate::roles::ConnectionEnd;
+use crate::roles::population::Behaviour;
 
 /// The state of a user: the driver's mark.
 #[derive(Serialize)]

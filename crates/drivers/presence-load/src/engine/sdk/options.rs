@@ -7,14 +7,14 @@ use presence_sdk::{Options, Reconnect};
 use crate::roles::{FIRST_BACKOFF, LONGEST_BACKOFF};
 use crate::settings::check_field;
 use crate::shared::Shared;
-use crate::target;
+use crate::target::Server;
 
 /// Events and calls that may wait, except for slow consumers: more than a client has at the rates of a load test.
 const QUEUE: usize = 1 << 16;
 
 /// A server, as the clients need it.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct SdkServer {
     pub(super) url: String,
     pub(super) options: Arc<Options>,
     /// The options of slow consumers: the library's own number of events waits for them.
@@ -25,7 +25,7 @@ pub(super) struct Server {
 ///
 /// # Errors
 /// Credentials that can't be sent.
-pub(super) fn servers(shared: &Shared) -> anyhow::Result<Vec<Server>> {
+pub(super) fn servers(shared: &Shared) -> anyhow::Result<Vec<SdkServer>> {
     let settings = shared.settings();
     let mut access = Options::new();
     for field in &settings.headers {
@@ -36,7 +36,7 @@ pub(super) fn servers(shared: &Shared) -> anyhow::Result<Vec<Server>> {
         let auth: serde_json::Value = serde_json::from_str(&settings.auth_object()?)?;
         access = access.auth(&auth)?;
     }
-    let prepare = |server: &target::Server| {
+    let prepare = |server: &Server| {
         let slow = access
             .clone()
             .heartbeat_interval(settings.keep_alive)
@@ -49,7 +49,7 @@ pub(super) fn servers(shared: &Shared) -> anyhow::Result<Vec<Server>> {
             Some(tls) => slow.tls(Arc::clone(&tls.config)),
             None => slow,
         };
-        Server {
+        SdkServer {
             url: url(server),
             options: Arc::new(slow.clone().event_capacity(QUEUE)),
             slow: Arc::new(slow),
@@ -58,7 +58,7 @@ pub(super) fn servers(shared: &Shared) -> anyhow::Result<Vec<Server>> {
     Ok(shared.servers.iter().map(prepare).collect())
 }
 
-fn url(server: &target::Server) -> String {
+fn url(server: &Server) -> String {
     let scheme = if server.tls.is_some() { "wss" } else { "ws" };
     let endpoint = &server.endpoint;
     let query = match endpoint.query.as_str() {

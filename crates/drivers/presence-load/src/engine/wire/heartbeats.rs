@@ -3,7 +3,7 @@
 use load::clock;
 use load::slots::Id;
 
-use super::requests::{Kind, Request};
+use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::outcome;
 use crate::protocol::presence::{Ack, Stamp, write_heartbeat};
@@ -28,7 +28,7 @@ impl<'a> Wire<'a> {
         });
         let padding = self.settings.padding as usize;
         let write = |out: &mut Vec<u8>, id| write_heartbeat(out, id, stamp, epoch, padding);
-        self.request(id, Kind::Heartbeat, change, write, cx);
+        self.request(id, RequestKind::Heartbeat, change, write, cx);
     }
 
     pub(super) fn heartbeat_acknowledged(

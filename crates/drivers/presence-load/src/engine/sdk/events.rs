@@ -11,7 +11,7 @@ use crate::outcome;
 use crate::protocol::json::Scanner;
 use crate::protocol::presence::{EventType, Member, PresenceEvent, Stamp};
 use crate::roles::{ConnectionEnd, JoinAnswer, Phase};
-use crate::series::JOIN;
+use crate::spec::JOIN;
 
 /// The step that follows an event.
 enum Next {

@@ -3,17 +3,17 @@
 use load::clock;
 use load::slots::Id;
 
-use super::requests::{Kind, Request};
+use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::outcome;
-use crate::population::Behaviour;
 use crate::protocol::packet;
 use crate::protocol::presence::{
     Ack, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
 use crate::protocol::transport::{Closed, Event};
+use crate::roles::population::Behaviour;
 use crate::roles::{Change, ConnectionEnd, JoinAnswer, Phase};
-use crate::series::JOIN;
+use crate::spec::JOIN;
 
 impl<'a> Wire<'a> {
     /// Handles an event of a transport that came at `now`.
@@ -95,7 +95,7 @@ impl<'a> Wire<'a> {
     pub(super) fn request(
         &mut self,
         id: Id,
-        kind: Kind,
+        kind: RequestKind,
         change: Change,
         write: impl FnOnce(&mut Vec<u8>, u64),
         cx: &mut Cx<'a>,
@@ -129,7 +129,7 @@ impl<'a> Wire<'a> {
             padding: 0,
         };
         let write = |out: &mut Vec<u8>, id| write_join(out, id, &join);
-        self.request(id, Kind::Join, Change::none(now), write, cx);
+        self.request(id, RequestKind::Join, Change::none(now), write, cx);
     }
 
     fn acknowledged(
@@ -143,11 +143,11 @@ impl<'a> Wire<'a> {
     ) {
         let sent = request.change.sent;
         match request.kind {
-            Kind::Heartbeat => self.heartbeat_acknowledged(id, user, request, ack, now, cx),
-            Kind::KeepAlive if !ack.ok => self.renew(id, user, ack.code.as_deref(), cx),
-            Kind::KeepAlive => self.users.check_epoch(user, sent, ack.epoch),
-            Kind::Join => self.join_acknowledged(id, user, sent, ack, now, cx),
-            Kind::Leave => self.leave_acknowledged(id, user, sent, ack, now, cx),
+            RequestKind::Heartbeat => self.heartbeat_acknowledged(id, user, request, ack, now, cx),
+            RequestKind::KeepAlive if !ack.ok => self.renew(id, user, ack.code.as_deref(), cx),
+            RequestKind::KeepAlive => self.users.check_epoch(user, sent, ack.epoch),
+            RequestKind::Join => self.join_acknowledged(id, user, sent, ack, now, cx),
+            RequestKind::Leave => self.leave_acknowledged(id, user, sent, ack, now, cx),
         }
     }
 
@@ -205,7 +205,7 @@ impl<'a> Wire<'a> {
         self.users.counts.heartbeats += 1;
         self.users.counts.keep_alives += 1;
         let write = |out: &mut Vec<u8>, id| write_heartbeat(out, id, None, None, 0);
-        self.request(id, Kind::KeepAlive, Change::none(now), write, cx);
+        self.request(id, RequestKind::KeepAlive, Change::none(now), write, cx);
         // A slow consumer does not read the acknowledgement.
         if self.users.user(user).behaviour != Behaviour::Active
             && let Some(connection) = cx.connections.get_mut(id)
@@ -221,7 +221,7 @@ impl<'a> Wire<'a> {
         };
         self.users.begin_leave(user);
         let change = Change::none(clock::now());
-        self.request(id, Kind::Leave, change, write_leave, cx);
+        self.request(id, RequestKind::Leave, change, write_leave, cx);
     }
 
     fn leave_acknowledged(

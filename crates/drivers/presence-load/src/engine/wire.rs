@@ -12,8 +12,8 @@ use load::reactor::Event;
 use load::slots::Id;
 
 use crate::outcome;
-use crate::population::Behaviour;
 use crate::protocol::transport::TransportContext;
+use crate::roles::population::Behaviour;
 use crate::roles::{ACTIONS_PER_TURN, Action, ConnectionEnd, LEAVING_AT_ONCE, Phase, Timer, Users};
 use crate::settings::Settings;
 

@@ -3,7 +3,7 @@
 use load::clock;
 use load::slots::Id;
 
-use super::requests::{Kind, Request};
+use super::requests::{Request, RequestKind};
 use super::{Cx, Wire};
 use crate::outcome;
 use crate::roles::{ConnectionEnd, Phase};
@@ -24,15 +24,15 @@ impl<'a> Wire<'a> {
         let now = cx.state.now;
         while let Some(request) = self.take_overdue(id, now, cx) {
             match request.kind {
-                Kind::Heartbeat => {
+                RequestKind::Heartbeat => {
                     let outcome = Err(outcome::HEARTBEAT_TIMEOUT);
                     let state = &mut cx.state;
                     self.users
                         .end_heartbeat(user, request.change, outcome, now, state);
                 }
-                Kind::KeepAlive => {}
-                Kind::Join => return self.lose(id, outcome::JOIN_TIMEOUT, cx),
-                Kind::Leave => return self.lose(id, outcome::LEAVE_TIMEOUT, cx),
+                RequestKind::KeepAlive => {}
+                RequestKind::Join => return self.lose(id, outcome::JOIN_TIMEOUT, cx),
+                RequestKind::Leave => return self.lose(id, outcome::LEAVE_TIMEOUT, cx),
             }
         }
     }
@@ -67,7 +67,7 @@ impl<'a> Wire<'a> {
             ConnectionEnd::Cut | ConnectionEnd::Left => outcome::CUT,
         };
         while let Some(request) = self.requests.take_first(&mut requests) {
-            if request.kind == Kind::Heartbeat {
+            if request.kind == RequestKind::Heartbeat {
                 let state = &mut cx.state;
                 self.users
                     .end_heartbeat(user, request.change, Err(kind), now, state);

@@ -34,7 +34,7 @@ use presence_sdk::{Event, Events, RealtimeClient, RoomHandle};
 use crate::outcome::count;
 use crate::roles::{ACTIONS_PER_TURN, Action, ConnectionEnd, State, Timer, Users};
 use crate::shared::Shared;
-use options::Server;
+use options::SdkServer;
 
 /// Runs one worker's share of the load.
 pub(crate) async fn run(users: Users<'_>, worker: Worker) -> anyhow::Result<()> {
@@ -51,7 +51,7 @@ pub(crate) async fn run(users: Users<'_>, worker: Worker) -> anyhow::Result<()> 
         servers: options::servers(shared)?,
         users: RefCell::new(users),
         clients: RefCell::new(Clients {
-            of_users: (0..clients).map(|_| Client::default()).collect(),
+            of_users: (0..clients).map(|_| UserClient::default()).collect(),
             ..Clients::default()
         }),
     };
@@ -88,14 +88,14 @@ enum Job {
 struct Sdk<'a> {
     shared: &'a Shared,
     loop_state: &'a RefCell<State>,
-    servers: Vec<Server>,
+    servers: Vec<SdkServer>,
     users: RefCell<Users<'a>>,
     clients: RefCell<Clients>,
 }
 
 #[derive(Debug, Default)]
 struct Clients {
-    of_users: Vec<Client>,
+    of_users: Vec<UserClient>,
     /// The slow consumers that have joined, and their events, which nobody reads.
     unread: Vec<(u32, Events)>,
     jobs: VecDeque<Job>,
@@ -106,14 +106,14 @@ struct Clients {
 
 /// The client of a user.
 #[derive(Debug, Default)]
-struct Client {
+struct UserClient {
     handle: Option<RealtimeClient>,
     room: Option<RoomHandle>,
     /// The reason for which it was closed, for its session.
     end: Option<ConnectionEnd>,
 }
 
-impl Client {
+impl UserClient {
     fn is_connected(&self) -> bool {
         self.handle
             .as_ref()
@@ -131,7 +131,7 @@ impl<'a> Sdk<'a> {
     }
 
     /// Returns what the library has of a user.
-    fn client(&self, user: u32) -> RefMut<'_, Client> {
+    fn client(&self, user: u32) -> RefMut<'_, UserClient> {
         RefMut::map(self.clients(), |clients| {
             &mut clients.of_users[user as usize]
         })
