@@ -17,7 +17,6 @@ mod settings;
 mod shared;
 mod spec;
 mod summary;
-mod target;
 mod validate;
 
 pub use driver::HttpLoad;

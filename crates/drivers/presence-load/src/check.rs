@@ -13,8 +13,8 @@ use subject::daemon::Endpoint;
 use crate::protocol::presence::{EventType, Stamp};
 use crate::protocol::transport::Kind;
 use crate::settings::Settings;
+use crate::shared::Server;
 use crate::spec::SPEC;
-use crate::target::Server;
 
 mod client;
 

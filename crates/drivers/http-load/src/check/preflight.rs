@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context as _, bail, ensure};
 use load::clock;
 use load::net::dial::Peer;
+use load::net::url::ServerUrl;
 
 use super::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, Sample, TIMED_OUT, no_connection};
 use crate::answer::{Reader, RequestInfo};
@@ -14,7 +15,6 @@ use crate::engine::hyper;
 use crate::requests::Requests;
 use crate::roles::redirect::{RedirectError, RedirectTarget, is_redirect};
 use crate::settings::{Engine, Settings};
-use crate::target::Server;
 
 /// Maximum number of bytes of a response quoted in a message.
 const MAX_QUOTED: usize = 80;
@@ -33,7 +33,7 @@ fn is_tls_alert(response: &[u8]) -> bool {
 /// No connection, no response in time, an invalid response, or a redirect that can't be followed.
 pub(crate) fn fetch(
     settings: &Settings,
-    server: &Server,
+    server: &ServerUrl,
     requests: &Requests,
 ) -> anyhow::Result<Sample> {
     let mut hop: Option<RedirectTarget> = None;
@@ -67,7 +67,7 @@ pub(crate) fn fetch(
 
 fn fetch_once(
     settings: &Settings,
-    server: &Server,
+    server: &ServerUrl,
     requests: &Requests,
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use hyper::client::conn::http1;
 use load::driver::Worker;
 use load::event_loop::{self, LoopState};
+use load::net::url::ServerUrl;
 use load::plan::Invalid;
 use tls_client::TlsClient;
 use tokio::task::coop::unconstrained;
@@ -16,7 +17,6 @@ use tokio::task::coop::unconstrained;
 use crate::roles::clients;
 use crate::settings::Settings;
 use crate::shared::Shared;
-use crate::target::Server;
 
 mod connection;
 mod dial;
@@ -48,7 +48,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Prepares the requests to a server.
-    pub(crate) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
+    pub(crate) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
         let messages = Messages::new(settings, server)?;
         let mut http1 = http1::Builder::new();
         http1

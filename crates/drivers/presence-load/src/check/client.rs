@@ -19,7 +19,7 @@ use crate::protocol::presence::{
     Ack, EventType, Incoming, JoinRequest, Stamp, write_heartbeat, write_join, write_leave,
 };
 use crate::protocol::transport::{Event, Kind, Side, Transport, TransportContext};
-use crate::target::Server;
+use crate::shared::Server;
 
 /// A client that is connected to the namespace.
 #[derive(Debug)]

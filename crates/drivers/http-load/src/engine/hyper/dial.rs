@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use load::clock;
 use load::net::dial::{Peer, finish};
+use load::net::url::ServerUrl;
 use nix::errno::Errno;
 use tls_client::TlsClient;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -17,7 +18,6 @@ use tokio_rustls::client::TlsStream;
 
 use super::tls::{self, H2};
 use crate::outcome;
-use crate::target::Server;
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl ConnectError {
 /// Completes the connection of a socket that has been connecting since `began`; on loopback the whole handshake happens
 /// within `connect`. Dropping the future closes the socket.
 pub(super) async fn open(
-    server: &Server,
+    server: &ServerUrl,
     tls: Option<&TlsClient>,
     http2: bool,
     socket: Result<OwnedFd, Errno>,

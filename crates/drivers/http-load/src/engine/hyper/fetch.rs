@@ -12,6 +12,7 @@ use hyper_util::rt::TokioIo;
 use load::clock;
 use load::net::dial::dial;
 use load::net::sources::Sources;
+use load::net::url::ServerUrl;
 
 use super::Prepared;
 use super::dial::{ConnectError, open};
@@ -21,12 +22,11 @@ use super::sender::Sender;
 use crate::check::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, TIMED_OUT, no_connection};
 use crate::roles::redirect::{LOCATION, RedirectTarget};
 use crate::settings::Settings;
-use crate::target::Server;
 
 /// Sends one request on its own connection: the first of a run, or the target of a redirect.
 pub(crate) fn fetch(
     settings: &Settings,
-    server: &Server,
+    server: &ServerUrl,
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {
     let prepared = Prepared::new(settings, server)?;
@@ -49,7 +49,7 @@ pub(crate) fn fetch(
 
 async fn send_request(
     settings: &Settings,
-    server: &Server,
+    server: &ServerUrl,
     prepared: &Prepared,
     hop: Option<&RedirectTarget>,
 ) -> anyhow::Result<Fetched> {

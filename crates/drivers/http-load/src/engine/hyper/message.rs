@@ -5,12 +5,12 @@ use hyper::body::Bytes;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request, Uri};
+use load::net::url::ServerUrl;
 use load::plan::Invalid;
 
 use crate::requests::{HEAD, Text, bodies, fields, path};
 use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
-use crate::target::Server;
 
 pub(super) type Message = Request<Full<Bytes>>;
 
@@ -34,7 +34,7 @@ pub(super) struct Messages {
 
 impl Messages {
     /// Builds the requests to one server from the settings.
-    pub(super) fn new(settings: &Settings, server: &Server) -> Result<Self, Invalid> {
+    pub(super) fn new(settings: &Settings, server: &ServerUrl) -> Result<Self, Invalid> {
         let wrong = |problem: String| Invalid::new(HEAD, format!("{problem}: correct it"));
         let method = settings.method.parse::<Method>();
         let method = method.map_err(|error| wrong(error.to_string()))?;

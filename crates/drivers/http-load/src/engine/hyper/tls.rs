@@ -2,19 +2,19 @@
 
 use std::io;
 
+use load::net::url::ServerUrl;
 use load::plan::Invalid;
 use rustls::{AlertDescription, CertificateError};
 use tls_client::{TlsClient, describe, tls_error};
 
 use crate::settings::Settings;
-use crate::target::Server;
 
 /// The ALPN names of HTTP/2 and HTTP/1.1 (RFC 9113 §3.2, RFC 7301 §6).
 pub(crate) const H2: &[u8] = b"h2";
 const HTTP_1_1: &[u8] = b"http/1.1";
 
 /// Prepares TLS for a server.
-pub(crate) fn client(server: &Server, settings: &Settings) -> Result<TlsClient, Invalid> {
+pub(crate) fn client(server: &ServerUrl, settings: &Settings) -> Result<TlsClient, Invalid> {
     let protocol = if settings.http2 { H2 } else { HTTP_1_1 };
     TlsClient::new(&server.host, &settings.tls(), &[protocol])
 }

@@ -6,8 +6,8 @@ use presence_sdk::{Options, Reconnect};
 
 use crate::roles::{FIRST_BACKOFF, LONGEST_BACKOFF};
 use crate::settings::check_field;
+use crate::shared::Server;
 use crate::shared::Shared;
-use crate::target::Server;
 
 /// Events and calls that may wait, except for slow consumers: more than a client has at the rates of a load test.
 const QUEUE: usize = 1 << 16;

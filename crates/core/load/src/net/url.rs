@@ -1,42 +1,44 @@
-//! Servers and paths as URLs name them.
+//! ServerUrls and paths as the URLs that people type name them.
 
 use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
 
 use http::Uri;
-use load::net::dial::Peer;
-use load::plan::Invalid;
-use load::redact;
+
+use crate::net::dial::Peer;
+use crate::plan::Invalid;
+use crate::redact;
 
 /// A server, parsed from a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Server {
+pub struct ServerUrl {
     /// The address to connect to.
-    pub(crate) peer: Peer,
+    pub peer: Peer,
     /// True for `https`.
-    pub(crate) tls: bool,
+    pub tls: bool,
     /// The host name, which the server's certificate must match.
-    pub(crate) host: String,
+    pub host: String,
     /// The value of the `Host` field (RFC 9110 §7.2).
-    pub(crate) authority: String,
+    pub authority: String,
     /// The path and query of the URL; `/` if it has none.
-    pub(crate) path: String,
+    pub path: String,
 }
 
-/// The end of every message about a URL.
-const REMEDY: &str = "write http://host:port/path, https://… or unix:/path/of.socket:/path";
-
-impl Server {
-    /// Parses `http://`, `https://` and `unix:` URLs. If a host has several addresses, the first is used by all
-    /// workers.
+impl ServerUrl {
+    /// Parses a URL with one of `schemes`: their names, each with true if it means TLS. `unix:` URLs name a Unix socket.
+    /// If a host has several addresses, the first is used by all workers.
     ///
     /// # Errors
-    /// An invalid URL, another scheme, or a host that can't be resolved.
-    pub(crate) fn parse(url: &str) -> Result<Self, Invalid> {
+    /// An invalid URL, another scheme, or a host that can't be resolved; `remedy` says what to write.
+    pub fn parse(url: &str, schemes: &[(&str, bool)], remedy: &str) -> Result<Self, Invalid> {
         let shown = redact::uri(url);
         let wrong =
-            |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {REMEDY}"));
-        if let Some(rest) = url.strip_prefix("unix:") {
+            |problem: &str| Invalid::new(format!("URL {shown}"), format!("{problem}: {remedy}"));
+        let tls_of = |name| schemes.iter().find(|(scheme, _)| *scheme == name);
+        if let Some(rest) = url
+            .strip_prefix("unix:")
+            .filter(|_| tls_of("unix").is_some())
+        {
             return Self::unix(rest).ok_or_else(|| wrong("has no socket path"));
         }
         if url.is_empty() {
@@ -51,19 +53,16 @@ impl Server {
         }
         if !url.contains("://") {
             let (scheme, rest) = match url.split_once(":/") {
-                Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+                Some((scheme, rest)) if tls_of(scheme).is_some() => (scheme, rest),
                 _ => ("http", url),
             };
             let meant_url = format!("{scheme}://{}", rest.trim_start_matches('/'));
             return Err(meant("has no scheme with ://", &meant_url));
         }
         let uri: Uri = url.parse().map_err(|error| wrong(&format!("{error}")))?;
-        let tls = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
-            Some(other) => return Err(wrong(&format!("the scheme `{other}` is not supported"))),
-            None => return Err(wrong("has no scheme")),
-        };
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let unsupported = || wrong(&format!("the scheme `{scheme}` is not supported"));
+        let (_, tls) = *tls_of(scheme).ok_or_else(unsupported)?;
         let authority = uri.authority().ok_or_else(|| wrong("has no host"))?;
         if authority.as_str().contains('@') {
             return Err(wrong(
@@ -100,7 +99,7 @@ impl Server {
     }
 
     /// Returns a placeholder server, for values that are the same for every server.
-    pub(crate) fn anywhere() -> Self {
+    pub fn anywhere() -> Self {
         Self {
             peer: Peer::Unix(PathBuf::new()),
             tls: false,
@@ -123,7 +122,7 @@ impl Server {
 
 /// Returns the path and query that a URL requests, also of one with placeholders for its host and port. An empty path is
 /// `/` (RFC 9110 §4.2.3), also before a query.
-pub(crate) fn path_of(url: &str) -> String {
+pub fn path_of(url: &str) -> String {
     // A fragment is not part of a request.
     let url = url.split('#').next().unwrap_or_default();
     let path = match url.strip_prefix("unix:") {
@@ -144,25 +143,35 @@ pub(crate) fn path_of(url: &str) -> String {
 mod tests {
     use super::*;
 
+    fn parse(url: &str) -> Result<ServerUrl, Invalid> {
+        let schemes = [
+            ("http", false),
+            ("wss", true),
+            ("https", true),
+            ("unix", false),
+        ];
+        ServerUrl::parse(url, &schemes, "write http://host:port/path")
+    }
+
     #[test]
     fn a_url_says_where_and_what() {
-        let server = Server::parse("http://127.0.0.1:8080/a/b?c=d").unwrap();
+        let server = parse("http://127.0.0.1:8080/a/b?c=d").unwrap();
         assert_eq!(server.peer, Peer::Tcp("127.0.0.1:8080".parse().unwrap()));
         assert_eq!(
             (server.tls, server.authority.as_str(), server.path.as_str()),
             (false, "127.0.0.1:8080", "/a/b?c=d")
         );
-        let server = Server::parse("https://[::1]/").unwrap();
+        let server = parse("https://[::1]/").unwrap();
         assert_eq!(server.peer, Peer::Tcp("[::1]:443".parse().unwrap()));
         assert_eq!(
             (server.tls, server.host.as_str(), server.path.as_str()),
             (true, "::1", "/")
         );
         for url in ["http://127.0.0.1/", "http://127.0.0.1:/"] {
-            let server = Server::parse(url).unwrap();
+            let server = parse(url).unwrap();
             assert_eq!(server.peer, Peer::Tcp("127.0.0.1:80".parse().unwrap()));
         }
-        let server = Server::parse("unix:/run/x.sock:/y").unwrap();
+        let server = parse("unix:/run/x.sock:/y").unwrap();
         assert_eq!(server.peer, Peer::Unix("/run/x.sock".into()));
         assert_eq!(server.path, "/y");
         for (url, path) in [
@@ -171,13 +180,13 @@ mod tests {
             ("http://127.0.0.1/?x=1", "/?x=1"),
             ("unix:/run/x.sock", "/"),
         ] {
-            assert_eq!(Server::parse(url).unwrap().path, path, "{url}");
+            assert_eq!(parse(url).unwrap().path, path, "{url}");
         }
     }
 
     #[test]
     fn a_host_that_is_not_known_is_no_matter_of_spelling() {
-        let error = Server::parse("http://no.such.host.invalid/").unwrap_err();
+        let error = parse("http://no.such.host.invalid/").unwrap_err();
         for part in ["no.such.host.invalid can't be resolved", "correct the name"] {
             assert!(error.to_string().contains(part), "{error}");
         }
@@ -195,7 +204,7 @@ mod tests {
             "http://127.0.0.1:0/",
             "https://[::1]:http/",
         ] {
-            let error = Server::parse(url).unwrap_err().to_string();
+            let error = parse(url).unwrap_err().to_string();
             assert!(
                 error.contains("URL") && error.contains("http://host:port/path"),
                 "{url}: {error}"
@@ -206,7 +215,7 @@ mod tests {
     #[test]
     fn an_address_without_a_scheme_is_suggested_with_one() {
         for url in ["127.0.0.1:80", "localhost", "example.test/x"] {
-            let error = Server::parse(url).unwrap_err().to_string();
+            let error = parse(url).unwrap_err().to_string();
             let meant = format!("did you mean http://{url}?");
             assert!(error.contains(&meant), "{url}: {error}");
         }
@@ -216,7 +225,7 @@ mod tests {
             ("//127.0.0.1/x", "did you mean http://127.0.0.1/x?"),
             ("http://127.0.0.1/x ", "did you mean http://127.0.0.1/x?"),
         ] {
-            let error = Server::parse(url).unwrap_err().to_string();
+            let error = parse(url).unwrap_err().to_string();
             assert!(error.contains(meant), "{url}: {error}");
         }
     }
