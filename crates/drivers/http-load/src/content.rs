@@ -3,10 +3,10 @@
 
 use std::fs;
 
+use load::net::http1::Sink;
 use load::plan::Invalid;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Sink;
 use crate::roles::checks::ResponseCapture;
 
 /// Bytes of body that are checksummed per response on average: 0.1 µs on current processors.

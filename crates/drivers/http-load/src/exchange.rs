@@ -1,8 +1,8 @@
 //! A request and its response without a connection, which benches their cost.
 
+use load::net::http1::{Answer, Reader, RequestInfo, ResponseError};
 use load::plan::Invalid;
 
-use crate::answer::{Answer, Fault, Reader, RequestInfo};
 use crate::requests::Requests;
 use crate::settings::Settings;
 use crate::shared::parse_url;
@@ -37,7 +37,7 @@ impl Exchange {
     ///
     /// # Errors
     /// A malformed response.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Answer>, Fault> {
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Answer>, ResponseError> {
         let asked = RequestInfo { head: false };
         Ok(self.reader.take(asked, bytes, &mut ())?.done)
     }

@@ -1,6 +1,5 @@
 //! The HTTP load driver. One loop does three jobs: throughput, latency, and holding connections.
 
-pub mod answer;
 mod check;
 mod cli;
 mod content;

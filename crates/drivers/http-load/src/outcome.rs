@@ -4,7 +4,7 @@ use load::net::dial;
 pub(crate) use load::net::dial::{CONNECT, CONNECT_TIMEOUT, DESCRIPTORS, PORTS, REFUSED};
 use nix::errno::Errno;
 
-pub(crate) use crate::answer::EARLY_CLOSE;
+pub(crate) use load::net::http1::EARLY_CLOSE;
 
 /// Counters other than outcomes.
 pub(crate) mod count {

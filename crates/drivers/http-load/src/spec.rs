@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use load::net::http1::ResponseError;
+
 use measure::spec::CounterRole::{
     Answers, BodyBytes, BytesReceived, BytesSent, ChecksFailed, ChecksPassed, Closed, Detail,
     ExcessBytes, ExpectedBodyBytes, Held, Lost, Opened, OperationsFailingChecks, Retries, Warmup,
@@ -11,7 +13,6 @@ use measure::spec::SeriesRole::{self, Headline, Main};
 use measure::spec::{CounterSpec, ErrorSpec, OperationKind, SeriesSpec, Spec};
 use measure::tally::Series;
 
-use crate::answer::Fault;
 use crate::outcome::{self, count};
 
 /// The specification of the driver.
@@ -81,14 +82,14 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REDIRECT_WITHOUT_LOCATION, Failure),
     ErrorSpec::new(outcome::TLS, Failure),
     ErrorSpec::new(outcome::HTTP2, Failure),
-    ErrorSpec::new(Fault::StatusLine.kind(), Failure),
-    ErrorSpec::new(Fault::Header.kind(), Failure),
-    ErrorSpec::new(Fault::HeadTooLarge.kind(), Failure),
-    ErrorSpec::new(Fault::Length.kind(), Failure),
-    ErrorSpec::new(Fault::Chunk.kind(), Failure),
-    ErrorSpec::new(Fault::Trailer.kind(), Failure),
-    ErrorSpec::new(Fault::Coding.kind(), Failure),
-    ErrorSpec::new(Fault::Upgrade.kind(), Failure),
+    ErrorSpec::new(ResponseError::StatusLine.kind(), Failure),
+    ErrorSpec::new(ResponseError::Header.kind(), Failure),
+    ErrorSpec::new(ResponseError::HeadTooLarge.kind(), Failure),
+    ErrorSpec::new(ResponseError::Length.kind(), Failure),
+    ErrorSpec::new(ResponseError::Chunk.kind(), Failure),
+    ErrorSpec::new(ResponseError::Trailer.kind(), Failure),
+    ErrorSpec::new(ResponseError::Coding.kind(), Failure),
+    ErrorSpec::new(ResponseError::Upgrade.kind(), Failure),
     ErrorSpec::new(outcome::EARLY_CLOSE, ErrorCause::Fault),
 ];
 
@@ -127,7 +128,7 @@ const COUNTERS: &[CounterSpec] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::KINDS;
+    use load::net::http1::KINDS;
 
     #[test]
     fn every_fault_of_a_response_is_specified() {

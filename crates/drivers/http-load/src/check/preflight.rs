@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context as _, bail, ensure};
 use load::clock;
 use load::net::dial::Peer;
+use load::net::http1::{Reader, RequestInfo};
 use load::net::url::ServerUrl;
 
 use super::sample::{Content, Fetched, PREFLIGHT_TIMEOUT, Sample, TIMED_OUT, no_connection};
-use crate::answer::{Reader, RequestInfo};
 use crate::engine::hyper;
 use crate::requests::Requests;
 use crate::roles::redirect::{RedirectError, RedirectTarget, is_redirect};

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
 use load::net::dial::Peer;
+use load::net::http1::Sink;
 use measure::result::Answer;
 use ring::digest::{Context as Digest, SHA256};
 
-use crate::answer::Sink;
 use crate::content::{Checksum, Expected};
 use crate::roles::redirect::LOCATION;
 use crate::settings::Settings;

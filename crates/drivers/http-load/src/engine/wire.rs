@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd as _;
 use load::clock;
 use load::driver::Worker;
 use load::event_loop::{self, Context, Handler, LoopState};
+use load::net::http1::{RequestInfo, ResponseError};
 use load::net::sources::Sources;
 use load::pacer::Start;
 use load::reactor::Event;
@@ -17,7 +18,6 @@ use load::slots::Id;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
 
-use crate::answer::{Fault, RequestInfo};
 use crate::content::{Checksum, ResponseSink};
 use crate::outcome::{self, count};
 use crate::roles::checks::ResponseCapture;
@@ -337,7 +337,7 @@ impl<'a> WireWorker<'a> {
                 // Pipelined requests after it will not be answered.
                 self.end(id, outcome::EARLY_CLOSE, cx);
             }
-            Err(Fault::Early { .. }) => self.end(id, outcome::EARLY_CLOSE, cx),
+            Err(ResponseError::Early { .. }) => self.end(id, outcome::EARLY_CLOSE, cx),
             Err(fault) => self.end(id, fault.kind(), cx),
         }
     }

@@ -2,10 +2,9 @@
 
 use std::cmp::Ordering;
 
+use load::net::http1::Sink;
 use load::plan::Invalid;
 use serde_json::Value;
-
-use crate::answer::Sink;
 
 pub(crate) mod counters;
 mod parse;

@@ -1,19 +1,20 @@
 //! Translation of hyper's errors into outcomes.
 
 use std::error::Error as _;
+
+use load::net::http1::ResponseError;
 use std::io;
 
 use hyper::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use hyper::{Response, StatusCode, Version};
 
-use crate::answer::Fault;
 use crate::outcome::{EARLY_CLOSE, HTTP2, RESET, TIMEOUT, TLS};
 
 /// Finds framing faults that hyper accepts in an HTTP/1.1 response and the other engine's parser does not.
-pub(super) fn framing<B>(is_head: bool, response: &Response<B>) -> Result<(), Fault> {
+pub(super) fn framing<B>(is_head: bool, response: &Response<B>) -> Result<(), ResponseError> {
     let status = response.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err(Fault::Upgrade);
+        return Err(ResponseError::Upgrade);
     }
     if is_head || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED {
         return Ok(());
@@ -21,16 +22,16 @@ pub(super) fn framing<B>(is_head: bool, response: &Response<B>) -> Result<(), Fa
     coding(response.version(), response.headers())
 }
 
-fn coding(version: Version, headers: &HeaderMap) -> Result<(), Fault> {
+fn coding(version: Version, headers: &HeaderMap) -> Result<(), ResponseError> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else {
         return Ok(());
     };
     let alone = codings.next().is_none() && version == Version::HTTP_11;
     if !alone || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
-        Err(Fault::Coding)
+        Err(ResponseError::Coding)
     } else if headers.contains_key(CONTENT_LENGTH) {
-        Err(Fault::Length)
+        Err(ResponseError::Length)
     } else {
         Ok(())
     }
@@ -40,10 +41,10 @@ fn coding(version: Version, headers: &HeaderMap) -> Result<(), Fault> {
 /// by their text, which the tests pin down.
 pub(super) fn kind(error: &hyper::Error) -> &'static str {
     if error.is_parse_too_large() {
-        return Fault::HeadTooLarge.kind();
+        return ResponseError::HeadTooLarge.kind();
     }
     if error.is_parse_status() {
-        return Fault::StatusLine.kind();
+        return ResponseError::StatusLine.kind();
     }
     // Cancelled: the connection ended before the request was sent.
     if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
@@ -51,10 +52,12 @@ pub(super) fn kind(error: &hyper::Error) -> &'static str {
     }
     if error.is_parse() {
         let fault = match error.to_string().as_str() {
-            "invalid HTTP version parsed" | "invalid HTTP status-code parsed" => Fault::StatusLine,
-            "invalid content-length parsed" => Fault::Length,
-            "unexpected transfer-encoding parsed" => Fault::Coding,
-            _ => Fault::Header,
+            "invalid HTTP version parsed" | "invalid HTTP status-code parsed" => {
+                ResponseError::StatusLine
+            }
+            "invalid content-length parsed" => ResponseError::Length,
+            "unexpected transfer-encoding parsed" => ResponseError::Coding,
+            _ => ResponseError::Header,
         };
         return fault.kind();
     }
@@ -112,9 +115,9 @@ fn of_io(error: &io::Error) -> &'static str {
 fn of_chunks(text: &str) -> &'static str {
     let parts = ["chunk size", "chunk extension", "chunk body"];
     let fault = if parts.iter().any(|part| text.contains(part)) {
-        Fault::Chunk
+        ResponseError::Chunk
     } else {
-        Fault::Trailer
+        ResponseError::Trailer
     };
     fault.kind()
 }

@@ -1,9 +1,10 @@
 //! A connection and its operations.
 
 use std::collections::VecDeque;
+
+use load::net::http1::Reader;
 use std::os::fd::OwnedFd;
 
-use crate::answer::Reader;
 use crate::content::Checksum;
 use crate::roles::checks::Captured;
 use crate::roles::clients::{ConnectionState, Owner, PendingConnect};

@@ -2,13 +2,13 @@
 
 use std::os::fd::AsRawFd as _;
 
+use load::net::http1::Answer;
 use load::recorder::Recorder;
 use load::slots::Id;
 use nix::sys::socket::{MsgFlags, recv};
 
 use super::connection::Connection;
 use super::{Cx, WireWorker};
-use crate::answer::Answer;
 use crate::counters::CompletedResponse;
 use crate::outcome::{self, count};
 use crate::roles::clients::ConnectionState;

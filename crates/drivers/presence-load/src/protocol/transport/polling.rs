@@ -72,13 +72,10 @@ impl Polling {
         }
     }
 
-    /// Returns what a side has kept.
+    /// Returns what a side has kept: the WebSocket of an upgrade, since polls keep nothing.
     pub(super) fn unread(&mut self, side: Side) -> Option<&mut Vec<u8>> {
-        match side {
-            Side::Main => Some(&mut self.polls.unread),
-            Side::Post => Some(&mut self.posts.unread),
-            Side::Probe => self.upgrade.as_mut().map(|upgrade| &mut upgrade.unread),
-        }
+        let upgrade = self.upgrade.as_mut().filter(|_| side == Side::Probe);
+        upgrade.map(|upgrade| &mut upgrade.unread)
     }
 
     /// Takes the WebSocket after [`Event::Upgraded`].

@@ -3,11 +3,11 @@
 use thiserror::Error;
 
 /// The kind of error of a connection that was closed before the response was complete.
-pub(crate) const EARLY_CLOSE: &str = "early_close";
+pub const EARLY_CLOSE: &str = "early_close";
 
 /// A fault that makes a response unreadable, and its connection unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum Fault {
+pub enum ResponseError {
     /// The status line of HTTP/1.0 or 1.1 is missing or invalid (§4).
     #[error("the response does not begin with a status line of HTTP/1.0 or HTTP/1.1")]
     StatusLine,
@@ -44,7 +44,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl ResponseError {
     /// Returns the kind of error that is counted. It does not depend on where in the response the server closed: not
     /// every client can tell.
     #[must_use]
@@ -65,14 +65,14 @@ impl Fault {
 
 /// All kinds of faults.
 pub const KINDS: &[&str] = &[
-    Fault::StatusLine.kind(),
-    Fault::Header.kind(),
-    Fault::HeadTooLarge.kind(),
-    Fault::Length.kind(),
-    Fault::Chunk.kind(),
-    Fault::Trailer.kind(),
-    Fault::Coding.kind(),
-    Fault::Upgrade.kind(),
+    ResponseError::StatusLine.kind(),
+    ResponseError::Header.kind(),
+    ResponseError::HeadTooLarge.kind(),
+    ResponseError::Length.kind(),
+    ResponseError::Chunk.kind(),
+    ResponseError::Trailer.kind(),
+    ResponseError::Coding.kind(),
+    ResponseError::Upgrade.kind(),
     EARLY_CLOSE,
 ];
 

@@ -1,6 +1,6 @@
 //! Parser of the lines between the chunks of a body, and of the trailers after the last (RFC 9112 §7.1), byte by byte.
 
-use super::Fault;
+use super::ResponseError;
 
 /// Number of bytes of chunk extensions at which a response is rejected. hyper's limit, so that both engines agree.
 const EXTENSIONS: u16 = 16 * 1024;
@@ -33,20 +33,26 @@ pub(super) enum ChunkState {
 impl ChunkState {
     /// Processes a byte that is not data. `left` is the chunk size parsed so far; `extra` counts the bytes of
     /// extensions, then the bytes of trailers.
-    pub(super) fn next(self, byte: u8, left: &mut u64, extra: &mut u16) -> Result<Self, Fault> {
+    #[inline]
+    pub(super) fn next(
+        self,
+        byte: u8,
+        left: &mut u64,
+        extra: &mut u16,
+    ) -> Result<Self, ResponseError> {
         if self >= Self::Line {
             return self.next_of_trailer(byte, extra);
         }
         match (self, byte) {
             (Self::First | Self::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                *left = append(*left, byte).ok_or(Fault::Chunk)?;
+                *left = append(*left, byte).ok_or(ResponseError::Chunk)?;
                 Ok(Self::Size)
             }
             (Self::Size | Self::Gap, b' ' | b'\t') => Ok(Self::Gap),
             (Self::Size | Self::Gap, b';') => Ok(Self::Extension),
             (Self::Size | Self::Gap | Self::Extension, b'\r') => Ok(Self::SizeLf),
             (Self::Extension, byte) if byte != b'\n' => {
-                count(extra, EXTENSIONS).ok_or(Fault::Chunk)?;
+                count(extra, EXTENSIONS).ok_or(ResponseError::Chunk)?;
                 Ok(Self::Extension)
             }
             (Self::SizeLf, b'\n') if *left == 0 => {
@@ -56,12 +62,12 @@ impl ChunkState {
             (Self::SizeLf, b'\n') => Ok(Self::Data),
             (Self::DataCr, b'\r') => Ok(Self::DataLf),
             (Self::DataLf, b'\n') => Ok(Self::First),
-            _ => Err(Fault::Chunk),
+            _ => Err(ResponseError::Chunk),
         }
     }
 
-    fn next_of_trailer(self, byte: u8, extra: &mut u16) -> Result<Self, Fault> {
-        count(extra, TRAILERS).ok_or(Fault::Trailer)?;
+    fn next_of_trailer(self, byte: u8, extra: &mut u16) -> Result<Self, ResponseError> {
+        count(extra, TRAILERS).ok_or(ResponseError::Trailer)?;
         match (self, byte) {
             (Self::Line, b'\r') => Ok(Self::EndLf),
             (Self::EndLf, b'\n') => Ok(Self::End),
@@ -70,7 +76,7 @@ impl ChunkState {
             (Self::Value, b'\r') => Ok(Self::LineLf),
             (Self::Value, byte) if is_value(byte) => Ok(Self::Value),
             (Self::LineLf, b'\n') => Ok(Self::Line),
-            _ => Err(Fault::Trailer),
+            _ => Err(ResponseError::Trailer),
         }
     }
 }

@@ -3,17 +3,17 @@
 //!
 //! Source: RFC 9112; sections are cited where they decide. Where the RFC leaves a choice to the client:
 //!
-//! - `Transfer-Encoding` and `Content-Length` together are a fault ([`Fault::Length`]): §6.3 lets the first win and
+//! - `Transfer-Encoding` and `Content-Length` together are a fault ([`ResponseError::Length`]): §6.3 lets the first win and
 //!   says that the message "ought to be handled as an error"; a measured server has no excuse, and the rest of the
 //!   connection can't be trusted.
-//! - Any transfer coding except a single `chunked` is a fault ([`Fault::Coding`]): the driver sends no `TE`, so none
+//! - Any transfer coding except a single `chunked` is a fault ([`ResponseError::Coding`]): the driver sends no `TE`, so none
 //!   may be applied (§6.1, §7.4). So is `Transfer-Encoding` of HTTP/1.0.
 //! - In a head, a bare LF ends a line (§2.2), folded fields are accepted (§5.2), empty lines before it are skipped, and
 //!   the reason phrase may be missing together with its space (§4). A space before the colon is a fault (§5.1).
 //! - In chunks and trailers, only CRLF ends a line, and folding is not accepted.
 //! - Fields that frame a body are ignored if there can't be one: `HEAD`, 204, 304.
 //!
-//! hyper accepts the same (`tests/suite/answers.rs`) if it is built with
+//! hyper accepts the same (`tests/suite/answers.rs` of `http-load`) if it is built with
 //! `allow_obsolete_multiline_headers_in_responses(true)` and `max_header_size(64 KiB)`, and if its leniencies are
 //! checked afterwards: 101, both framings together, codings other than `chunked`. The remaining differences are rare,
 //! and all but the last are errors for both:
@@ -29,8 +29,7 @@ mod fault;
 mod head;
 
 use self::chunks::ChunkState;
-pub(crate) use self::fault::EARLY_CLOSE;
-pub use self::fault::{Fault, KINDS, Missing};
+pub use self::fault::{EARLY_CLOSE, KINDS, Missing, ResponseError};
 use self::head::{Body, Parsed};
 
 /// The facts about a request that the parser needs.
@@ -78,7 +77,7 @@ pub struct Progress {
 /// It must not be used after a fault: the rest of the connection can't be interpreted.
 #[derive(Debug)]
 pub struct Reader {
-    state: State,
+    state: ReaderState,
 }
 
 /// The parts of the [`Answer`] that are known from its head.
@@ -89,7 +88,7 @@ struct Facts {
 }
 
 #[derive(Debug)]
-enum State {
+enum ReaderState {
     Head {
         #[expect(
             clippy::box_collection,
@@ -117,7 +116,7 @@ enum State {
     },
 }
 
-const START: State = State::Head {
+const START: ReaderState = ReaderState::Head {
     held: None,
     interim: false,
 };
@@ -146,9 +145,9 @@ impl Reader {
         asked: RequestInfo,
         bytes: &[u8],
         sink: &mut impl Sink,
-    ) -> Result<Progress, Fault> {
+    ) -> Result<Progress, ResponseError> {
         let mut used = 0;
-        while let State::Head { .. } = self.state {
+        while let ReaderState::Head { .. } = self.state {
             if used == bytes.len() {
                 return Ok(Progress { used, done: None });
             }
@@ -164,24 +163,30 @@ impl Reader {
         })
     }
 
+    /// Returns true if the head was read, and the body ends when the server closes.
+    #[must_use]
+    pub const fn is_until_close(&self) -> bool {
+        matches!(self.state, ReaderState::UntilClose { .. })
+    }
+
     /// Ends the input, since the server has closed: completes a response that is delimited by the close.
     ///
     /// # Errors
     /// The missing part; or the fault of an incomplete head.
-    pub fn end(&mut self) -> Result<Answer, Fault> {
-        let early = |missing| Err(Fault::Early { missing });
+    pub fn end(&mut self) -> Result<Answer, ResponseError> {
+        let early = |missing| Err(ResponseError::Early { missing });
         match std::mem::replace(&mut self.state, START) {
-            State::Head {
+            ReaderState::Head {
                 held: Some(held), ..
             } => {
                 head::parse(RequestInfo { head: false }, &held, &mut ())?;
                 early(Missing::Head)
             }
-            State::Head { interim: true, .. } => early(Missing::Head),
-            State::Head { .. } => early(Missing::Everything),
-            State::Sized { left, .. } => early(Missing::Body(left)),
-            State::Chunked { .. } => early(Missing::Chunks),
-            State::UntilClose { facts, body } => Ok(answer(facts, body)),
+            ReaderState::Head { interim: true, .. } => early(Missing::Head),
+            ReaderState::Head { .. } => early(Missing::Everything),
+            ReaderState::Sized { left, .. } => early(Missing::Body(left)),
+            ReaderState::Chunked { .. } => early(Missing::Chunks),
+            ReaderState::UntilClose { facts, body } => Ok(answer(facts, body)),
         }
     }
 
@@ -192,8 +197,8 @@ impl Reader {
         asked: RequestInfo,
         bytes: &[u8],
         sink: &mut impl Sink,
-    ) -> Result<usize, Fault> {
-        let State::Head { held, interim } = &mut self.state else {
+    ) -> Result<usize, ResponseError> {
+        let ReaderState::Head { held, interim } = &mut self.state else {
             return Ok(0);
         };
         let (parsed, before) = match held {
@@ -226,7 +231,7 @@ impl Reader {
                 facts,
                 body,
             } => {
-                self.state = State::from_body(facts, body);
+                self.state = ReaderState::from_body(facts, body);
                 Ok(length - before)
             }
         }
@@ -238,10 +243,10 @@ impl Reader {
         &mut self,
         bytes: &[u8],
         sink: &mut impl Sink,
-    ) -> Result<(usize, Option<Answer>), Fault> {
+    ) -> Result<(usize, Option<Answer>), ResponseError> {
         match &mut self.state {
-            State::Head { .. } => Ok((0, None)),
-            State::Sized {
+            ReaderState::Head { .. } => Ok((0, None)),
+            ReaderState::Sized {
                 facts,
                 length,
                 left,
@@ -251,11 +256,11 @@ impl Reader {
                 let done = (*left == 0).then(|| answer(*facts, *length));
                 Ok((used, done))
             }
-            State::UntilClose { body, .. } => {
+            ReaderState::UntilClose { body, .. } => {
                 *body += give(bytes, u64::MAX, sink) as u64;
                 Ok((bytes.len(), None))
             }
-            State::Chunked {
+            ReaderState::Chunked {
                 facts,
                 at,
                 extra,
@@ -286,7 +291,7 @@ impl Reader {
     }
 }
 
-impl State {
+impl ReaderState {
     fn from_body(facts: Facts, body: Body) -> Self {
         match body {
             Body::Sized(length) => Self::Sized {

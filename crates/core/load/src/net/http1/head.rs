@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use httparse::{Error, Header, ParserConfig, Response, Status};
 
-use super::{Facts, Fault, RequestInfo, Sink};
+use super::{Facts, RequestInfo, ResponseError, Sink};
 
 /// Maximum length of a head, including empty lines before it.
 pub(super) const LIMIT: usize = 64 * 1024;
@@ -40,7 +40,7 @@ pub(super) fn parse(
     asked: RequestInfo,
     bytes: &[u8],
     sink: &mut impl Sink,
-) -> Result<Parsed, Fault> {
+) -> Result<Parsed, ResponseError> {
     let bytes = &bytes[..bytes.len().min(LIMIT)];
     let mut slots = [const { MaybeUninit::uninit() }; FIELDS];
     let mut config = ParserConfig::default();
@@ -50,12 +50,12 @@ pub(super) fn parse(
     let length = match parsed.map_err(fault)? {
         Status::Complete(length) => length,
         Status::Partial if bytes.len() < LIMIT => return Ok(Parsed::Cut),
-        Status::Partial => return Err(Fault::HeadTooLarge),
+        Status::Partial => return Err(ResponseError::HeadTooLarge),
     };
     let status = response.code.expect("a complete head has a status");
     match status {
-        0..=99 => Err(Fault::StatusLine),
-        101 => Err(Fault::Upgrade),
+        0..=99 => Err(ResponseError::StatusLine),
+        101 => Err(ResponseError::Upgrade),
         100..=199 => Ok(Parsed::Interim { length }),
         _ => {
             let is_1_1 = response.version == Some(1);
@@ -70,11 +70,11 @@ pub(super) fn parse(
     }
 }
 
-fn fault(error: Error) -> Fault {
+fn fault(error: Error) -> ResponseError {
     match error {
-        Error::Version | Error::Status => Fault::StatusLine,
-        Error::TooManyHeaders => Fault::HeadTooLarge,
-        _ => Fault::Header,
+        Error::Version | Error::Status => ResponseError::StatusLine,
+        Error::TooManyHeaders => ResponseError::HeadTooLarge,
+        _ => ResponseError::Header,
     }
 }
 
@@ -89,6 +89,7 @@ struct Fields {
 
 impl Fields {
     /// Reads the options of a `Connection` field (RFC 9110 §7.6.1); usually there is one.
+    #[inline]
     fn take_options(&mut self, value: &[u8]) {
         if value.eq_ignore_ascii_case(b"keep-alive") {
             self.keep_alive = true;
@@ -109,13 +110,13 @@ fn understand(
     status: u16,
     is_1_1: bool,
     headers: &[Header<'_>],
-) -> Result<(Facts, Body), Fault> {
+) -> Result<(Facts, Body), ResponseError> {
     let bodyless = asked.head || matches!(status, 204 | 304);
     let fields = fields(headers, !bodyless)?;
     let body = match (fields.chunked, fields.length) {
         _ if bodyless => Body::Sized(0),
-        (true, Some(_)) => return Err(Fault::Length),
-        (true, None) if !is_1_1 => return Err(Fault::Coding),
+        (true, Some(_)) => return Err(ResponseError::Length),
+        (true, None) if !is_1_1 => return Err(ResponseError::Coding),
         (true, None) => Body::Chunked,
         (false, Some(length)) => Body::Sized(length),
         (false, None) => Body::UntilClose,
@@ -130,7 +131,7 @@ fn understand(
 
 /// Finds the fields that matter. The length of the name is compared first, which rules out most fields.
 #[inline]
-fn fields(headers: &[Header<'_>], framed: bool) -> Result<Fields, Fault> {
+fn fields(headers: &[Header<'_>], framed: bool) -> Result<Fields, ResponseError> {
     let mut fields = Fields::default();
     for header in headers {
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
@@ -141,13 +142,13 @@ fn fields(headers: &[Header<'_>], framed: bool) -> Result<Fields, Fault> {
             14 if framed && is("content-length") => {
                 let length = length(header.value)?;
                 if fields.length.is_some_and(|other| other != length) {
-                    return Err(Fault::Length);
+                    return Err(ResponseError::Length);
                 }
                 fields.length = Some(length);
             }
             17 if framed && is("transfer-encoding") => {
                 if fields.chunked || !header.value.eq_ignore_ascii_case(b"chunked") {
-                    return Err(Fault::Coding);
+                    return Err(ResponseError::Coding);
                 }
                 fields.chunked = true;
             }
@@ -158,20 +159,22 @@ fn fields(headers: &[Header<'_>], framed: bool) -> Result<Fields, Fault> {
 }
 
 /// Parses one number, or the same one repeated (RFC 9112 §6.3, RFC 9110 §8.6).
-fn length(value: &[u8]) -> Result<u64, Fault> {
+#[inline]
+fn length(value: &[u8]) -> Result<u64, ResponseError> {
     if let Some(number) = number(value) {
         return Ok(number);
     }
     let mut numbers = value.split(|byte| *byte == b',').map(number);
-    let first = numbers.next().flatten().ok_or(Fault::Length)?;
+    let first = numbers.next().flatten().ok_or(ResponseError::Length)?;
     if numbers.all(|number| number == Some(first)) {
         Ok(first)
     } else {
-        Err(Fault::Length)
+        Err(ResponseError::Length)
     }
 }
 
 /// Parses digits only: `u64::from_str` would accept a sign.
+#[inline]
 fn number(text: &[u8]) -> Option<u64> {
     let digits = text.trim_ascii();
     if digits.is_empty() {
