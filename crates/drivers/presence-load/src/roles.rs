@@ -26,11 +26,11 @@ use crate::spec::{HEARTBEAT, PROPAGATION, SERVICE};
 use audit::Audit;
 pub use audit::AuditedRoom;
 use churn::Churn;
-pub(crate) use memberships::{ConnectionEnd, FIRST_BACKOFF, JoinAnswer, LONGEST_BACKOFF};
+pub(crate) use memberships::{ConnectionEnd, JoinAnswer};
 use pace::ClosedLoop;
 use population::{Behaviour, Part};
 use progress::Progress;
-pub(crate) use user::{Phase, User};
+pub(crate) use user::{FIRST_BACKOFF, LONGEST_BACKOFF, Phase, User};
 
 /// Leaves at the end of a worker that are not acknowledged at once: each causes an event for each other member.
 pub(crate) const LEAVING_AT_ONCE: usize = 128;

@@ -21,11 +21,11 @@ mod window;
 
 use crate::protocol::presence::{EventType, PresenceEvent};
 use crate::roles::population::Part;
-use crate::roles::user::{Memberships, Phase, Sender, User, hash};
+use crate::roles::user::{Memberships, Phase, Sender, User, WhichConnection, hash};
 
 use clock::ServerClock;
 pub(crate) use counts::AuditCounts;
-use presence::{Presence, WhichConnection};
+use presence::Presence;
 pub use room::AuditedRoom;
 use window::{Arrival, Window};
 
@@ -249,14 +249,12 @@ impl Audit {
         match kind {
             EventType::Update => {
                 let (n, t) = self.stamp((receiver, member), event, users, now)?;
-                // Its new connection may overtake what was under way on one that broke.
-                let is_overtaken =
-                    sender.has_ever_broken && hash(&event.conn_id) != sender.connection;
+                let is_overtaken = sender.may_be_overtaken(hash(&event.conn_id));
                 let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
                 (is_new && !is_own).then_some(t)
             }
             EventType::Join => {
-                let repeats_own = is_own && hash(&event.conn_id) == sender.connection;
+                let repeats_own = is_own && sender.is_current(hash(&event.conn_id));
                 if !repeats_own {
                     let place = (receiver, member, Memberships::JOIN);
                     self.arrive(place, (event, sender), in_sequence);
@@ -356,15 +354,11 @@ impl Audit {
         in_sequence: Option<Arrival>,
     ) {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
-        let connection = match hash(&event.conn_id) {
-            current if current == sender.connection => WhichConnection::Current,
-            previous if previous == sender.previous => WhichConnection::Previous,
+        let Some(connection) = sender.which(hash(&event.conn_id)) else {
             // The receiver is behind, or it is the late leave of a connection that broke.
-            _ => {
-                let presence = self.presence(receiver, member);
-                presence.arrive_behind(sender.memberships);
-                return self.counts.judge(in_sequence);
-            }
+            let presence = self.presence(receiver, member);
+            presence.arrive_behind(sender.memberships);
+            return self.counts.judge(in_sequence);
         };
         let presence = self.presence(receiver, member);
         let (arrival, lost) = presence.arrive(connection, kind, sender.memberships);
@@ -391,8 +385,8 @@ impl Audit {
         let sender = &room[member as usize].sender;
         let presence = self.presences[receiver as usize * self.size() + member as usize];
         presence.is_behind(sender.memberships)
-            || sender.has_ever_broken
-                && room.iter().all(|user| user.sender.connection != connection)
+            || sender.may_be_overtaken(connection)
+                && room.iter().all(|user| !user.sender.is_current(connection))
     }
 
     /// Returns the stamp of an event, if its sender can have sent it.
@@ -405,8 +399,7 @@ impl Audit {
     ) -> Option<(u32, u64)> {
         let sender = &users[self.first_of_room(receiver) + member as usize].sender;
         let connection = hash(&event.conn_id);
-        let is_sender = connection == sender.connection
-            || connection == sender.previous
+        let is_sender = sender.which(connection).is_some()
             || self.is_of_older_connection((receiver, member), connection, users);
         let is_certain = sender.is_certain(connection) && sender.join_stamp > 0;
         let is_whole = is_certain && event.kind == EventType::Update;
@@ -415,9 +408,7 @@ impl Audit {
             stamp.n <= u64::from(sender.n)
                 && (self.origin..=now).contains(&stamp.t)
                 && event.padding.is_some_and(is_padding)
-                && (!is_certain
-                    || stamp.t == sender.join_stamp
-                    || sender.has_changed(stamp.n as u32, stamp.t))
+                && (!is_certain || sender.has_sent(stamp.n as u32, stamp.t))
         });
         match stamp.filter(|_| is_sender) {
             Some(stamp) => Some((stamp.n as u32, stamp.t)),
@@ -465,7 +456,7 @@ impl Audit {
         (event, sender): (&PresenceEvent<'_>, &Sender),
     ) {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
-        let is_current = hash(&event.conn_id) == sender.connection;
+        let is_current = sender.is_current(hash(&event.conn_id));
         let window = self.window(receiver, member);
         if is_joining {
             window.seen = window.seen.max(n);
@@ -480,7 +471,7 @@ impl Audit {
         self.counts.lost += u64::from(before.missing());
         let presence = self.presence(receiver, member);
         if is_current && presence.follows(WhichConnection::Previous, sender.memberships) {
-            let unseen = u64::from(sender.acked_before.saturating_sub(before.last));
+            let unseen = u64::from(sender.acked_before_join().saturating_sub(before.last));
             if sender.has_broken {
                 self.counts.lost_with_sender += unseen
             } else {

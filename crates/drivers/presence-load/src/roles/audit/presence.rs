@@ -1,7 +1,7 @@
 //! Joins and leaves that should arrive once each, with or without numbers of the server.
 
 use super::window::Arrival;
-use crate::roles::user::Memberships;
+use crate::roles::user::{Memberships, WhichConnection};
 
 /// Two bits for each connection, as in [`Memberships`], of the current connection and the one before.
 const BITS: u8 = 0b1111;
@@ -13,13 +13,6 @@ pub(super) struct Presence {
     connections: u8,
     /// The events that have arrived, and above them those that need not: the snapshot may include them.
     bits: u8,
-}
-
-/// A connection of a sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WhichConnection {
-    Current,
-    Previous,
 }
 
 impl Presence {
@@ -162,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::roles::user::Sender;
+    use crate::roles::user::{Sender, hash};
 
     /// A sender that comes and goes, and a receiver that gets all of it, but for one wrong delivery.
     struct Model {
@@ -206,11 +199,10 @@ mod tests {
             self.sender.connect(&format!("c{}", self.connections));
         }
 
+        /// Delivers an event of the connection with this number.
         fn deliver(&mut self, connection: u32, event: u16) {
-            let connection = match connection {
-                it if it == self.sender.connection => WhichConnection::Current,
-                it if it == self.sender.previous => WhichConnection::Previous,
-                _ => return,
+            let Some(connection) = self.sender.which(hash(&format!("c{connection}"))) else {
+                return;
             };
             let memberships = self.sender.memberships;
             let (arrival, lost) = self.presence.arrive(connection, event, memberships);
@@ -229,7 +221,7 @@ mod tests {
                 None => 1,
             };
             for _ in 0..times {
-                self.deliver(self.sender.connection, event);
+                self.deliver(self.connections, event);
             }
         }
 
@@ -246,7 +238,7 @@ mod tests {
                 self.deliver_certain(Memberships::JOIN);
                 self.sender.memberships.publish(Memberships::JOIN);
             } else if step & 2 != 0 {
-                self.broken = Some(self.sender.connection);
+                self.broken = Some(self.connections);
             } else if step & 4 != 0 {
                 self.deliver_certain(Memberships::LEAVE);
                 self.sender.leave_acknowledged(1);
@@ -285,7 +277,7 @@ mod tests {
             counts.map(|count| count(model.presence, memberships).count_ones())
         };
         assert_eq!(missing(&model), [12, 0]);
-        model.deliver(model.sender.connection, Memberships::LEAVE);
+        model.deliver(model.connections, Memberships::LEAVE);
         // The leave of the connection before, and both joins, may still come.
         assert_eq!(model.lost, 8);
         assert_eq!(missing(&model), [3, 3]);

@@ -4,7 +4,7 @@ use super::shown::Shown;
 use super::window::Window;
 use super::{Audit, Membership};
 use crate::protocol::presence::Member;
-use crate::roles::user::{Phase, Sender, User, hash};
+use crate::roles::user::{Phase, Sender, User, WhichConnection, hash};
 
 impl Audit {
     /// Checks the snapshot of a join that was sent at `sent` and acknowledged at `now`, and begins to compare from
@@ -28,11 +28,12 @@ impl Audit {
             let sender = &users[first + member as usize].sender;
             let connection = hash(&entry.conn_id);
             // The user may have been here before, in this run or in an earlier one.
-            if connection == sender.left && sender.left_at < sent {
+            let which = sender.which(connection);
+            if sender.had_left(connection, sent) {
                 self.counts.lingering += 1;
-            } else if connection == sender.previous {
+            } else if which == Some(WhichConnection::Previous) {
                 shown_before.add(member);
-            } else if connection == sender.connection {
+            } else if which == Some(WhichConnection::Current) {
                 if shown.add(member) {
                     self.counts.snapshot_errors += 1;
                 }
@@ -53,7 +54,7 @@ impl Audit {
             }
             // The connection of its next join may not be known yet.
             let is_coming = matches!(user.phase, Phase::Joining | Phase::Joined)
-                && user.sender.connection != user.sender.left;
+                && !user.sender.has_left_current();
             // If it was joined all the time, its absence is an error of the snapshot.
             let will_join = !shown.has(member) && is_coming && user.sender.joined_at >= sent;
             let memberships = user.sender.memberships;
@@ -73,7 +74,7 @@ impl Audit {
         let is_epoch = !was_joined || self.is_epoch(entry.epoch, user);
         let is_state = entry.stamp.is_none_or(|stamp| {
             let n = u32::try_from(stamp.n).unwrap_or(u32::MAX).min(sender.n);
-            !is_certain || stamp.t == sender.join_stamp || sender.has_changed(n, stamp.t)
+            !is_certain || sender.has_sent(n, stamp.t)
         });
         let is_padding = entry
             .padding
@@ -108,7 +109,7 @@ impl Audit {
         let arrived = window.seen;
         *window = Window::after(match arrived {
             0 if is_missing => sender.acked,
-            0 => sender.joined_with,
+            0 => sender.changes_before_join(),
             arrived => arrived,
         });
         self.counts.snapshot_errors += u64::from(is_missing);

@@ -349,8 +349,8 @@ fn rejoined(has_broken: bool) -> AuditCounts {
         let event = room.event(1, n, 3 + n);
         room.receive(0, &event);
     }
-    room.users[1].sender.acked_before = 5;
-    room.users[1].sender.has_broken = has_broken;
+    room.users[1].sender.begin_join();
+    room.users[1].sender.end(has_broken);
     room.connect(1, "c7");
     let mut join = room.event(1, 5, 10);
     (join.kind, join.conn_id) = (EventType::Join, "c7".into());
