@@ -1,7 +1,8 @@
 //! The request before the run, with its redirects.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use anyhow::{Context as _, bail, ensure};
@@ -123,24 +124,14 @@ fn fetch_once(
     Ok(content.fetched(answer.status, answer.body))
 }
 
-/// A byte stream of either kind.
-trait ReadWrite: Read + Write {}
-impl<S: Read + Write> ReadWrite for S {}
-
-fn open(peer: &Peer) -> anyhow::Result<Box<dyn ReadWrite>> {
-    let failed = |error| no_connection(peer, &error);
-    match peer {
-        Peer::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, PREFLIGHT_TIMEOUT).map_err(failed)?;
-            stream.set_read_timeout(Some(PREFLIGHT_TIMEOUT))?;
-            stream.set_write_timeout(Some(PREFLIGHT_TIMEOUT))?;
-            Ok(Box::new(stream))
-        }
-        Peer::Unix(path) => {
-            let stream = UnixStream::connect(path).map_err(failed)?;
-            stream.set_read_timeout(Some(PREFLIGHT_TIMEOUT))?;
-            stream.set_write_timeout(Some(PREFLIGHT_TIMEOUT))?;
-            Ok(Box::new(stream))
-        }
-    }
+fn open(peer: &Peer) -> anyhow::Result<TcpStream> {
+    let stream = match peer {
+        Peer::Tcp(address) => TcpStream::connect_timeout(address, PREFLIGHT_TIMEOUT),
+        // Nothing below depends on the kind of socket.
+        Peer::Unix(path) => UnixStream::connect(path).map(|stream| OwnedFd::from(stream).into()),
+    };
+    let stream = stream.map_err(|error| no_connection(peer, &error))?;
+    stream.set_read_timeout(Some(PREFLIGHT_TIMEOUT))?;
+    stream.set_write_timeout(Some(PREFLIGHT_TIMEOUT))?;
+    Ok(stream)
 }

@@ -15,7 +15,6 @@ mod clock;
 mod counts;
 mod presence;
 mod room;
-mod shown;
 mod snapshot;
 mod window;
 

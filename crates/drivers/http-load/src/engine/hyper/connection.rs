@@ -112,7 +112,7 @@ impl ConnectionTask<'_, '_> {
         slot.set_deadline(began + settings.connect_timeout.as_nanos() as u64);
         let tls = self.worker.prepared(index).tls.as_ref();
         let socket = dial(&server.peer, &mut self.worker.sources.borrow_mut());
-        let opened = open(server, tls, settings.http2, socket, began);
+        let opened = open(tls, settings.http2, socket, began);
         match slot.with_deadline(Box::pin(opened)).await {
             Ok(Ok((stream, times))) => {
                 let (mut clients, mut state) = self.worker.borrow();

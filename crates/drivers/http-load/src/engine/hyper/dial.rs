@@ -2,30 +2,23 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use load::clock;
-use load::net::dial::{Peer, finish};
-use load::net::url::ServerUrl;
+use load::net::dial::finish;
 use nix::errno::Errno;
 use tls_client::TlsClient;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
 use super::tls::{self, H2};
 use crate::outcome;
 
-/// A connection to a server.
-#[derive(Debug)]
-pub(super) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    Tls(Box<TlsStream<Self>>),
-}
+/// A connection to a server, over TCP or a Unix socket, with TLS on the right. What is done with it does not depend on
+/// the kind of socket.
+pub(super) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectTimes {
@@ -56,34 +49,22 @@ impl ConnectError {
 /// Completes the connection of a socket that has been connecting since `began`; on loopback the whole handshake happens
 /// within `connect`. Dropping the future closes the socket.
 pub(super) async fn open(
-    server: &ServerUrl,
     tls: Option<&TlsClient>,
     http2: bool,
     socket: Result<OwnedFd, Errno>,
     began: u64,
 ) -> Result<(Stream, ConnectTimes), ConnectError> {
     let socket = socket.map_err(io::Error::from)?;
-    let stream = match server.peer {
-        Peer::Tcp(_) => {
-            let stream = TcpStream::from_std(socket.into())?;
-            stream.writable().await?;
-            finish(&stream).map_err(io::Error::from)?;
-            Stream::Tcp(stream)
-        }
-        Peer::Unix(_) => {
-            let stream = UnixStream::from_std(socket.into())?;
-            stream.writable().await?;
-            finish(&stream).map_err(io::Error::from)?;
-            Stream::Unix(stream)
-        }
-    };
+    let stream = TcpStream::from_std(socket.into())?;
+    stream.writable().await?;
+    finish(&stream).map_err(io::Error::from)?;
     let connected = clock::now();
     let times = |tls_ns| ConnectTimes {
         connecting_ns: connected - began,
         tls_ns,
     };
     let Some(tls) = tls else {
-        return Ok((stream, times(None)));
+        return Ok((Stream::Left(stream), times(None)));
     };
     let stream = TlsConnector::from(Arc::clone(&tls.config))
         .connect(tls.name.clone(), stream)
@@ -97,65 +78,5 @@ pub(super) async fn open(
         return Err(ConnectError::Tls(problem.to_owned()));
     }
     let times = times(Some(clock::now() - connected));
-    Ok((Stream::Tls(Box::new(stream)), times))
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, pieces),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, pieces),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(context, pieces),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
-        }
-    }
+    Ok((Stream::Right(Box::new(stream)), times))
 }

@@ -56,7 +56,7 @@ async fn send_request(
     let peer = &server.peer;
     let began = clock::now();
     let socket = dial(peer, &mut Sources::none());
-    let opened = open(server, prepared.tls.as_ref(), settings.http2, socket, began).await;
+    let opened = open(prepared.tls.as_ref(), settings.http2, socket, began).await;
     let (stream, _) = opened.map_err(|error| match error {
         ConnectError::Tls(why) => anyhow!(why),
         ConnectError::Socket(error) => no_connection(peer, &error),

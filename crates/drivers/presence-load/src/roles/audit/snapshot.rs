@@ -1,6 +1,5 @@
 //! Compares the snapshots of joins with what may be in them.
 
-use super::shown::Shown;
 use super::window::Window;
 use super::{Audit, Membership};
 use crate::protocol::presence::Member;
@@ -18,8 +17,9 @@ impl Audit {
     ) -> u64 {
         let (room, first) = (self.part.room_of(receiver), self.first_of_room(receiver));
         let mut members = 0;
-        let mut shown = Shown::new(self.size());
-        let mut shown_before = Shown::new(self.size());
+        // True for each member that it shows with the current connection, and with the one before.
+        let mut shown = vec![false; self.size()];
+        let mut shown_before = shown.clone();
         for entry in snapshot {
             members += 1;
             let Some(member) = self.part.member_named(room, &entry.user_id) else {
@@ -32,9 +32,9 @@ impl Audit {
             if sender.had_left(connection, sent) {
                 self.counts.lingering += 1;
             } else if which == Some(WhichConnection::Previous) {
-                shown_before.add(member);
+                shown_before[member as usize] = true;
             } else if which == Some(WhichConnection::Current) {
-                if shown.add(member) {
+                if std::mem::replace(&mut shown[member as usize], true) {
                     self.counts.snapshot_errors += 1;
                 }
                 if member == self.part.member_of(receiver) {
@@ -48,19 +48,19 @@ impl Audit {
         }
         for member in 0..self.size() {
             let user = &users[first + member];
+            let (shows_previous, shows_current) = (shown_before[member], shown[member]);
             let member = member as u32;
-            if !shown.has(member) {
+            if !shows_current {
                 self.not_shown(receiver, member, user, sent);
             }
             // The connection of its next join may not be known yet.
             let is_coming = matches!(user.phase, Phase::Joining | Phase::Joined)
                 && !user.sender.has_left_current();
             // If it was joined all the time, its absence is an error of the snapshot.
-            let will_join = !shown.has(member) && is_coming && user.sender.joined_at >= sent;
+            let will_join = !shows_current && is_coming && user.sender.joined_at >= sent;
             let memberships = user.sender.memberships;
             let presence = self.presence(receiver, member);
-            let shows = (shown_before.has(member), shown.has(member));
-            presence.compare(shows, will_join, memberships);
+            presence.compare((shows_previous, shows_current), will_join, memberships);
         }
         self.begin_sequence(receiver, seq);
         members
