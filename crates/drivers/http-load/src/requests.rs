@@ -4,9 +4,9 @@
 use std::io::Write as _;
 
 use hyper::body::Bytes;
+use load::net::http1::parse_field;
 use load::net::url::ServerUrl;
 use load::plan::Invalid;
-use load::redact;
 
 use crate::roles::redirect::{RedirectTarget, is_of_content};
 use crate::settings::Settings;
@@ -249,7 +249,7 @@ pub(crate) fn fields<'a>(
     let typed: Vec<(&str, &str)> = settings
         .headers
         .iter()
-        .map(|field| check_field(field))
+        .map(|field| parse_field(field, refusal))
         .collect::<Result<_, _>>()?;
     let own = |name: &str| {
         typed
@@ -278,26 +278,12 @@ fn lines<'a>(fields: impl IntoIterator<Item = &'a (&'a str, &'a str)>) -> String
         .collect()
 }
 
-/// Parses a field `name: value` on one line (RFC 9110 §5).
-fn check_field(field: &str) -> Result<(&str, &str), Invalid> {
-    let invalid = |problem: &str| {
-        let shown = format!("driver.headers (--header {:?})", redact::field(field));
-        Err(Invalid::new(shown, problem))
-    };
-    let wrong = |problem: &str| invalid(&format!("{problem}: write it as \"Name: value\""));
-    let Some((name, value)) = field.split_once(':') else {
-        return wrong("has no colon");
-    };
-    if name.parse::<http::HeaderName>().is_err() {
-        return wrong("the name before the colon is not a valid field name");
-    }
-    if value.parse::<http::HeaderValue>().is_err() {
-        return wrong("the value contains bytes that are not allowed");
-    }
-    match name.to_ascii_lowercase().as_str() {
-        "content-length" => invalid("its value is the length of the body: leave the field out"),
-        "transfer-encoding" => invalid("bodies are sent with their length: leave the field out"),
-        _ => Ok((name, value.trim())),
+/// Returns why a field with this name may not be given.
+fn refusal(name: &str) -> Option<&'static str> {
+    match name {
+        "content-length" => Some("its value is the length of the body: leave the field out"),
+        "transfer-encoding" => Some("bodies are sent with their length: leave the field out"),
+        _ => None,
     }
 }
 

@@ -26,10 +26,12 @@
 
 mod chunks;
 mod fault;
+mod field;
 mod head;
 
 use self::chunks::ChunkState;
 pub use self::fault::{EARLY_CLOSE, KINDS, Missing, ResponseError};
+pub use self::field::parse_field;
 use self::head::{Body, Parsed};
 
 /// The facts about a request that the parser needs.
@@ -292,6 +294,7 @@ impl Reader {
 }
 
 impl ReaderState {
+    #[inline]
     fn from_body(facts: Facts, body: Body) -> Self {
         match body {
             Body::Sized(length) => Self::Sized {
@@ -311,6 +314,7 @@ impl ReaderState {
     }
 }
 
+#[inline]
 fn answer(facts: Facts, body: u64) -> Answer {
     Answer {
         status: facts.status,
