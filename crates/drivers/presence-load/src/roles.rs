@@ -244,6 +244,7 @@ impl<'a> Users<'a> {
     /// Begins a heartbeat of the schedule. Returns the user that sends it.
     #[inline]
     pub(crate) fn begin(&mut self, start: Start, state: &State) -> u32 {
+        // Operation k of all workers belongs to worker k mod n; among its own they are counted without gaps.
         let number = if self.is_even {
             start.index / state.share.of
         } else {

@@ -150,6 +150,7 @@ impl Handler for WireWorker<'_> {
 
     fn turn(&mut self, cx: &mut Context<Self>) -> anyhow::Result<u64> {
         let next_connect = self.fill_pool(cx);
+        // Sending borrows all of the worker; afterwards the memory is used again.
         let mut outbox = std::mem::take(&mut self.outbox);
         outbox.drain(..).for_each(|id| self.send(id, cx));
         self.outbox = outbox;
@@ -360,6 +361,7 @@ impl<'a> WireWorker<'a> {
             owner: connection.owner,
             failed,
         };
+        // Its client may need the descriptor for the next one.
         drop(connection);
         self.clients.ended(ended, &mut cx.state);
         self.connect_waiting(cx);

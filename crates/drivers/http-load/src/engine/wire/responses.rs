@@ -100,6 +100,7 @@ impl<'a> WireWorker<'a> {
                 connection.take(operation);
                 self.queue_send(id, cx);
             }
+            // Other requests of the pipeline are still to be answered.
             None if connection.first().is_some() => {}
             None if owner.pool => {
                 connection.state = ConnectionState::Idle;

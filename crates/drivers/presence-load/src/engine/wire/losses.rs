@@ -58,6 +58,7 @@ impl<'a> Wire<'a> {
             return;
         };
         let (user, mut requests) = (connection.user, connection.requests);
+        // Its user may need the descriptor for the next one.
         drop(connection);
         self.connections[user as usize] = None;
         let now = clock::now();

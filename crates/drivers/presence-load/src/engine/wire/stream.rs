@@ -36,6 +36,7 @@ impl<'a> Wire<'a> {
             self.flush_side(id, side, cx);
         }
         if self.users.user(user).has_stopped_reading() {
+            // Its events must fill the buffers up to the server, so only the end is noticed.
             if is_closing {
                 self.lose(id, outcome::CONNECTION_LOST, cx);
             }
@@ -177,6 +178,7 @@ impl<'a> Wire<'a> {
         if is_simple && actions.output[0].is_empty() {
             return;
         }
+        // Opening and writing borrow all of the worker; afterwards the memory is used again.
         let mut actions = std::mem::take(actions);
         let mut failed = None;
         for side in Side::ALL {
@@ -201,6 +203,7 @@ impl<'a> Wire<'a> {
         }
         actions.clear();
         self.transports[server].actions = actions;
+        // Last, since the actions of the other sides need the connection.
         if let Some(kind) = failed {
             self.lose(id, kind, cx);
         }
