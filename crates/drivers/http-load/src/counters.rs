@@ -2,14 +2,14 @@
 
 use load::recorder::Recorder;
 
-use crate::checks::counters::CheckCounters;
-use crate::checks::{Captured, ResponseView};
-use crate::operation::Operation;
 use crate::outcome::count;
-use crate::redirect::RedirectTarget;
-use crate::redirect::table::RedirectTable;
-use crate::series::{RECEIVING, RESPONSE, SERVICE, WAITING};
+use crate::roles::checks::counters::CheckCounters;
+use crate::roles::checks::{Captured, ResponseView};
+use crate::roles::operation::Operation;
+use crate::roles::redirect::RedirectTarget;
+use crate::roles::redirect::table::RedirectTable;
 use crate::shared::Shared;
+use crate::spec::{RECEIVING, RESPONSE, SERVICE, WAITING};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CompletedResponse {

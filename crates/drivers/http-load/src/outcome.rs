@@ -1,8 +1,10 @@
 //! Outcomes of requests, by the names that are counted. Outcomes are disjoint: each request has one.
 
+use load::net::dial;
+pub(crate) use load::net::dial::{CONNECT, CONNECT_TIMEOUT, DESCRIPTORS, PORTS, REFUSED};
 use nix::errno::Errno;
 
-pub(crate) use crate::answer::EARLY_CLOSE;
+pub(crate) use load::net::http1::EARLY_CLOSE;
 
 /// Counters other than outcomes.
 pub(crate) mod count {
@@ -55,15 +57,6 @@ pub(crate) mod count {
     }
 }
 
-pub(crate) const REFUSED: &str = "refused";
-/// The connection attempt timed out.
-pub(crate) const CONNECT_TIMEOUT: &str = "connect_timeout";
-/// The connection attempt failed for another reason.
-pub(crate) const CONNECT: &str = "connect";
-/// The process reached its limit of open descriptors.
-pub(crate) const DESCRIPTORS: &str = "descriptors";
-/// No source port is left.
-pub(crate) const PORTS: &str = "ports";
 /// The response was not complete in time.
 pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const RESET: &str = "reset";
@@ -93,12 +86,8 @@ pub(crate) const EXHAUSTED: &[&str] = &[DESCRIPTORS, PORTS];
 /// Returns the outcome of a failed connection attempt.
 pub(crate) fn connect_error(errno: Errno) -> &'static str {
     match errno {
-        Errno::ECONNREFUSED | Errno::ENOENT => REFUSED,
-        Errno::ETIMEDOUT => CONNECT_TIMEOUT,
-        Errno::EMFILE | Errno::ENFILE => DESCRIPTORS,
-        Errno::EADDRNOTAVAIL | Errno::EADDRINUSE => PORTS,
         Errno::ECONNRESET => RESET,
-        _ => CONNECT,
+        errno => dial::connect_error(errno),
     }
 }
 

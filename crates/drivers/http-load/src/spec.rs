@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use measure::spec::ErrorCause::{self, Exhausted, Failure};
-use measure::spec::{ErrorSpec, OperationKind, Spec};
+use load::net::http1::ResponseError;
 
-use crate::answer::Fault;
+use measure::spec::ErrorCause::{self, Exhausted, Failure};
+use measure::spec::SeriesRole::{Detail, Headline, Main};
+use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
+
 use crate::outcome::{self, count};
-use crate::series;
 
 /// The specification of the driver.
 pub(crate) static SPEC: Spec = Spec {
@@ -17,10 +18,38 @@ pub(crate) static SPEC: Spec = Spec {
     single_process: false,
     open_gauge: Some(Cow::Borrowed("http_connections_open")),
     peak_gauge: None,
-    series: Cow::Borrowed(series::SERIES),
+    series: Cow::Borrowed(SERIES),
     errors: Cow::Borrowed(ERRORS),
     counters: Cow::Borrowed(count::COUNTERS),
 };
+
+// If redirects are followed, `sending`, `waiting` and `receiving` apply to each hop, as in k6, and the other series to
+// the whole chain. Those three then have more values than the response time.
+measure::series! {
+    /// Response time: from the intended start to the last byte of the response.
+    RESPONSE = SeriesSpec::with_note(
+        "response",
+        "response",
+        Headline,
+        "The response time is measured from the instant a request was due, so it includes every delay by the driver and by earlier requests; the service time is measured from sending.",
+    );
+    /// Service time: from the first byte sent to the last byte of the response.
+    SERVICE = SeriesSpec::new("service", Main);
+    /// Time from the intended start to the first byte sent: until a connection was free or opened.
+    BLOCKED = SeriesSpec::new("blocked", Detail);
+    /// Duration of the TCP handshake, for each connection that was opened.
+    CONNECTING = SeriesSpec::new("connecting", Detail);
+    /// Duration of the TLS handshake, for each connection that was opened.
+    TLS = SeriesSpec::new("tls", Detail);
+    /// Time to hand the request to the kernel. Not measured with HTTP/2, where requests share a connection.
+    SENDING = SeriesSpec::new("sending", Detail);
+    /// Time from the end of sending to the first byte of the response. With pipelining it starts at the end of the last
+    /// request sent.
+    WAITING = SeriesSpec::new("waiting", Detail);
+    /// Time from the first byte of the response to its last. A response in one piece has both at once: 1 ns, the smallest
+    /// value of a histogram, shown as 0 in k6's format.
+    RECEIVING = SeriesSpec::new("receiving", Detail);
+}
 
 /// All kinds of failures. A stopped or stalled daemon causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[
@@ -39,21 +68,21 @@ const ERRORS: &[ErrorSpec] = &[
     ErrorSpec::new(outcome::REDIRECT_WITHOUT_LOCATION, Failure),
     ErrorSpec::new(outcome::TLS, Failure),
     ErrorSpec::new(outcome::HTTP2, Failure),
-    ErrorSpec::new(Fault::StatusLine.kind(), Failure),
-    ErrorSpec::new(Fault::Header.kind(), Failure),
-    ErrorSpec::new(Fault::HeadTooLarge.kind(), Failure),
-    ErrorSpec::new(Fault::Length.kind(), Failure),
-    ErrorSpec::new(Fault::Chunk.kind(), Failure),
-    ErrorSpec::new(Fault::Trailer.kind(), Failure),
-    ErrorSpec::new(Fault::Coding.kind(), Failure),
-    ErrorSpec::new(Fault::Upgrade.kind(), Failure),
+    ErrorSpec::new(ResponseError::StatusLine.kind(), Failure),
+    ErrorSpec::new(ResponseError::Header.kind(), Failure),
+    ErrorSpec::new(ResponseError::HeadTooLarge.kind(), Failure),
+    ErrorSpec::new(ResponseError::Length.kind(), Failure),
+    ErrorSpec::new(ResponseError::Chunk.kind(), Failure),
+    ErrorSpec::new(ResponseError::Trailer.kind(), Failure),
+    ErrorSpec::new(ResponseError::Coding.kind(), Failure),
+    ErrorSpec::new(ResponseError::Upgrade.kind(), Failure),
     ErrorSpec::new(outcome::EARLY_CLOSE, ErrorCause::Fault),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::KINDS;
+    use load::net::http1::KINDS;
 
     #[test]
     fn every_fault_of_a_response_is_specified() {

@@ -1,7 +1,9 @@
 //! Outcomes of operations, by the names that are counted. Outcomes are disjoint: each operation has one. A connect,
 //! join or leave that fails counts as an operation that failed; one that succeeds is no operation.
 
-use nix::errno::Errno;
+pub(crate) use load::net::dial::{
+    CONNECT, CONNECT_TIMEOUT, DESCRIPTORS, PORTS, REFUSED, connect_error,
+};
 
 /// Counters other than outcomes.
 pub(crate) mod count {
@@ -111,14 +113,6 @@ pub(crate) mod count {
     }
 }
 
-pub(crate) const REFUSED: &str = "refused";
-pub(crate) const CONNECT_TIMEOUT: &str = "connect_timeout";
-/// The connection attempt failed for another reason.
-pub(crate) const CONNECT: &str = "connect";
-/// The process reached its limit of open descriptors.
-pub(crate) const DESCRIPTORS: &str = "descriptors";
-/// No source port is left.
-pub(crate) const PORTS: &str = "ports";
 /// The server refused the connection to the namespace.
 pub(crate) const NAMESPACE: &str = "connect_rejected";
 /// An HTTP response has another status than expected.
@@ -175,15 +169,4 @@ fn named(codes: &[(&str, &'static str)], code: Option<&str>) -> Option<&'static 
     let code = code?;
     let mut codes = codes.iter();
     codes.find(|known| known.0 == code).map(|known| known.1)
-}
-
-/// Returns the outcome of a failed connection attempt.
-pub(crate) fn connect_error(errno: Errno) -> &'static str {
-    match errno {
-        Errno::ECONNREFUSED | Errno::ENOENT => REFUSED,
-        Errno::ETIMEDOUT => CONNECT_TIMEOUT,
-        Errno::EMFILE | Errno::ENFILE => DESCRIPTORS,
-        Errno::EADDRNOTAVAIL | Errno::EADDRINUSE => PORTS,
-        _ => CONNECT,
-    }
 }

@@ -7,6 +7,8 @@ mod audit;
 mod churn;
 mod memberships;
 mod pace;
+pub(crate) mod population;
+mod progress;
 mod user;
 
 use std::rc::Rc;
@@ -18,18 +20,18 @@ use measure::counters::Counters;
 use rand::RngExt as _;
 
 use crate::outcome::count;
-use crate::population::{Behaviour, Part};
-use crate::progress::Progress;
 use crate::protocol::presence::PresenceEvent;
-use crate::series::{HEARTBEAT, PROPAGATION, SERVICE};
 use crate::shared::Shared;
+use crate::spec::{HEARTBEAT, PROPAGATION, SERVICE};
 
 use audit::Audit;
 pub use audit::AuditedRoom;
 use churn::Churn;
-pub(crate) use memberships::{ConnectionEnd, FIRST_BACKOFF, JoinAnswer, LONGEST_BACKOFF};
+pub(crate) use memberships::{ConnectionEnd, JoinAnswer};
 use pace::ClosedLoop;
-pub(crate) use user::{Phase, User};
+use population::{Behaviour, Part};
+use progress::Progress;
+pub(crate) use user::{FIRST_BACKOFF, LONGEST_BACKOFF, Phase, User};
 
 /// Leaves at the end of a worker that are not acknowledged at once: each causes an event for each other member.
 pub(crate) const LEAVING_AT_ONCE: usize = 128;
@@ -244,6 +246,7 @@ impl<'a> Users<'a> {
     /// Begins a heartbeat of the schedule. Returns the user that sends it.
     #[inline]
     pub(crate) fn begin(&mut self, start: Start, state: &State) -> u32 {
+        // Operation k of all workers belongs to worker k mod n; among its own they are counted without gaps.
         let number = if self.is_even {
             start.index / state.share.of
         } else {

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use measure::spec::ErrorCause::{Exhausted, Expected, Failure, Fault};
-use measure::spec::{ErrorSpec, OperationKind, Spec};
+use measure::spec::SeriesRole::{Detail, Headline, Main};
+use measure::spec::{ErrorSpec, OperationKind, SeriesSpec, Spec};
 
 use crate::outcome::{self, count};
 use crate::protocol::ProtocolError;
-use crate::series;
 
 /// The specification of the driver.
 pub(crate) static SPEC: Spec = Spec {
@@ -17,10 +17,32 @@ pub(crate) static SPEC: Spec = Spec {
     single_process: false,
     open_gauge: Some(Cow::Borrowed("presence_connections_open")),
     peak_gauge: None,
-    series: Cow::Borrowed(series::SERIES),
+    series: Cow::Borrowed(SERIES),
     errors: Cow::Borrowed(ERRORS),
     counters: Cow::Borrowed(count::COUNTERS),
 };
+
+measure::series! {
+    /// Time from the intended start of a heartbeat to its acknowledgement.
+    HEARTBEAT = SeriesSpec::with_note(
+        "heartbeat",
+        "heartbeat",
+        Headline,
+        "The time of a heartbeat is measured from the instant at which it was due to its acknowledgement; the service time from sending; propagation from the instant at which it was due to the receipt of the event by each other member of the room.",
+    );
+    /// Time from sending a heartbeat to its acknowledgement.
+    SERVICE = SeriesSpec::new("service", Main);
+    /// Time from the intended start of a heartbeat to the receipt of its event by another member of the room.
+    PROPAGATION = SeriesSpec::new("propagation", Main);
+    /// Time from the first packet of TCP to the connected namespace.
+    CONNECT = SeriesSpec::new("connect", Main);
+    /// Time from sending a join to its acknowledgement.
+    JOIN = SeriesSpec::new("join", Main);
+    /// Time from sending a leave to its acknowledgement.
+    LEAVE = SeriesSpec::new("leave", Detail);
+    /// Time from the loss of a connection to the acknowledgement of the next join of its user.
+    RECONNECT = SeriesSpec::new("reconnect", Detail);
+}
 
 /// The kinds of failures. A daemon that was stopped or started again causes the faults among them.
 const ERRORS: &[ErrorSpec] = &[

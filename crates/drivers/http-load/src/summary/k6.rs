@@ -8,9 +8,9 @@ use measure::result::SeriesResult;
 use measure::tally::Distribution;
 
 use super::{Run, size, time};
-use crate::checks;
 use crate::k6::{Kind, METRICS};
 use crate::outcome::count;
+use crate::roles::checks;
 use crate::settings::open_loop;
 
 /// The column of the values.

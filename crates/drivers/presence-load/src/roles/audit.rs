@@ -14,7 +14,6 @@
 mod clock;
 mod presence;
 mod room;
-mod shown;
 mod snapshot;
 mod window;
 
@@ -23,12 +22,12 @@ use std::rc::Rc;
 use measure::counters::{Counter, Counters};
 
 use crate::outcome::count;
-use crate::population::Part;
 use crate::protocol::presence::{EventType, PresenceEvent};
-use crate::roles::user::{Memberships, Phase, Sender, User, hash};
+use crate::roles::population::Part;
+use crate::roles::user::{Memberships, Phase, Sender, User, WhichConnection, hash};
 
 use clock::ServerClock;
-use presence::{Connection, Presence};
+use presence::Presence;
 pub use room::AuditedRoom;
 use window::{Arrival, Window};
 
@@ -274,14 +273,12 @@ impl Audit {
         match kind {
             EventType::Update => {
                 let (n, t) = self.stamp((receiver, member), event, users, now)?;
-                // Its new connection may overtake what was under way on one that broke.
-                let is_overtaken =
-                    sender.has_ever_broken && hash(&event.conn_id) != sender.connection;
+                let is_overtaken = sender.may_be_overtaken(hash(&event.conn_id));
                 let is_new = self.update((receiver, member), n, is_overtaken, in_sequence);
                 (is_new && !is_own).then_some(t)
             }
             EventType::Join => {
-                let repeats_own = is_own && hash(&event.conn_id) == sender.connection;
+                let repeats_own = is_own && sender.is_current(hash(&event.conn_id));
                 if !repeats_own {
                     let place = (receiver, member, Memberships::JOIN);
                     self.arrive(place, (event, sender), in_sequence);
@@ -383,15 +380,11 @@ impl Audit {
         in_sequence: Option<Arrival>,
     ) {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
-        let connection = match hash(&event.conn_id) {
-            current if current == sender.connection => Connection::Current,
-            previous if previous == sender.previous => Connection::Previous,
+        let Some(connection) = sender.which(hash(&event.conn_id)) else {
             // The receiver is behind, or it is the late leave of a connection that broke.
-            _ => {
-                let presence = self.presence(receiver, member);
-                presence.arrive_behind(sender.memberships);
-                return self.judge(in_sequence);
-            }
+            let presence = self.presence(receiver, member);
+            presence.arrive_behind(sender.memberships);
+            return self.judge(in_sequence);
         };
         let presence = self.presence(receiver, member);
         let (arrival, lost) = presence.arrive(connection, kind, sender.memberships);
@@ -418,8 +411,8 @@ impl Audit {
         let sender = &room[member as usize].sender;
         let presence = self.presences[receiver as usize * self.size() + member as usize];
         presence.is_behind(sender.memberships)
-            || sender.has_ever_broken
-                && room.iter().all(|user| user.sender.connection != connection)
+            || sender.may_be_overtaken(connection)
+                && room.iter().all(|user| !user.sender.is_current(connection))
     }
 
     /// Returns the stamp of an event, if its sender can have sent it.
@@ -432,8 +425,7 @@ impl Audit {
     ) -> Option<(u32, u64)> {
         let sender = &users[self.first_of_room(receiver) + member as usize].sender;
         let connection = hash(&event.conn_id);
-        let is_sender = connection == sender.connection
-            || connection == sender.previous
+        let is_sender = sender.which(connection).is_some()
             || self.is_of_older_connection((receiver, member), connection, users);
         let is_certain = sender.is_certain(connection) && sender.join_stamp > 0;
         let is_whole = is_certain && event.kind == EventType::Update;
@@ -442,9 +434,7 @@ impl Audit {
             stamp.n <= u64::from(sender.n)
                 && (self.origin..=now).contains(&stamp.t)
                 && event.padding.is_some_and(is_padding)
-                && (!is_certain
-                    || stamp.t == sender.join_stamp
-                    || sender.has_changed(stamp.n as u32, stamp.t))
+                && (!is_certain || sender.has_sent(stamp.n as u32, stamp.t))
         });
         match stamp.filter(|_| is_sender) {
             Some(stamp) => Some((stamp.n as u32, stamp.t)),
@@ -492,7 +482,7 @@ impl Audit {
         (event, sender): (&PresenceEvent<'_>, &Sender),
     ) {
         let is_joining = self.receivers[receiver as usize].membership == Membership::Joining;
-        let is_current = hash(&event.conn_id) == sender.connection;
+        let is_current = sender.is_current(hash(&event.conn_id));
         let window = self.window(receiver, member);
         if is_joining {
             window.seen = window.seen.max(n);
@@ -506,8 +496,8 @@ impl Audit {
         }
         self.count(count::LOST, u64::from(before.missing()));
         let presence = self.presence(receiver, member);
-        if is_current && presence.follows(Connection::Previous, sender.memberships) {
-            let unseen = u64::from(sender.acked_before.saturating_sub(before.last));
+        if is_current && presence.follows(WhichConnection::Previous, sender.memberships) {
+            let unseen = u64::from(sender.acked_before_join().saturating_sub(before.last));
             if sender.has_broken {
                 self.count(count::LOST_WITH_SENDER, unseen)
             } else {
@@ -554,7 +544,7 @@ impl Audit {
     /// Returns how many acknowledged changes of a sender's last membership a receiver should still see.
     fn unseen(&self, receiver: u32, member: u32, sender: &Sender) -> u32 {
         let pair = receiver as usize * self.size() + member as usize;
-        if self.presences[pair].follows(Connection::Current, sender.memberships) {
+        if self.presences[pair].follows(WhichConnection::Current, sender.memberships) {
             sender.acked.saturating_sub(self.windows[pair].last)
         } else {
             0

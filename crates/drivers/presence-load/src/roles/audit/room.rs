@@ -7,8 +7,8 @@ use measure::counters::Counters;
 
 use super::{Audit, COUNTERS};
 use crate::outcome::count;
-use crate::population::{Behaviour, Part, Population};
 use crate::protocol::presence::{Member, PresenceEvent};
+use crate::roles::population::{Behaviour, Part, Population};
 use crate::roles::user::{Phase, User};
 
 /// The room `room-001` with its users `user-1-1` and so on, as the audit of a worker sees them.

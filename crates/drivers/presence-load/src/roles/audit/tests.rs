@@ -3,8 +3,8 @@
 use load::schedule::Share;
 
 use super::*;
-use crate::population::{Behaviour, Population};
 use crate::protocol::presence::{Member, Stamp};
+use crate::roles::population::{Behaviour, Population};
 
 mod compared;
 mod snapshots;
@@ -351,8 +351,8 @@ fn rejoined(has_broken: bool) -> [u64; 2] {
         let event = room.event(1, n, 3 + n);
         room.receive(0, &event);
     }
-    room.users[1].sender.acked_before = 5;
-    room.users[1].sender.has_broken = has_broken;
+    room.users[1].sender.begin_join();
+    room.users[1].sender.end(has_broken);
     room.connect(1, "c7");
     let mut join = room.event(1, 5, 10);
     (join.kind, join.conn_id) = (EventType::Join, "c7".into());
