@@ -65,14 +65,11 @@ impl Broker {
         }
     }
 
-    /// Removes a consumer, and an auto-delete queue with its last consumer.
+    /// Removes a consumer that its channel has removed, and an auto-delete queue with its last consumer.
     pub(super) fn remove_consumer(&mut self, id: ConsumerId) {
         let Some(consumer) = self.topology.remove_consumer(id) else {
             return;
         };
-        if let Some(channel) = self.find_channel(consumer.channel) {
-            channel.deliveries.forget(id);
-        }
         let Some(queue) = self.topology.queue_mut(consumer.queue) else {
             return;
         };
