@@ -86,7 +86,7 @@ impl<C> Suite<C> {
                 return Err(Invalid::new("--daemon", problem).into());
             }
         };
-        let report = Report {
+        let report = CaseReport {
             subject: (self.subject, name),
             version,
             cases,
@@ -244,7 +244,7 @@ impl Finished {
 
 /// All cases of a daemon.
 #[derive(Debug, Serialize)]
-struct Report {
+struct CaseReport {
     /// The protocol's word for the daemon, and the name or address of this daemon.
     #[serde(flatten, serialize_with = "as_entry")]
     subject: (&'static str, String),
@@ -261,7 +261,7 @@ fn as_entry<S: Serializer>(
     serializer.collect_map([(key, value)])
 }
 
-impl Report {
+impl CaseReport {
     fn is_passed(&self) -> bool {
         self.cases.iter().all(Finished::is_passed)
     }
@@ -324,7 +324,7 @@ mod tests {
 
     use super::*;
 
-    fn report() -> Report {
+    fn report() -> CaseReport {
         let stream = [("socket_type", "stream")];
         let mut cases = vec![
             Finished::run("topic a.# matches", [], || Ok(())),
@@ -334,7 +334,7 @@ mod tests {
         for case in &mut cases {
             case.ms = 12;
         }
-        Report {
+        CaseReport {
             subject: ("broker", "some-daemon".to_owned()),
             version: Some("some-daemon 1.0".to_owned()),
             cases,

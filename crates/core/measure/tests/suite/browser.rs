@@ -522,7 +522,7 @@ fn old_results_without_the_newer_fields_make_a_page_too() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let old: Value = serde_json::from_str(include_str!("../data/result-1.json")).unwrap();
+    let old: Value = serde_json::from_str(include_str!("../data/result-2.json")).unwrap();
     let old = serde_json::from_value(old).unwrap();
     let page = html(&[old][..].into()).unwrap();
     for width in WIDTHS {
