@@ -18,6 +18,7 @@ use rand::rngs::StdRng;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::engine::wire::{Answer, Terms, Wire};
 use crate::history::Span;
 use crate::ledger::{Expected, Ledger, Name};
 use crate::outcome::{self, count};
@@ -25,7 +26,6 @@ use crate::peers::{self, NewIssue};
 use crate::settings::Scenario;
 use crate::shared::{Service, Shared};
 use crate::spec;
-use crate::wire::{Answer, Terms, Wire};
 use answers::{Created, Listed};
 
 /// The pause of an agent that cannot connect.
@@ -218,7 +218,7 @@ impl<'a> Agent<'a> {
                     description: "",
                     label: LABEL,
                     actor: "agent",
-                    at_us: crate::wire::unix_ms(Duration::ZERO) * 1_000,
+                    at_us: crate::engine::wire::unix_ms(Duration::ZERO) * 1_000,
                 };
                 let create = connection.create(&issue);
                 (spec::CREATE, tokio::time::timeout(timeout, create).await)

@@ -77,7 +77,7 @@ const OPERATIONS: [&str; 4] = ["create", "update", "list", "ping"];
 
 /// The medians of the rounds of an operation in a way, nanoseconds.
 #[derive(Debug)]
-struct Row {
+struct BenchmarkRow {
     operation: &'static str,
     way: Way,
     medians: Vec<f64>,
@@ -89,14 +89,14 @@ struct Row {
 /// A program is missing, or an operation failed.
 pub(crate) fn run(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let mut subjects = Subjects::start(args)?;
-    let mut rows: Vec<Row> = OPERATIONS
+    let mut rows: Vec<BenchmarkRow> = OPERATIONS
         .iter()
         .flat_map(|operation| Way::ALL.map(|way| (*operation, way)))
         // Without a daemon nobody answers a ping.
         .filter(|(operation, way)| {
             *operation != "ping" || matches!(way, Way::Daemon | Way::Program)
         })
-        .map(|(operation, way)| Row {
+        .map(|(operation, way)| BenchmarkRow {
             operation,
             way,
             medians: Vec::new(),
@@ -128,14 +128,14 @@ fn median(times: Vec<u64>) -> f64 {
     SummaryStats::from_values(times).map_or(0.0, |summary| summary.median)
 }
 
-fn json_of(rows: &[Row], syncs: &[f64]) -> Value {
+fn json_of(rows: &[BenchmarkRow], syncs: &[f64]) -> Value {
     let rows = rows.iter().map(
         |row| json!({"operation": row.operation, "way": row.way.name(), "median_ns": row.medians}),
     );
     json!({"unit": "ns", "sync_median_ns": syncs, "rows": rows.collect::<Vec<_>>()})
 }
 
-fn table(rows: &[Row], syncs: &[f64]) -> String {
+fn table(rows: &[BenchmarkRow], syncs: &[f64]) -> String {
     let mut text = format!(
         "{:<10}{:<16}{:>10}   {}\n",
         "operation", "way", "median", "time relative to the daemon's (95 % interval over rounds)"

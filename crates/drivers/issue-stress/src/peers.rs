@@ -61,11 +61,11 @@ pub struct NewIssue<'a> {
 #[derive(Debug)]
 pub enum Connection {
     /// To PostgreSQL.
-    Postgresql(postgresql::Connection),
+    Postgresql(postgresql::PostgresqlConnection),
     /// To Redis.
-    Redis(redis::Connection),
+    Redis(redis::RedisConnection),
     /// To etcd.
-    Etcd(etcd::Connection),
+    Etcd(etcd::EtcdConnection),
 }
 
 impl Peer {
@@ -126,11 +126,15 @@ impl Peer {
                 has_one_counter,
             } => {
                 let counter = if *has_one_counter { 0 } else { agent };
-                Connection::Postgresql(postgresql::Connection::open(socket, counter).await?)
+                Connection::Postgresql(
+                    postgresql::PostgresqlConnection::open(socket, counter).await?,
+                )
             }
-            Self::Redis { socket } => Connection::Redis(redis::Connection::open(socket).await?),
+            Self::Redis { socket } => {
+                Connection::Redis(redis::RedisConnection::open(socket).await?)
+            }
             Self::Etcd { address } => {
-                Connection::Etcd(etcd::Connection::open(address, agent).await?)
+                Connection::Etcd(etcd::EtcdConnection::open(address, agent).await?)
             }
         })
     }

@@ -8,8 +8,8 @@ use load::recorder::Recorder;
 use super::connection::{Lost, LostConnections};
 use crate::counts::Counts;
 use crate::ledger::{Arrival, KEPT};
-use crate::run::Run;
 use crate::settings::{self, PRODUCERS};
+use crate::shared::Shared;
 use amqp_client::stamp::Stamp;
 
 /// Interval between checks for the end once everything is published, and between checks for an early end.
@@ -29,7 +29,7 @@ pub(crate) enum Stage {
 /// State of one worker that its publishers and consumers share.
 #[derive(Debug)]
 pub(crate) struct WorkerState<'a> {
-    pub(crate) run: &'a Run,
+    pub(crate) run: &'a Shared,
     pub(crate) record: Recorder,
     /// The phases, as they are in this turn of the loop.
     pub(crate) phases: Phases,
@@ -64,7 +64,7 @@ pub struct ReceivedMessage {
 }
 
 impl<'a> WorkerState<'a> {
-    pub(crate) fn new(run: &'a Run, worker: &Worker) -> Self {
+    pub(crate) fn new(run: &'a Shared, worker: &Worker) -> Self {
         run.begin(worker);
         let index = run.layout.worker(worker.share);
         let group = settings::group(&run.plan, PRODUCERS);

@@ -67,7 +67,7 @@ impl Listed<'_> {
 pub(super) struct Results<'a> {
     pub(super) kept: usize,
     #[serde(borrow)]
-    pub(super) results: Vec<crate::wire::Answer<'a>>,
+    pub(super) results: Vec<crate::engine::wire::Answer<'a>>,
 }
 
 /// The id of an issue in an answer.

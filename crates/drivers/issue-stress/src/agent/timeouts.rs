@@ -6,10 +6,10 @@ use issue_rpc::Code;
 
 use super::answers::WithId;
 use super::{Agent, CreateArgs, is_right};
+use crate::engine::wire::{Terms, unix_ms};
 use crate::ledger::Expected;
 use crate::outcome::{self, count};
 use crate::spec;
-use crate::wire::{Terms, unix_ms};
 
 /// The time of a request that is expected to end before its answer.
 const SHORT: Duration = Duration::from_micros(200);

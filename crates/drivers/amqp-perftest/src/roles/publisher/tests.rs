@@ -4,8 +4,8 @@ use load::recorder::MISSED;
 
 use super::super::testing::{MEASURE_NS, ORIGIN, Recorded, at, run, worker};
 use super::*;
-use crate::run::Run;
 use crate::settings::Settings;
+use crate::shared::Shared;
 
 /// The end of all starts of a rate.
 const UNTIL: u64 = ORIGIN + MEASURE_NS + load::pacer::CATCH_UP_NS;
@@ -24,7 +24,7 @@ impl AsMut<Publisher> for Publisher {
 }
 
 impl<'a> Fixture<'a> {
-    fn new(run: &'a Run) -> Self {
+    fn new(run: &'a Shared) -> Self {
         let (worker, recorded) = worker();
         Self {
             state: WorkerState::new(run, &worker),

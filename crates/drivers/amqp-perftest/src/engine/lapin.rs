@@ -25,7 +25,7 @@ use load::driver::Worker;
 use load::event_loop::{self, AsyncHandler, LoopState};
 use load::pacer::Start;
 
-pub(crate) use dial::{Dialer, Opened};
+pub(crate) use dial::{Dialer, OpenedChannels};
 
 use crate::layout::{ClientIndex, WorkerClients};
 use crate::ledger::KEPT;
@@ -33,9 +33,9 @@ use crate::roles::connection::Lost;
 use crate::roles::publisher;
 use crate::roles::starts;
 use crate::roles::worker::{CHECK_INTERVAL_NS, Stage, WorkerState};
-use crate::run::Run;
-use consumer::Consumer;
-use producer::Producer;
+use crate::shared::Shared;
+use consumer::LapinConsumer;
+use producer::LapinProducer;
 
 /// Maximum channels per connection: they share its thread.
 pub(crate) const MOST_CHANNELS: u16 = 4;
@@ -43,7 +43,7 @@ pub(crate) const MOST_CHANNELS: u16 = 4;
 const TURN_NS: u64 = 20_000_000;
 
 /// Serves a worker's share of producers and consumers until all of them are done.
-pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) async fn work(run: &Shared, dialer: &Dialer, mut worker: Worker) -> anyhow::Result<()> {
     if run.layout.producers == 0 {
         // Without producers, every delivery counts: none may come before the measured time.
         Timer::new()?.sleep_until(worker.phases.origin).await;
@@ -51,7 +51,7 @@ pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyh
     worker.pacer = starts::schedule(run, &worker);
     let index = run.layout.worker(worker.share);
     let mut numbers = run.layout.worker_connections(index);
-    let engine = Engine {
+    let engine = LapinWorker {
         dialer,
         clients: RefCell::new(Clients::new(run, &worker)),
         shared: RefCell::new(LoopState::new(worker, starts::loop_options())),
@@ -67,7 +67,7 @@ pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyh
 }
 
 /// The connections of a worker, and what they share.
-struct Engine<'a> {
+struct LapinWorker<'a> {
     dialer: &'a Dialer,
     clients: RefCell<Clients<'a>>,
     shared: RefCell<LoopState<()>>,
@@ -76,22 +76,22 @@ struct Engine<'a> {
 struct Clients<'a> {
     state: WorkerState<'a>,
     indices: WorkerClients,
-    producers: Vec<Producer>,
-    consumers: Vec<Consumer>,
+    producers: Vec<LapinProducer>,
+    consumers: Vec<LapinConsumer>,
 }
 
 impl<'a> Clients<'a> {
-    fn new(run: &'a Run, worker: &Worker) -> Self {
+    fn new(run: &'a Shared, worker: &Worker) -> Self {
         let indices = WorkerClients::new(run.layout, run.layout.worker(worker.share));
         let settings = &run.plan.driver;
         let producers = indices.producers.iter();
         let consumers = indices.consumers.iter();
         Self {
             producers: producers
-                .map(|number| Producer::new(*number, settings))
+                .map(|number| LapinProducer::new(*number, settings))
                 .collect(),
             consumers: consumers
-                .map(|number| Consumer::new(*number, settings))
+                .map(|number| LapinConsumer::new(*number, settings))
                 .collect(),
             state: WorkerState::new(run, worker),
             indices,
@@ -150,11 +150,11 @@ impl<'a> Clients<'a> {
         if !self.state.begin_end_check(shared.now) {
             return;
         }
-        for Consumer { role, io } in &mut self.consumers {
+        for LapinConsumer { role, io } in &mut self.consumers {
             role.check_for_end(&mut self.state, shared.now, io);
         }
         if self.state.ends_now(shared) {
-            for Consumer { role, io } in &mut self.consumers {
+            for LapinConsumer { role, io } in &mut self.consumers {
                 role.acknowledge_all(&self.state, io);
             }
         }
@@ -171,7 +171,7 @@ impl<'a> Clients<'a> {
     }
 }
 
-impl AsyncHandler for Engine<'_> {
+impl AsyncHandler for LapinWorker<'_> {
     type Timer = ();
 
     /// Assigns a start to its producer.
@@ -214,7 +214,7 @@ impl AsyncHandler for Engine<'_> {
     fn is_idle(&self, _shared: &LoopState<()>) -> bool {
         let clients = self.clients.borrow();
         clients.state.has_published
-            && clients.producers.iter().all(Producer::is_settled)
+            && clients.producers.iter().all(LapinProducer::is_settled)
             && (clients.consumers.is_empty() || clients.state.is_consumed())
     }
 

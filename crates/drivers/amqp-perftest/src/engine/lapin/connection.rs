@@ -11,7 +11,7 @@ use ::lapin::{Connection as LapinConnection, ErrorKind, Event};
 use futures_util::{Stream, StreamExt as _};
 use load::clock;
 
-use super::{Engine, Opened};
+use super::{LapinWorker, OpenedChannels};
 use crate::layout::ClientIndex;
 use crate::outcome;
 use crate::roles::connection::{Blocked, CONNECTION_FORCED, Lost};
@@ -43,7 +43,7 @@ impl From<::lapin::Error> for Lost {
 }
 
 struct Connection<'a, 'r> {
-    engine: &'a Engine<'r>,
+    engine: &'a LapinWorker<'r>,
     connection: LapinConnection,
     clients: Vec<ClientIndex>,
     events: Pin<Box<dyn Stream<Item = Event>>>,
@@ -51,7 +51,7 @@ struct Connection<'a, 'r> {
 }
 
 /// Serves connection `number` until the run is over, and reopens it if it is lost.
-pub(super) async fn serve(engine: &Engine<'_>, number: u64) {
+pub(super) async fn serve(engine: &LapinWorker<'_>, number: u64) {
     let mut opened = engine.dialer.opened.take(number);
     let clients = engine.clients.borrow().indices.of_connection(number);
     loop {
@@ -83,7 +83,7 @@ pub(super) async fn serve(engine: &Engine<'_>, number: u64) {
     }
 }
 
-fn lose(engine: &Engine<'_>, number: u64, clients: &[ClientIndex], lost: &Lost) {
+fn lose(engine: &LapinWorker<'_>, number: u64, clients: &[ClientIndex], lost: &Lost) {
     let all = &mut *engine.clients.borrow_mut();
     all.state.on_lost(number, lost);
     for client in clients {
@@ -96,7 +96,7 @@ fn lose(engine: &Engine<'_>, number: u64, clients: &[ClientIndex], lost: &Lost) 
     }
 }
 
-async fn redial(engine: &Engine<'_>, number: u64) -> Option<Opened> {
+async fn redial(engine: &LapinWorker<'_>, number: u64) -> Option<OpenedChannels> {
     let run = engine.clients.borrow().state.run;
     let after = run.plan.driver.reconnect_after;
     tokio::time::sleep(after.max(Duration::from_millis(1))).await;
@@ -112,7 +112,7 @@ async fn redial(engine: &Engine<'_>, number: u64) -> Option<Opened> {
 
 /// Returns the result of an attempt, or `None` if the run ends first.
 async fn until_closing<T>(
-    engine: &Engine<'_>,
+    engine: &LapinWorker<'_>,
     clients: &[ClientIndex],
     attempt: impl Future<Output = T>,
 ) -> Option<T> {
@@ -126,7 +126,7 @@ async fn until_closing<T>(
     .await
 }
 
-impl Engine<'_> {
+impl LapinWorker<'_> {
     /// Lets the loop wake a connection. Returns true if the run is over.
     fn wait_for(&self, clients: &[ClientIndex], context: &Context<'_>) -> bool {
         let all = &mut *self.clients.borrow_mut();
@@ -146,11 +146,11 @@ impl Engine<'_> {
 
 impl<'a, 'r> Connection<'a, 'r> {
     async fn attach(
-        engine: &'a Engine<'r>,
-        opened: Opened,
+        engine: &'a LapinWorker<'r>,
+        opened: OpenedChannels,
         clients: Vec<ClientIndex>,
     ) -> Result<Self, Lost> {
-        let Opened {
+        let OpenedChannels {
             connection,
             channels,
         } = opened;
