@@ -28,7 +28,6 @@ use load::pacer::Start;
 pub(crate) use dial::{Dialer, OpenedChannels};
 
 use crate::layout::{ClientIndex, WorkerClients};
-use crate::ledger::KEPT;
 use crate::roles::connection::Lost;
 use crate::roles::publisher;
 use crate::roles::starts;
@@ -116,9 +115,6 @@ impl<'a> Clients<'a> {
                     // The loop must wake for it.
                     shared.wake();
                 }
-                if self.state.arrivals.len() >= KEPT {
-                    self.state.hand_in();
-                }
                 polled
             }
         }
@@ -135,7 +131,7 @@ impl<'a> Clients<'a> {
 
     /// Acknowledges processed deliveries and lets due consumers poll. Returns when the next is due.
     fn run_timers(&mut self, now: u64) -> u64 {
-        if !self.state.is_timed {
+        if !self.state.run.plan.driver.times_consumers() {
             return u64::MAX;
         }
         let mut next = u64::MAX;
@@ -178,7 +174,7 @@ impl AsyncHandler for LapinWorker<'_> {
     fn start(&self, start: Start, _shared: &mut LoopState<()>) {
         let clients = &mut *self.clients.borrow_mut();
         let producer = &mut clients.producers[clients.indices.producer_of(start.index)];
-        producer.role.start(start, clients.state.is_paced);
+        producer.role.start(start, &clients.state);
         producer.waker.wake_by_ref();
     }
 
@@ -198,7 +194,7 @@ impl AsyncHandler for LapinWorker<'_> {
         // Starts are recorded before ends.
         state.write_counts();
         state.hand_in();
-        let checks = state.has_published || state.may_end_early || now >= shared.phases.end;
+        let checks = state.checks_for_end() || now >= shared.phases.end;
         let check = if checks {
             now + CHECK_INTERVAL_NS
         } else {
@@ -213,7 +209,7 @@ impl AsyncHandler for LapinWorker<'_> {
 
     fn is_idle(&self, _shared: &LoopState<()>) -> bool {
         let clients = self.clients.borrow();
-        clients.state.has_published
+        clients.state.has_published()
             && clients.producers.iter().all(LapinProducer::is_settled)
             && (clients.consumers.is_empty() || clients.state.is_consumed())
     }

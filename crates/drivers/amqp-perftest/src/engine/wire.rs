@@ -32,7 +32,6 @@ pub use read::{Event, Malformed, Reader};
 
 use crate::connect::{OpenedSession, Reserved};
 use crate::layout::{ClientIndex, WorkerClients};
-use crate::ledger::KEPT;
 use crate::roles::publisher;
 use crate::roles::starts;
 use crate::roles::worker::{CHECK_INTERVAL_NS, WorkerState};
@@ -166,24 +165,22 @@ impl<'a> WireWorker<'a> {
         if !self.ready.is_empty() {
             return state.now;
         }
-        let checks =
-            self.state.has_published || self.state.may_end_early || !self.state.lost.is_empty();
-        let check = if checks {
+        let check = if self.state.checks_for_end() || !self.state.lost.is_empty() {
             state.now + CHECK_INTERVAL_NS
         } else {
             u64::MAX
         };
-        let end = if self.state.has_published {
+        let end = if self.state.has_published() {
             u64::MAX
         } else if state.now < state.phases.end {
             state.phases.end
         } else {
             state.pacer.starts_until()
         };
-        let hand_in = if self.state.arrivals.is_empty() {
-            u64::MAX
-        } else {
+        let hand_in = if self.state.has_arrivals() {
             self.next_hand_in
+        } else {
+            u64::MAX
         };
         next_consumer.min(check).min(end).min(hand_in)
     }
@@ -196,8 +193,7 @@ impl<'a> Handler for WireWorker<'a> {
     /// Adds a message of a producer, or the first one of an unpaced producer.
     fn start(&mut self, start: Start, _cx: &mut Cx<'a>) {
         let index = self.clients.producer_of(start.index);
-        let is_paced = self.state.is_paced;
-        self.producers[index].role.start(start, is_paced);
+        self.producers[index].role.start(start, &self.state);
         self.make_ready(index);
     }
 
@@ -217,7 +213,7 @@ impl<'a> Handler for WireWorker<'a> {
         self.publish_ready(cx);
         self.check_for_end(cx);
         publisher::end_publishing(&mut self.state, &mut cx.state, &mut self.producers, now);
-        if now >= self.next_hand_in || self.state.arrivals.len() >= KEPT {
+        if now >= self.next_hand_in {
             self.state.hand_in();
             self.next_hand_in = cx.state.second_ends().min(now + HAND_IN_NS);
         }
@@ -231,7 +227,7 @@ impl<'a> Handler for WireWorker<'a> {
 
     fn is_idle(&self, cx: &Cx<'a>) -> bool {
         let producers = &mut self.producers.iter();
-        self.state.has_published
+        self.state.has_published()
             && producers.all(|producer| producer.role.is_settled())
             // Exiting now would discard unsent output.
             && !cx.connections.iter().any(|(_, connection)| connection.has_pending_writes())

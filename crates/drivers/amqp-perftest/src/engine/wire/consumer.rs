@@ -150,7 +150,7 @@ impl<'a> WireWorker<'a> {
 
     /// Acknowledges processed deliveries and lets due consumers poll. Returns when the next is due.
     pub(super) fn run_timers(&mut self, cx: &mut Cx<'a>) -> u64 {
-        if !self.state.is_timed {
+        if !self.state.run.plan.driver.times_consumers() {
             return u64::MAX;
         }
         let now = cx.state.now;

@@ -44,7 +44,7 @@ impl<'a> Fixture<'a> {
                 index,
                 group: 0,
             };
-            self.publisher.start(start, true);
+            self.publisher.start(start, &self.state);
         }
     }
 
@@ -114,7 +114,7 @@ fn nothing_is_published_after_the_end_of_all_starts_and_what_was_due_is_missed()
     let (state, cx) = (&mut fixture.state, &mut fixture.cx);
     let publishers = std::slice::from_mut(&mut fixture.publisher);
     end_publishing(state, cx, publishers, UNTIL);
-    assert!(fixture.state.has_published);
+    assert!(fixture.state.has_published());
     let names = [count::PUBLISHED, count::CONFIRMED, MISSED];
     assert_eq!(fixture.end(names), [3, 2, 2]);
 }
