@@ -38,6 +38,7 @@ pub fn parse<'a>(file: &str, text: &'a str) -> Vec<ScriptCase<'a>> {
             let row: Vec<&str> = row.split('|').map(str::trim).collect();
             let Some((columns, templates)) = &table else {
                 let names: Vec<String> = row.iter().map(|name| format!("<{name}>")).collect();
+                // A table belongs to the cases directly above it.
                 let is_filled =
                     |case: &ScriptCase<'_>| !names.iter().any(|column| case.name.contains(column));
                 let first = cases.iter().rposition(is_filled).map_or(0, |last| last + 1);

@@ -171,6 +171,7 @@ impl<'a> WorkerState<'a> {
                     latency: run.latency(&stamp, now),
                     redelivered: received.redelivered,
                 });
+                // One read may bring more than fit: the list must not grow in the load.
                 if self.arrivals.len() == KEPT {
                     self.hand_in();
                 }

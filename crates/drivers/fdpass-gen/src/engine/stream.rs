@@ -175,6 +175,7 @@ impl Stream {
                     0 => record.value(FIRST_EVENT, now - self.start),
                     _ => record.value(GAP, now - self.event),
                 }
+                // Records of one read have come together.
                 (1..records).for_each(|_| record.value(GAP, 1));
             }
         }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::lapin::protocol::AMQPErrorKind;
-use ::lapin::{Connection as LapinConnection, ErrorKind, Event};
+use ::lapin::{ErrorKind, Event};
 use futures_util::{Stream, StreamExt as _};
 use load::clock;
 
@@ -42,9 +42,9 @@ impl From<::lapin::Error> for Lost {
     }
 }
 
-struct Connection<'a, 'r> {
+struct LapinConnection<'a, 'r> {
     engine: &'a LapinWorker<'r>,
-    connection: LapinConnection,
+    connection: ::lapin::Connection,
     clients: Vec<ClientIndex>,
     events: Pin<Box<dyn Stream<Item = Event>>>,
     blocked: Blocked,
@@ -57,7 +57,7 @@ pub(super) async fn serve(engine: &LapinWorker<'_>, number: u64) {
     loop {
         let lost = match opened.take() {
             Some(opened) => {
-                let attached = Connection::attach(engine, opened, clients.clone());
+                let attached = LapinConnection::attach(engine, opened, clients.clone());
                 match until_closing(engine, &clients, attached).await {
                     None => return,
                     Some(Ok(connection)) => match connection.run().await {
@@ -144,7 +144,7 @@ impl LapinWorker<'_> {
     }
 }
 
-impl<'a, 'r> Connection<'a, 'r> {
+impl<'a, 'r> LapinConnection<'a, 'r> {
     async fn attach(
         engine: &'a LapinWorker<'r>,
         opened: OpenedChannels,
