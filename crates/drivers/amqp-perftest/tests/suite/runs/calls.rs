@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use amqp_perftest::settings::Settings;
-use null_broker::{NullBroker, Script};
+use null_broker::{Fault, NullBroker, Script};
 
 use super::program;
 use crate::support;
@@ -75,10 +75,7 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
 
 #[test]
 fn a_broker_that_refuses_is_quoted_with_the_remedy() {
-    let script = Script {
-        queues: vec!["there".to_owned()],
-        ..Script::default()
-    };
+    let script = Script::with_queue("there");
     let broker = NullBroker::start(script).unwrap();
     let address = broker.uri().split_once('@').unwrap().1.to_owned();
     let wrong = |uri: String, arguments: &[&str], names: &[&str]| {
@@ -115,10 +112,7 @@ fn a_broker_that_refuses_is_quoted_with_the_remedy() {
 
 #[test]
 fn predeclared_queues_are_used_and_left() {
-    let script = Script {
-        queues: vec!["there".to_owned()],
-        ..Script::default()
-    };
+    let script = Script::with_queue("there");
     let broker = NullBroker::start(script).unwrap();
     // The second run finds it because the first has left it.
     for _ in 0..2 {
@@ -165,10 +159,7 @@ fn check_asks_everything_of_a_broker() {
         output.status.success() && said.contains("right, 12 cases"),
         "{said}"
     );
-    let script = Script {
-        drop: vec![0],
-        ..Script::default()
-    };
+    let script = Script::with_faults([(0, Fault::Drop)]);
     let broker = NullBroker::start(script).unwrap();
     let mut command = Command::new(support::PROGRAM);
     let output = command
