@@ -80,8 +80,7 @@ fn a_way_to_consume_that_cannot_be_is_refused() {
 
 /// Returns a null broker with `messages` messages of an earlier run in the queue `there`.
 fn backlog(messages: &str) -> NullBroker {
-    let script = Script::with_queue("there");
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_queue("there")).unwrap();
     let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
     run_on(
         &broker.uri(),
@@ -373,8 +372,7 @@ fn a_number_of_0_removes_the_group_of_a_plan() {
 fn stamps_of_the_wall_clock_are_read_by_it_and_a_negative_latency_is_counted() {
     for engine in ENGINES {
         for (consumer, measured, negative) in [(&["--wall-clock"][..], 20, 0), (&[], 0, 20)] {
-            let script = Script::with_queue("there");
-            let broker = NullBroker::start(script).unwrap();
+            let broker = NullBroker::start(Script::with_queue("there")).unwrap();
             let fill = ["--queue", "there", "--predeclared", "--consumers", "0"];
             let wall = ["--pmessages", "20", "--confirms", "--wall-clock"];
             let sent = run_on(&broker.uri(), engine, &[&fill[..], &wall].concat());

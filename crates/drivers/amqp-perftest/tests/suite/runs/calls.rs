@@ -75,8 +75,7 @@ fn a_call_that_cannot_be_right_is_refused_with_field_and_remedy() {
 
 #[test]
 fn a_broker_that_refuses_is_quoted_with_the_remedy() {
-    let script = Script::with_queue("there");
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_queue("there")).unwrap();
     let address = broker.uri().split_once('@').unwrap().1.to_owned();
     let wrong = |uri: String, arguments: &[&str], names: &[&str]| {
         let names = [names, &["--uri"]].concat();
@@ -112,8 +111,7 @@ fn a_broker_that_refuses_is_quoted_with_the_remedy() {
 
 #[test]
 fn predeclared_queues_are_used_and_left() {
-    let script = Script::with_queue("there");
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_queue("there")).unwrap();
     // The second run finds it because the first has left it.
     for _ in 0..2 {
         let load = ["--queue", "there", "--predeclared", "--pmessages", "10"];
@@ -159,8 +157,7 @@ fn check_asks_everything_of_a_broker() {
         output.status.success() && said.contains("right, 12 cases"),
         "{said}"
     );
-    let script = Script::with_faults([(0, Fault::Drop)]);
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_faults([(0, Fault::Drop)])).unwrap();
     let mut command = Command::new(support::PROGRAM);
     let output = command
         .args(["check", "--uri", &broker.uri()])

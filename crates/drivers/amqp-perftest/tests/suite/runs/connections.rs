@@ -17,7 +17,6 @@ const CLOSE_TIMED_OUT: &str = "did not answer connection.close";
 
 #[test]
 fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
-    let script = Script::with_faults([(500, Fault::Cut)]);
     let load = [
         "--rate",
         "1000",
@@ -30,7 +29,7 @@ fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
         "--drain",
         "5s",
     ];
-    let (code, result) = run(script, &load);
+    let (code, result) = run(Script::with_faults([(500, Fault::Cut)]), &load);
     assert_eq!(code, 1);
     result.counts(&[("disconnects", 1), ("reconnects", 1), ("duplicated", 0)]);
     assert!(result.error("connection_lost") >= 1, "{}", result["errors"]);
@@ -51,9 +50,8 @@ fn a_connection_that_is_cut_is_made_again_and_the_gap_is_counted() {
 
 #[test]
 fn publishers_wait_where_the_broker_asks_them_to() {
-    let script = Script::with_faults([(100, Fault::Block)]);
     let (code, result) = run(
-        script,
+        Script::with_faults([(100, Fault::Block)]),
         &[
             "--pmessages",
             "2000",
@@ -202,9 +200,8 @@ fn connections_that_are_made_say_that_they_are_there() {
 
 #[test]
 fn a_broker_that_sends_no_heartbeat_is_gone() {
-    let script = Script::with_faults([(200, Fault::Halt)]);
     let load = ["--rate", "400", "--duration", "300s", "--drain", "300ms"];
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_faults([(200, Fault::Halt)])).unwrap();
     let running = program(&broker.uri())
         .args(load)
         .args(["--heartbeat", "1", "--confirms"])

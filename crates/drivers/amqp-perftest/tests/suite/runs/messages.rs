@@ -239,10 +239,9 @@ fn a_message_that_comes_again_after_its_acknowledgement_makes_the_result_suspect
         &["--auto-ack"],
         &["--multi-ack-every", "1", "--consumers", "2"],
     ] {
-        let script = Script::with_faults([(20, Fault::Redeliver)]);
         let way = [&load, way].concat();
         let way: Vec<&str> = way.into_iter().collect();
-        let (code, result) = run(script, &way);
+        let (code, result) = run(Script::with_faults([(20, Fault::Redeliver)]), &way);
         let redelivered = result.count("redelivered_after_ack");
         let duplicated = result.count("duplicated");
         assert_eq!(redelivered + duplicated, 1, "{way:?}");
@@ -333,8 +332,7 @@ fn a_message_lost_in_the_warm_up_is_seen() {
 /// For a run of consumers alone, the time of publishing does not matter.
 #[test]
 fn consumers_alone_count_what_another_run_published_in_its_warm_up() {
-    let script = Script::with_queue("there");
-    let broker = NullBroker::start(script).unwrap();
+    let broker = NullBroker::start(Script::with_queue("there")).unwrap();
     let there = ["--queue", "there", "--predeclared"];
     let publish = ["--consumers", "0", "--rate", "200", "--warmup", "300ms"];
     // So slowly that most come while it measures.
