@@ -17,31 +17,31 @@ pub enum Mode {
 /// A deliberate error at one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It is confirmed but never reaches its queue.
+    /// The message is confirmed but never reaches its queue.
     Drop,
-    /// It reaches its queue twice.
+    /// The message reaches its queue twice.
     Duplicate,
-    /// It reaches its queue twice, the second time marked as redelivered.
+    /// The message reaches its queue twice, the second time marked as redelivered.
     Redeliver,
     /// Its body is truncated by 100 bytes, or to the length of its stamp.
     Shorten,
     /// One bit in its body is flipped.
     Corrupt,
-    /// It reaches its queue before the preceding one.
+    /// The message reaches its queue before the preceding one.
     Swap,
-    /// It is refused.
+    /// The message is refused.
     Nack,
     /// Its connection is closed at once.
     Cut,
     /// The connections of all consumers are closed at once.
     CutConsumers,
-    /// It is marked as redelivered, although it was never delivered before.
+    /// The message is marked as redelivered, although it was never delivered before.
     Mark,
     /// The broker stops reading and writing, as if the process was stopped.
     Halt,
-    /// It is confirmed twice.
+    /// The message is confirmed twice.
     ConfirmTwice,
-    /// It is confirmed together with some that were never published.
+    /// The message is confirmed together with some that were never published.
     ConfirmBeyond,
     /// Nothing is confirmed from it on.
     Withhold,

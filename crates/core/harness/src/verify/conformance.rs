@@ -165,7 +165,7 @@ pub fn survived(
 ///
 /// # Errors
 /// Both values.
-#[allow(
+#[expect(
     clippy::needless_pass_by_value,
     reason = "a case compares what it has just received"
 )]
