@@ -158,13 +158,8 @@ fn table(rows: &[BenchmarkRow], syncs: &[f64]) -> String {
             .find(|other| other.operation == row.operation && other.way == Way::Daemon)
             .filter(|_| row.way != Way::Daemon);
         let ratio = of_daemon.and_then(|daemon| {
-            Ratio::paired(
-                daemon
-                    .medians
-                    .iter()
-                    .copied()
-                    .zip(row.medians.iter().copied()),
-            )
+            let medians = row.medians.iter().copied();
+            Ratio::paired(daemon.medians.iter().copied().zip(medians))
         });
         text += &line(row.operation, row.way.name(), &row.medians, ratio);
     }
@@ -219,22 +214,15 @@ impl Subjects {
         let daemon = Running(child);
         let mut client = connect(&socket_path(&served))?;
         let mut direct = Direct::open(&own, Options::default())?;
-        let mut ids = Vec::new();
-        for number in 0..args.issues {
-            let call = create(number);
-            if number == 0 {
-                ids = vec![
-                    id_of(client.call(&call)?.get())?,
-                    id_of(direct_call(&mut direct, &call)?.get())?,
-                ];
-            } else {
-                client.call(&call)?;
-                direct_call(&mut direct, &call)?;
-            }
+        let first = create(0);
+        let ids = [
+            id_of(client.call(&first)?.get())?,
+            id_of(direct_call(&mut direct, &first)?.get())?,
+        ];
+        for call in (1..args.issues).map(create) {
+            client.call(&call)?;
+            direct_call(&mut direct, &call)?;
         }
-        let ids = <[String; 2]>::try_from(ids)
-            .ok()
-            .context("no issue was created")?;
         Ok(Self {
             client,
             direct,

@@ -146,26 +146,17 @@ fn the_final_block_is_that_of_the_seed() {
 
 #[test]
 fn check_asks_everything_of_a_broker() {
-    let broker = NullBroker::start(Script::default()).unwrap();
-    let mut command = Command::new(support::PROGRAM);
-    let output = command
-        .args(["check", "--uri", &broker.uri()])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success() && said.contains("right, 12 cases"),
-        "{said}"
-    );
-    let broker = NullBroker::start(Script::with_faults([(0, Fault::Drop)])).unwrap();
-    let mut command = Command::new(support::PROGRAM);
-    let output = command
-        .args(["check", "--uri", &broker.uri()])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("WRONG: content"), "{said}");
+    let good = (Script::default(), 0, "right, 12 cases");
+    let lossy = Script::with_faults([(0, Fault::Drop)]);
+    for (script, code, words) in [good, (lossy, 1, "WRONG: content")] {
+        let broker = NullBroker::start(script).unwrap();
+        let mut command = Command::new(support::PROGRAM);
+        let command = command.args(["check", "--uri", &broker.uri()]);
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(words), "{text}");
+    }
 }
 
 #[test]
