@@ -81,6 +81,18 @@ run-http *args:
 bench-http *args:
     cargo run --release --quiet -p drover -- run configs/http/*.toml "$@"
 
+# Reproduce the reference's requests per second: 1, 10 and 100 KB from every HTTP server
+throughput-test *args:
+    cargo run --release --quiet -p drover -- run configs/http/throughput.toml "$@"
+
+# Reproduce the reference's latencies under k6's stages of users
+latency-test *args:
+    cargo run --release --quiet -p drover -- run configs/http/latency.toml "$@"
+
+# Reproduce the reference's million connections
+concurrent-test *args:
+    cargo run --release --quiet -p drover -- run configs/http/concurrent.toml "$@"
+
 # Measure the presence server: run presence-load with these arguments
 run-presence *args:
     cargo run --release -p presence-load -- "$@"

@@ -14,7 +14,8 @@ use measure::similar::similar;
 
 use crate::folder::RESULTS;
 use crate::{
-    build, check, cluster, doctor, exit, import, list, merge, report, run, suite_report, watch,
+    build, check, cluster, doctor, exit, import, list, merge, report, run, sample, suite_report,
+    watch,
 };
 
 /// Run drivers against daemons at several levels, with repetitions, and compare the results.
@@ -58,6 +59,8 @@ enum Command {
     /// Hand a run to an engine that places its shards on many machines
     #[command(subcommand)]
     Cluster(cluster::Engine),
+    /// Write what a running process uses to a CSV file, once a second, without a load
+    Sample(sample::SampleOptions),
     /// Build daemons, so that a measurement later starts at once and needs no network
     ///
     /// A daemon whose tools are missing is skipped if it is not named, and the last line says which. With DROVER_PROGRAMS
@@ -147,6 +150,9 @@ pub fn main(version: &'static str) -> ExitCode {
         .carry_out(),
         Command::Import(options) => import_all(&options),
         Command::Merge(options) => merge::merge(&options),
+        Command::Sample(options) => launcher::runtime()
+            .map_err(Failure::from)
+            .and_then(|runtime| runtime.block_on(sample::sample(&options))),
         Command::Cluster(engine) => cluster::run(engine),
         Command::Build { names } => build::build(&names),
         Command::Check { names } => check::check(&names),

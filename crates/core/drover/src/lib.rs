@@ -29,6 +29,7 @@ mod record;
 mod report;
 mod resolve;
 mod run;
+mod sample;
 mod search;
 mod steps;
 mod suite_report;

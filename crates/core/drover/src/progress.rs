@@ -1,6 +1,6 @@
 //! Shows the progress of a suite on stderr: one line for each run that has ended, and on a terminal one that changes.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -63,7 +63,12 @@ pub(crate) struct RunProgress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let target = if output::is_screen(&io::stderr()) {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template("{msg}").expect("the template is well formed");
         bar.set_style(style);
         Self { bar }
@@ -85,7 +90,7 @@ impl Progress {
         let part = second.map_or(0, |second| second.second / LOG_INTERVAL);
         if part > live.logged {
             live.logged = part;
-            if let (Some(second), false) = (second, io::stderr().is_terminal()) {
+            if let (Some(second), false) = (second, output::is_screen(&io::stderr())) {
                 self.say(&log_line(second));
             }
         }

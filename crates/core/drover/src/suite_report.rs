@@ -155,6 +155,7 @@ fn files(folder: &Path, suite: &Suite) -> Files {
     Files {
         own: own.collect(),
         runs,
+        place: page::place(folder),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Writes to a terminal, a pipe or a file. A reader that closes its pipe does not end the program.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 
 use load::redact;
 use measure::report::{Format, terminal};
@@ -23,24 +23,34 @@ pub fn print_exactly(text: &str) -> io::Result<()> {
 }
 
 /// Writes a report of results, which contain no secrets, to stdout. A report for people is coloured if stdout is a
-/// terminal and `NO_COLOR` (no-color.org) is not set.
+/// screen and `NO_COLOR` (no-color.org) is not set.
 ///
 /// # Errors
 /// As [`print()`].
 pub fn print_report(format: Format, report: &str) -> io::Result<()> {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if format.is_for_people() && io::stdout().is_terminal() && !plain {
+    if format.is_for_people() && is_screen(&io::stdout()) && !plain {
         whole_lines(&mut io::stdout().lock(), &terminal::coloured(report))
     } else {
         whole_lines(&mut io::stdout().lock(), report)
     }
 }
 
-/// Returns the columns of the terminal that stdout is, or `None` if it is not a terminal.
+/// Returns true if a stream is a terminal with a cursor that can be moved, and with colours: `TERM=dumb` has neither.
+pub fn is_screen(stream: &impl io::IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Returns the number of columns of stdout: `COLUMNS`, or those of the terminal. Without both, a line has no limit.
 #[must_use]
 pub fn columns() -> Option<usize> {
-    let (_, columns) = console::Term::stdout().size_checked()?;
-    Some(usize::from(columns))
+    let set = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
+    set.filter(|columns| *columns > 0).or_else(|| {
+        let (_, columns) = console::Term::stdout().size_checked()?;
+        Some(usize::from(columns))
+    })
 }
 
 /// Writes a line to stderr, with a line end and without the secrets in it. Errors are ignored: there is nowhere left

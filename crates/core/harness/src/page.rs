@@ -28,13 +28,31 @@ pub fn write(folder: &Folder, result: &RunResult) -> anyhow::Result<PathBuf> {
     if folder.path().join(UP_TO_SUITE).join(SUITE).is_file() {
         own.extend(file(folder.path(), &format!("{UP_TO_SUITE}{PLAN}")));
     }
-    let runs = Vec::new();
-    let files = Files { own, runs };
+    let files = Files {
+        own,
+        place: place(folder.path()),
+        ..Files::default()
+    };
     let page = html::page(&std::slice::from_ref(result).into(), &files)
         .context("making the page of the run")?;
     let path = folder.path().join(PAGE);
     write_whole(&path, page.as_bytes())?;
     Ok(path)
+}
+
+/// Returns the end of the path of a page: by the names of at most three folders above it, a copy elsewhere is recognised.
+#[must_use]
+pub fn place(folder: &Path) -> String {
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let names: Vec<_> = folder.iter().rev().take(3).collect();
+    let path: PathBuf = names.into_iter().rev().collect();
+    format!(
+        "/{}",
+        path.join(PAGE)
+            .display()
+            .to_string()
+            .trim_start_matches('/')
+    )
 }
 
 /// Lists the files of a run that exist: its page, its result, its samples, and the logs that are not empty.
@@ -97,6 +115,17 @@ mod tests {
             .map(|file| file.name)
             .collect();
         assert_eq!(names, [RESULT, "daemon.log"]);
+    }
+
+    #[test]
+    fn the_place_of_a_page_has_the_folders_that_tell_it_from_a_copy() {
+        for (folder, expected) in [
+            ("bench-results/day/quick/go/100/1", "/go/100/1/report.html"),
+            ("/r", "/r/report.html"),
+            ("a b", "/a b/report.html"),
+        ] {
+            assert_eq!(place(Path::new(folder)), expected);
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Shows the progress of a run on stderr: a live line on a terminal, otherwise a line every ten seconds; nothing with
 //! `--quiet`.
 
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -57,7 +56,7 @@ impl Progress {
     /// Creates the progress of a run; nothing is shown with `quiet`.
     #[must_use]
     pub fn new<D>(plan: &Plan<D>, description: &Description, quiet: bool) -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
+        let is_terminal = output::is_screen(&std::io::stderr());
         let target = if quiet || !is_terminal {
             ProgressDrawTarget::hidden()
         } else {

@@ -10,7 +10,6 @@ mod body;
 mod check;
 mod cli;
 mod connect;
-mod counts;
 pub mod driver;
 pub mod engine;
 mod findings;

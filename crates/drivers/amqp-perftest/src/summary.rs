@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use measure::counters::Counter;
 use measure::result::RunResult;
 use measure::tally::Tally;
 use measure::units;
@@ -28,8 +29,8 @@ pub(crate) fn block(result: &RunResult) -> String {
     let planned = planned.and_then(|text| load::duration::parse_with_unit(text).ok());
     let seconds = planned.map_or(result.wall_s, |time| time.as_secs_f64().min(result.wall_s));
     // A run shorter than a second only has its total.
-    let whole = |name: &str| result.count(name) as f64 / seconds.max(1e-9);
-    let rate = |name: &str| result.per_second(name).unwrap_or_else(|| whole(name));
+    let whole = |counter: Counter| result.count(counter) as f64 / seconds.max(1e-9);
+    let rate = |counter: Counter| result.per_second(counter).unwrap_or_else(|| whole(counter));
     let churned = result.count(count::CHURNED);
     let mut text = if churned > 0 {
         format!(
@@ -75,7 +76,7 @@ pub(crate) fn block(result: &RunResult) -> String {
     text
 }
 
-fn throughput(result: &RunResult, seconds: f64, rate: impl Fn(&str) -> f64) -> String {
+fn throughput(result: &RunResult, seconds: f64, rate: impl Fn(Counter) -> f64) -> String {
     format!(
         "=== Performance Test Results ===\nDuration: {seconds:.2}s\n\nThroughput:\n  Published: {} messages ({:.0} msg/s)\n  Consumed:  {} messages ({:.0} msg/s)\n  Confirmed: {} messages\n",
         result.count(count::PUBLISHED),

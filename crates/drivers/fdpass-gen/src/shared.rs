@@ -87,9 +87,7 @@ impl Shared {
     /// Reports the first difference of a text, once per run; `prefix` is the counter's.
     pub(crate) fn differs(&self, prefix: &str, difference: impl Display, record: &Recorder) {
         self.reported.call_once(|| {
-            // Counters have static names: this one name is leaked.
-            let name = format!("{prefix}{difference}");
-            record.count(name.leak(), 1);
+            record.count_by_name(&format!("{prefix}{difference}"), 1);
         });
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use presence_daemon::engine::frame::Frame;
 use presence_daemon::presence::{Clock, Presence, Request, Session, Settings, Sink};
+use socketio_server::Frame;
 
 /// A client that counts the bytes it is sent.
 #[derive(Debug, Clone, Default)]

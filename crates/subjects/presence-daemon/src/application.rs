@@ -4,18 +4,15 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use daemon_kit::MetricsPage;
-use serde_json::value::RawValue;
+use anyhow::Context as _;
+use daemon_kit::{MetricsPage, MetricsServer};
+use socketio_server::{App, DisconnectReason, EchoApp, Event, Server, ServerConfig, Socket};
 use tokio::sync::watch;
 
-use crate::app::{App, DisconnectReason, Event};
-use crate::cluster::{ClusterSettings, Counts, Node};
-use crate::config::ServerConfig;
-use crate::echo::EchoApp;
 use crate::maintenance::Maintenance;
+use crate::metrics::Metrics;
+use crate::node::{ClusterSettings, Node};
 use crate::presence::{Clock, Presence, Request, Session, Settings};
-use crate::server::Server;
-use crate::socket::Socket;
 
 /// The configuration of a presence daemon.
 #[derive(Debug, Clone)]
@@ -40,6 +37,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Daemon {
     server: Server,
+    metrics: Metrics,
     maintenance: Maintenance,
     /// Becomes true once the first attempt to reach Redis has ended; `None` for a single node.
     has_tried: Option<watch::Receiver<bool>>,
@@ -56,31 +54,35 @@ impl Daemon {
             None => Presence::new(config.presence),
             Some(_) => Presence::with_cluster(config.presence),
         });
-        let counts = config.cluster.is_some().then(Arc::<Counts>::default);
         let application: Arc<dyn App> = if config.serves_echo {
             Arc::new(EchoApp)
         } else {
             Arc::new(Application {
                 presence: Arc::clone(&presence),
                 clock,
-                counts: counts.clone(),
             })
         };
-        let node = match config.cluster.zip(counts) {
-            None => None,
-            Some((settings, counts)) => {
-                Some(Node::new(Arc::clone(&presence), counts, settings, clock)?)
-            }
-        };
-        let has_tried = node.as_ref().map(Node::has_tried);
+        let node = config
+            .cluster
+            .map(|settings| Node::new(Arc::clone(&presence), settings, clock))
+            .transpose()?;
+        let bind_metrics =
+            |address| MetricsServer::bind(address, "choose another address with --metrics-addr");
+        let address = config.listen;
+        let server = Server::bind(config.server, application, address).with_context(|| {
+            let remedy = "choose another port with --port, or another address with --bind";
+            format!("cannot listen on {address} ({remedy})")
+        })?;
         Ok(Self {
-            has_tried,
-            server: Server::bind(
-                config.server,
-                application,
-                config.listen,
-                config.metrics_addr,
-            )?,
+            metrics: Metrics {
+                server: config.metrics_addr.map(bind_metrics).transpose()?,
+                page: MetricsPage::new(),
+                transport: server.counts(),
+                presence: Arc::clone(&presence),
+                node: node.as_ref().map(Node::counts),
+            },
+            server,
+            has_tried: node.as_ref().map(Node::has_tried),
             maintenance: Maintenance::start(presence, clock, config.reaper_interval, node)?,
         })
     }
@@ -94,7 +96,7 @@ impl Daemon {
     /// Returns the address of the metrics.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.server.metrics_address()
+        self.metrics.server.as_ref()?.address().ok()
     }
 
     /// Serves until `shutdown` is ready; see [`Server::run`]. A node of several first tries to reach Redis, so that its
@@ -111,7 +113,10 @@ impl Daemon {
             }
         };
         let ended = tokio::select! {
-            () = tried => self.server.run(shutdown).await,
+            () = tried => tokio::select! {
+                ended = self.server.run(shutdown) => ended,
+                failed = self.metrics.serve() => failed.map(|never| match never {}),
+            },
             () = &mut shutdown => Ok(()),
         };
         self.maintenance.stop();
@@ -124,19 +129,9 @@ impl Daemon {
 struct Application {
     presence: Arc<Presence<Arc<Socket>>>,
     clock: Clock,
-    counts: Option<Arc<Counts>>,
 }
 
 impl App for Application {
-    fn admit(&self, namespace: &str, _auth: Option<&RawValue>) -> Result<(), String> {
-        match namespace {
-            "/" => Ok(()),
-            _ => Err("Invalid namespace".to_owned()),
-        }
-    }
-
-    fn connect(&self, _socket: &Arc<Socket>, _auth: Option<&RawValue>) {}
-
     fn event(&self, socket: &Arc<Socket>, event: Event<'_>) {
         let request = Request {
             name: event.name,
@@ -154,12 +149,5 @@ impl App for Application {
         let is_broken = reason != DisconnectReason::Client;
         self.presence
             .disconnect(session, is_broken, self.clock.now_ms());
-    }
-
-    fn metrics(&self, page: &MetricsPage) {
-        self.presence.set_metrics(page);
-        if let Some(counts) = &self.counts {
-            counts.set_on(page);
-        }
     }
 }

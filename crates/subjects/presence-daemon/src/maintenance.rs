@@ -10,8 +10,7 @@ use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use crate::cluster::Node;
-use crate::engine::batch;
+use crate::node::Node;
 use crate::presence::{Clock, Presence, Sink};
 
 /// Time to tell the other nodes at shutdown who left.
@@ -64,7 +63,7 @@ async fn run<S: Sink>(
     node: Option<Node<S>>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let writing = spawn_local(batch::write_all());
+    let writing = spawn_local(socketio_server::write_batches());
     let connection =
         node.map(|node| spawn_local(node.run(env!("CARGO_PKG_NAME"), stopped.clone())));
     let mut ticks = interval(every);

@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Parser};
 use daemon_kit::cli::{CommonOptions, DaemonOptions};
+use socketio_server::ServerConfig;
 
 use crate::application::Config;
-use crate::cluster::ClusterSettings;
-use crate::config::ServerConfig;
+use crate::node::ClusterSettings;
 use crate::presence::Settings;
 
 const VARIABLES: &str =

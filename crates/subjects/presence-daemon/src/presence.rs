@@ -5,33 +5,26 @@
 
 pub(crate) mod answer;
 mod clock;
+pub(crate) mod cluster;
 pub(crate) mod counts;
 pub(crate) mod event;
 mod heartbeat;
-mod interruption;
 mod join;
 mod json;
 mod leave;
-mod linked;
 pub(crate) mod member;
-pub(crate) mod op;
-pub(crate) mod outcome;
 pub(crate) mod refusal;
 mod registry;
 mod request;
-mod requests;
 pub(crate) mod room;
 pub(crate) mod service;
 mod session;
 mod settings;
-pub(crate) mod shared;
 mod sink;
 mod state;
-pub(crate) mod write_queue;
 
 pub use self::clock::Clock;
-pub use self::requests::Request;
-pub use self::service::Presence;
+pub use self::service::{Presence, Request};
 pub use self::session::Session;
 pub use self::settings::Settings;
 pub use self::sink::Sink;

@@ -18,6 +18,7 @@ mod mistakes;
 mod reports;
 mod retries;
 mod runs;
+mod sample;
 mod slurm;
 mod streaming;
 mod support;

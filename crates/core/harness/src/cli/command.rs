@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -29,7 +29,7 @@ pub fn refuse(error: &clap::Error) -> ! {
         error.exit();
     }
     let width = output::columns().unwrap_or(HELP_WIDTH).min(MAX_HELP_WIDTH);
-    let printed = if io::stdout().is_terminal() {
+    let printed = if output::is_screen(&io::stdout()) {
         output::print(&help::fitted(&error.render().ansi().to_string(), width))
     } else {
         output::print(&help::fitted(&message, width))

@@ -1,7 +1,5 @@
 //! Shows steps before a run that take a while: builds, and waits for locks.
 
-use std::io::IsTerminal as _;
-
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use load::redact;
 use subject::daemon::Step;
@@ -26,7 +24,7 @@ impl StepLine {
     /// Creates a line; nothing is shown with `quiet`.
     #[must_use]
     pub fn new(quiet: bool) -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
+        let is_terminal = output::is_screen(&std::io::stderr());
         let target = if !quiet && is_terminal {
             ProgressDrawTarget::stderr()
         } else {

@@ -5,15 +5,15 @@ mod devtools;
 use std::sync::LazyLock;
 
 use devtools::Browser;
-use measure::report::html::render as html;
+use measure::report::html::{File, Files, page, render as html};
 use measure::suite::Suite;
 use measure::tally::Distribution;
 use measure::warning::Verdict;
 use serde_json::{Value, json};
 
 use crate::assert_contains;
-use crate::example::phases;
 use crate::example::suite::{self, FOUR, Shape};
+use crate::example::{phases, result as example};
 
 const PROBE: &str = include_str!("browser/probe.js");
 const RUNS: u64 = 3;
@@ -531,5 +531,58 @@ fn old_results_without_the_newer_fields_make_a_page_too() {
         assert_eq!(browser.value("probe.clipped()"), json!([]));
         assert_eq!(browser.value("probe.faint()")["wrong"], json!([]));
         assert_eq!(browser.errors(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn on_a_phone_a_run_opens_with_its_figures_and_its_tables_show_p99() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    let mut run = example::full();
+    run.phases = phases(1.0, 25.0, 5.0);
+    let page = html(&[run][..].into()).unwrap();
+    browser.look(390, "light");
+    show(&mut browser, &page);
+    let tiles = browser.value(
+        "[...document.querySelectorAll('.tiles dd')].filter(one => one.getBoundingClientRect().bottom <= 700).map(one => one.textContent)",
+    );
+    for part in ["failed", "p99", "daemon"] {
+        assert!(tiles.to_string().contains(part), "{part} is not in {tiles}");
+    }
+    let cut = browser.value(
+        "[...document.querySelectorAll('thead th')].filter(one => one.textContent.startsWith('p99') && !one.textContent.startsWith('p99.') &&
+           one.getBoundingClientRect().right > one.closest('.scroll').getBoundingClientRect().right + 1).map(one => one.textContent)",
+    );
+    assert_eq!(cut, json!([]));
+    let touching = browser.value(
+        "[...document.querySelectorAll('figure svg')].flatMap(svg => { const names = [...svg.querySelectorAll('text.a')].filter(text => text.getAttribute('y') === '50').map(text => text.getBoundingClientRect());
+           return names.filter((name, index) => index > 0 && name.left < names[index - 1].right + 3).map(name => name.left); })",
+    );
+    assert_eq!(touching, json!([]));
+}
+
+#[test]
+fn a_page_that_was_sent_alone_has_no_dead_links() {
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
+    let mut files = Files {
+        own: vec![File {
+            name: "result.json".to_owned(),
+            path: "result.json".to_owned(),
+        }],
+        ..Files::default()
+    };
+    let suite = [example::full()][..].into();
+    for (place, links) in [("/report.html", 1), ("/go/100/1/report.html", 0)] {
+        place.clone_into(&mut files.place);
+        show(&mut browser, &page(&suite, &files).unwrap());
+        assert_eq!(
+            browser.value("document.querySelectorAll('.links a[href]').length"),
+            links
+        );
+        let names = browser.value("document.querySelector('.links').innerText");
+        assert_eq!(names.as_str().unwrap().trim(), "result.json");
     }
 }

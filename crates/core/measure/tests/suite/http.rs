@@ -388,7 +388,11 @@ fn servers_that_answer_differently_are_not_compared_and_the_remedy_is_named() {
     assert!(!row.contains("best"), "{row}");
     let short = summary(&suite, None);
     assert_contains(&short, &["not comparable: different answers"]);
-    let screen = terminal::render(&suite, &Options::default());
+    let options = Options {
+        width: Some(80),
+        ..Options::default()
+    };
+    let screen = terminal::render(&suite, &options);
     assert_contains(
         &screen,
         &["excluded  http-daemon: not comparable with nginx (different answers"],

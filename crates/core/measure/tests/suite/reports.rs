@@ -14,9 +14,15 @@ use measure::warning::{Kind, Severity, Verdict, Warning, verdict};
 use crate::assert_contains;
 use crate::example::{redis, result as example};
 
-/// Renders results in a format.
+/// Renders results in a format; the screen has 80 columns.
 fn render(format: &str, results: &[RunResult]) -> Result<String, Error> {
-    format.parse::<Format>()?.render(results)
+    let options = Options {
+        width: Some(80),
+        ..Options::default()
+    };
+    format
+        .parse::<Format>()?
+        .render_suite(&results.into(), &options)
 }
 
 /// Returns the example and a result of another daemon.
@@ -104,13 +110,13 @@ fn the_screen_of_a_run_in_which_everything_goes_wrong_has_15_lines_of_80_columns
     result.daemon.name = format!("http://127.0.0.1:8080/{}", "path/".repeat(20));
     let path = format!("/{}report.html", "a long folder/".repeat(16));
     for page in [None, Some("bench-results/report.html"), Some(path.as_str())] {
-        let options = Options {
+        let mut options = Options {
             page,
+            width: Some(80),
             ..Options::default()
         };
-        let text = Format::screen()
-            .render_suite(&[result.clone()][..].into(), &options)
-            .unwrap();
+        let suite = [result.clone()][..].into();
+        let text = Format::screen().render_suite(&suite, &options).unwrap();
         // A terminal breaks a path that is longer than its lines.
         let rows = |line: &str| line.chars().count().div_ceil(80);
         assert!(text.lines().map(rows).sum::<usize>() <= 15, "{text}");
@@ -122,6 +128,11 @@ fn the_screen_of_a_run_in_which_everything_goes_wrong_has_15_lines_of_80_columns
         let figures = ["missed", "latency", "CPU", "--full"];
         assert_contains(&text, &figures);
         assert_contains(&text, &[page.unwrap_or_default()]);
+        // A file has no columns: every reason is there, whole, in one line.
+        options.width = None;
+        let text = Format::screen().render_suite(&suite, &options).unwrap();
+        let reason = format!("reason 0 {}", "of many words ".repeat(20));
+        assert_contains(&text, &[reason.trim_end()]);
     }
 }
 

@@ -162,7 +162,6 @@ impl<'a> Clients<'a> {
         for producer in &mut self.producers {
             producer.give_up(&mut self.state, None);
         }
-        self.state.write_counts();
         self.state.lost.end(clock::now())
     }
 }
@@ -191,8 +190,6 @@ impl AsyncHandler for LapinWorker<'_> {
         for producer in producers {
             producer.take_returned(state);
         }
-        // Starts are recorded before ends.
-        state.write_counts();
         state.hand_in();
         let checks = state.checks_for_end() || now >= shared.phases.end;
         let check = if checks {

@@ -221,7 +221,6 @@ impl<'a> Handler for WireWorker<'a> {
             self.check_timeouts(cx);
         }
         self.adopt_reconnected(cx)?;
-        self.state.write_counts();
         Ok(self.next_turn(next_consumer, cx))
     }
 

@@ -142,7 +142,7 @@ impl Consumer {
         io: &mut impl Perform,
     ) {
         let auto_ack = state.run.plan.driver.auto_ack;
-        state.counts.delivered += 1;
+        state.record.count(count::DELIVERED, 1);
         if state.stage == Stage::Closing && !auto_ack {
             // It can no longer be acknowledged: it returns to its queue, and has not arrived.
             return;
@@ -155,8 +155,8 @@ impl Consumer {
             redelivered: received.redelivered,
             counts: state.accept(self.number, received, now),
         };
-        if auto_ack {
-            state.counts.consumed += u64::from(delivery.counts);
+        if auto_ack && delivery.counts {
+            state.record.count(count::CONSUMED, 1);
         }
         let done = self.pace.done(now);
         if !auto_ack && done <= now && self.busy.is_empty() {
@@ -202,7 +202,9 @@ impl Consumer {
             redelivered,
             counts,
         } = delivery;
-        state.counts.consumed += u64::from(counts);
+        if counts {
+            state.record.count(count::CONSUMED, 1);
+        }
         let settings = &state.run.plan.driver;
         if !redelivered {
             let refuses = settings.refuses(self.delivered);
@@ -273,7 +275,9 @@ impl Consumer {
         if state.run.ending.queries_depth() {
             self.on_found_empty(state, io);
         }
-        state.counts.empty += u64::from(state.phases.is_measuring(now));
+        if state.phases.is_measuring(now) {
+            state.record.count(count::EMPTY_GETS, 1);
+        }
         self.on_answer(state, now, io);
     }
 

@@ -51,7 +51,14 @@ pub(crate) fn worker() -> (Worker, Recorded) {
     let phases = Phases::new(TIMELINE, ORIGIN);
     let (send, intervals) = tokio::sync::mpsc::unbounded_channel();
     let (_, clean) = std::sync::mpsc::channel();
-    let record = Recorder::new(0, ORIGIN, Tally::new(&SPEC.series), send, clean);
+    let record = Recorder::new(
+        0,
+        ORIGIN,
+        Tally::new(&SPEC.series),
+        &SPEC.counters,
+        send,
+        clean,
+    );
     let worker = Worker {
         share: Share::ALL,
         pacer: Pacer::new(phases.begin, phases.end, Vec::new()),

@@ -6,8 +6,8 @@ use load::pacer::Pacer;
 use load::recorder::Recorder;
 
 use super::connection::{Lost, LostConnections};
-use crate::counts::Counts;
 use crate::ledger::{Arrival, KEPT};
+use crate::outcome::count;
 use crate::settings::{self, PRODUCERS};
 use crate::shared::Shared;
 use amqp_client::stamp::Stamp;
@@ -34,7 +34,6 @@ pub(crate) struct WorkerState<'a> {
     /// The phases, as they are in this turn of the loop.
     pub(crate) phases: Phases,
     pub(crate) stage: Stage,
-    pub(crate) counts: Counts,
     pub(crate) lost: LostConnections,
     arrivals: Vec<Arrival>,
     /// True if this is one of the workers that publish.
@@ -70,7 +69,6 @@ impl<'a> WorkerState<'a> {
             record: worker.record.clone(),
             phases: worker.phases,
             stage: Stage::Load,
-            counts: Counts::default(),
             lost: LostConnections::new(worker.record.clone()),
             arrivals: Vec::with_capacity(KEPT),
             publishes: index < run.layout.publishers(),
@@ -160,7 +158,7 @@ impl<'a> WorkerState<'a> {
         match received.stamp {
             Some(stamp) if !received.is_intact => {
                 if !run.is_damaged(&stamp, &self.record) {
-                    self.counts.foreign += 1;
+                    self.record.count(count::FOREIGN, 1);
                 }
             }
             Some(stamp) if run.is_ours(&stamp, &self.phases, now) => {
@@ -176,15 +174,15 @@ impl<'a> WorkerState<'a> {
                     self.hand_in();
                 }
                 let counts = run.counts(stamp.stream);
-                if counts {
-                    self.counts.redelivered += u64::from(received.redelivered);
-                } else {
-                    self.counts.consumed_of_warmup += 1;
+                if !counts {
+                    self.record.count_of_warmup(count::CONSUMED, 1);
+                } else if received.redelivered {
+                    self.record.count(count::REDELIVERED, 1);
                 }
                 return counts;
             }
-            Some(_) if run.is_of_warmup(&self.phases, now) => self.counts.warmup += 1,
-            _ => self.counts.foreign += 1,
+            Some(_) if run.is_of_warmup(&self.phases, now) => self.record.count(count::WARMUP, 1),
+            _ => self.record.count(count::FOREIGN, 1),
         }
         false
     }
@@ -198,10 +196,5 @@ impl<'a> WorkerState<'a> {
     pub(crate) fn on_lost(&mut self, number: u64, lost: &Lost) {
         self.lost.add(number, lost, self.phases.origin);
         self.hand_in();
-    }
-
-    /// Records the counts since the last call.
-    pub(crate) fn write_counts(&mut self) {
-        self.counts.write(&self.record);
     }
 }

@@ -157,15 +157,8 @@ impl Stream {
         let piece = self.read(bytes, expected);
         self.last = now;
         let records = piece.as_ref().map_or(0, |piece| piece.records);
-        if self.counted {
-            record.count(count::BYTES, bytes.len() as u64);
-            if records > 0 {
-                record.count(count::EVENTS, u64::from(records));
-            }
-        } else {
-            record.count_of_warmup(count::BYTES, bytes.len() as u64);
-            record.count_of_warmup(count::EVENTS, u64::from(records));
-        }
+        record.count_of(self.counted, count::BYTES, bytes.len() as u64);
+        record.count_of(self.counted, count::EVENTS, u64::from(records));
         if self.timed {
             if first {
                 record.value(FIRST_BYTE, now - self.handed);

@@ -60,3 +60,24 @@ fn a_quiet_run_draws_no_line() {
         "{written}"
     );
 }
+
+#[test]
+fn a_terminal_that_has_no_cursor_gets_plain_lines_as_wide_as_columns_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Target::start(&folder.path().join("s"), SockType::SeqPacket, |_| right(3));
+    let mut program = drive::on(folder.path(), &target);
+    program.args(["--connections", "30", "--ramp-up", "300ms"]);
+    program.env("TERM", "dumb").env("COLUMNS", "50");
+    let mut run = TerminalProgram::start(&program, 24, 80);
+    run.end();
+    let written = run.written();
+    assert!(!written.contains('\u{1b}'), "{written:?}");
+    let screen = written
+        .lines()
+        .skip_while(|line| !line.contains("fdpass-gen against"));
+    let mut lines = screen
+        .filter(|line| !line.contains(".html"))
+        .map(str::trim_end);
+    assert!(written.contains("  latency "), "{written}");
+    assert!(lines.all(|line| line.chars().count() <= 50), "{written}");
+}

@@ -1,36 +1,8 @@
-//! Answers to requests.
+//! The answer to a join.
 
 use super::event::push;
 use super::json::push_number;
 use super::member::Token;
-
-/// The answer to a heartbeat.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeartbeatAnswer {
-    pub(crate) is_changed: bool,
-    /// `None` in compatibility mode if there is no member.
-    pub(crate) epoch: Option<u64>,
-    pub(crate) is_degraded: bool,
-}
-
-impl HeartbeatAnswer {
-    pub(crate) fn write(self, out: &mut Vec<u8>) {
-        push(out, "{\"ok\":true,\"changed\":");
-        push(out, if self.is_changed { "true" } else { "false" });
-        if let Some(epoch) = self.epoch {
-            push(out, ",\"epoch\":");
-            push_number(epoch, out);
-        }
-        push(
-            out,
-            if self.is_degraded {
-                ",\"degraded\":true}"
-            } else {
-                "}"
-            },
-        );
-    }
-}
 
 /// The answer to a join, but for the snapshot.
 #[derive(Debug, Clone)]
@@ -44,7 +16,7 @@ pub(crate) struct JoinAnswer<'a> {
 }
 
 impl JoinAnswer<'_> {
-    /// Appends the answer; `snapshot` appends the members, separated by commas.
+    /// Appends the answer; `snapshot` appends the members, each with a comma after it.
     pub(crate) fn write(
         &self,
         is_compatible: bool,
@@ -53,6 +25,7 @@ impl JoinAnswer<'_> {
     ) {
         push(out, "{\"ok\":true,\"snapshot\":[");
         snapshot(out);
+        out.pop_if(|last| *last == b',');
         push(out, "],\"self\":{\"connId\":\"");
         push(out, self.conn);
         push(out, "\",\"epoch\":");

@@ -16,7 +16,7 @@ pub(crate) struct Counts {
     pub(crate) events: AtomicU64,
     pub(crate) deliveries: AtomicU64,
     /// Members on this node.
-    pub(crate) members: AtomicU64,
+    members: AtomicU64,
     leaves: [AtomicU64; Reason::ALL.len()],
 }
 

@@ -1,7 +1,8 @@
 //! Events: what they tell, and their frames.
 
+use socketio_server::Frame;
+
 use super::json::push_number;
-use crate::engine::frame::Frame;
 
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

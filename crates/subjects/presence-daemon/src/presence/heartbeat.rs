@@ -1,17 +1,14 @@
 //! `presence:heartbeat`.
 
-use super::answer::HeartbeatAnswer;
+use super::cluster::Write;
 use super::counts::add;
-use super::event::{Kind, Reason};
-use super::member::Member;
-use super::op::Write;
+use super::event::{Kind, Reason, push};
+use super::json::push_number;
 use super::refusal::Refusal;
-use super::request::{Heartbeat, too_deep};
+use super::request::Heartbeat;
 use super::service::Presence;
 use super::session::{Membership, Session};
-use super::settings::Settings;
 use super::sink::{Caller, Sink};
-use super::state::TooDeep;
 
 impl<S: Sink> Presence<S> {
     /// Handles `presence:heartbeat`.
@@ -47,39 +44,45 @@ impl<S: Sink> Presence<S> {
             }
             member.epoch = epoch;
         }
-        let is_changed = apply(member, request, &self.settings)?;
-        member.last_seen_ms = now_ms;
+        let most = self.settings.max_state_bytes;
+        let is_changed = member.heartbeat(request.patch, most, now_ms)?;
         let epoch = member.epoch;
         let write = if is_changed {
             Write::Update
         } else {
             Write::Touch
         };
-        if self.share_member(room, &mut inner, write, slot.key, caller) {
+        if self.share(room, &mut inner, write, slot.key, Some(caller)) {
             return Ok(());
         }
         if is_changed {
             self.publish_member(room, &mut inner, slot.key, Kind::Update, now_ms);
         }
-        self.answer_heartbeat(caller, is_changed, epoch, inner.is_degraded());
+        self.answer_heartbeat(caller, is_changed, Some(epoch), inner.is_degraded());
         Ok(())
     }
 
-    /// Answers a heartbeat with ok.
+    /// Answers a heartbeat with ok. In compatibility mode there may be no member, and then no epoch.
     pub(crate) fn answer_heartbeat(
         &self,
         caller: &Caller<S>,
         is_changed: bool,
-        epoch: u64,
+        epoch: Option<u64>,
         is_degraded: bool,
     ) {
         add(&self.counts.heartbeats, 1);
-        let answer = HeartbeatAnswer {
-            is_changed,
-            epoch: Some(epoch),
-            is_degraded: is_degraded && !self.settings.is_compatible,
-        };
-        caller.answer(|out| answer.write(out));
+        caller.answer(|out| {
+            push(out, "{\"ok\":true,\"changed\":");
+            push(out, if is_changed { "true" } else { "false" });
+            if let Some(epoch) = epoch {
+                push(out, ",\"epoch\":");
+                push_number(epoch, out);
+            }
+            if is_degraded && !self.settings.is_compatible {
+                push(out, ",\"degraded\":true");
+            }
+            push(out, "}");
+        });
     }
 
     /// Refuses a heartbeat without a member, or answers it as the model does.
@@ -91,36 +94,7 @@ impl<S: Sink> Presence<S> {
         if !self.settings.is_compatible {
             return Err(refusal);
         }
-        add(&self.counts.heartbeats, 1);
-        let answer = HeartbeatAnswer {
-            is_changed: false,
-            epoch: None,
-            is_degraded: false,
-        };
-        caller.answer(|out| answer.write(out));
+        self.answer_heartbeat(caller, false, None, false);
         Ok(())
     }
-}
-
-/// Merges the patch of a heartbeat. Returns true if that changed a value.
-fn apply<S>(
-    member: &mut Member<S>,
-    request: Heartbeat<'_>,
-    settings: &Settings,
-) -> Result<bool, Refusal> {
-    let Some(patch) = request.patch else {
-        return Ok(false);
-    };
-    let merged = member
-        .state
-        .merged(patch)
-        .map_err(|TooDeep| too_deep("patchState"))?;
-    let Some(merged) = merged else {
-        return Ok(false);
-    };
-    if merged.as_str().len() > settings.max_state_bytes {
-        return Err(Refusal::StateTooLarge(settings.max_state_bytes));
-    }
-    member.state = merged;
-    Ok(true)
 }

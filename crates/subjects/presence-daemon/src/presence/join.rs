@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use super::answer::JoinAnswer;
+use super::cluster::Write;
 use super::counts::add;
 use super::event::Kind;
 use super::json::quoted;
 use super::member::{Member, Token};
-use super::op::Write;
 use super::refusal::Refusal;
 use super::request::Join;
 use super::room::{Inner, Room, Slot};
 use super::service::Presence;
 use super::session::{Membership, Session};
 use super::sink::{Caller, Sink};
-use super::state::State;
 
 impl<S: Sink> Presence<S> {
     /// Handles `presence:join` of the connection with this id.
@@ -42,7 +41,8 @@ impl<S: Sink> Presence<S> {
                 if room.id.as_ref() != request.room {
                     return Err(Refusal::AlreadyJoined);
                 }
-                member.rejoin(&request.user, request.state, now_ms);
+                let state = request.state.unwrap_or_default();
+                member.rejoin(&request.user, state, now_ms);
                 self.publish_join(room, &mut inner, slot.key, caller, now_ms);
                 return Ok(());
             }
@@ -64,7 +64,7 @@ impl<S: Sink> Presence<S> {
         loop {
             let found = self
                 .rooms
-                .find_or_create(&request.room, most, self.write_queue.is_some());
+                .find_or_create(&request.room, most, self.cluster().is_some());
             let room = found.ok_or(Refusal::TooManyRooms)?;
             let mut inner = room.lock();
             if inner.is_closed {
@@ -97,9 +97,8 @@ impl<S: Sink> Presence<S> {
         }
         let generation = self.next_generation();
         let state = request.state.unwrap_or_default();
-        let mut member = Member::new(generation, conn, &request.user, state, now_ms);
-        member.sink = Some(caller.sink.clone());
-        member.token = self.next_token();
+        let mut member = Member::new(conn, &request.user, state, now_ms);
+        member.connect(generation, caller.sink.clone(), self.next_token());
         let key = inner.members.insert(member);
         self.publish_join(room, inner, key, caller, now_ms);
         Ok(Slot { key, generation })
@@ -113,7 +112,7 @@ impl<S: Sink> Presence<S> {
         caller: &Caller<S>,
         now_ms: u64,
     ) {
-        if self.share_member(room, inner, Write::Join, key, caller) {
+        if self.share(room, inner, Write::Join, key, Some(caller)) {
             return;
         }
         inner.members[key].is_visible = true;
@@ -132,29 +131,15 @@ impl<S: Sink> Presence<S> {
     ) -> Option<Slot> {
         let token = Token::parse(request.resume.as_ref()?)?;
         let user_json = quoted(&request.user);
-        let is_its =
-            |member: &Member<S>| member.token == Some(token) && member.user_json == user_json;
         let (key, member) = inner
             .members
             .iter_mut()
-            .find(|(_, member)| is_its(member))?;
-        member.generation = self.next_generation();
-        member.sink = Some(caller.sink.clone());
-        member.kept_until_ms = None;
-        member.token = self.next_token();
-        member.epoch += 1;
-        member.last_seen_ms = now_ms;
-        let generation = member.generation;
-        let new = request
-            .state
-            .as_ref()
-            .filter(|state| **state != member.state);
-        let is_changed = new.is_some();
-        if let Some(state) = new {
-            member.state = state.clone();
-        }
+            .find(|(_, member)| member.is_resumed_by(token, &user_json))?;
+        let generation = self.next_generation();
+        member.connect(generation, caller.sink.clone(), self.next_token());
+        let is_changed = member.resume(request.state.as_ref(), now_ms);
         add(&self.counts.resumptions, 1);
-        if !self.share_member(room, inner, Write::Resume { is_changed }, key, caller) {
+        if !self.share(room, inner, Write::Resume { is_changed }, key, Some(caller)) {
             if is_changed {
                 self.publish_member(room, inner, key, Kind::Update, now_ms);
             }
@@ -199,35 +184,15 @@ impl<S: Sink> Presence<S> {
     }
 }
 
-impl<S> Member<S> {
-    /// Joins the same room again.
-    fn rejoin(&mut self, user: &str, state: Option<State>, now_ms: u64) {
-        self.user_json = quoted(user);
-        self.state = state.unwrap_or_default();
-        self.epoch = now_ms.max(self.epoch + 1);
-        self.last_seen_ms = now_ms;
-    }
-}
-
 impl<S: Sink> Inner<S> {
-    /// Appends the members of a room that this node knows, separated by commas.
+    /// Appends the members of a room that this node knows, each with a comma after it.
     fn write_snapshot(&self, out: &mut Vec<u8>) {
-        let mut is_first = true;
-        let mut separate = |out: &mut Vec<u8>| {
-            if !std::mem::take(&mut is_first) {
-                out.push(b',');
-            }
-        };
         for (_, member) in self.members.iter().filter(|(_, member)| member.is_visible) {
-            separate(out);
-            member.write(out);
+            member.shown().write(out);
+            out.push(b',');
         }
-        let remote = self.shared.iter().flat_map(|shared| &shared.remote);
-        for (conn, remote) in remote {
-            if let Some(shown) = remote.shown(conn) {
-                separate(out);
-                shown.write(out);
-            }
+        if let Some(shared) = &self.shared {
+            shared.write_members(out);
         }
     }
 }

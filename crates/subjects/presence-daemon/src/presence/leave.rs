@@ -10,32 +10,22 @@ use super::sink::{Caller, Sink};
 
 impl<S: Sink> Presence<S> {
     /// Handles `presence:leave`.
-    pub(crate) fn leave(&self, session: &Session<S>, caller: Caller<S>, now_ms: u64) {
-        let membership = std::mem::replace(&mut *session.lock(), Membership::Outside);
-        let Membership::Joined { room, slot } = membership else {
-            caller.answer(write_ok);
-            return;
-        };
-        let mut inner = room.lock();
-        if inner.member(slot).is_none() {
-            caller.answer(write_ok);
-            return;
+    pub(crate) fn leave(&self, session: &Session<S>, caller: &Caller<S>, now_ms: u64) {
+        if let Membership::Joined { room, slot } = session.take() {
+            let mut inner = room.lock();
+            if inner.member(slot).is_some() {
+                let (key, reason) = (slot.key, Reason::Leave);
+                self.remove(&room, &mut inner, key, reason, now_ms, Some(caller));
+                self.close_if_empty(&room, inner);
+                return;
+            }
         }
-        self.remove(
-            &room,
-            &mut inner,
-            slot.key,
-            Reason::Leave,
-            now_ms,
-            Some(caller),
-        );
-        self.close_if_empty(&room, inner);
+        caller.answer(write_ok);
     }
 
     /// Handles the end of a connection. If it broke, its membership is kept for the grace time.
     pub fn disconnect(&self, session: &Session<S>, is_broken: bool, now_ms: u64) {
-        let membership = std::mem::replace(&mut *session.lock(), Membership::Outside);
-        let Membership::Joined { room, slot } = membership else {
+        let Membership::Joined { room, slot } = session.take() else {
             return;
         };
         let grace_ms = self.settings.grace_ms();
@@ -44,18 +34,11 @@ impl<S: Sink> Presence<S> {
             return;
         };
         if is_broken && grace_ms > 0 {
-            member.sink = None;
-            member.kept_until_ms = Some(now_ms + grace_ms);
+            member.keep_until(now_ms + grace_ms);
             return;
         }
-        self.remove(
-            &room,
-            &mut inner,
-            slot.key,
-            Reason::Disconnect,
-            now_ms,
-            None,
-        );
+        let (key, reason) = (slot.key, Reason::Disconnect);
+        self.remove(&room, &mut inner, key, reason, now_ms, None);
         self.close_if_empty(&room, inner);
     }
 
@@ -81,7 +64,9 @@ impl<S: Sink> Presence<S> {
                 self.remove(room, inner, key, Reason::Disconnect, now_ms, None);
             }
         }
-        self.remove_lost(room, inner, now_ms);
+        if let Some(cluster) = self.cluster() {
+            cluster.remove_lost(room, inner, now_ms);
+        }
     }
 
     /// Removes a room from the registry if its last member has left.
@@ -91,8 +76,8 @@ impl<S: Sink> Presence<S> {
         mut inner: std::sync::MutexGuard<'_, Inner<S>>,
     ) {
         let is_empty = inner.members.is_empty();
-        if is_empty {
-            self.answer_waiting(&mut inner);
+        if let Some(cluster) = self.cluster().filter(|_| is_empty) {
+            cluster.answer_waiting(&mut inner);
         }
         // The registry locks the room after its own part.
         drop(inner);

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slab::Slab;
+use socketio_server::Frame;
 
+use super::cluster::Shared;
 use super::json::quoted;
 use super::member::Member;
-use super::shared::Shared;
 use super::sink::Sink;
-use crate::engine::frame::Frame;
 
 /// A room. Whoever holds its lock sends its events, so every member gets them in the order of their numbers.
 #[derive(Debug)]
@@ -69,24 +69,23 @@ impl<S: Sink> Inner<S> {
 
     /// Sends an event to all visible members. Returns their number.
     pub(crate) fn deliver(&self, frame: &Frame) -> u64 {
-        let mut count = 0;
-        for (_, member) in &self.members {
-            if let Some(sink) = member.sink.as_ref().filter(|_| member.is_visible) {
-                sink.send(frame);
-                count += 1;
-            }
-        }
-        count
+        let members = self.members.iter();
+        members.filter(|(_, member)| member.send(frame)).count() as u64
     }
 
     /// Returns true if other nodes cannot be reached, though there should be some.
     pub(crate) fn is_degraded(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| !shared.is_linked)
+        self.shared
+            .as_ref()
+            .is_some_and(|shared| !shared.is_linked())
     }
 
     /// Returns the number of members on all nodes, as far as this one knows.
     pub(crate) fn member_count(&self) -> usize {
-        let remote = self.shared.as_ref().map_or(0, |shared| shared.remote.len());
+        let remote = self
+            .shared
+            .as_ref()
+            .map_or(0, |shared| shared.member_count());
         self.members.len() + remote
     }
 }

@@ -1,20 +1,33 @@
-//! The service: what its requests share.
+//! The service: the requests of clients, and what they share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use daemon_kit::MetricsPage;
 
+use super::cluster::{Cluster, Write, WriteQueue};
 use super::counts::{Counts, add};
 use super::event::{Event, Kind, Reason};
 use super::member::Member;
-use super::op::{Op, Write};
+use super::refusal::Refusal;
 use super::registry::Registry;
 use super::room::{Inner, Room};
+use super::session::Session;
 use super::settings::Settings;
-use super::shared::Shared;
 use super::sink::{Caller, Sink};
-use super::write_queue::WriteQueue;
+
+/// A request of a client.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The name of the event.
+    pub name: &'a str,
+    /// Its arguments: valid JSON values separated by commas.
+    pub arguments: &'a str,
+    /// The id of the answer that the client waits for.
+    pub ack: Option<u64>,
+    /// True if binary attachments came with it, which a state cannot have.
+    pub is_binary: bool,
+}
 
 /// The presence service of one node. Times that it is given are in milliseconds since 1970 and must not go back.
 #[derive(Debug)]
@@ -23,7 +36,7 @@ pub struct Presence<S> {
     pub(crate) counts: Counts,
     pub(crate) rooms: Registry<S>,
     /// The queue of writes that other nodes must see; `None` if there are no other nodes.
-    pub(crate) write_queue: Option<WriteQueue<S>>,
+    write_queue: Option<WriteQueue<S>>,
     generations: AtomicU64,
 }
 
@@ -48,6 +61,45 @@ impl<S: Sink> Presence<S> {
         }
     }
 
+    /// Handles a request of the connection with this id, which needs no escapes in JSON. Unknown requests are ignored.
+    pub fn request(
+        &self,
+        session: &Session<S>,
+        conn: &str,
+        sink: &S,
+        request: Request<'_>,
+        now_ms: u64,
+    ) {
+        let caller = Caller {
+            sink: sink.clone(),
+            ack: request.ack,
+        };
+        let arguments = request.arguments;
+        let handled = match request.name {
+            "presence:heartbeat" | "presence:join" if request.is_binary => {
+                let problem = "binary values cannot be part of a state: encode them as text";
+                Err(Refusal::InvalidArgument(problem.into()))
+            }
+            "presence:heartbeat" => self.heartbeat(session, arguments, &caller, now_ms),
+            "presence:join" => self.join(session, conn, arguments, &caller, now_ms),
+            "presence:leave" => {
+                self.leave(session, &caller, now_ms);
+                Ok(())
+            }
+            _ => return,
+        };
+        if let Err(refusal) = handled {
+            self.refuse(&caller, &refusal);
+        }
+    }
+
+    /// Answers a request that is refused.
+    pub(crate) fn refuse(&self, caller: &Caller<S>, refusal: &Refusal) {
+        add(&self.counts.refused, 1);
+        let has_code = !self.settings.is_compatible;
+        caller.answer(|out| refusal.write(has_code, out));
+    }
+
     /// Sets the metrics of the service on a page.
     pub fn set_metrics(&self, page: &MetricsPage) {
         self.counts.set_on(page);
@@ -60,44 +112,23 @@ impl<S: Sink> Presence<S> {
         self.generations.fetch_add(1, Relaxed) + 1
     }
 
-    /// Queues a write. Returns false if the queue is closed: then the room must work locally.
-    pub(crate) fn share(
-        &self,
-        shared: Option<&mut Box<Shared<S>>>,
-        op: impl FnOnce() -> Op<S>,
-    ) -> bool {
-        let (Some(queue), Some(shared)) = (&self.write_queue, shared) else {
-            return false;
-        };
-        if !shared.is_linked {
-            return false;
-        }
-        let op = op();
-        let is_hold = op.write.is_hold();
-        if queue.push([op]).is_err() {
-            // The interruption will reach this room too; until then it is local already.
-            shared.is_linked = false;
-            return false;
-        }
-        shared.holds += u32::from(is_hold);
-        true
+    /// Returns the other nodes; `None` if there are none.
+    pub(crate) fn cluster(&self) -> Option<Cluster<'_, S>> {
+        let queue = self.write_queue.as_ref()?;
+        Some(Cluster::new(self, queue))
     }
 
-    /// Queues a write about a member. Returns false if the queue is closed.
-    pub(crate) fn share_member(
+    /// Queues a write about a member for the other nodes. Returns false if the room must work locally.
+    pub(crate) fn share(
         &self,
         room: &Arc<Room<S>>,
         inner: &mut Inner<S>,
         write: Write,
         key: usize,
-        caller: &Caller<S>,
+        caller: Option<&Caller<S>>,
     ) -> bool {
-        let member = &mut inner.members[key];
-        let is_shared = self.share(inner.shared.as_mut(), || {
-            Op::about(room, write, key, member, Some(caller.clone()))
-        });
-        member.is_shared |= is_shared;
-        is_shared
+        self.cluster()
+            .is_some_and(|cluster| cluster.share_member(room, inner, write, key, caller))
     }
 
     /// Sends an event that only this node numbers, to its members.
@@ -122,9 +153,9 @@ impl<S: Sink> Presence<S> {
     ) {
         inner.seq += 1;
         let event = Event {
-            ts,
+            seq: inner.seq,
             is_degraded: inner.is_degraded(),
-            ..inner.members[key].event(kind, &room.json, inner.seq)
+            ..inner.members[key].event(kind, &room.json, ts)
         };
         self.send(inner, event);
     }
@@ -144,13 +175,12 @@ impl<S: Sink> Presence<S> {
         key: usize,
         reason: Reason,
         now_ms: u64,
-        caller: Option<Caller<S>>,
+        caller: Option<&Caller<S>>,
     ) {
+        // The write needs the member.
+        let is_shared = self.share(room, inner, Write::Leave(reason), key, caller);
         let member = inner.members.remove(key);
         self.counts.left(reason);
-        let is_shared = self.share(inner.shared.as_mut(), || {
-            Op::about(room, Write::Leave(reason), key, &member, caller.clone())
-        });
         if !is_shared {
             self.publish_leave(room, inner, &member, reason, now_ms);
             if let Some(caller) = caller {
@@ -167,19 +197,13 @@ impl<S: Sink> Presence<S> {
         reason: Reason,
         now_ms: u64,
     ) {
-        if let Some(queue) = self.write_queue.as_ref().filter(|_| member.is_shared) {
-            queue.remember_left(&room.id, &member.conn);
+        if let Some(cluster) = self.cluster().filter(|_| member.is_shared) {
+            cluster.queue().remember_left(&room.id, &member.conn);
         }
         // Nobody was told of a member that is not visible yet.
         if member.is_visible {
-            let event = member.event(Kind::Leave(reason), &room.json, 0);
-            self.publish(
-                inner,
-                Event {
-                    ts: now_ms,
-                    ..event
-                },
-            );
+            let event = member.event(Kind::Leave(reason), &room.json, now_ms);
+            self.publish(inner, event);
         }
     }
 }

@@ -24,6 +24,11 @@ impl<S> Session<S> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Membership<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Ends the membership, and returns it.
+    pub(crate) fn take(&self) -> Membership<S> {
+        std::mem::replace(&mut *self.lock(), Membership::Outside)
+    }
 }
 
 impl<S> Default for Session<S> {

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::engine::frame::Frame;
-use crate::socket::Socket;
+use socketio_server::{Frame, Socket};
 
 /// A client's connection, to which events and answers are sent.
 pub trait Sink: Clone + fmt::Debug + Send + Sync + 'static {

@@ -8,9 +8,9 @@ mod resumption;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use socketio_server::Frame;
 
 use super::{Presence, Request, Session, Settings, Sink};
-use crate::engine::frame::Frame;
 
 /// The time of the first request.
 const START: u64 = 1_700_000_000_000;

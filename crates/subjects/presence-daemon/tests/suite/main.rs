@@ -1,10 +1,9 @@
-//! Tests of the daemon through its sockets.
+//! Tests of presence: the program itself, alone and with other nodes over Redis.
 
-mod faults;
-mod limits;
-mod polling;
-mod presence;
-mod process;
-mod shutdown;
-mod support;
-mod websocket;
+mod client;
+mod daemon;
+mod descriptors;
+mod interruptions;
+mod nodes;
+mod redis;
+mod startup;

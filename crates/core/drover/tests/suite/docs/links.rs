@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::docs::markdown::{Page, book, root, user_pages};
+use crate::docs::markdown::{Page, book, included, read, root, user_pages};
 
 /// Returns the targets of the links and pictures in a line.
 fn targets(line: &str) -> Vec<&str> {
@@ -150,5 +150,36 @@ fn the_front_page_and_the_pages_of_the_book_are_short() {
             "{} has {lines} lines, and {most} at most",
             page.name()
         );
+    }
+}
+
+#[test]
+fn a_page_names_the_files_that_it_includes_because_a_code_host_does_not_show_them() {
+    let mut count = 0;
+    for page in user_pages() {
+        let text = read(&page.path);
+        for (file, _) in text.lines().filter_map(included) {
+            let file = normal(&page.path.parent().unwrap().join(file));
+            let file = file.strip_prefix(root()).unwrap().display().to_string();
+            assert!(
+                text.contains(&format!("`{file}`")),
+                "{}: {file}",
+                page.name()
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 0, "no page includes a file");
+}
+
+#[test]
+fn pages_name_the_oldest_rust_that_compiles_the_workspace() {
+    let manifest: toml::Table = read(&root().join("Cargo.toml")).parse().unwrap();
+    let version = manifest["workspace"]["package"]["rust-version"]
+        .as_str()
+        .unwrap();
+    for page in ["README.md", "docs/src/installation.md"] {
+        let text = read(&root().join(page));
+        assert!(text.contains(&format!("Rust {version} or newer")), "{page}");
     }
 }

@@ -156,7 +156,7 @@ fn anchor(heading: &str) -> String {
 }
 
 /// Returns the file and the anchor of mdBook's `{{#include FILE:ANCHOR}}`.
-fn included(line: &str) -> Option<(&str, Option<&str>)> {
+pub(crate) fn included(line: &str) -> Option<(&str, Option<&str>)> {
     let target = line
         .trim()
         .strip_prefix("{{#include ")?

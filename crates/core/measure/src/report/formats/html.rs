@@ -3,6 +3,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::terminal;
 use crate::report::charts::{self, Group};
 use crate::report::comparison::Comparison;
 use crate::report::document::{Part, Section};
@@ -90,7 +91,7 @@ pub fn page(suite: &Suite, files: &Files) -> Result<String, Error> {
         }
     };
     // HTML allows these end tags to be omitted, which saves a tenth of a page of tables.
-    let page = document(&title, &body, comparison.daemons.len() == 1).into_string();
+    let page = document(&title, &body, comparison.daemons.len() == 1, &files.place).into_string();
     Ok(["</td>", "</th>", "</tr>"]
         .into_iter()
         .fold(page, |page, tag| page.replace(tag, "")))
@@ -103,7 +104,7 @@ fn rank(id: &str) -> usize {
 }
 
 /// Wraps the body in a self-contained HTML document.
-fn document(title: &str, body: &Markup, has_one_daemon: bool) -> Markup {
+fn document(title: &str, body: &Markup, has_one_daemon: bool, place: &str) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -116,7 +117,7 @@ fn document(title: &str, body: &Markup, has_one_daemon: bool) -> Markup {
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body class=[has_one_daemon.then_some("one")] {
+            body class=[has_one_daemon.then_some("one")] data-place=(place) {
                 (svg::shapes())
                 (body)
                 script { (PreEscaped(SCRIPT)) }
@@ -142,6 +143,18 @@ fn head(comparison: &Comparison<'_>, files: &Files) -> Markup {
             }
             @for question in comparison.suite.question.iter() { p.question { (notes::with_code(&plain(question))) } }
             p.sum { span { (below) } (files.links()) }
+            @if comparison.only_run().is_some() { (tiles(comparison)) }
+        }
+    }
+}
+
+/// Renders the main figures of a run, as the screen has them.
+fn tiles(comparison: &Comparison<'_>) -> Markup {
+    html! {
+        dl.tiles {
+            @for (label, text) in terminal::main_figures(comparison) {
+                div { dt { (label) } dd { (text) } }
+            }
         }
     }
 }

@@ -225,6 +225,10 @@
     new ResizeObserver(mark).observe(box);
   }
 
+  // A copy of the page alone has no files beside it.
+  if (!decodeURIComponent(location.pathname).endsWith(document.body.dataset.place))
+    for (const link of all('a.file')) link.removeAttribute('href');
+
   // Folded parts: opened by a link to them, and for printing.
   const reveal = () => {
     const fold = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)))?.querySelector(':scope > details');

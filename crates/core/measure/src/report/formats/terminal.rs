@@ -10,8 +10,6 @@ use crate::warning::{Kind, Severity, Verdict, Warning};
 
 mod figures;
 
-/// Columns, if the width of the terminal is not known.
-const WIDTH: usize = 80;
 /// Fewest columns that text is wrapped into.
 const NARROWEST: usize = 40;
 /// Maximum number of lines of the screen of a run.
@@ -74,7 +72,7 @@ impl Item {
             label => labelled(label, &self.text, width),
         };
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        if let Some(own) = self.most {
+        if let Some(own) = self.most.filter(|_| width < usize::MAX) {
             let is_cut = if FIGURES.contains(&self.label) {
                 cut.figures
             } else {
@@ -140,11 +138,13 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Renders the screen. The screen of a single daemon at one level has at most 15 lines if the terminal is 80 columns
-/// wide.
+/// Renders the screen. The screen of a single daemon at one level has at most 15 lines of 80 columns. If the number of
+/// columns is not known, because a file or a pipe has none, nothing is wrapped or left out.
 pub fn render(suite: &Suite, options: &Options<'_>) -> String {
     let comparison = Comparison::new(suite);
-    let width = options.width.unwrap_or(WIDTH).max(NARROWEST);
+    let width = options
+        .width
+        .map_or(usize::MAX, |width| width.max(NARROWEST));
     let is_one = comparison.all().len() == 1;
     let listed = if is_one { LISTED } else { 1 };
     let mut items = vec![title(&comparison)];
@@ -170,7 +170,7 @@ pub fn render(suite: &Suite, options: &Options<'_>) -> String {
             .flat_map(|item| item.lines(width, cut))
             .collect();
         let rows = lines.iter().map(|line| length(line).div_ceil(width));
-        if !is_one || rows.sum::<usize>() <= LINES {
+        if !is_one || width == usize::MAX || rows.sum::<usize>() <= LINES {
             return lines.join("\n") + "\n";
         }
         let find = |labels: &[&str]| {
@@ -185,6 +185,14 @@ pub fn render(suite: &Suite, options: &Options<'_>) -> String {
             _ => return lines.join("\n") + "\n",
         }
     }
+}
+
+/// Returns the main figures of the runs of one daemon at one level, each with its label.
+pub(super) fn main_figures(
+    comparison: &Comparison<'_>,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let figures = figures::items(comparison).into_iter();
+    figures.map(|item| (item.label, item.text))
 }
 
 fn title(comparison: &Comparison<'_>) -> Item {

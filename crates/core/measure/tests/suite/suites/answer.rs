@@ -257,6 +257,7 @@ fn screen(suite: &Suite) -> String {
     let options = Options {
         page: Some("bench-results/quick/report.html"),
         more: Some("drover analyze bench-results/quick,"),
+        width: Some(80),
         ..Options::default()
     };
     Format::screen().render_suite(suite, &options).unwrap()
@@ -363,6 +364,7 @@ fn the_screen_of_a_large_suite_in_which_everything_goes_wrong_stays_short() {
     let page = format!("{}/report.html", "a folder/".repeat(30));
     let options = Options {
         page: Some(&page),
+        width: Some(80),
         ..Options::default()
     };
     let text = Format::screen().render_suite(&suite, &options).unwrap();

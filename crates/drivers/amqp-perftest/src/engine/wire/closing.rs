@@ -47,7 +47,6 @@ impl<'a> WireWorker<'a> {
         }
         self.state.hand_in();
         (0..self.producers.len()).for_each(|index| self.give_up_messages(index, None));
-        self.state.write_counts();
         self.state.lost.end(now)
     }
 

@@ -60,10 +60,8 @@ impl<'a> Fixture<'a> {
         std::mem::take(&mut self.actions)
     }
 
-    fn consumed(mut self) -> u64 {
-        self.state.write_counts();
-        let total = self.recorded.end();
-        total.counts.get(count::CONSUMED).copied().unwrap_or(0)
+    fn consumed(self) -> u64 {
+        self.recorded.end().counted(count::CONSUMED)
     }
 }
 
@@ -189,7 +187,7 @@ fn the_next_request_follows_the_answer_and_its_interval() {
     state.stage = Stage::Cancelling;
     consumer.on_empty(state, ORIGIN + 200, actions);
     assert_eq!(actions.len(), 2, "nothing is requested at the end");
-    assert_eq!(state.counts.empty, 2);
+    assert_eq!(fixture.recorded.end().counted(count::EMPTY_GETS), 2);
 }
 
 #[test]
@@ -238,8 +236,7 @@ fn only_a_subscription_that_the_broker_ends_counts_as_cancelled() {
         }
         fixture.consumer.on_cancelled(&fixture.state);
         assert!(!fixture.consumer.is_subscribed());
-        let total = fixture.recorded.end();
-        let counted = total.counts.get(count::CANCELLED).copied();
-        assert_eq!(counted.unwrap_or(0), cancelled);
+        let counted = fixture.recorded.end().counted(count::CANCELLED);
+        assert_eq!(counted, cancelled);
     }
 }

@@ -13,8 +13,8 @@ fn requests_that_waited_for_the_store_publish_the_state_that_each_made() {
     let (ann, bob) = (Client::new("a"), Client::new("b"));
     server.join(&bob, "r");
     bob.events();
-    server.presence.write_queue.as_ref().unwrap().open();
-    server.presence.resync(true);
+    let cluster = server.presence.cluster().unwrap();
+    cluster.resync(true);
     let requests = [
         (
             "presence:join",
@@ -36,7 +36,7 @@ fn requests_that_waited_for_the_store_publish_the_state_that_each_made() {
             .request(session, conn, &ann, request, server.now);
     }
     assert!(bob.events().is_empty());
-    server.presence.interrupt(Vec::new(), server.now);
+    cluster.interrupt(Vec::new(), server.now);
     let states: Vec<_> = bob
         .events()
         .iter()

@@ -21,6 +21,9 @@ pub struct Files {
     pub own: Vec<File>,
     /// Files of each run of a suite, in the order of its results; empty for a single run.
     pub runs: Vec<Vec<File>>,
+    /// End of the page's path, such as `/quick/report.html`. A copy elsewhere has no files beside it, and shows their
+    /// names without links; empty if the page is never apart from them.
+    pub place: String,
 }
 
 impl Files {
@@ -77,6 +80,6 @@ impl Files {
 
 fn links(files: &[File]) -> Markup {
     html! {
-        @for file in files { a href=(file.path) { (file.name) } " " }
+        @for file in files { a.file href=(file.path) { (file.name) } " " }
     }
 }

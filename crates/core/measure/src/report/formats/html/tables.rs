@@ -5,11 +5,14 @@ use maud::{Markup, html};
 use crate::report::cell::Cell;
 use crate::report::document::{Part, Section};
 use crate::report::svg;
-use crate::report::table::{Row, Table};
+use crate::report::table::{Head, Row, Table};
 use crate::units::NONE;
 
 /// Columns that name the run of a row.
 const NAMES: [&str; 3] = ["daemon", "level", "run"];
+
+/// Columns that a narrow screen leaves out, so that p99 is on it.
+const SPARE: [&str; 3] = ["count", "p75", "p95"];
 
 /// Returns true if a table of the section has a row that contradicts another figure.
 pub(super) fn fails(section: &Section) -> bool {
@@ -105,15 +108,20 @@ fn columns(table: &Table, shown: &[usize]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(table.caption) {
             table {
+                caption.said { (table.caption) }
                 thead { tr {
                     @for head in shown.iter().map(|index| &table.head[*index]) {
-                        @if head.left_aligned { th.w scope="col" { (head.text) } } @else { th scope="col" { (head.text) } }
+                        @if head.left_aligned { th.w scope="col" { (head.text) } } @else { th.spare[is_spare(head)] scope="col" { (head.text) } }
                     }
                 } }
                 tbody { @for row in &table.rows { (line(table, row, shown)) } }
             }
         }
     }
+}
+
+fn is_spare(head: &Head) -> bool {
+    SPARE.contains(&head.text.as_str())
 }
 
 fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
@@ -137,7 +145,7 @@ fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
                 @if place == 0 { (first(text)) }
                 @else if table.head[index].left_aligned { td class=(text_classes(&text.median)) { (text.median) } }
                 @else if text.best { td.best { (figure(text)) } }
-                @else { td { (figure(text)) } }
+                @else { td.spare[is_spare(&table.head[index])] { (figure(text)) } }
             }
         }
     }

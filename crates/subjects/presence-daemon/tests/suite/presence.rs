@@ -1,9 +1,0 @@
-//! Tests of presence: the program itself, alone and with other nodes over Redis.
-
-mod client;
-mod daemon;
-mod interruptions;
-mod memory;
-mod nodes;
-mod redis;
-mod startup;

@@ -1,0 +1,83 @@
+//! Pings the sessions of a worker, and ends those that do not answer.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::time::sleep_until;
+
+use crate::disconnect_reason::DisconnectReason;
+use crate::engine::frame::Frame;
+use crate::server::heartbeats::Due;
+use crate::server::slots::Slot;
+use crate::server::worker::Worker;
+use crate::session::Session;
+use crate::session::engine::millis;
+
+/// Pings the sessions of a worker, and ends those that do not answer.
+pub(crate) async fn run(worker: Rc<Worker>) {
+    let heartbeats = &worker.heartbeats;
+    let ping = Frame::from_text("2");
+    loop {
+        let now = worker.engine.now();
+        while let Some(slot) = heartbeats.take(now, Due::Ping) {
+            send_ping(&worker, slot, now, &ping);
+        }
+        while let Some(slot) = heartbeats.take(now, Due::Answer) {
+            check_answer(&worker, slot, now);
+        }
+        while let Some(slot) = heartbeats.take(now, Due::Connect) {
+            check_connect(&worker, slot);
+        }
+        let changed = heartbeats.changed.notified();
+        match heartbeats.next() {
+            None => changed.await,
+            Some(at) => tokio::select! {
+                () = sleep_until(worker.engine.instant(at)) => {}
+                () = changed => {}
+            },
+        }
+    }
+}
+
+fn send_ping(worker: &Worker, slot: Slot, now: u64, ping: &Frame) {
+    let Some(session) = worker.session(slot) else {
+        return;
+    };
+    let next = now + millis(worker.engine.config.ping_interval);
+    if session.connection.begin_ping() {
+        session.connection.send(ping.clone());
+        session.next_ping.store(next, Relaxed);
+    }
+    // Also for a ping that another worker sent before an upgrade.
+    let heartbeats = &worker.heartbeats;
+    let at = answer_due(worker, &session);
+    heartbeats.add(at, Due::Answer, slot);
+    heartbeats.add(next, Due::Ping, slot);
+}
+
+/// Returns the time at which the last ping of a session must have been answered.
+fn answer_due(worker: &Worker, session: &Session) -> u64 {
+    let config = &worker.engine.config;
+    let sent = session.next_ping.load(Relaxed) - millis(config.ping_interval);
+    sent.saturating_add(millis(config.ping_timeout))
+}
+
+fn check_connect(worker: &Worker, slot: Slot) {
+    if let Some(session) = worker.session(slot)
+        && session.is_unused()
+    {
+        session.connection.close(DisconnectReason::ProtocolError);
+    }
+}
+
+fn check_answer(worker: &Worker, slot: Slot, now: u64) {
+    let Some(session) = worker.session(slot) else {
+        return;
+    };
+    // If the timeout is longer than the interval, a later ping may be the one that is not answered.
+    if session.connection.awaits_pong.load(Relaxed) && answer_due(worker, &session) <= now {
+        session.connection.close(DisconnectReason::PingTimeout);
+    } else if session.is_unused() {
+        session.connection.close(DisconnectReason::ProtocolError);
+    }
+}
