@@ -147,7 +147,7 @@ impl Consumer {
             // It can no longer be acknowledged: it returns to its queue, and has not arrived.
             return;
         }
-        if state.may_end_early && !self.is_wanted(state, received.tag, now, io) {
+        if state.run.ending.may_come() && !self.is_wanted(state, received.tag, now, io) {
             return;
         }
         let delivery = Delivery {
@@ -157,12 +157,6 @@ impl Consumer {
         };
         if auto_ack && delivery.counts {
             state.record.count(count::CONSUMED, 1);
-        }
-        if !state.is_timed {
-            if !auto_ack {
-                self.acknowledge(state, delivery, io);
-            }
-            return;
         }
         let done = self.pace.done(now);
         if !auto_ack && done <= now && self.busy.is_empty() {
@@ -182,7 +176,7 @@ impl Consumer {
         now: u64,
         io: &mut impl Perform,
     ) -> bool {
-        state.last_delivery = now;
+        state.on_activity(now);
         let auto_ack = state.run.plan.driver.auto_ack;
         if self.quota.takes(now, &state.run.ending) {
             if self.quota.is_full() {
@@ -312,7 +306,7 @@ impl Consumer {
     ) {
         let run = state.run;
         if !self.busy.is_empty() {
-            state.last_delivery = now;
+            state.on_activity(now);
         } else if self.quota.is_full() {
             self.finish(state, io);
         } else if run.ending.queries_depth()

@@ -92,8 +92,8 @@ impl Publisher {
     }
 
     /// Adds a start: a message of a schedule, or the first one of an unpaced publisher.
-    pub(crate) fn start(&mut self, start: Start, is_paced: bool) {
-        self.starts.add(start, is_paced);
+    pub(crate) fn start(&mut self, start: Start, state: &WorkerState<'_>) {
+        self.starts.add(start, state.is_paced());
     }
 
     /// Returns how many messages could be published now.
@@ -380,7 +380,7 @@ pub(crate) fn end_publishing<P: AsMut<Publisher>, T>(
     producers: &mut [P],
     now: u64,
 ) {
-    if state.has_published {
+    if state.has_published() {
         return;
     }
     let any = |producers: &mut [P], holds: fn(&Publisher) -> bool| {

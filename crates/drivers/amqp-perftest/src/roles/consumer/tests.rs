@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::super::testing::{ORIGIN, Recorded, at, run, worker};
 use super::*;
-use crate::run::Run;
 use crate::settings::ExitWhen;
+use crate::shared::Shared;
 use amqp_client::stamp::{self, Stamp};
 
 impl Perform for Vec<Action> {
@@ -22,7 +22,7 @@ struct Fixture<'a> {
 }
 
 impl<'a> Fixture<'a> {
-    fn new(run: &'a Run) -> Self {
+    fn new(run: &'a Shared) -> Self {
         let (worker, recorded) = worker();
         let state = WorkerState::new(run, &worker);
         let mut consumer = Consumer::new(0, &run.plan.driver);

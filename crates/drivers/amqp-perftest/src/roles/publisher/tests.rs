@@ -4,8 +4,8 @@ use measure::counters::Counter;
 
 use super::super::testing::{MEASURE_NS, ORIGIN, Recorded, at, run, worker};
 use super::*;
-use crate::run::Run;
 use crate::settings::Settings;
+use crate::shared::Shared;
 
 /// The end of all starts of a rate.
 const UNTIL: u64 = ORIGIN + MEASURE_NS + load::pacer::CATCH_UP_NS;
@@ -24,7 +24,7 @@ impl AsMut<Publisher> for Publisher {
 }
 
 impl<'a> Fixture<'a> {
-    fn new(run: &'a Run) -> Self {
+    fn new(run: &'a Shared) -> Self {
         let (worker, recorded) = worker();
         Self {
             state: WorkerState::new(run, &worker),
@@ -44,7 +44,7 @@ impl<'a> Fixture<'a> {
                 index,
                 group: 0,
             };
-            self.publisher.start(start, true);
+            self.publisher.start(start, &self.state);
         }
     }
 
@@ -113,7 +113,7 @@ fn nothing_is_published_after_the_end_of_all_starts_and_what_was_due_is_missed()
     let (state, cx) = (&mut fixture.state, &mut fixture.cx);
     let publishers = std::slice::from_mut(&mut fixture.publisher);
     end_publishing(state, cx, publishers, UNTIL);
-    assert!(fixture.state.has_published);
+    assert!(fixture.state.has_published());
     let names = [count::PUBLISHED, count::CONFIRMED, Counter::MISSED];
     assert_eq!(fixture.end(names), [3, 2, 2]);
 }

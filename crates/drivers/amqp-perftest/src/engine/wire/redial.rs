@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use crate::connect::{Opened, connect, declare_again};
-use crate::run::Run;
+use crate::connect::{OpenedSession, connect, declare_again};
+use crate::shared::Shared;
 use amqp_client::SessionError;
 
 /// A reopened connection, or the reason of the failure.
-type RedialResult = Result<Opened, SessionError>;
+type RedialResult = Result<OpenedSession, SessionError>;
 
 /// The thread and its channels. It ends when its handle is dropped.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Redial {
 }
 
 impl Redial {
-    pub(super) fn start(run: Arc<Run>) -> Self {
+    pub(super) fn start(run: Arc<Shared>) -> Self {
         let (wanted, numbers) = channel();
         let (sender, opened) = channel();
         std::thread::spawn(move || serve(&run, &numbers, &sender));
@@ -39,7 +39,7 @@ impl Redial {
     }
 }
 
-fn serve(run: &Run, numbers: &Receiver<u64>, sender: &Sender<RedialResult>) {
+fn serve(run: &Shared, numbers: &Receiver<u64>, sender: &Sender<RedialResult>) {
     let delay = run.plan.driver.reconnect_after;
     let mut failed = 0;
     while let Ok(number) = numbers.recv() {
@@ -59,7 +59,7 @@ fn serve(run: &Run, numbers: &Receiver<u64>, sender: &Sender<RedialResult>) {
 
 /// Opens the wanted connections until one fails.
 fn open_wanted(
-    run: &Run,
+    run: &Shared,
     failed: u64,
     wanted: &mut Vec<u64>,
     sender: &Sender<RedialResult>,

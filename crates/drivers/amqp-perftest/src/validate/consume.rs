@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use load::plan::{Invalid, Plan};
 use load::workers::WorkerRange;
 
-use super::super::{ExitWhen, Settings, consumers, producers};
 use super::{refuse, wrong};
 use crate::layout::{Client, Layout};
+use crate::settings::{ExitWhen, Settings, consumers, producers};
 
 const EXCLUSIVE: &str = "exclusive (--exclusive)";
 

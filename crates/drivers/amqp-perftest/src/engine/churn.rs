@@ -22,8 +22,8 @@ use load::schedule::Share;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::outcome::{self, count};
-use crate::run::Run;
 use crate::settings::Churn;
+use crate::shared::Shared;
 use crate::spec::{CHURN, OPEN};
 use crate::topology::{self, CHANNEL, Leftovers};
 use amqp_client::{Session, SessionError};
@@ -36,7 +36,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A client with a connection of its own, unless connections are what it opens and closes.
 #[derive(Debug)]
 pub(crate) struct ChurnClient {
-    run: Arc<Run>,
+    run: Arc<Shared>,
     of: Churn,
     number: u64,
     session: Option<Session>,
@@ -53,7 +53,7 @@ enum ClientEvent {
 }
 
 impl ChurnClient {
-    pub(crate) fn new(run: Arc<Run>, of: Churn, number: u64) -> Self {
+    pub(crate) fn new(run: Arc<Shared>, of: Churn, number: u64) -> Self {
         Self {
             run,
             of,
@@ -166,7 +166,7 @@ fn unbind(queue: &str, exchange: &str, key: &str) -> AMQPClass {
 }
 
 /// The clients of one worker, and their operations.
-struct Clients {
+struct ChurnClients {
     /// Dropped at the end of the run. Clients then close their connections.
     starts: Option<Sender<Start>>,
     /// Clients that can take a start, and clients that have one.
@@ -178,10 +178,10 @@ struct Clients {
     open: u64,
 }
 
-struct Handler(RefCell<Clients>);
+struct Handler(RefCell<ChurnClients>);
 
 /// Gives a worker's share of the clients their starts until no start is left.
-pub(crate) async fn work(run: &Arc<Run>, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) async fn work(run: &Arc<Shared>, mut worker: Worker) -> anyhow::Result<()> {
     let of = run.plan.driver.churn.context("no connection was opened")?;
     let index = run.layout.worker(worker.share);
     let Some(share) = run.layout.churn_share(index) else {
@@ -189,7 +189,7 @@ pub(crate) async fn work(run: &Arc<Run>, mut worker: Worker) -> anyhow::Result<(
     };
     let schedules = run.plan.schedules(share);
     worker.pacer = Pacer::new(worker.phases.origin, worker.phases.end, schedules);
-    let (clients, mut events) = Clients::start(run, of, share)?;
+    let (clients, mut events) = ChurnClients::start(run, of, share)?;
     let handler = Handler(RefCell::new(clients));
     let options = Options {
         // An operation begins once a client takes it.
@@ -239,9 +239,9 @@ impl AsyncHandler for Handler {
     }
 }
 
-impl Clients {
+impl ChurnClients {
     fn start(
-        run: &Arc<Run>,
+        run: &Arc<Shared>,
         of: Churn,
         share: Share,
     ) -> std::io::Result<(Self, UnboundedReceiver<ClientEvent>)> {

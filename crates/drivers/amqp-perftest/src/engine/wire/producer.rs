@@ -4,28 +4,28 @@ use load::clock;
 use load::slots::Id;
 
 use super::publish::Template;
-use super::{BATCH, Cx, Engine};
+use super::{BATCH, Cx, WireWorker};
 use crate::roles::connection::Lost;
 use crate::roles::publisher::Publisher;
-use crate::run::Run;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::topology;
 
 #[derive(Debug)]
-pub(super) struct Producer {
+pub(super) struct WireProducer {
     pub(super) role: Publisher,
     connection: Option<Id>,
     templates: Vec<Template>,
     pub(super) is_ready: bool,
 }
 
-impl AsMut<Publisher> for Producer {
+impl AsMut<Publisher> for WireProducer {
     fn as_mut(&mut self) -> &mut Publisher {
         &mut self.role
     }
 }
 
-impl Producer {
+impl WireProducer {
     pub(super) fn new(number: u32, settings: &Settings) -> Self {
         Self {
             role: Publisher::new(number, settings),
@@ -36,7 +36,7 @@ impl Producer {
     }
 
     /// Attaches it to a channel of a connection.
-    pub(super) fn attach(&mut self, run: &Run, id: Id, channel: u16, frame_max: u32) {
+    pub(super) fn attach(&mut self, run: &Shared, id: Id, channel: u16, frame_max: u32) {
         let settings = &run.plan.driver;
         let publish = topology::publish(settings, self.role.number());
         let properties = topology::properties(settings);
@@ -50,7 +50,7 @@ impl Producer {
     }
 }
 
-impl<'a> Engine<'a> {
+impl<'a> WireWorker<'a> {
     /// Writes one batch of the messages that a producer may write now.
     pub(super) fn publish(&mut self, index: usize, cx: &mut Cx<'a>) {
         let producer = &self.producers[index];
@@ -86,7 +86,7 @@ impl<'a> Engine<'a> {
 
     /// Assembles one batch of messages. Returns true if the producer could write more.
     fn fill(&mut self, index: usize, output: &mut Vec<u8>, cx: &mut Cx<'a>) -> bool {
-        let Producer {
+        let WireProducer {
             role, templates, ..
         } = &mut self.producers[index];
         let (pacer, now) = (&mut cx.state.pacer, clock::now());

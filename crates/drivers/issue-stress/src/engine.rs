@@ -1,5 +1,7 @@
 //! One worker's share of the load: agents that do one operation after the other.
 
+pub(crate) mod wire;
+
 use std::cell::RefCell;
 
 use load::driver::Worker;
@@ -13,7 +15,7 @@ use crate::shared::Shared;
 use crate::spec;
 
 /// Runs one worker's share of the load.
-pub(crate) async fn run(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
+pub(crate) async fn work(shared: &Shared, worker: Worker) -> anyhow::Result<()> {
     shared.begin();
     let record = worker.record.clone();
     let ledger = RefCell::new(Ledger::default());

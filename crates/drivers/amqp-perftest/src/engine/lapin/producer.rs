@@ -26,7 +26,7 @@ const BATCH: usize = 1 << 20;
 /// A pending publish. Yields the confirm and the body to reuse.
 type Publishing = Pin<Box<dyn Future<Output = ::lapin::Result<(PublisherConfirm, Vec<u8>)>>>>;
 
-pub(super) struct Producer {
+pub(super) struct LapinProducer {
     pub(super) role: Publisher,
     outgoing: Option<Rc<Outgoing>>,
     /// Pending publishes of the current batch: all with confirms, otherwise the last.
@@ -38,7 +38,7 @@ pub(super) struct Producer {
     pub(super) waker: Waker,
 }
 
-impl AsMut<Publisher> for Producer {
+impl AsMut<Publisher> for LapinProducer {
     fn as_mut(&mut self) -> &mut Publisher {
         &mut self.role
     }
@@ -70,7 +70,7 @@ impl Outgoing {
     }
 }
 
-impl Producer {
+impl LapinProducer {
     pub(super) fn new(number: u32, settings: &Settings) -> Self {
         Self {
             role: Publisher::new(number, settings),

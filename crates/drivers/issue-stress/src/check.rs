@@ -1,4 +1,4 @@
-//! Prepares a database before the load: refuses one of others, and creates what the plan asks for.
+//! The check before a run: refuses a database of others, and creates what the plan asks for.
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -32,9 +32,9 @@ struct Batch {
 ///
 /// # Errors
 /// The database holds issues of others, or an answer is wrong.
-pub(crate) fn prepare(shared: &Shared) -> anyhow::Result<Checked> {
+pub(crate) fn check(shared: &Shared) -> anyhow::Result<Checked> {
     match &shared.service {
-        Service::Daemon(socket) => prepare_daemon(shared, socket),
+        Service::Daemon(socket) => check_daemon(shared, socket),
         Service::Peer(peer) => {
             let peer = peer.clone();
             let prepared = std::thread::spawn(move || {
@@ -51,7 +51,7 @@ pub(crate) fn prepare(shared: &Shared) -> anyhow::Result<Checked> {
     }
 }
 
-fn prepare_daemon(shared: &Shared, socket: &Path) -> anyhow::Result<Checked> {
+fn check_daemon(shared: &Shared, socket: &Path) -> anyhow::Result<Checked> {
     let settings = shared.settings();
     let mut client = Client::connect(socket, ACTOR)?;
     let all: Count = client.read(&Call::new("count", json!({})))?;

@@ -5,17 +5,17 @@ use amq_protocol::protocol::{AMQPClass, basic, queue};
 use load::clock;
 use load::slots::Id;
 
-use super::{Cx, Engine};
-use crate::roles::consumer::{self, Action, Perform};
+use super::{Cx, WireWorker};
+use crate::roles::consumer::{Action, Consumer, Perform};
 use crate::roles::worker::WorkerState;
-use crate::run::Run;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::topology;
 use amqp_client::frame::encode;
 
 #[derive(Debug)]
-pub(super) struct Consumer {
-    pub(super) role: consumer::Consumer,
+pub(super) struct WireConsumer {
+    pub(super) role: Consumer,
     pub(super) channel: Channel,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Channel {
 
 /// Appends the frames of a consumer's actions to the output of its connection.
 pub(super) struct Frames<'a> {
-    pub(super) run: &'a Run,
+    pub(super) run: &'a Shared,
     pub(super) consumer: u64,
     pub(super) channel: &'a Channel,
     pub(super) output: &'a mut Vec<u8>,
@@ -75,10 +75,10 @@ impl Frames<'_> {
     }
 }
 
-impl Consumer {
+impl WireConsumer {
     pub(super) fn new(number: u32, settings: &Settings) -> Self {
         Self {
-            role: consumer::Consumer::new(number, settings),
+            role: Consumer::new(number, settings),
             channel: Channel::default(),
         }
     }
@@ -86,9 +86,9 @@ impl Consumer {
     /// Splits it into its role and what performs the actions of this role.
     pub(super) fn split<'b>(
         &'b mut self,
-        run: &'b Run,
+        run: &'b Shared,
         output: &'b mut Vec<u8>,
-    ) -> (&'b mut consumer::Consumer, Frames<'b>) {
+    ) -> (&'b mut Consumer, Frames<'b>) {
         let consumer = self.role.number();
         let channel = &self.channel;
         let frames = Frames {
@@ -107,7 +107,7 @@ impl Consumer {
     }
 }
 
-impl<'a> Engine<'a> {
+impl<'a> WireWorker<'a> {
     /// Attaches a consumer to a channel of a connection.
     pub(super) fn attach_consumer(&mut self, index: usize, id: Id, channel: u16, cx: &mut Cx<'a>) {
         let consumer = &mut self.consumers[index];
@@ -131,7 +131,7 @@ impl<'a> Engine<'a> {
         &mut self,
         index: usize,
         cx: &mut Cx<'a>,
-        act: impl FnOnce(&mut consumer::Consumer, &mut WorkerState<'_>, &mut Frames<'_>) -> R,
+        act: impl FnOnce(&mut Consumer, &mut WorkerState<'_>, &mut Frames<'_>) -> R,
     ) -> R {
         let mut output = std::mem::take(&mut self.output);
         output.clear();
@@ -150,7 +150,7 @@ impl<'a> Engine<'a> {
 
     /// Acknowledges processed deliveries and lets due consumers poll. Returns when the next is due.
     pub(super) fn run_timers(&mut self, cx: &mut Cx<'a>) -> u64 {
-        if !self.state.is_timed {
+        if !self.state.run.plan.driver.times_consumers() {
             return u64::MAX;
         }
         let now = cx.state.now;

@@ -15,9 +15,9 @@ use amq_protocol::protocol::basic;
 use futures_util::{Stream as _, StreamExt as _};
 use load::clock;
 
-use super::Engine;
+use super::LapinWorker;
 use crate::roles::connection::Lost;
-use crate::roles::consumer::{self, Action, Perform};
+use crate::roles::consumer::{Action, Consumer, Perform};
 use crate::roles::worker::{ReceivedMessage, WorkerState};
 use crate::settings::Settings;
 use crate::topology;
@@ -29,8 +29,8 @@ const AT_ONCE: usize = 256;
 /// A pending `basic.get`, or a query of the queue's depth.
 type Request = Pin<Box<dyn Future<Output = ::lapin::Result<Received>>>>;
 
-pub(super) struct Consumer {
-    pub(super) role: consumer::Consumer,
+pub(super) struct LapinConsumer {
+    pub(super) role: Consumer,
     pub(super) io: Channels,
 }
 
@@ -64,13 +64,13 @@ enum Received {
 
 /// Attaches a channel to a consumer, which then consumes or polls.
 pub(super) async fn attach(
-    engine: &Engine<'_>,
+    engine: &LapinWorker<'_>,
     index: usize,
     channel: Rc<Channel>,
 ) -> ::lapin::Result<()> {
     let (first, consume) = {
         let clients = &mut *engine.clients.borrow_mut();
-        let Consumer { role, io } = &mut clients.consumers[index];
+        let LapinConsumer { role, io } = &mut clients.consumers[index];
         // From here on the role may ask for the queue's depth, and waits for the answer.
         io.channel = Some(Rc::clone(&channel));
         let first = role.attach(&clients.state, clock::now());
@@ -185,7 +185,7 @@ impl Channels {
 
 /// Cancels a consumer and takes the deliveries under way. All arrived deliveries are then acknowledged: a requeued one
 /// would reach another consumer, or be taken for a message that never arrived.
-pub(super) async fn take_rest(engine: &Engine<'_>, index: usize) {
+pub(super) async fn take_rest(engine: &LapinWorker<'_>, index: usize) {
     let (channel, stream, request) = {
         let io = &mut engine.clients.borrow_mut().consumers[index].io;
         (io.channel.clone(), io.stream.take(), io.request.take())
@@ -208,13 +208,13 @@ pub(super) async fn take_rest(engine: &Engine<'_>, index: usize) {
         }
     }
     let clients = &mut *engine.clients.borrow_mut();
-    let Consumer { role, io } = &mut clients.consumers[index];
+    let LapinConsumer { role, io } = &mut clients.consumers[index];
     role.acknowledge_all(&clients.state, io);
 }
 
-impl Consumer {
+impl LapinConsumer {
     pub(super) fn new(number: u32, settings: &Settings) -> Self {
-        let role = consumer::Consumer::new(number, settings);
+        let role = Consumer::new(number, settings);
         let io = Channels {
             queue: settings.queue_of(role.number()).as_str().into(),
             tag: topology::tag(role.number()),

@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ::lapin::protocol::AMQPErrorKind;
-use ::lapin::{Connection as LapinConnection, ErrorKind, Event};
+use ::lapin::{ErrorKind, Event};
 use futures_util::{Stream, StreamExt as _};
 use load::clock;
 
-use super::{Engine, Opened};
+use super::{LapinWorker, OpenedChannels};
 use crate::layout::ClientIndex;
 use crate::outcome;
 use crate::roles::connection::{Blocked, CONNECTION_FORCED, Lost};
@@ -42,22 +42,22 @@ impl From<::lapin::Error> for Lost {
     }
 }
 
-struct Connection<'a, 'r> {
-    engine: &'a Engine<'r>,
-    connection: LapinConnection,
+struct LapinConnection<'a, 'r> {
+    engine: &'a LapinWorker<'r>,
+    connection: ::lapin::Connection,
     clients: Vec<ClientIndex>,
     events: Pin<Box<dyn Stream<Item = Event>>>,
     blocked: Blocked,
 }
 
 /// Serves connection `number` until the run is over, and reopens it if it is lost.
-pub(super) async fn serve(engine: &Engine<'_>, number: u64) {
+pub(super) async fn serve(engine: &LapinWorker<'_>, number: u64) {
     let mut opened = engine.dialer.opened.take(number);
     let clients = engine.clients.borrow().indices.of_connection(number);
     loop {
         let lost = match opened.take() {
             Some(opened) => {
-                let attached = Connection::attach(engine, opened, clients.clone());
+                let attached = LapinConnection::attach(engine, opened, clients.clone());
                 match until_closing(engine, &clients, attached).await {
                     None => return,
                     Some(Ok(connection)) => match connection.run().await {
@@ -83,7 +83,7 @@ pub(super) async fn serve(engine: &Engine<'_>, number: u64) {
     }
 }
 
-fn lose(engine: &Engine<'_>, number: u64, clients: &[ClientIndex], lost: &Lost) {
+fn lose(engine: &LapinWorker<'_>, number: u64, clients: &[ClientIndex], lost: &Lost) {
     let all = &mut *engine.clients.borrow_mut();
     all.state.on_lost(number, lost);
     for client in clients {
@@ -96,7 +96,7 @@ fn lose(engine: &Engine<'_>, number: u64, clients: &[ClientIndex], lost: &Lost) 
     }
 }
 
-async fn redial(engine: &Engine<'_>, number: u64) -> Option<Opened> {
+async fn redial(engine: &LapinWorker<'_>, number: u64) -> Option<OpenedChannels> {
     let run = engine.clients.borrow().state.run;
     let after = run.plan.driver.reconnect_after;
     tokio::time::sleep(after.max(Duration::from_millis(1))).await;
@@ -112,7 +112,7 @@ async fn redial(engine: &Engine<'_>, number: u64) -> Option<Opened> {
 
 /// Returns the result of an attempt, or `None` if the run ends first.
 async fn until_closing<T>(
-    engine: &Engine<'_>,
+    engine: &LapinWorker<'_>,
     clients: &[ClientIndex],
     attempt: impl Future<Output = T>,
 ) -> Option<T> {
@@ -126,7 +126,7 @@ async fn until_closing<T>(
     .await
 }
 
-impl Engine<'_> {
+impl LapinWorker<'_> {
     /// Lets the loop wake a connection. Returns true if the run is over.
     fn wait_for(&self, clients: &[ClientIndex], context: &Context<'_>) -> bool {
         let all = &mut *self.clients.borrow_mut();
@@ -144,13 +144,13 @@ impl Engine<'_> {
     }
 }
 
-impl<'a, 'r> Connection<'a, 'r> {
+impl<'a, 'r> LapinConnection<'a, 'r> {
     async fn attach(
-        engine: &'a Engine<'r>,
-        opened: Opened,
+        engine: &'a LapinWorker<'r>,
+        opened: OpenedChannels,
         clients: Vec<ClientIndex>,
     ) -> Result<Self, Lost> {
-        let Opened {
+        let OpenedChannels {
             connection,
             channels,
         } = opened;

@@ -1,4 +1,4 @@
-//! Commands other than a run.
+//! The command `check`: smoke cases on real brokers.
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -7,7 +7,7 @@ use harness::failure::Failure;
 use harness::verify::EXIT_CODES;
 use harness::verify::check::{self, Finding};
 
-use super::LOCAL;
+use crate::cli::LOCAL;
 use crate::spec::SPEC;
 use amqp_client::Broker;
 
@@ -34,7 +34,7 @@ pub struct CheckArgs {
 
 impl Command {
     /// Checks brokers with the smoke cases of the conformance suite. Returns true if all of them answered correctly.
-    pub(super) fn run(self) -> Result<bool, Failure> {
+    pub(crate) fn run(self) -> Result<bool, Failure> {
         let Self::Check(CheckArgs { options, uri }) = self;
         let Some(uri) = uri else {
             return check::check_daemons(&SPEC.protocol, &options, |name, endpoint| {

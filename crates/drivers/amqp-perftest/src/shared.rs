@@ -28,7 +28,7 @@ const RETURNING_NS: u64 = 1_000_000_000;
 
 /// State of a run that all workers share; it is the same for every engine.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct Shared {
     pub(crate) plan: Plan<Settings>,
     pub(crate) nodes: Nodes,
     pub(crate) layout: Layout,
@@ -58,7 +58,7 @@ pub(crate) struct Stamps {
     wall_ns: u64,
 }
 
-impl Run {
+impl Shared {
     pub(crate) fn new(
         plan: &Plan<Settings>,
         nodes: Nodes,

@@ -25,17 +25,16 @@ use load::driver::Worker;
 use load::event_loop::{self, AsyncHandler, LoopState};
 use load::pacer::Start;
 
-pub(crate) use dial::{Dialer, Opened};
+pub(crate) use dial::{Dialer, OpenedChannels};
 
 use crate::layout::{ClientIndex, WorkerClients};
-use crate::ledger::KEPT;
 use crate::roles::connection::Lost;
 use crate::roles::publisher;
 use crate::roles::starts;
 use crate::roles::worker::{CHECK_INTERVAL_NS, Stage, WorkerState};
-use crate::run::Run;
-use consumer::Consumer;
-use producer::Producer;
+use crate::shared::Shared;
+use consumer::LapinConsumer;
+use producer::LapinProducer;
 
 /// Maximum channels per connection: they share its thread.
 pub(crate) const MOST_CHANNELS: u16 = 4;
@@ -43,7 +42,7 @@ pub(crate) const MOST_CHANNELS: u16 = 4;
 const TURN_NS: u64 = 20_000_000;
 
 /// Serves a worker's share of producers and consumers until all of them are done.
-pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyhow::Result<()> {
+pub(crate) async fn work(run: &Shared, dialer: &Dialer, mut worker: Worker) -> anyhow::Result<()> {
     if run.layout.producers == 0 {
         // Without producers, every delivery counts: none may come before the measured time.
         Timer::new()?.sleep_until(worker.phases.origin).await;
@@ -51,7 +50,7 @@ pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyh
     worker.pacer = starts::schedule(run, &worker);
     let index = run.layout.worker(worker.share);
     let mut numbers = run.layout.worker_connections(index);
-    let engine = Engine {
+    let engine = LapinWorker {
         dialer,
         clients: RefCell::new(Clients::new(run, &worker)),
         shared: RefCell::new(LoopState::new(worker, starts::loop_options())),
@@ -67,7 +66,7 @@ pub(crate) async fn work(run: &Run, dialer: &Dialer, mut worker: Worker) -> anyh
 }
 
 /// The connections of a worker, and what they share.
-struct Engine<'a> {
+struct LapinWorker<'a> {
     dialer: &'a Dialer,
     clients: RefCell<Clients<'a>>,
     shared: RefCell<LoopState<()>>,
@@ -76,22 +75,22 @@ struct Engine<'a> {
 struct Clients<'a> {
     state: WorkerState<'a>,
     indices: WorkerClients,
-    producers: Vec<Producer>,
-    consumers: Vec<Consumer>,
+    producers: Vec<LapinProducer>,
+    consumers: Vec<LapinConsumer>,
 }
 
 impl<'a> Clients<'a> {
-    fn new(run: &'a Run, worker: &Worker) -> Self {
+    fn new(run: &'a Shared, worker: &Worker) -> Self {
         let indices = WorkerClients::new(run.layout, run.layout.worker(worker.share));
         let settings = &run.plan.driver;
         let producers = indices.producers.iter();
         let consumers = indices.consumers.iter();
         Self {
             producers: producers
-                .map(|number| Producer::new(*number, settings))
+                .map(|number| LapinProducer::new(*number, settings))
                 .collect(),
             consumers: consumers
-                .map(|number| Consumer::new(*number, settings))
+                .map(|number| LapinConsumer::new(*number, settings))
                 .collect(),
             state: WorkerState::new(run, worker),
             indices,
@@ -116,9 +115,6 @@ impl<'a> Clients<'a> {
                     // The loop must wake for it.
                     shared.wake();
                 }
-                if self.state.arrivals.len() >= KEPT {
-                    self.state.hand_in();
-                }
                 polled
             }
         }
@@ -135,7 +131,7 @@ impl<'a> Clients<'a> {
 
     /// Acknowledges processed deliveries and lets due consumers poll. Returns when the next is due.
     fn run_timers(&mut self, now: u64) -> u64 {
-        if !self.state.is_timed {
+        if !self.state.run.plan.driver.times_consumers() {
             return u64::MAX;
         }
         let mut next = u64::MAX;
@@ -150,11 +146,11 @@ impl<'a> Clients<'a> {
         if !self.state.begin_end_check(shared.now) {
             return;
         }
-        for Consumer { role, io } in &mut self.consumers {
+        for LapinConsumer { role, io } in &mut self.consumers {
             role.check_for_end(&mut self.state, shared.now, io);
         }
         if self.state.ends_now(shared) {
-            for Consumer { role, io } in &mut self.consumers {
+            for LapinConsumer { role, io } in &mut self.consumers {
                 role.acknowledge_all(&self.state, io);
             }
         }
@@ -170,14 +166,14 @@ impl<'a> Clients<'a> {
     }
 }
 
-impl AsyncHandler for Engine<'_> {
+impl AsyncHandler for LapinWorker<'_> {
     type Timer = ();
 
     /// Assigns a start to its producer.
     fn start(&self, start: Start, _shared: &mut LoopState<()>) {
         let clients = &mut *self.clients.borrow_mut();
         let producer = &mut clients.producers[clients.indices.producer_of(start.index)];
-        producer.role.start(start, clients.state.is_paced);
+        producer.role.start(start, &clients.state);
         producer.waker.wake_by_ref();
     }
 
@@ -195,7 +191,7 @@ impl AsyncHandler for Engine<'_> {
             producer.take_returned(state);
         }
         state.hand_in();
-        let checks = state.has_published || state.may_end_early || now >= shared.phases.end;
+        let checks = state.checks_for_end() || now >= shared.phases.end;
         let check = if checks {
             now + CHECK_INTERVAL_NS
         } else {
@@ -210,8 +206,8 @@ impl AsyncHandler for Engine<'_> {
 
     fn is_idle(&self, _shared: &LoopState<()>) -> bool {
         let clients = self.clients.borrow();
-        clients.state.has_published
-            && clients.producers.iter().all(Producer::is_settled)
+        clients.state.has_published()
+            && clients.producers.iter().all(LapinProducer::is_settled)
             && (clients.consumers.is_empty() || clients.state.is_consumed())
     }
 

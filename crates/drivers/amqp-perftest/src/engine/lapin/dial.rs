@@ -20,11 +20,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::connect::{Reserved, declare_again};
+use crate::engine::wire::FRAME_OVERHEAD;
 use crate::layout::Client;
-use crate::run::Run;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::topology;
-use crate::wire::FRAME_OVERHEAD;
 use amqp_client::frame::encode;
 use amqp_client::session;
 use amqp_client::{Broker, SessionError};
@@ -36,7 +36,7 @@ const FRAMES: [u32; 3] = [8 << 10, 16 << 10, session::FRAME_MAX];
 
 /// A connection with a channel for each of its clients, in the order of the layout.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedChannels {
     pub(crate) connection: Connection,
     pub(crate) channels: Vec<Channel>,
 }
@@ -46,14 +46,14 @@ pub(crate) struct Opened {
 pub(crate) struct Dialer {
     runtime: Handle,
     config: Arc<DialConfig>,
-    pub(super) opened: Reserved<Opened>,
+    pub(super) opened: Reserved<OpenedChannels>,
     /// Dropping it ends the runtime.
     _ends: oneshot::Sender<()>,
 }
 
 #[derive(Debug)]
 struct DialConfig {
-    run: Arc<Run>,
+    run: Arc<Shared>,
     /// Failed reconnects.
     failed: AtomicU64,
     frame_max: u32,
@@ -63,7 +63,7 @@ struct DialConfig {
 
 impl Dialer {
     /// Opens the connections of the workers of this process.
-    pub(crate) fn start(run: &Arc<Run>) -> Result<Self, SessionError> {
+    pub(crate) fn start(run: &Arc<Shared>) -> Result<Self, SessionError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (ends, ended) = oneshot::channel::<()>();
@@ -95,7 +95,7 @@ impl Dialer {
     }
 
     /// Reopens a connection.
-    pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<Opened, SessionError>> {
+    pub(crate) fn again(&self, number: u64) -> JoinHandle<Result<OpenedChannels, SessionError>> {
         let (config, declares) = (Arc::clone(&self.config), Arc::clone(&self.config));
         self.runtime.spawn(async move {
             let declare = move || declare_again(&declares.run, declares.node(number));
@@ -128,7 +128,7 @@ impl DialConfig {
         uri
     }
 
-    async fn open(&self, number: u64) -> Result<Opened, SessionError> {
+    async fn open(&self, number: u64) -> Result<OpenedChannels, SessionError> {
         let silent = |_| SessionError::Io(io::ErrorKind::TimedOut.into());
         tokio::time::timeout(REPLY_TIMEOUT, self.dial(number))
             .await
@@ -136,7 +136,7 @@ impl DialConfig {
             .map_err(|error| explained(&error))
     }
 
-    async fn dial(&self, number: u64) -> ::lapin::Result<Opened> {
+    async fn dial(&self, number: u64) -> ::lapin::Result<OpenedChannels> {
         let properties = ConnectionProperties::default()
             .with_client_property("product".into(), "amqp-perftest".into())
             .with_client_property("version".into(), env!("CARGO_PKG_VERSION").into());
@@ -149,7 +149,7 @@ impl DialConfig {
             self.prepare(client, &channel).await?;
             channels.push(channel);
         }
-        Ok(Opened {
+        Ok(OpenedChannels {
             connection,
             channels,
         })

@@ -5,8 +5,8 @@ use std::time::Duration;
 use load::plan::{Invalid, Plan};
 use load::schedule::Arrival;
 
-use super::{CONSUMERS, Churn, Engine, PRODUCERS, Settings, consumers, group, producers};
-use crate::lapin::MOST_CHANNELS;
+use crate::engine::lapin::MOST_CHANNELS;
+use crate::settings::{CONSUMERS, Churn, Engine, PRODUCERS, Settings, consumers, group, producers};
 use amqp_client::stamp;
 
 mod consume;

@@ -4,7 +4,7 @@ use amq_protocol::frame::AMQPFrame;
 use load::clock;
 use load::slots::Id;
 
-use super::{Cx, Engine};
+use super::{Cx, WireWorker};
 use crate::roles::publisher;
 use crate::roles::worker::Stage;
 use amqp_client::frame::encode;
@@ -15,7 +15,7 @@ const CLOSING_NS: u64 = 2_000_000_000;
 /// Part of that time for cancelling consumers.
 const CANCELLING_NS: u64 = 1_500_000_000;
 
-impl<'a> Engine<'a> {
+impl<'a> WireWorker<'a> {
     /// Ends the worker. Consumers are cancelled first; deliveries until then still count. Once no consumer receives
     /// anything, all arrived deliveries are acknowledged and connections are closed (AMQP 0-9-1, 4.2.2): a requeued
     /// delivery would reach another consumer, or be taken for a message that never arrived. Then open operations are

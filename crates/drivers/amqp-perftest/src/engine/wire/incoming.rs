@@ -6,12 +6,12 @@ use load::clock;
 use load::slots::Id;
 
 use super::read::Event;
-use super::{BUFFER, Cx, Engine};
+use super::{BUFFER, Cx, WireWorker};
 use crate::layout::ClientIndex;
 use crate::outcome::count;
 use crate::roles::connection::Lost;
 
-impl<'a> Engine<'a> {
+impl<'a> WireWorker<'a> {
     /// Reads once. If data is left, the socket becomes ready again.
     pub(super) fn read(&mut self, id: Id, cx: &mut Cx<'a>) {
         let Some(connection) = cx.connections.get_mut(id) else {

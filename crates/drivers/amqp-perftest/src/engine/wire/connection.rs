@@ -10,7 +10,7 @@ use load::net::write_buffer::WriteBuffer;
 use load::slots::Id;
 
 use super::read::Reader;
-use super::{Cx, Engine, Redial};
+use super::{Cx, Redial, WireWorker};
 use crate::layout::ClientIndex;
 use crate::outcome;
 use crate::roles::connection::{Blocked, CONNECTION_FORCED, Lost};
@@ -19,7 +19,7 @@ use amqp_client::frame::{encode, whole_frame};
 use amqp_client::{Session, Socket};
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct WireConnection {
     number: u64,
     pub(super) stream: Socket,
     pub(super) reader: Reader,
@@ -34,7 +34,7 @@ pub(super) struct Connection {
     pub(super) blocked: Blocked,
 }
 
-impl Connection {
+impl WireConnection {
     /// Wraps a negotiated connection.
     pub(super) fn new(number: u64, session: Session, clients: Vec<ClientIndex>) -> Self {
         let now = clock::now();
@@ -76,7 +76,7 @@ impl Connection {
     }
 }
 
-impl<'a> Engine<'a> {
+impl<'a> WireWorker<'a> {
     /// Writes all octets, now or as the kernel takes them.
     pub(super) fn write(&self, id: Id, octets: &[u8], cx: &mut Cx<'a>) -> io::Result<()> {
         let Some(connection) = cx.connections.get_mut(id) else {

@@ -30,16 +30,15 @@ pub(crate) use publish::FRAME_OVERHEAD;
 pub use publish::Template;
 pub use read::{Event, Malformed, Reader};
 
-use crate::connect::{Opened, Reserved};
+use crate::connect::{OpenedSession, Reserved};
 use crate::layout::{ClientIndex, WorkerClients};
-use crate::ledger::KEPT;
 use crate::roles::publisher;
 use crate::roles::starts;
 use crate::roles::worker::{CHECK_INTERVAL_NS, WorkerState};
-use crate::run::Run;
-use connection::Connection;
-use consumer::Consumer;
-use producer::Producer;
+use crate::shared::Shared;
+use connection::WireConnection;
+use consumer::WireConsumer;
+use producer::WireProducer;
 use redial::Redial;
 
 /// The shared read buffer.
@@ -51,8 +50,8 @@ const HAND_IN_NS: u64 = 2_000_000;
 
 /// Serves a worker's share of producers and consumers until all of them are done.
 pub(crate) fn work(
-    run: &Arc<Run>,
-    connections: &Reserved<Opened>,
+    run: &Arc<Shared>,
+    connections: &Reserved<OpenedSession>,
     mut worker: Worker,
 ) -> anyhow::Result<()> {
     if run.layout.producers == 0 {
@@ -61,7 +60,7 @@ pub(crate) fn work(
         std::thread::sleep(Duration::from_nanos(ahead));
     }
     worker.pacer = starts::schedule(run, &worker);
-    let mut engine = Engine::new(run, &worker);
+    let mut engine = WireWorker::new(run, &worker);
     let options = Options {
         read_buffer: BUFFER,
         ..starts::loop_options()
@@ -77,16 +76,16 @@ pub(crate) fn work(
 }
 
 /// The context of the loop of one worker.
-type Cx<'a> = Context<Engine<'a>>;
+type Cx<'a> = Context<WireWorker<'a>>;
 
 #[derive(Debug)]
-struct Engine<'a> {
-    run: &'a Arc<Run>,
+struct WireWorker<'a> {
+    run: &'a Arc<Shared>,
     state: WorkerState<'a>,
     clients: WorkerClients,
     redial: Option<Redial>,
-    producers: Vec<Producer>,
-    consumers: Vec<Consumer>,
+    producers: Vec<WireProducer>,
+    consumers: Vec<WireConsumer>,
     /// Producers that have something to write and, as far as is known, room for it.
     ready: Vec<usize>,
     /// The same, while they write.
@@ -95,8 +94,8 @@ struct Engine<'a> {
     next_hand_in: u64,
 }
 
-impl<'a> Engine<'a> {
-    fn new(run: &'a Arc<Run>, worker: &Worker) -> Self {
+impl<'a> WireWorker<'a> {
+    fn new(run: &'a Arc<Shared>, worker: &Worker) -> Self {
         let clients = WorkerClients::new(run.layout, run.layout.worker(worker.share));
         let settings = &run.plan.driver;
         let producers = clients.producers.iter();
@@ -104,10 +103,10 @@ impl<'a> Engine<'a> {
         Self {
             run,
             producers: producers
-                .map(|number| Producer::new(*number, settings))
+                .map(|number| WireProducer::new(*number, settings))
                 .collect(),
             consumers: consumers
-                .map(|number| Consumer::new(*number, settings))
+                .map(|number| WireConsumer::new(*number, settings))
                 .collect(),
             state: WorkerState::new(run, worker),
             clients,
@@ -120,12 +119,12 @@ impl<'a> Engine<'a> {
     }
 
     /// Adds a connection to the loop, the first of its number or a reopened one.
-    fn attach(&mut self, opened: Opened, cx: &mut Cx<'a>) -> anyhow::Result<()> {
-        let Opened { number, session } = opened;
+    fn attach(&mut self, opened: OpenedSession, cx: &mut Cx<'a>) -> anyhow::Result<()> {
+        let OpenedSession { number, session } = opened;
         let frame_max = session.frame_max;
         session.stream.tcp().set_nonblocking(true)?;
         let clients = self.clients.of_connection(number);
-        let connection = Connection::new(number, session, clients.clone());
+        let connection = WireConnection::new(number, session, clients.clone());
         let id = cx.connections.insert(connection);
         let connection = cx.connections.get_mut(id).expect("inserted just now");
         cx.reactor.watch(&connection.stream, id.token(0))?;
@@ -166,38 +165,35 @@ impl<'a> Engine<'a> {
         if !self.ready.is_empty() {
             return state.now;
         }
-        let checks =
-            self.state.has_published || self.state.may_end_early || !self.state.lost.is_empty();
-        let check = if checks {
+        let check = if self.state.checks_for_end() || !self.state.lost.is_empty() {
             state.now + CHECK_INTERVAL_NS
         } else {
             u64::MAX
         };
-        let end = if self.state.has_published {
+        let end = if self.state.has_published() {
             u64::MAX
         } else if state.now < state.phases.end {
             state.phases.end
         } else {
             state.pacer.starts_until()
         };
-        let hand_in = if self.state.arrivals.is_empty() {
-            u64::MAX
-        } else {
+        let hand_in = if self.state.has_arrivals() {
             self.next_hand_in
+        } else {
+            u64::MAX
         };
         next_consumer.min(check).min(end).min(hand_in)
     }
 }
 
-impl<'a> Handler for Engine<'a> {
-    type Connection = Connection;
+impl<'a> Handler for WireWorker<'a> {
+    type Connection = WireConnection;
     type Timer = ();
 
     /// Adds a message of a producer, or the first one of an unpaced producer.
     fn start(&mut self, start: Start, _cx: &mut Cx<'a>) {
         let index = self.clients.producer_of(start.index);
-        let is_paced = self.state.is_paced;
-        self.producers[index].role.start(start, is_paced);
+        self.producers[index].role.start(start, &self.state);
         self.make_ready(index);
     }
 
@@ -217,7 +213,7 @@ impl<'a> Handler for Engine<'a> {
         self.publish_ready(cx);
         self.check_for_end(cx);
         publisher::end_publishing(&mut self.state, &mut cx.state, &mut self.producers, now);
-        if now >= self.next_hand_in || self.state.arrivals.len() >= KEPT {
+        if now >= self.next_hand_in {
             self.state.hand_in();
             self.next_hand_in = cx.state.second_ends().min(now + HAND_IN_NS);
         }
@@ -230,7 +226,7 @@ impl<'a> Handler for Engine<'a> {
 
     fn is_idle(&self, cx: &Cx<'a>) -> bool {
         let producers = &mut self.producers.iter();
-        self.state.has_published
+        self.state.has_published()
             && producers.all(|producer| producer.role.is_settled())
             // Exiting now would discard unsent output.
             && !cx.connections.iter().any(|(_, connection)| connection.has_pending_writes())
